@@ -25,7 +25,7 @@ from no_tuning import tables
 
 from oal_engine.kernel import rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.sessions.insights.answer_checks import BIAS, left_out
+from oal_engine.sessions.insights.answer_checks import BIAS, leave_one_out
 
 LABELS = (300, 1000)
 STREAMS = ("sms", "exercise", "heart", "space", "spambase", "digit 0")
@@ -50,7 +50,7 @@ def scores(asked, y, margins, seed):
     start = perf_counter()
     products = rows.inner_products(asked, asked)
     products = products / products.diagonal().mean() + BIAS**2
-    ours = left_out(products, (y > 0).astype(int), 2, products[:0]).margin
+    ours = leave_one_out(products, (y > 0).astype(int), 2, products[:0]).margin
     seconds = perf_counter() - start
     folds, regression = StratifiedKFold(5, shuffle=True, random_state=seed), LogisticRegression(C=10, max_iter=1000)
     labels = (y > 0).astype(int)

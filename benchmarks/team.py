@@ -61,7 +61,7 @@ def figures(session):
     truth."""
     estimate, trail = estimates.of_session(session), dict(session.state.trail)
     closed = session.rounds if estimate.closed is None else estimate.closed + 1
-    window, agreed = trail[closed], agreement.of_pairs(agreement.twice(session))
+    window, agreed = trail[closed], agreement.of_pairs(agreement.answer_pairs(session))
     numbers = {"verified": look_back.verify(session.store, session.id).verified}
     for name in SHOWN:
         numbers[name] = float(session.evaluate(session.counts, "push")[name])

@@ -44,7 +44,7 @@ def watch(server: CardServer) -> None:
         "Learned": learned.show,
         "Guidelines": guidelines.show,
     }
-    if server.session.together:
+    if server.session.is_shared:
         panels["Team"] = team.show
     for tab, show in zip(st.tabs(list(panels), key="panel", on_change="rerun"), panels.values()):
         if tab.open:

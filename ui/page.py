@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from oal_engine.datasets import sweep
 from oal_engine.sessions.log import unseen
 from oal_engine.sessions.settings import SessionError, Settings
-from oal_engine.store import KEPT, Row, StorageError, Store, StoreError
+from oal_engine.store import RESTORABLE, Row, StorageError, Store, StoreError
 
 from . import access
 from .components import text
@@ -220,7 +220,7 @@ def stored_settings(store: Store, session: int) -> Settings:
     except StorageError:
         raise
     except StoreError:
-        raise Removed(f"this session was removed. Its owner can restore it for {KEPT.days} days.") from None
+        raise Removed(f"this session was removed. Its owner can restore it for {RESTORABLE.days} days.") from None
     if not role(store, session):
         raise Removed("you have no role in this session any more.")
     return settings

@@ -24,7 +24,7 @@ from ..kernel.learners import LEARNERS, is_multiclass
 from ..kernel.parameters import Parameter, parameters
 from ..kernel.query_rules import QUERY_RULES, partners
 from ..reproduction.protocols import recorded
-from ..sessions import model
+from ..sessions.files import model_file
 from ..sessions.settings import capped_words
 from ..store import Store
 from .files import Importing, Reading
@@ -123,7 +123,7 @@ def _stored(
 
 def _weights(path: Path) -> tuple[str, dict[str, float]]:
     """The session of a model file, and the weights of its features."""
-    learned = model.read(path)
+    learned = model_file.read(path)
     if learned.multiclass:
         raise ValueError(f"--seed-model must be a model of positives and negatives. {path} has several classes.")
     return learned.head["session"], dict(zip(learned.names, learned.weights[:, 0].tolist()))

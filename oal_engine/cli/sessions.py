@@ -19,6 +19,7 @@ from ..output.jsonlines import JsonLinesError
 from ..sessions import look_back, model
 from ..sessions.files import bundle, player
 from ..sessions.files import export as exports
+from ..sessions.files import model_file as model_files
 from ..sessions.insights import answer_checks, estimates
 from ..sessions.session import Session as Opened
 from ..store import Store
@@ -73,7 +74,7 @@ def predict(
     """Predict new texts or vectors with the model of a session, line by line."""
     live, skipped = file == "-", dict[str, tuple[int, int]]()
     kind, lot = format_of(out, TABLES, "jsonl" if as_json else kind), 1 if live else tables.CHUNK
-    learned = model.read(model_file).with_embedding(embeddings.read(embed) if embed else None)
+    learned = model_files.read(model_file).with_embedding(embeddings.read(embed) if embed else None)
     if vectors and not learned.beside:
         raise ValueError(f"--vectors is for models with vectors beside texts. {model_file} has none.")
     features = tuple(learned.names) if not learned.text else (VECTORS,) if vectors else learned.beside

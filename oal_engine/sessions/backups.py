@@ -1,8 +1,8 @@
-"""Backups: a database with the rows of its data sets in one file, made while others work; and whether all is sound.
+"""Back up, check and restore a database with the rows of its data sets, while others work.
 
-The database is copied first. Files of rows only grow, so that the copy says how much of each file to take, whatever is
-appended meanwhile. The backups that a server keeps beside its database are folders with copies of the rows: one a day,
-checked, which the other backups of the day share.
+The database is copied first. Row files only grow, so the copy says how many bytes of each file to take, whatever is
+appended meanwhile. A server keeps its backups in a folder next to its database. Each is a folder with a copy of the
+rows; the first copy of a day is checked, and the later backups of the day share it by hard links.
 """
 
 import errno
@@ -35,10 +35,13 @@ MEMBER = re.compile(
     r"embeddings|tokenizer|tokens)\.npy)",
     re.ASCII,
 )
-KEPT = {len("2026-11-22T14"): 24, len("2026-11-22"): 14}  # by how much of a name is an hour or a day: how many of them
-EVERY = 3600  # seconds between two looks whether there is something new
-FICLONE = 0x40049409  # has two files share their blocks until either changes (Btrfs, XFS): linux/fs.h
-LOCKS = 0x40000000, 512  # first byte and number of those that SQLite locks: https://www.sqlite.org/fileformat2.html
+RETENTION = {
+    len("2026-11-22T14"): 24,
+    len("2026-11-22"): 14,
+}  # {characters of a name that give its hour, day: how many}
+EVERY_SECONDS = 3600  # between two backups of a server
+FICLONE = 0x40049409  # makes two files share their blocks until either changes (Btrfs, XFS): linux/fs.h
+LOCKS = 0x40000000, 512  # first byte that SQLite locks, and number of bytes: https://www.sqlite.org/fileformat2.html
 
 
 _log = logging.getLogger(__name__)
@@ -50,7 +53,7 @@ class BackupError(ValueError):
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a part of a database is sound: which part, its name, and what is wrong with it (None: nothing)."""
+    """The result of checking one part of a database. problem: None if the part is sound."""
 
     part: str
     name: str
@@ -61,7 +64,7 @@ class Finding:
 
 
 def backup(store: Store, path: Path | str, force: bool = False) -> None:
-    """Write a database and the rows of its data sets into one file, all or nothing."""
+    """Write a database and the rows of its data sets into one file, all or nothing. force: replace an existing file."""
     path = Path(path)
     if path.exists() and not force:
         raise BackupError(f"{path} exists already: --force replaces it.")
@@ -77,15 +80,12 @@ def backup(store: Store, path: Path | str, force: bool = False) -> None:
 
 
 def _rows(store: Store, copy: Path) -> Iterator[tuple[str, Path, int]]:
-    """The files of rows that belong to a copy of a database: the name in a backup, the file, and how much of it."""
-    for row in _datasets(copy):
+    """Yield the row files that belong to a copy of a database: name in the backup, path, and number of bytes."""
+    with closing(Store(copy, read_only=True)) as copied:
+        rows = copied.datasets()
+    for row in rows:
         for part, size in _dataset(store, row).files.items():
             yield f"{ROWS}/{row['folder']}/{part.name}", part, size
-
-
-def _datasets(path: Path) -> list[Row]:
-    with closing(Store(path, read_only=True)) as store:
-        return store.datasets()
 
 
 def _dataset(store: Store, row: Row) -> Dataset:
@@ -106,8 +106,9 @@ def _add(archive: tarfile.TarFile, name: str, path: Path, size: int) -> None:
 
 
 def keep_backups(path: Path, stopped: Event) -> None:
-    """Keep backups beside a database until `stopped` is set: one now and one an hour, where anything is new. What goes
-    wrong is said in the log, and tried again after an hour; so is that nothing is new, the first time."""
+    """Keep backups of a database until `stopped` is set: one now and one an hour, if anything has changed.
+
+    Failures go to the log, and the next hour tries again. So does the first time that nothing has changed."""
     new: Path | None = path
     while True:
         try:
@@ -117,55 +118,55 @@ def keep_backups(path: Path, stopped: Event) -> None:
                     _log.warning("No backup of %s is made while nothing in it changes.", path)
         except (OSError, ValueError) as error:
             _log.warning("No backup of %s was kept. %s", path, error)
-        if stopped.wait(EVERY):
+        if stopped.wait(EVERY_SECONDS):
             return
 
 
 def keep(path: Path, now: datetime) -> Path | None:
-    """Put a backup of a database beside it, all or nothing, if it was changed since the newest one and is sound, and
-    remove those that are too old: the new backup, or None."""
+    """Add a backup of a database to its folder, all or nothing, and remove backups that are too old. Return the new
+    backup, or None if the database has not changed since the last one. BackupError if the database is damaged."""
     changed = _changed(path)
     with closing(Store(path, read_only=True)) as store:
-        kept = store.backups
-        if kept and changed == _changed(kept[-1] / DATABASE):
+        earlier = store.backups
+        if earlier and changed == _changed(earlier[-1] / DATABASE):
             return None
         folder = store.backups_folder
         folder.mkdir(0o700, exist_ok=True)
         with _alone(folder):
-            number = number_of(kept[-1].name) + 1 if kept else 1
+            number = number_of(earlier[-1].name) + 1 if earlier else 1
             new = folder / f"{now:{BACKUP}}-{number}"
             with TemporaryDirectory(dir=folder, prefix=".part.") as scratch:
-                copy, made = Path(scratch) / DATABASE, Path(scratch) / new.name
+                copy, part = Path(scratch) / DATABASE, Path(scratch) / new.name
                 store.copy_to(copy)
                 with closing(Store(copy, read_only=True)) as copied:
-                    if problems := copied.problems():  # it would take the place of a sound one
+                    if problems := copied.problems():  # a damaged backup must not displace a sound one
                         raise BackupError(f"The database is damaged: {problems[0]}.")
                     for row in copied.datasets():
                         _keep_rows(store, copied, row, new.name)
-                made.mkdir()
+                part.mkdir()
                 os.utime(copy, ns=(changed, changed))
-                copy.rename(made / DATABASE)
+                copy.rename(part / DATABASE)
                 if (rows := copy.with_name(ROWS)).exists():
-                    rows.rename(made / ROWS)
-                _sync(made)
-                made.rename(new)
+                    rows.rename(part / ROWS)
+                _sync(part)
+                part.rename(new)
             _sync(folder)
             names = [each.name for each in store.backups]
-            for name in {*names} - kept_of(names):
+            for name in {*names} - retained(names):
                 shutil.rmtree(new.with_name(name))
     return new
 
 
 def _changed(path: Path) -> int:
-    """When a database was last changed, in nanoseconds of a clock that may be wrong: it only tells one state from
-    another; 0 where it is gone."""
+    """Return when a database was last changed, in nanoseconds; 0 if it is gone. As the clock may be wrong, the value
+    only serves to compare states."""
     files = [path, path.with_name(f"{path.name}-wal")]
     return max((file.stat().st_mtime_ns for file in files if file.exists() and file.stat().st_size), default=0)
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Let no other process keep a backup meanwhile, and remove what one left that was killed."""
+    """Lock out other processes that keep backups, and remove the unfinished backup of a killed one."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -179,8 +180,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _keep_rows(store: Store, copied: Store, row: Row, new: str) -> None:
-    """Put the rows of a data set beside a copy of its database: those of the last backup if it is of the same day, a
-    copy of their own, or, where they are damaged or there is no room, those of any earlier backup that has them."""
+    """Add the rows of a data set to a copy of its database: links to the last backup if it is of the same day, else a
+    new copy, else (if the rows are damaged or the disk is full) links to any earlier backup that has them."""
     live, into = store.rows_folder(row["folder"]), copied.rows_folder(row["folder"])
     earlier = [each / ROWS / into.name for each in reversed(store.backups)]
 
@@ -205,23 +206,24 @@ def _keep_rows(store: Store, copied: Store, row: Row, new: str) -> None:
     problem = problem_with(lambda: _dataset(store, row).files, _duplicate)
     if problem is None:
         return
-    found = next((folder for folder in earlier if linked(folder) is None), None)
-    if found is None:
+    source = next((folder for folder in earlier if linked(folder) is None), None)
+    if source is None:
         raise BackupError(problem)
-    _log.warning("A backup of %s has its rows from %s. %s", store.path, found.parents[1].name, problem)
+    _log.warning("A backup of %s has its rows from %s. %s", store.path, source.parents[1].name, problem)
 
 
 def _shared(folder: Path, live: Path) -> bool:
-    """Whether files in a folder are links to those of a database: so older versions kept them."""
+    """Return whether files in a folder are links to the live files of a database, as in backups of older versions."""
     return any(os.path.samefile(part, live / part.name) for part in folder.glob("*") if (live / part.name).exists())
 
 
 def _duplicate(part: Path, new: Path, size: int) -> None:
-    """Copy the first bytes of a file, and wait until they are on the disk; as many again must be left for answers."""
+    """Copy the first `size` bytes of a file, and wait until they are on the disk. The disk must keep at least `size`
+    bytes free for new answers."""
     with part.open("rb") as source, new.open("xb") as file:
         try:
             fcntl.ioctl(file, FICLONE, source.fileno())
-        except OSError:  # few file systems can
+        except OSError:  # few file systems support it
             if shutil.disk_usage(new.parent).free < 2 * size:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(new)) from None
             shutil.copyfileobj(source, file)
@@ -229,11 +231,11 @@ def _duplicate(part: Path, new: Path, size: int) -> None:
         os.fsync(file.fileno())
 
 
-def kept_of(names: Sequence[str]) -> set[str]:
-    """Those of the backups with these names, in the order in which they were made, that are kept: the newest of each
-    hour and of each day, of the last 24 hours and 14 days that have any."""
+def retained(names: Sequence[str]) -> set[str]:
+    """Return the names of the backups to keep: the newest of each hour and of each day, for the last 24 hours and 14
+    days that have any. names: of all backups, oldest first."""
     chosen: set[str] = set()
-    for length, most in KEPT.items():
+    for length, most in RETENTION.items():
         newest: dict[str, str] = {}
         for name in reversed(names):
             newest.setdefault(name[:length], name)
@@ -242,13 +244,13 @@ def kept_of(names: Sequence[str]) -> set[str]:
 
 
 def age_of_newest(store: Store, now: datetime) -> str:
-    """How old the newest backup is that a server kept of a database, in a sentence."""
+    """Say in a sentence how old the server's newest backup of a database is."""
     if not store.backups:
         return "The server has kept no backup yet."
     newest = store.backups[-1]
     hours = (now - datetime.strptime(newest.name[:20], BACKUP).replace(tzinfo=UTC)) / timedelta(hours=1)
     if hours < -0.1:
-        return f"The newest backup is named {newest.name}, a time to come: the clock was wrong then, or is now."
+        return f"The newest backup is named {newest.name}, a time in the future: the clock was wrong then, or is now."
     words = (
         f"{hours / 24:.0f} days" if hours >= 48 else f"{hours:.0f} hours" if hours >= 2 else f"{60 * hours:.0f} minutes"
     )
@@ -260,11 +262,10 @@ def age_of_newest(store: Store, now: datetime) -> str:
 
 
 def check(store: Store) -> Iterator[Finding]:
-    """Whether a database is sound: itself, the rows of every data set, and that every session verifies; a Finding for
-    each."""
+    """Check a database, the rows of every data set, and whether every session verifies. Yield a Finding for each."""
     problems = store.problems()
     yield Finding("database", store.path.name, "; ".join(problems) or None)
-    if problems and store.damage():  # whatever is read of it may be wrong, or have no end
+    if problems and store.damage():  # reading on may give wrong data or never end
         return
     damaged = {}
     for row in store.datasets():
@@ -285,7 +286,7 @@ def _verify(store: Store, session: int) -> str | None:
 
 
 def _problem(inspect: Callable[[Store, int], str | None], store: Store, id: int) -> str | None:
-    """What an inspection finds wrong, in a sentence, or None: what is damaged may fail in any way."""
+    """Return the problem that an inspection finds, in a sentence, or None. Damaged data may fail in any way."""
     try:
         return inspect(store, id)
     except ValueError as error:
@@ -296,7 +297,7 @@ def _problem(inspect: Callable[[Store, int], str | None], store: Store, id: int)
 
 @contextmanager
 def opened(path: Path | str, folder: Path | None = None) -> Iterator[Store]:
-    """The store of a backup, unpacked for the time being in a folder (None: the one of the system)."""
+    """Open the store of a backup, unpacked temporarily in a folder (None: the system's temporary folder)."""
     path = Path(path)
     with TemporaryDirectory(dir=folder, prefix=".restore.") as scratch:
         if (size := _size(path)) > (free := shutil.disk_usage(scratch).free):
@@ -319,12 +320,12 @@ def opened(path: Path | str, folder: Path | None = None) -> Iterator[Store]:
 
 
 def _size(path: Path) -> int:
-    """How many bytes a backup has, as far as it says: a file may have holes."""
+    """Return the bytes of a backup by the lengths of its files. Sparse files take less space on the disk."""
     return sum(part.stat().st_size for part in [path, *path.rglob("*")] if part.is_file())
 
 
 def _copy(path: Path, folder: Path) -> None:
-    """Copy the parts of a backup that a server kept into a folder."""
+    """Copy the parts of a server's backup into a folder."""
     for part in path.rglob("*"):
         name = part.relative_to(path)
         if MEMBER.fullmatch(str(name)) and part.is_file() and not part.is_symlink():
@@ -333,7 +334,7 @@ def _copy(path: Path, folder: Path) -> None:
 
 
 def _unpack(path: Path, folder: Path) -> None:
-    """Unpack a backup into a folder, and refuse everything that is not part of one."""
+    """Unpack a backup into a folder. BackupError if it has any member that a backup does not have."""
     try:
         with tarfile.open(path, "r:") as archive:
             for member in archive:
@@ -356,11 +357,11 @@ def _write(source: IO[bytes], new: Path) -> None:
 
 
 def restore(path: Path | str, target: Path | str, force: bool = False) -> tuple[list[Finding], Path | None]:
-    """Replace a database and its rows by those of a backup, all or nothing; the findings of the backup's check, and
-    where the database that was there is kept, for it was damaged (None: it was not).
+    """Replace a database and its rows by a backup, all or nothing. force: replace an existing database.
 
-    The database and its rows must be sound; sessions need not verify, as another version of the engine may have made
-    them.
+    The backup's database and rows must be sound; sessions need not verify, as another version of the engine may have
+    made them. Return the findings of the backup's check, and the path where the old database is kept if it was damaged,
+    else None.
     """
     target = Path(target)
     log = target.with_name(target.name + "-wal")
@@ -374,22 +375,22 @@ def restore(path: Path | str, target: Path | str, force: bool = False) -> tuple[
         if broken:
             raise BackupError(f"{path} is damaged, and nothing was restored: {broken[0]}.")
         old, sound = _recovered(target, log)
-        kept = None if sound else target.with_name(f"{target.stem}.damaged-{datetime.now(UTC):{BACKUP}}.db")
+        damaged = None if sound else target.with_name(f"{target.stem}.damaged-{datetime.now(UTC):{BACKUP}}.db")
         with ExitStack() as folders:
             _move_rows(store, target, folders)
             store.close()
             _check_unused(target)
-            if kept:  # the answers since the backup are nowhere else
-                _link(target, kept)
+            if damaged:  # it has the only copy of the answers since the backup
+                _link(target, damaged)
                 if log.exists():
-                    _link(log, kept.with_name(f"{kept.name}-wal"))
-            for left in ("-wal", "-shm"):  # SQLite would take them for those of the new file
+                    _link(log, damaged.with_name(f"{damaged.name}-wal"))
+            for left in ("-wal", "-shm"):  # SQLite would apply them to the new file
                 target.with_name(target.name + left).unlink(missing_ok=True)
             store.path.replace(target)
         _sync(target.resolve().parent)
     for folder in old:
         shutil.rmtree(folder, ignore_errors=True)
-    return findings, kept
+    return findings, damaged
 
 
 def _link(part: Path, new: Path) -> None:
@@ -400,7 +401,7 @@ def _link(part: Path, new: Path) -> None:
 
 
 def _check_unused(path: Path) -> None:
-    """Refuse a database that a process has open, which would go on writing to a file that was replaced."""
+    """Raise BackupError if a process has the database open, as it would continue to write to the replaced file."""
     if path.exists():
         with path.open("r+b") as file:
             try:
@@ -410,8 +411,8 @@ def _check_unused(path: Path) -> None:
 
 
 def _recovered(target: Path, log: Path) -> tuple[list[Path], bool]:
-    """The folders of rows of the database that will be replaced, if it can be read, and whether it is sound, or not
-    there; what its write-ahead log holds is written into it, so that it is whole until the backup takes its place."""
+    """Return the row folders of the database that will be replaced, if it can be read, and whether it is sound or does
+    not exist. Its write-ahead log is written into it, so that it is complete until the backup takes its place."""
     if not target.exists():
         return [], True
     with suppress(StoreError), closing(Store(target, read_only=not log.exists())) as store:
@@ -420,8 +421,8 @@ def _recovered(target: Path, log: Path) -> tuple[list[Path], bool]:
 
 
 def _move_rows(store: Store, target: Path, folders: ExitStack) -> None:
-    """Move the rows of a store next to those of the database that it will replace, under new names; `folders` keeps the
-    marks of folders that are not in use yet."""
+    """Move the rows of a store, under new names, into the folder of the database that it will replace. `folders` keeps
+    the new ones marked as not in use yet."""
     place = target.with_name(target.stem + ".rows")
     for row in store.datasets():
         new = place / token_hex(8)

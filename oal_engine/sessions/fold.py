@@ -1,7 +1,7 @@
-"""A session is a fold over its log: `apply` is the only thing that changes a state, and it takes typed events.
+"""A session is a fold over its log: `Run.apply` alone changes a state, and it takes typed events.
 
 The live session, a rebuild, the look back, verify, what-if and the estimates share it. A state depends on the settings,
-the data and the events, and on nothing else: the same ones give the same bits.
+the data and the events, and on nothing else: the same input gives the same bits.
 """
 
 import hashlib
@@ -42,12 +42,15 @@ FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
 FACTS_OF_ROW, FACTS_OF_ENTRY = itemgetter(*FACTS), attrgetter(*FACTS)
 NEAR = partial(isclose, rel_tol=1e-6, abs_tol=1e-9)  # for logs of another version of the engine
 SAFE = "its labels are safe and can be exported."
-POINTS = 200  # of the curves along a stream, besides every question
+POINTS = 200  # of the curves along a stream; every question is a point, too
 
 
 class LogMismatch(SessionError):
-    """A log that is not reproduced: the answers, the questions and the digests checked before, the entry that differs,
-    and the facts of the question that is asked instead (None: there is none, or it is the state that differs)."""
+    """A log that cannot be reproduced.
+
+    checked: numbers of answers, questions and digests that were reproduced before. entry: the entry that differs.
+    waiting: facts of the question that is asked instead (None: no question is asked, or the state differs).
+    """
 
     def __init__(self, sentence: str, checked: tuple[int, int, int], entry: Entry, waiting: Row | None):
         super().__init__(sentence)
@@ -55,7 +58,7 @@ class LogMismatch(SessionError):
 
 
 class Outstanding(NamedTuple):
-    """A question that was asked and not answered yet, and the cell of the counts in which its item stands."""
+    """A question that was asked and not answered yet, and the cell of the counts that its item is in."""
 
     question: stream.Question
     cell: tuple[int, int]
@@ -63,8 +66,11 @@ class Outstanding(NamedTuple):
 
 @dataclass
 class State:
-    """Everything that an event changes. question: the one asked last, if it waits; its round is `rounds` where none is
-    left. outstanding: all that wait for an answer, by their numbers; of one person alone, at most one."""
+    """Everything that an event changes.
+
+    question: the question asked last, if it waits; if no round is left, its round is `rounds`. outstanding: all waiting
+    questions by number; at most one if a single person labels.
+    """
 
     learner: Learner
     rule: tuple[Any, ...]
@@ -72,28 +78,28 @@ class State:
     average: stream.Average
     counts: np.ndarray
     question: stream.Question
-    rounds: int  # where the stream ends
-    budget: int  # with the labels that were added
-    plan: spending.Plan | None = None  # of the budget, where there is one
-    spent: int = 0
-    audited: int = 0  # of the labels spent
-    since: int = 0  # the round in which the stream went on with this learner
-    before: spending.Plan | None = None  # the plan as it was then
-    closed: tuple[int, np.ndarray] | None = None  # the first round after the budget was spent, and the counts before it
+    rounds: int  # length of the stream
+    budget: int  # with added labels
+    plan: spending.Plan | None = None  # of the budget, if it has one
+    spent: int = 0  # labels
+    audited: int = 0  # spent labels of random checks
+    since: int = 0  # first round that this learner decided
+    before: spending.Plan | None = None  # the plan at that round
+    closed: tuple[int, np.ndarray] | None = None  # first round after the budget was spent, and the counts before it
     lessons: list[Lesson] = field(default_factory=list)
-    answers: Counter[int] = field(default_factory=Counter)  # that stand, by label
+    answers: Counter[int] = field(default_factory=Counter)  # current ones, by label
     trail: list[tuple[int, np.ndarray]] = field(default_factory=list)  # rounds done and counts at points of the curves
     number: int = 0  # of the question asked last
     outstanding: dict[int, Outstanding] = field(default_factory=dict)
     seconds: float = 0.0  # from the last answer until the next question was found
 
     def arrays(self) -> list[np.ndarray]:
-        """The state's arrays in a fixed order."""
+        """Return the state's arrays in a fixed order."""
         parts = (*self.learner, *self.rule, *self.objective, *self.average, *(self.plan or ()), self.counts)
         return [part for part in parts if isinstance(part, np.ndarray)]
 
     def copy(self) -> "State":
-        """The same state with arrays of its own."""
+        """Return a copy that shares no arrays."""
         parts = ("learner", "rule", "objective", "average", "plan", "before")
         own: dict[str, Any] = {name: (part := getattr(self, name)) and _copied(part) for name in parts}
         return replace(
@@ -102,8 +108,8 @@ class State:
         )  # fmt: skip
 
     def digest(self) -> str:
-        """A fingerprint of every bit of the state and of the waiting question."""
-        question = self.question[:-2]  # the class predicted, and whether it is an audit, follow from the rest
+        """Return a fingerprint of every bit of the state and of the waiting questions."""
+        question = self.question[:-2]  # without `predicted` and `audit`, which follow from the rest
         digest = hashlib.sha256(repr((self.spent, *map(float, question))).encode())
         for array in self.arrays():
             digest.update(array.reshape(-1).data)
@@ -114,12 +120,12 @@ class State:
 
     @property
     def labels(self) -> list[int]:
-        """The answers that stand, in the order in which they were first given; SKIP where one was skipped."""
+        """The current answers in the order in which they were first given; a skip is SKIP."""
         return [lesson.label for lesson in self.lessons if lesson.number]
 
     @property
     def streamed(self) -> int:
-        """The rounds that have passed, with the one whose question was asked last."""
+        """Number of rounds that have passed, including the round of the question asked last."""
         return self.question.t + (self.question.predicted != 0)
 
     @property
@@ -129,37 +135,33 @@ class State:
 
     @property
     def reserved(self) -> int:
-        """The labels of the budget that are spent, or kept for questions that wait."""
+        """Labels of the budget that are spent or reserved for waiting questions."""
         return self.spent + len(self.outstanding)
 
     @property
     def waits_since(self) -> int:
-        """The first round whose question waits while the stream has gone on, or `rounds`."""
+        """First round whose question is still unanswered although later rounds have passed, or `rounds`."""
         return min((t for (t, *_), _ in self.outstanding.values() if t < self.question.t), default=self.rounds)
 
     @property
     def asks_on(self) -> bool:
-        """Whether the stream can go on to one more question while those asked before it wait."""
+        """Whether the stream can continue to one more question while earlier questions wait."""
         return self.waits and self.reserved < self.budget
 
 
-def _without(state: State, rounds: int, counts: np.ndarray) -> np.ndarray:
-    """The counts after so many rounds without the items whose questions wait."""
-    counts = counts.copy()
-    for question, cell in state.outstanding.values():
-        counts[*cell, 1] -= question.t < rounds
-    return counts
-
-
-def _copied(part: Any) -> Any:  # one of the kernel's tuples, of the same type as it is given
+def _copied(part: Any) -> Any:
+    """Return a copy of a named tuple of the kernel with arrays of its own."""
     return type(part)(*(value.copy() if isinstance(value, np.ndarray) else value for value in part))
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a session is: labels that stand, in all and by class, skips, rounds passed with the one whose question
-    waits, and the items that were pushed: predicted positive and not asked (None of K classes). others: only people
-    other than who looks have a question."""
+    """How far a session is.
+
+    labels, answers: current labels, in all and by class. streamed: rounds that have passed, including the waiting
+    question's. stream: rounds in all. pushed: items predicted positive and not asked (None: K classes). waiting: this
+    person has a question. others: only other people have one.
+    """
 
     labels: int
     budget: int
@@ -173,12 +175,12 @@ class Progress:
 
     @property
     def left(self) -> int:
-        """The labels of the budget that are not spent."""
+        """Labels of the budget that are not spent."""
         return self.budget - self.labels
 
     @property
     def end(self) -> str | None:
-        """Why there is no question: 'budget', 'stream', 'others' or, while there is one, None."""
+        """Why this person has no question: 'budget', 'stream' or 'others'; None if they have one."""
         if self.waiting:
             return None
         if self.others:
@@ -188,8 +190,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Place:
-    """What a page shows: a question or None, the progress, and the learner's weights and the counts there, without the
-    item that is asked: nothing may tell what the model thinks of it, or what the data says, before its answer."""
+    """A point of a session that a page shows: its question or None, the progress, the learner's weights and the counts.
+
+    The counts omit the item that is asked: before its answer nothing may tell how the model or the data label it.
+    """
 
     asked: StoredQuestion | None
     progress: Progress
@@ -198,17 +202,17 @@ class Place:
 
 
 class Run:
-    """A stream under the settings of a session, and its state: what can be read of a session, of a look back at it, and
-    of another algorithm in its place. Nothing here writes to the store.
+    """A stream under the settings of a session, and its state: the part that a session, a look back and a what-if have
+    in common. Nothing here writes to the store.
 
-    rounds: where the stream ends (None: with the data).
+    rounds: length of the stream (None: all items of the data set).
     """
 
     def __init__(self, store: Store, settings: Settings, rounds: int | None = None):
         self.store, self.settings = store, settings
         self.dataset = Dataset(store, settings.dataset)
         self.strategy, self.weights, self.names = settings.strategy, settings.weights, settings.names
-        self.multiclass = self.strategy.multiclass  # it asks for one of K classes, not for positive or negative
+        self.multiclass = self.strategy.multiclass  # an answer is one of K classes, not positive or negative
         self.prior = store.prior_weights(settings.id)
         first = settings.items
         self.order = stream.shuffled(first, settings.seed) if settings.shuffled else np.arange(first)
@@ -216,7 +220,7 @@ class Run:
         self.state = self.start()
 
     def _take(self, rounds: int | None = None) -> None:
-        """Take the items that there are now: those that came later follow those that the session began with."""
+        """Take the present items into the stream. Later ones follow the items that the session began with."""
         self.y = self._labels()
         self.labelled = bool(self.y.all())  # whether metrics are exact
         later = np.arange(self.order.size, self.y.size)
@@ -224,22 +228,22 @@ class Run:
         self.rounds = self.y.size if rounds is None else rounds
 
     def _labels(self) -> np.ndarray:
-        """The labels of the data set as classes of the session, 0 where they are none of these."""
+        """Return the labels of the data set as classes of the session, 0 for any other label."""
         own, names = self.dataset.classes, self.settings.classes
         if own:
             return relabelled(self.dataset.y, own, names or (), self.settings.positive_class)
         return rows.read_only(np.zeros(self.dataset.y.size), np.int8) if names else self.dataset.y
 
     @property
-    def shown(self) -> Collection[str]:
-        """The columns that are shown with each item, as they are chosen now."""
-        chosen = self.store.shown(self.settings.id) if self.dataset.details else None
+    def shown_columns(self) -> Collection[str]:
+        """The columns that are shown with each item, by the current choice."""
+        chosen = self.store.shown_columns(self.settings.id) if self.dataset.details else None
         return self.dataset.shown_columns if chosen is None else chosen
 
     # The fold
 
     def apply(self, state: State, event: Event) -> State:
-        """The state after an event; the one given must not be used any more."""
+        """Return the state after an event. `state` itself must not be used any more."""
         match event:
             case Grown(rounds):
                 return self._grown(state, rounds)
@@ -258,21 +262,21 @@ class Run:
                 return self._extended(state, labels, horizon)
 
     def start(self) -> State:
-        """The state before every event, of a stream that has no rounds yet."""
+        """Return the state before any event, with a stream of no rounds."""
         settings, classes = self.settings, len(self.settings.classes or ())
         learner, rule = self.strategy.build(self.dataset.rows.columns, classes)
         if self.prior:
             stream.begin_with(learner, self.prior)
         objective = stream.objective(settings.theta, settings.rho, self.weights.ratio("sum"))
-        average, nothing = stream.average(learner, settings.averaged), stream.Question(0, *stream.NOTHING)
+        average, no_question = stream.average(learner, settings.averaged), stream.Question(0, *stream.NOTHING)
         counts = metrics.empty(classes)
-        return State(learner, rule, objective, average, counts, nothing, 0, settings.budget, settings.plan())
+        return State(learner, rule, objective, average, counts, no_question, 0, settings.budget, settings.plan())
 
     def _grown(self, state: State, rounds: int) -> State:
         end, state.rounds = state.rounds, max(state.rounds, rounds)
         if state.question.t < end:
             return state
-        if end and self._point(end - 1) != end:  # a point that only the end had
+        if end and self._point(end - 1) != end:  # it was a point only because the stream ended there
             state.trail.pop()
         return self._run(state, end)
 
@@ -294,7 +298,7 @@ class Run:
                 self._teach(state, np.array([self.order[question.t]]), [y], [t], spent)
         if last:
             state = self._run_on(state, t + 1)
-        elif state.question.predicted == 0:  # a label may have become free, or the last one was spent
+        elif state.question.predicted == 0:  # a reserved label may be free again, or the last one was spent
             state = self._run_on(state, state.question.t)
         else:
             state.since = state.streamed
@@ -303,7 +307,7 @@ class Run:
         return state
 
     def _run_on(self, state: State, t: int) -> State:
-        """Run the stream from round t on, unless every label that is left is kept for a question that waits."""
+        """Run the stream from round t on, unless all remaining labels are reserved for waiting questions."""
         if not state.outstanding or state.reserved < state.budget:
             return self._run(state, t)
         state.question, state.since = stream.Question(t, *stream.NOTHING), t
@@ -335,14 +339,15 @@ class Run:
                 return state
 
     def _point(self, t: int) -> int:
-        """The round after t where the curves have a point: POINTS of them in the first items and in each doubling."""
+        """Return the next round after t at which the curves have a point: POINTS of them in the items that the session
+        began with, and in each doubling of their number."""
         first = max(1, self.settings.items)
         every = max(1, -(-first // POINTS)) << max(0, (t // first).bit_length() - 1)
         return (t // every + 1) * every
 
     def _retrained(self, state: State) -> State:
-        """The state with a learner trained from the first round on the labels that stand now; what happened in the
-        stream stays."""
+        """Train the learner of a state anew on the current labels, from the first round. The past of the stream stays
+        as it is."""
         new = self.taught(state.lessons, state.budget)
         for name in ("learner", "rule", "objective", "average", "spent", "audited"):
             setattr(state, name, getattr(new, name))
@@ -351,8 +356,8 @@ class Run:
         return state
 
     def _extended(self, state: State, labels: int, horizon: int) -> State:
-        """The state with more labels to spend. Where the budget was spent, the stream goes back to the round after the
-        last label and asks on; the rounds since then, in which nothing could be asked, are decided again."""
+        """Add labels to the budget of a state. If the budget was spent, the stream returns to the round after the last
+        label: the rounds since then, in which nothing could be asked, are decided again."""
         t, counts = state.closed or (state.question.t, state.counts)
         state.budget += labels
         if state.plan and (more := self.settings.plan(labels, max(1, horizon - t))):
@@ -364,25 +369,25 @@ class Run:
         return self._run(self._retrained(state), t)
 
     def taught(self, lessons: list[Lesson], budget: int) -> State:
-        """A state that was taught some lessons under a budget, and has not seen the stream."""
+        """Return a state that has learned these lessons but has not seen the stream. budget: labels to spend."""
         lessons = [lesson for lesson in lessons if lesson.label != SKIP]
         trains = self.settings.audit_trains
-        given = [(each.item, each.label * (trains or not each.audit), each.round) for each in lessons]
-        items, y, times = np.array(given, np.int64).reshape(-1, 3).T
+        columns = [(each.item, each.label * (trains or not each.audit), each.round) for each in lessons]
+        items, y, times = np.array(columns, np.int64).reshape(-1, 3).T
         state = self.start()
         state.spent, state.audited = len(lessons), sum(each.audit for each in lessons)
         self._teach(state, items, y, times, state.spent == budget)
         return state
 
     def _teach(self, state: State, items: np.ndarray, y: ArrayLike, rounds: ArrayLike, spent: bool) -> None:
-        """Have a state learn labels, each as in a round; spent: the last one is the last of the budget."""
+        """Teach a state the labels y of items, each as if in its round. spent: the last label ends the budget."""
         stream.teach(
             self.dataset.rows, stream.checked_order(items, self.dataset.rows), rows.read_only(y, np.int8),
             np.array(rounds, np.int64), state.learner, state.rule, state.objective, state.average, spent,
         )  # fmt: skip
 
     def _refresh_scratch(self, state: State) -> None:
-        """Fill the scratch arrays of a learner from the row it saw last: that of the question, or of the stream."""
+        """Fill the scratch arrays of a learner from the last row: the waiting question's, or the last of the stream."""
         t = state.question.t
         if state.question.predicted == 0:
             margins, predicted = np.zeros(t), np.zeros(t, np.int8)
@@ -396,10 +401,10 @@ class Run:
             )  # fmt: skip
 
     def follow(self, log: Log) -> Iterator[State]:
-        """Fold a log, checking every question and digest: yields the state at first and after every event, changed in
-        place; LogMismatch where something differs.
+        """Fold a log, checking every question and digest. Yield the state at the start and after every event, changed
+        in place. LogMismatch at the first difference.
 
-        The log of another version of the engine must be reproduced to rounding, as it may have summed in another order;
+        A log of another engine version must be reproduced to rounding only, as that may have summed in another order;
         its digests are not checked.
         """
         state, answers, questions, digests = self.start(), 0, 0, 0
@@ -419,7 +424,7 @@ class Run:
             self._differs((answers, questions, digests), log.entries[state.number])
 
     def _possible(self, state: State, event: Event) -> bool:
-        """Whether an event can come after a state."""
+        """Return whether an event can follow a state."""
         match event:
             case Answered(_, number):
                 return (number or state.number) in state.outstanding
@@ -428,13 +433,13 @@ class Run:
         return True
 
     def _missing(self, state: State, event: Event, log: Log) -> Entry:
-        """The entry of the log whose question an event presumes, and which a state has not asked."""
+        """Return the log entry whose question the event refers to but the state never asked."""
         number = event.number or 0 if isinstance(event, Answered) else 0
         number = number if number > 0 else state.number + 1
         return log.entries[min(number, len(log.entries)) - 1]
 
     def _check_digest(self, state: State, log: Log, number: int, checked: tuple[int, int, int]) -> None:
-        """Compare the digest after the event of a number with that of the log."""
+        """Compare the digest of a state after event `number` with the digest in the log."""
         if state.digest() != log.digests[number]:
             answers = checked[0]
             raise LogMismatch(
@@ -444,7 +449,7 @@ class Run:
             )  # fmt: skip
 
     def _check_question(self, state: State, log: Log, checked: tuple[int, int, int]) -> None:
-        """Compare the question asked last with that of the log."""
+        """Compare the question asked last with the log."""
         entry, waiting = log.entries[state.number - 1], self.facts(state.question)
         asked, stored = FACTS_OF_ROW(waiting), FACTS_OF_ENTRY(entry)
         if not (asked == stored if self.settings.exact else all(map(NEAR, asked, stored))):
@@ -459,18 +464,18 @@ class Run:
         )  # fmt: skip
 
     def facts(self, question: stream.Question) -> Row:
-        """What is stored of a question besides its place in the session, by the names in FACTS."""
+        """Return the facts of a question to store: {name in FACTS: value}."""
         item = int(self.order[question.t])
         return {"round": question.t, "item": item} | {name: getattr(question, name) for name in FACTS[2:]}
 
-    # What can be read
+    # Reading
 
     def ended(self, state: State) -> bool:
-        """Whether no question is left; a change made at the end of the stream may have spent the budget."""
+        """Return whether no question is left, as the budget is spent or the stream has ended."""
         return state.spent >= state.budget or (state.question.t >= state.rounds and not state.outstanding)
 
     def place_of(self, state: State, asked: StoredQuestion | None) -> Place:
-        """The place at a state, given the waiting question (None: none)."""
+        """Return the place of a state. asked: the question to show (None: do not show any)."""
         answers = {label: state.answers[label] for label in self.names}
         streamed = state.streamed if state.outstanding else self.rounds
         pushed = None if self.multiclass else int(metrics.pushed(state.counts))
@@ -478,35 +483,35 @@ class Run:
             state.spent, state.budget, answers, state.answers[SKIP], streamed, self.rounds, pushed,
             asked is not None, not asked and bool(state.outstanding),
         )  # fmt: skip
-        return Place(asked, progress, weights(state.learner), self._counts_before(state))
-
-    def _counts_before(self, state: State) -> np.ndarray:
-        """The counts without the items whose questions wait."""
-        return _without(state, state.streamed, state.counts)
+        counts = state.counts.copy()
+        for _, cell in state.outstanding.values():
+            counts[*cell, 1] -= 1
+        return Place(asked, progress, weights(state.learner), counts)
 
     @property
     def learner(self) -> Learner:
-        """The learner as it is now."""
+        """The current learner."""
         return self.state.learner
 
     @property
     def labels(self) -> list[int]:
-        """The answers that stand, in order, without the skips."""
+        """The current answers in order, without skips."""
         return [label for label in self.state.labels if label != SKIP]
 
     def evaluate(self, counts: np.ndarray, evaluation: str) -> dict[str, Any]:
-        """The metrics of a table of counts by name: numbers, or arrays where `counts` is a curve."""
+        """Return the metrics of a table of counts by name: numbers, or arrays if `counts` is a curve."""
         if self.multiclass:
             return metrics.evaluate_classes(counts, evaluation)
         return metrics.evaluate(counts, evaluation, self.weights)
 
     @property
     def counts(self) -> np.ndarray:
-        """The table of counts now."""
+        """The current table of counts."""
         return self.state.counts
 
     def curve(self, points: int = 500) -> tuple[np.ndarray, np.ndarray]:
-        """Rounds and tables of counts along the stream, thinned to so many points, without the items that are asked."""
+        """Return rounds and tables of counts along the stream, at most `points` of each, without the items of waiting
+        questions."""
         trail, state = self.state.trail, self.state
         keep = np.unique(np.linspace(0, len(trail) - 1, min(points, len(trail))).astype(int))
         rounds, counts = np.array([trail[k][0] for k in keep]), np.array([trail[k][1] for k in keep])

@@ -1,6 +1,6 @@
-"""What the labeling card and the player show of an item: its text or features, and why it was asked.
+"""Items as the labeling card and the player show them: text or features, and why the item was asked.
 
-Nothing that is shown before an answer tells what the model makes of the item: a person who sees the verdict follows it.
+Nothing that is shown before an answer reveals the model's opinion of the item: a person who sees it follows it.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,27 +20,27 @@ from .log import Entry, StoredQuestion
 from .settings import Settings
 
 Show = Literal["item", "marks", "everything"]
-Weigh = Callable[[Iterable[float]], list[Any]]  # weights as they are, or as marks
+Weigh = Callable[[Iterable[float]], list[Any]]  # keeps weights, or turns them into marks
 
 SAVED = "Every answer is saved."
-KEPT_ITEMS = 50
+CACHED_ITEMS = 50
 SHOWN_FEATURES = 40
-MOST_TERMS = 1_000  # highlighted in one text: the strongest
-MARKED = 5  # of so many terms of an item one is highlighted before its answer
+MAX_TERMS = 1_000  # highlighted in one text: the strongest
+TERMS_PER_MARK = 5  # before the answer, one of this many terms is highlighted
 
 
 class Items:
-    """Shows the items of a run: of an open session, or of a look back at one."""
+    """The items of a run (an open session, or a look back at one) in the form that pages show."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self._items: dict[int, dict[str, Any]] = {}
-        self._common = -1, np.empty(0, bool)  # which columns are too frequent to say much, after so many answers
+        self._common = -1, np.empty(0, bool)  # number of answers, and which columns were too frequent to say much then
 
     def question(self, asked: StoredQuestion, place: Place, show: Show = "item") -> dict[str, Any]:
         """Return a question at a place, as the browser shows it.
 
-        show: the item alone; with its terms that weigh most marked, all alike; or, where it is answered, everything:
+        show: the item alone; with marks on the terms that weigh most, all alike; or, for an answered item, everything:
         the share of each term in the margin, and why it was asked.
         """
         item = self._item(asked.item)
@@ -67,8 +67,8 @@ class Items:
         }
 
     def _item(self, position: int) -> dict[str, Any]:
-        """An item with the spans of its terms; the same one may follow each answer, and then come next."""
-        if len(self._items) > KEPT_ITEMS:
+        """Return an item with the spans of its terms, from a cache: the same item may follow several answers."""
+        if len(self._items) > CACHED_ITEMS:
             self._items.clear()
         if position not in self._items:
             item, vocabulary = self.run.dataset.item(position), self.run.dataset.vocabulary
@@ -76,18 +76,18 @@ class Items:
         return self._items[position]
 
     def _seen(self, position: int) -> str:
-        """How often a text was seen whose near-duplicates were left out, in a sentence."""
+        """Say in a sentence how often a text was seen, if its near-duplicates were left out; else ""."""
         dataset = self.run.dataset
         once = dataset.record["near_duplicates"] == duplicates.ONCE
         copies = self.run.store.copies(dataset.id, position) if once else 0
         return f" Seen {1 + copies:,} times." if copies else ""
 
-    def _shares(self, asked: StoredQuestion, place: Place, told: bool) -> dict[int, float]:
-        """Return the share of each non-zero column of an item in its margin, w_j x_j, relative to the largest; 0 of the
-        commonest terms. The waves of a vector are summed behind the columns that have a name.
+    def _shares(self, asked: StoredQuestion, place: Place, of_predicted: bool) -> dict[int, float]:
+        """Return the share of each non-zero column of an item in its margin, w_j x_j, relative to the largest share; 0
+        for the commonest terms. The waves of a vector are one sum, after the named columns.
 
-        Of several classes: in the margin of the class predicted (told), or in that of the class for which it is
-        largest, whichever it is.
+        of_predicted: with K classes, take the share in the margin of the predicted class, not the largest one in the
+        margin of any class.
         """
         dataset, prior = self.run.dataset, self.run.prior
         columns, values = nonzero(dataset.rows, asked.item)
@@ -96,11 +96,11 @@ class Items:
             common[top_terms.common(self.run)] = True
             self._common = answers, common
         weights = place.weights[columns]
-        if prior:  # what the model was only told before the first answer
+        if prior:  # without the knowledge that the session began with
             weights = weights - [prior.get(column, 0.0) for column in columns.tolist()]
         if self.run.multiclass:
             weights = weights - weights.mean(axis=1, keepdims=True)
-            weights = weights[:, asked.predicted - 1] if told else abs(weights).max(axis=1)
+            weights = weights[:, asked.predicted - 1] if of_predicted else abs(weights).max(axis=1)
         parts = np.where(self._common[1][columns], 0, weights * values)
         if dataset.vocabulary is None and dataset.latent:
             first = np.searchsorted(columns, dataset.named)
@@ -114,9 +114,9 @@ class Items:
         for start, end, column in item["spans"]:
             weight_of[start, end] = weight_of.get((start, end), 0) + share.get(column, 0)
         terms = [(*span, weight) for span, weight in zip(weight_of, weigh(weight_of.values())) if weight]
-        if len(terms) > MOST_TERMS:  # a browser is slow with more of them
-            weakest = sorted(abs(weight) for *_, weight in terms)[-MOST_TERMS]
-            terms = [term for term in terms if abs(term[2]) >= weakest][:MOST_TERMS]
+        if len(terms) > MAX_TERMS:  # a browser is slow with more of them
+            weakest = sorted(abs(weight) for *_, weight in terms)[-MAX_TERMS]
+            terms = [term for term in terms if abs(term[2]) >= weakest][:MAX_TERMS]
         parts, done = [], 0
         for start, end, weight in terms:
             parts += [[text[done:start], 0], [text[start:end], weight]]
@@ -132,44 +132,45 @@ class Items:
         return [[name, value, weight] for (_, name, value), weight in zip(lines, weights)]
 
     def result(self, counts: np.ndarray) -> str:
-        """The result in a sentence, for the end of the session."""
+        """Return the result of the session in a sentence."""
         return f"{outcome.exact(self.run, counts)} {SAVED}" if self.run.labelled else SAVED
 
 
 def _marks(weights: Iterable[float]) -> list[Any]:
-    """Return True for the terms of an item that weigh most, for whichever class, else 0. As many are marked in every
-    item of a size, and all alike: neither their number nor their look tells what the model makes of the item."""
+    """Return True for the terms of an item that weigh most, for any class, else 0.
+
+    Items of equal size get equally many marks, all alike: neither number nor look reveals the model's opinion."""
     sizes = [abs(weight) for weight in weights]
     if not any(sizes):
         return sizes
-    strongest = {*sorted(range(len(sizes)), key=lambda k: -sizes[k])[: -(-len(sizes) // MARKED)]}
+    strongest = {*sorted(range(len(sizes)), key=lambda k: -sizes[k])[: -(-len(sizes) // TERMS_PER_MARK)]}
     return [True if k in strongest else 0 for k in range(len(sizes))]
 
 
 def above_text(run: Run, position: int, text: str | None) -> details.Heading:
-    """What stands above the text of an item: its title, which may be the first line of the text, and other columns of
-    its file."""
+    """Return the lines above the text of an item: its title, which may be the first line of the text, and other columns
+    of its file."""
     dataset = run.dataset
     words = run.store.details(dataset.id, [position]).get(position, []) if dataset.details else []
-    above = details.heading(dataset.details, words, run.shown)
+    above = details.heading(dataset.details, words, run.shown_columns)
     if above.title or not (text and dataset.has_titles):
         return above
     return details.with_title_of(text, above)
 
 
 def _between(parts: list[list[Any]], start: int, stop: int) -> list[list[Any]]:
-    """The parts of a text from one of its characters to another."""
-    at, kept = 0, []
+    """Return the parts of a text from character `start` to `stop`."""
+    at, pieces = 0, []
     for words, weight in parts:
         if piece := words[max(0, start - at) : max(0, stop - at)]:
-            kept.append([piece, weight])
+            pieces.append([piece, weight])
         at += len(words)
-    return kept
+    return pieces
 
 
 def file_numbers(dataset: Dataset, position: int, most: int | None = None) -> list[tuple[int, str, str]]:
-    """The numbers of a vector as its file has them: column, name and number in words; no more than `most`, those that
-    weigh most in its row."""
+    """Return the numbers of a vector as in its file, as (column, name, number in words). most: only the `most` numbers
+    that weigh most in its row (None: all)."""
     columns, values = dataset.numbers.of_item(position)
     if most is not None and len(columns) > most:
         row = dict(zip(*(part.tolist() for part in nonzero(dataset.rows, position))))
@@ -188,7 +189,7 @@ def _score(margin: float) -> str:
 
 
 def choice(settings: Settings) -> str:
-    """Return how the items of a session are chosen: one sentence for all of them, which tells nothing of any."""
+    """Say how the items of a session are chosen: the same sentence for every item, so that it reveals nothing."""
     if settings.rule == "random":
         return "Chosen at random."
     if getattr(QUERY_RULES[settings.rule], "exhaustive", False):
@@ -197,7 +198,7 @@ def choice(settings: Settings) -> str:
 
 
 def why(settings: Settings, asked: StoredQuestion, progress: Progress) -> str:
-    """Return why an item was asked, with the chance that it had: only for one that is answered."""
+    """Say why an answered item was asked, and with which chance. It must not be shown before the answer."""
     rule, chance = settings.rule, f"{percent(asked.probability)} chance"
     if asked.audit or rule == "random":
         return f"Random check ({chance})."
@@ -215,8 +216,8 @@ def why(settings: Settings, asked: StoredQuestion, progress: Progress) -> str:
 
 
 def verdict(entry: Entry) -> dict[str, Any] | None:
-    """Return what the model made of an answered item, and the chance that it was asked with: the class that it
-    predicted, and the figures in words. None where it had no opinion, or where the item has no answer."""
+    """Return the model's opinion of an answered item: the predicted class, the margin, and the chance of being asked.
+    None if the margin was 0 or the item has no answer."""
     if not (entry.label and entry.margin):
         return None
     asked = f"{'Random check, chance' if entry.audit else 'Chance'} {percent(entry.probability)}."

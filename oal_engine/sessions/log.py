@@ -18,19 +18,19 @@ is_words, is_nothing = words(LONGEST_LINE), or_none(lambda value: False)
 
 @dataclass(frozen=True)
 class Grown:
-    """The stream now has so many rounds; the first event of every session."""
+    """The stream has grown to this number of rounds. It is the first event of every session."""
 
     rounds: int
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The stream goes on to one more question, while those that were asked before it stay with others."""
+    """The stream continues to one more question while other people keep the questions asked before."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """A question is answered, or skipped (SKIP). number: which one (None: the one asked last)."""
+    """A question is answered, or skipped (SKIP). number: of the question (None: the one asked last)."""
 
     label: int
     number: int | None = None
@@ -51,7 +51,7 @@ class Corrected:
 
 @dataclass(frozen=True)
 class Marked:
-    """An item that was pushed without a question turned out to be a negative, and is learned as one."""
+    """An item that was pushed without a question is marked as wrong, and learned as a negative."""
 
     item: int
 
@@ -61,21 +61,21 @@ Change = Corrected | Marked
 
 @dataclass(frozen=True)
 class Changed:
-    """Corrections and marks between two other events: the learner is trained anew on the labels that stand now."""
+    """Corrections and marks between two other events. The learner is trained anew on the current labels."""
 
     changes: tuple[Change, ...]
 
 
 @dataclass(frozen=True)
 class LabelsAdded:
-    """The budget has so many more labels, planned over so many rounds of the stream."""
+    """The budget gets more labels, planned over `horizon` rounds of the stream."""
 
     labels: int
     horizon: int
 
 
 Event = Grown | Asked | Answered | Unanswered | Changed | LabelsAdded
-FIELDS: dict[str, dict[str, Check]] = {  # what each kind of event in the log has besides its place
+FIELDS: dict[str, dict[str, Check]] = {  # by kind of event in the log: its own fields
     "grown": {"rounds": is_count},
     "asked": {},
     **{
@@ -89,7 +89,7 @@ FIELDS: dict[str, dict[str, Check]] = {  # what each kind of event in the log ha
     "noted": {"item": is_count, "text": is_words},
     "tagged": {"item": is_count, "tag": words(LONGEST_TAG), "given": is_flag},
 }
-FOLDED = ("grown", "asked", "answered", "corrected", "undone", "marked", "added")  # what a state depends on
+FOLDED = ("grown", "asked", "answered", "corrected", "undone", "marked", "added")  # kinds that a state depends on
 
 
 def checked_event(row: Row) -> Row:
@@ -105,17 +105,19 @@ def checked_event(row: Row) -> Row:
 def lasting(rows: Iterable[Row]) -> list[Row]:
     """Return the rows that still count. An `undone` row removes the answer, its corrections, and every `asked` row
     after it."""
-    kept: list[Row] = []
+    counting: list[Row] = []
     for row in rows:
         if row["kind"] != "undone":
-            kept.append(row)
+            counting.append(row)
             continue
         question = row["question"]
-        answers = (at for at in range(len(kept) - 1, -1, -1) if _answers(kept[at], question))
+        answers = (at for at in range(len(counting) - 1, -1, -1) if _answers(counting[at], question))
         if (at := next(answers, None)) is None:
             raise SessionError(f"event {row['number']:,} of the log takes back an answer that was not given.")
-        kept[at:] = [later for later in kept[at + 1 :] if later["kind"] != "asked" and later["question"] != question]
-    return kept
+        counting[at:] = [
+            later for later in counting[at + 1 :] if later["kind"] != "asked" and later["question"] != question
+        ]
+    return counting
 
 
 def _answers(row: Row, question: int) -> bool:
@@ -142,8 +144,11 @@ def typed(row: Row, numbers: Mapping[int, int]) -> Event | None:
 
 
 class Lesson(NamedTuple):
-    """A label that the learner was taught: the number of its question (0: a mark), the item, the round in which it
-    counts, whether it was a random check, and the label that stands (SKIP: nothing is learned)."""
+    """A label that the learner was taught.
+
+    number: of its question (0: a mark). round: in which it is learned. audit: 1 for a random check. label: the current
+    one (SKIP: nothing is learned).
+    """
 
     number: int
     item: int
@@ -167,8 +172,11 @@ def add_changes(lessons: list[Lesson], changes: tuple[Change, ...]) -> None:
 
 @dataclass(frozen=True)
 class StoredQuestion:
-    """A waiting question: its id, its number in the session, its round and item, why it was asked (audit: as a random
-    check), and its last answer that was taken back. blind: it was answered before, and nothing may tell of that."""
+    """A waiting question.
+
+    number: in the session. margin, probability, predicted, audit: when it was asked; audit is 1 for a random check.
+    old: its last answer that was taken back. blind: it was answered before, and nothing may reveal that answer.
+    """
 
     id: int
     number: int
@@ -184,8 +192,11 @@ class StoredQuestion:
 
 @dataclass(frozen=True)
 class Entry:
-    """A question of the log as it was asked, and its answer: the label that stands, the one given `first`, by whom and
-    when (None: it waits). seconds: between showing the item and the answer."""
+    """A question of the log as it was asked, and its answer (None: it waits).
+
+    label: the current one. first: the label given first. annotator, answered_at: of the current label. seconds: between
+    showing the item and the answer.
+    """
 
     id: int
     number: int
@@ -202,21 +213,21 @@ class Entry:
     annotator: str | None
     answered_at: str | None
     seconds: float | None
-    note: str = field(default="", compare=False)  # the note on its item
-    tags: tuple[str, ...] = field(default=(), compare=False)  # those of its item
+    note: str = field(default="", compare=False)  # of its item
+    tags: tuple[str, ...] = field(default=(), compare=False)  # of its item
 
     @property
     def corrected(self) -> bool:
-        """Whether the label is not the one given first."""
+        """Whether the current label differs from the first one."""
         return self.label != self.first
 
     @property
     def mistake(self) -> bool:
-        """Whether the answer is another class than predicted."""
+        """Whether the answer is another class than the predicted one."""
         return bool(self.label) and self.label != self.predicted
 
     def question(self, old: int | None = None, blind: bool = False) -> StoredQuestion:
-        """The question as it waited."""
+        """Return the question as it waited."""
         return StoredQuestion(
             self.id, self.number, self.round, self.item, self.margin, self.probability, self.predicted, old, self.audit,
             blind,
@@ -228,10 +239,12 @@ COLUMNS = [column.name for column in fields(Entry) if column.compare]
 
 @dataclass(frozen=True)
 class Log:
-    """All that a state is rebuilt from: the questions in order, the events that change it, each with its number, the
-    digests of the state by number of event, and how often the log was ever changed. rounds: of the stream, as far as
-    the log says. changes: how often labels were corrected, marked or added. shared: whether somebody was asked a
-    question while others had one."""
+    """Everything that a state is rebuilt from.
+
+    entries: the questions in order. events: with their numbers. digests: of the state, by number of event. version:
+    number of changes of the log. rounds: length of the stream by the log. changes: number of corrections, marks and
+    added labels. shared: whether somebody was asked a question while others had one.
+    """
 
     entries: list[Entry]
     events: list[tuple[int, Event]]
@@ -243,11 +256,11 @@ class Log:
 
     @classmethod
     def read(cls, store: Store, session: int) -> "Log":
-        """Return the log of a session at one moment."""
+        """Read the log of a session at one moment."""
         with store.snapshot():
             entries, digests = read_entries(store, session), store.digests(session)
-            known, version = store.events(session), store.log_version(session)
-        rows = [row for row in map(checked_event, known) if row["kind"] in FOLDED]
+            stored, version = store.events(session), store.log_version(session)
+        rows = [row for row in map(checked_event, stored) if row["kind"] in FOLDED]
         numbers = {entry.id: entry.number for entry in entries}
         events = list[tuple[int, Event]]()
         for row in lasting(rows):
@@ -266,19 +279,19 @@ class Log:
         return [number for _, event in self.events if isinstance(event, Answered) and (number := event.number or 0) > 0]
 
     def grown(self, rounds: int) -> list[tuple[int, Event]]:
-        """Return the events with the growth of the stream to so many rounds, where the log does not say so yet."""
+        """Return the events, and last the growth of the stream to `rounds` if the log does not have it yet."""
         return [*self.events, *[(0, Grown(rounds))] * (rounds > self.rounds)]
 
     def until(self, answers: int, questions: int) -> list[Entry]:
-        """Return the questions as they were after some numbers of answers and questions."""
-        given = {*self.order[:answers]}
+        """Return the questions as they were after this number of answers and of questions."""
+        answered = {*self.order[:answers]}
         return [
-            entry if entry.number in given else replace(entry, label=None, first=None, annotator=None)
+            entry if entry.number in answered else replace(entry, label=None, first=None, annotator=None)
             for entry in self.entries[:questions]
         ]
 
     def lessons(self, answers: int) -> list[Lesson]:
-        """What the first so many answers taught, with the changes made up to then."""
+        """Return the lessons of the first `answers` answers, with the changes made up to then."""
         lessons: list[Lesson] = []
         done = 0
         for _, event in self.events:
@@ -294,14 +307,14 @@ class Log:
 
 
 def read_entries(store: Store, session: int, after: int = 0) -> list[Entry]:
-    """The questions of a session after one of a number in order, with their answers."""
+    """Read the questions of a session after question number `after`, in order, with their answers."""
     values = itemgetter(*COLUMNS)
     return [Entry(*values(row)) for row in store.answers(session, after)]
 
 
 def unseen(store: Store, session: int, annotator: str) -> set[int]:
-    """Return the answered questions whose answers an annotator must not see: those that they may be asked for a second
-    answer, and those that they are being asked again."""
+    """Return the answered questions whose answers an annotator must not see: they may be asked for a second answer to
+    them, or are being asked again."""
     settings = store.session(session)
     second = store.single_answers(session, annotator) if settings["overlap"] else []
     leases = store.leases(session) if settings["repeat"] else []

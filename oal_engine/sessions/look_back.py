@@ -1,4 +1,4 @@
-"""A session in retrospect: any question and any round of it, whether it verifies, and what if it had run under another
+"""A session in retrospect: any question or round of it, whether it verifies, and how it would have run under another
 algorithm. Nothing here writes to the store."""
 
 from bisect import bisect_left
@@ -20,15 +20,15 @@ from .insights import top_terms
 from .log import Answered, Changed, Entry, Event, Grown, Log, Unanswered
 from .settings import SKIP, Settings, effective_rho
 
-KEPT_EVERY = 20  # events between two kept states, or more where these would take more memory than KEPT_BYTES
+KEPT_EVERY = 20  # events between two states in memory; more if they would take more than KEPT_BYTES
 KEPT_BYTES = 64 * 2**20
 ENOUGH = 0.6  # share of another algorithm's questions that must have answers for its curve to be drawn
 
 
 @dataclass(frozen=True)
 class Passed:
-    """Rounds that passed without a question: the first (0-based), how many, how many were pushed (None: K classes), and
-    the range of their margins (None: no round)."""
+    """Rounds that passed without a question: the first (from 0), their number, how many items were pushed (None: K
+    classes), and the lowest and highest margin (None: no round)."""
 
     first: int
     rounds: int
@@ -50,8 +50,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Round:
-    """A round that asked nothing: its item, what was decided, the progress after it, the learner's weights and the
-    counts. number: of the question after it, or of the end."""
+    """A round without a question: its item, its decision, the progress after it, the learner's weights and the counts.
+    number: of the next question, or of the end."""
 
     round: int
     item: int
@@ -67,9 +67,12 @@ class Round:
 
 @dataclass(frozen=True)
 class Report:
-    """Whether a session verifies: how many questions, answers and digests were reproduced, the engine versions then and
-    now, and, where it differs, the question, the round (from 1), the sentence, and the facts of the question as it was
-    recorded and as it was found. foreign: a sentence on an answer that cannot be one of this session, or None."""
+    """Whether a session verifies.
+
+    questions, answers, digests: numbers that were reproduced. number, round, sentence: question, round (from 1) and
+    description of the first difference, or None. recorded, found: facts of that question in the log and in this run.
+    foreign: a sentence on an answer that cannot belong to this session, or None.
+    """
 
     session: int
     name: str
@@ -91,7 +94,7 @@ class Report:
         return self.sentence is None and self.foreign is None
 
     def as_dict(self) -> Row:
-        """The report as JSON has it."""
+        """Return the report as a JSON object."""
         return {"verified": self.verified} | asdict(self)
 
     def __str__(self) -> str:
@@ -112,7 +115,7 @@ class Report:
 
 
 class Version(NamedTuple):
-    """Numbers that change whenever the log of a session, its questions or its stream do."""
+    """Numbers that change with the log of a session, its questions and its stream."""
 
     log: int
     questions: int
@@ -120,15 +123,15 @@ class Version(NamedTuple):
 
 
 def version(store: Store, session: int) -> Version:
-    """The version of a session now."""
+    """Return the current version of a session."""
     items = store.length(store.session(session)["dataset"])
     return Version(store.log_version(session), store.question_count(session), items)
 
 
 class Trace(Run):
-    """The log of a session, folded once from its first round as far as it is reproduced; any place of it opens quickly.
+    """The log of a session, folded once from the first round up to the first mismatch. Any place of it opens quickly.
 
-    `log` has the entries of that part. mismatch: what ended it, or None. Safe to share between threads.
+    log: the entries of that part. mismatch: the first one, or None. Safe to share between threads.
     """
 
     def __init__(self, store: Store, session: int):
@@ -140,7 +143,7 @@ class Trace(Run):
         self.mismatch: LogMismatch | None = None
         self._kept: dict[int, State] = {}  # by number of events
         self._events = [event for _, event in log.grown(self.rounds)]
-        self._asked_at: list[int] = []  # how many events precede each question, and the end
+        self._asked_at: list[int] = []  # number of events before each question, and before the end
         done, end = -1, 0
         try:
             for done, state in enumerate(self.follow(log)):
@@ -163,23 +166,23 @@ class Trace(Run):
         self.state = self._after(max(0, len(self._asked_at) - 1)) if self.mismatch else state
 
     def _states(self, first: int, stop: int) -> Iterator[State]:
-        """The states after `first` to `stop` events, changed in place and not shared with others."""
-        kept = max(done for done in self._kept if done <= first)
-        state = self._kept[kept].copy()
-        for done in range(kept, stop + 1):
-            if done > kept:
+        """Yield private states after `first` to `stop` events, changed in place."""
+        start = max(done for done in self._kept if done <= first)
+        state = self._kept[start].copy()
+        for done in range(start, stop + 1):
+            if done > start:
                 state = self.apply(state, self._events[done - 1])
             if done >= first:
                 yield state
 
     def _after(self, questions: int) -> State:
-        """The state when the question after so many others was asked, not shared with others."""
+        """Return a private copy of the state that asked the question after the first `questions` ones."""
         at = self._asked_at[questions] if questions < len(self._asked_at) else 0
         return next(self._states(at, at))
 
     @property
     def steps(self) -> int:
-        """How many places can be opened: every question, and the end where there is one."""
+        """Number of places that can be opened: every question, and the end if it is reached."""
         return len(self.log) + self.complete
 
     @property
@@ -189,23 +192,23 @@ class Trace(Run):
 
     @property
     def reached(self) -> int:
-        """How many rounds can be opened."""
+        """Number of rounds that can be opened."""
         if self.complete:
             return self.rounds
         return self.log[-1].round + 1 if self.log else 0
 
     def step(self, number: int) -> Step:
-        """The question of a number from 1, or the end after the last one."""
+        """Return question `number` (from 1), or the end after the last question."""
         entry = self.log[number - 1] if number <= len(self.log) else None
-        state = self._after(number - 1) if entry else self.state  # the end is as it is now
+        state = self._after(number - 1) if entry else self.state
         place = self.place_of(state, entry.question() if entry else None)
         own = replace(place, weights=place.weights.copy(), counts=place.counts.copy())
         return Step(own, entry, self._passed(number), self._moved(number) if entry and entry.first else [])
 
     def _moved(self, number: int) -> list[top_terms.Moved]:
-        """What the answer to a question changed, with the labels that stood when it was given."""
+        """Return the weights that the answer to a question changed, with the labels of that moment."""
         asked_at = self._asked_at[number - 1]
-        later = range(asked_at, len(self._events))  # changes, and answers of others, may come before the answer
+        later = range(asked_at, len(self._events))  # changes and other people's answers may precede the answer
         answers = [(at, event) for at in later if isinstance(event := self._events[at], Answered)]
         answered_at = next(at for at, event in answers if event.number in (None, number))
         state = next(self._states(answered_at, answered_at))
@@ -214,13 +217,13 @@ class Trace(Run):
         return top_terms.moved(before, after, latent=self.dataset.latent)
 
     def _gap(self, number: int) -> tuple[int, int]:
-        """The rounds between the question of this number and the one before it: the first, and where they stop."""
+        """Return the rounds between a question and the one before it, as (first, stop)."""
         first = self.log[number - 2].round + 1 if number > 1 else 0
         return first, self.log[number - 1].round if number <= len(self.log) else self.rounds
 
     def _inspect(self, number: int, first: int, stop: int) -> tuple[np.ndarray, np.ndarray, State]:
-        """Margin, probability, draw and prediction of rounds between two questions, the counts after them, and the
-        state that decided the last of them; first < stop."""
+        """Return margin, probability, draw and prediction of the rounds first .. stop - 1 before a question, shape
+        (rounds, 4), the counts after them, and the state that decided the last one."""
         facts, counts = np.zeros((stop - first, 4)), None
         begin, parts = self._asked_at[number - 2] + 1 if number > 1 else 0, list[tuple[int, State]]()
         for state in self._states(begin, self._asked_at[number - 1]):
@@ -228,7 +231,7 @@ class Trace(Run):
                 before = (counts for rounds, counts in reversed(state.trail) if rounds == first)
                 counts = next(before, np.zeros_like(state.counts)).copy()
             start = max(first, state.since)
-            if start < min(stop, state.question.t):  # labels that were added may have decided later rounds again
+            if start < min(stop, state.question.t):  # after added labels, later rounds may be decided again
                 own = state.copy()  # a rule may use the learner's scratch arrays
                 parts = [*(part for part in parts if part[0] < start), (start, own)]
         for (t, state), end in zip(parts, [*(start for start, _ in parts[1:]), stop]):
@@ -236,7 +239,7 @@ class Trace(Run):
                 self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.settings.seed,
                 t, state.before or True, counts, facts[t - first : end - first],
             )  # fmt: skip
-        assert counts is not None, "the rounds lie between two questions"
+        assert counts is not None, "the rounds are between two questions"
         return facts, counts, state
 
     def _passed(self, number: int) -> Passed:
@@ -248,7 +251,7 @@ class Trace(Run):
         return Passed(first, stop - first, pushed, float(facts[:, 0].min()), float(facts[:, 0].max()))
 
     def number(self, t: int) -> int:
-        """The number of the question in round t (from 0), or of the first one after it, or of the end."""
+        """Return the number of the question in round t (from 0), else of the next question, else of the end."""
         return 1 + bisect_left(self.log, t, key=lambda entry: entry.round)
 
     def asked_in(self, t: int) -> bool:
@@ -257,7 +260,7 @@ class Trace(Run):
         return number <= len(self.log) and self.log[number - 1].round == t
 
     def round(self, t: int) -> Round:
-        """What was decided in round t (from 0), in which nothing was asked."""
+        """Return the decision of round t (from 0), which asked no question."""
         number = self.number(t)
         facts, counts, state = self._inspect(number, self._gap(number)[0], t + 1)
         margin, probability, draw, predicted = facts[-1].tolist()
@@ -271,18 +274,18 @@ class Trace(Run):
 
     @cached_property
     def mistakes(self) -> list[int]:
-        """The numbers of the questions that were answered with another class than predicted."""
+        """The numbers of the questions whose answer is another class than the predicted one."""
         return [entry.number for entry in self.log if entry.mistake]
 
     @cached_property
     def surprises(self) -> list[int]:
-        """The numbers of the mistakes made with confidence."""
+        """The numbers of the confident mistakes."""
         theta = 0 if self.multiclass else self.settings.theta
         return [entry.number for entry in top_terms.surprises(self.log, theta)]
 
     @property
     def report(self) -> Report:
-        """What was checked, and where it differs."""
+        """The result of the check, and the first difference."""
         settings, mismatch = self.settings, self.mismatch
         report = Report(
             self.id, settings.name, len(self.log), self.answers, self.digests, settings.engine, __version__,
@@ -302,7 +305,7 @@ class Trace(Run):
 
 
 def _foreign(answers: list[Row]) -> str | None:
-    """A sentence on answers with a class that their session does not have, or None."""
+    """Describe answers with a class that their session does not have, in a sentence; None if all classes are valid."""
     if not answers:
         return None
     first, more = answers[0], len(answers) - 1
@@ -316,9 +319,11 @@ def _foreign(answers: list[Row]) -> str | None:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """The same stream under another algorithm, as far as the session got: its run, what it asked (round from 1, class
-    predicted, answer or 0 where there is none), whether the data's own labels answered, and how many of the session's
-    answers differ from them."""
+    """The rounds that a session has seen, run under another algorithm.
+
+    asked: its questions as (round from 1, predicted class, answer or 0 if it has no answer). exact: whether the labels
+    of the data answered. different: number of the session's answers that differ from these labels.
+    """
 
     run: Run
     asked: list[tuple[int, int, int]]
@@ -327,19 +332,20 @@ class WhatIf:
 
     @property
     def share(self) -> float:
-        """The share of its questions that have answers."""
+        """Share of its questions that have answers."""
         return sum(label != SKIP for *_, label in self.asked) / len(self.asked) if self.asked else 1.0
 
     @property
     def enough(self) -> bool:
-        """Whether its curve is worth drawing: answers chosen by another rule are no fair sample of its questions."""
+        """Whether its curve is worth drawing. Answers that another rule chose are not a random sample of its
+        questions."""
         return self.exact or self.share >= ENOUGH
 
 
 def what_if(trace: Trace, chosen: Strategy) -> WhatIf:
     """Run the rounds that a session has seen under another strategy, with its budget, order, draws and weights.
 
-    Questions are answered by the data's own labels where every item has one, else by the answers of the session; one
+    The labels of the data answer the questions if every item has one, else the answers of the session. A question
     without an answer costs its label and teaches nothing.
     """
     settings = trace.settings
@@ -373,12 +379,12 @@ def what_if(trace: Trace, chosen: Strategy) -> WhatIf:
 
 
 def verify(store: Store, session: int) -> Report:
-    """The report of a session, from its log as it is now."""
+    """Verify the current log of a session."""
     return Trace(store, session).report
 
 
 def confusion(run: Run, counts: np.ndarray, evaluation: str) -> list[list[int]]:
-    """A square table of items, a row a true class and a column a class it passed as, in the order of names."""
+    """Return a square table of items: a row for each true class, a column for each class it passed as."""
     if run.multiclass:
         classes: list[list[int]] = metrics.class_confusion(counts, evaluation).tolist()
         return classes
@@ -387,7 +393,8 @@ def confusion(run: Run, counts: np.ndarray, evaluation: str) -> list[list[int]]:
 
 
 def answers_confusion(trace: Trace, number: int) -> list[list[int]]:
-    """The same table of the questions before a number: a row a class answered, a column a class predicted."""
+    """Return a square table of the answers before question `number`: a row for each class answered, a column for each
+    class predicted."""
     answered = [entry for entry in trace.log[: number - 1] if entry.label]
     return [
         [sum((entry.label, entry.predicted) == (label, other) for entry in answered) for other in trace.names]

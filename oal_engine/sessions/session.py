@@ -1,17 +1,15 @@
-"""A person's run over a stream: the question is stored before it is shown, the label before it is learned.
+"""An open session: a question is stored before it is shown, and a label is stored before it is learned.
 
-The state is never stored, only folded from the log: the same data, settings and labels give the same bits, which a
-digest every DIGEST_EVERY answers proves. The next question after each possible answer is prepared ahead, so that a page
-can show it the moment a key is pressed; it is stored like any other, and becomes the next one when that answer is
-given. The remaining budget is counted from the labels that stand. Items appended to the data set follow those that the
-session began with, and the stream goes on.
+The state is never stored, only folded from the log: the same data, settings and labels give the same bits, and a
+digest every DIGEST_EVERY answers proves it. The next question after each possible answer is computed and stored ahead,
+so that a page can show it the moment a key is pressed. The remaining budget is counted from the current labels. Items
+appended to the data set follow the items that the session began with.
 """
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import replace
 from itertools import takewhile
 from math import inf
 from time import monotonic
@@ -22,7 +20,9 @@ from ..kernel import rows, stream
 from ..kernel.draws import draw
 from ..kernel.learners import weights
 from ..store import Store, now
+from .decisions import Decisions
 from .fold import Place, Run, State
+from .leases import Leases
 from .log import (
     Answered,
     Asked,
@@ -41,57 +41,40 @@ from .log import (
 from .settings import MOST_LABELS, SKIP, SessionError, Settings, whole
 
 DIGEST_EVERY = 50  # answers between two stored digests
-OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # tell the coins of a second answer, and of one given again, from asking
-HANDOVER = 5.0  # seconds in which a page that was offered prepared questions has looked again
-REPEAT_AFTER = 20  # answers of somebody before they are asked a question again
-BRANCH_LIMIT = 96 * 2**20  # bytes that the states after all possible answers may take to be prepared
+OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: draws for second and repeated answers of their own
+JOIN_WAIT_SECONDS = 5.0  # by then a page that got prepared questions has asked again
+REPEAT_AFTER = 20  # answers that a person gives before a question is repeated to them
+BRANCH_LIMIT = 96 * 2**20  # bytes that the states after all possible answers may take; with more none is prepared
 
 
-class AnsweredSince(SessionError):
-    """An answer that cannot be taken back, for others have answered since; it can be corrected."""
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """The margin and the class predicted in every round of a stream, whether it was asked, and how many rounds have
-    passed."""
-
-    margins: np.ndarray
-    predicted: np.ndarray
-    asked: np.ndarray
-    rounds: int = 0
-
-    @classmethod
-    def empty(cls, rounds: int) -> "Decisions":
-        """Room for so many rounds, of which none has passed."""
-        return cls(np.zeros(rounds), np.zeros(rounds, np.int8), np.zeros(rounds, bool))
-
-    def longer(self, rounds: int) -> "Decisions":
-        """The same with room for a longer stream."""
-        margins, predicted, asked = (np.resize(part, rounds) for part in (self.margins, self.predicted, self.asked))
-        return Decisions(margins, predicted, asked, self.rounds)
+class OthersAnsweredError(SessionError):
+    """An answer that cannot be taken back because others have answered since. It can be corrected."""
 
 
 class Session(Run):
     """An open session, safe to share between threads; opening it rebuilds the state from its log.
 
-    version: how often the log was changed, by every answer, undo, correction and mark.
+    version: number of changes of the log: every answer, undo, correction and mark is one.
     """
 
     def __init__(self, store: Store, session: int):
         super().__init__(store, Settings.read(store, session))
         self.id = session
         self._lock = threading.RLock()
-        self._branches: dict[int, tuple[State, int | None]] = {}  # by answer: what follows it, and its question's id
-        self._offered = self._wanted = -inf  # when a page was last given these, and when somebody else last came
-        self._comings, self._holder = 0, ""  # how often somebody else came, and who was given these
-        self._beside: dict[str, int] = {}  # by annotator: the question of their last answer, where it gave no label
+        self._leases = Leases(store, session, self.settings.lease)
+        # By possible answer to the current question: the state after it, computed ahead, and the id of its question.
+        self._branches: dict[int, tuple[State, int | None]] = {}
+        self._branches_served_at = self._last_join_request = -inf  # monotonic times
+        self._join_count, self._branches_annotator = 0, ""
+        self._last_opinion: dict[str, int] = {}  # by annotator: question of their last answer, if that gave no label
         self.version = 0
         self._rebuild()
 
     def _rebuild(self) -> None:
-        """Fold the log again from the first round. What the database already holds is not written again, so that a
-        session opens while others write; where the store is read-only nothing is prepared."""
+        """Fold the log again from the first round.
+
+        If the prepared questions are stored already, nothing is written, so a session opens while others write. A
+        read-only store gets no prepared questions."""
         with self.store.snapshot():
             waiting, ahead = self._fold_log(), self._ahead()
             stored = self.store.prepared(self.id, waiting) if waiting else {}
@@ -120,15 +103,16 @@ class Session(Run):
             self._settle(waiting, ahead)
 
     def _fold_log(self) -> int | None:
-        """Bring the state to the end of the log, checking every question and digest; the id of the waiting question."""
+        """Advance the state to the end of the log, checking every question and digest. Return the id of the waiting
+        question."""
         with self.store.snapshot():
             log = Log.read(self.store, self.id)
             if self.grown:
                 self.dataset.refresh()
                 self._take()
         self._decisions = Decisions.empty(self.rounds)
-        self._entries: list[Entry] = []  # those answered, as far as `log` has read them
-        self._before: tuple[State, Decisions] | None = None  # what undo goes back to, if it can
+        self._entries: list[Entry] = []  # answered entries that `log` has read
+        self._undo_point: tuple[State, Decisions] | None = None  # before the last answer, if undo can go back to it
         for state in self.follow(log):
             self.state = state
             self._record_decisions()
@@ -140,19 +124,19 @@ class Session(Run):
         return self._asked[-1] if self.state.waits and len(self._asked) == self.state.number else None
 
     def _record_decisions(self) -> None:
-        """Record what was decided in the rounds up to the waiting question, before the learner changes."""
-        made, state, rounds = self._decisions, self.state, self.state.streamed
+        """Record the decisions of the rounds up to the waiting question, before the learner changes."""
+        decisions, state, rounds = self._decisions, self.state, self.state.streamed
         stream.predict_rounds(
             self.dataset.rows, self.order, self.learner, state.objective.theta, state.since, rounds,
-            made.margins, made.predicted,
+            decisions.margins, decisions.predicted,
         )  # fmt: skip
-        made.asked[state.since : rounds] = False
+        decisions.asked[state.since : rounds] = False
         if state.since <= state.question.t < rounds:
-            made.asked[state.question.t] = True
-        self._decisions = Decisions(made.margins, made.predicted, made.asked, rounds)
+            decisions.asked[state.question.t] = True
+        self._decisions = replace(decisions, rounds=rounds)
 
     def _ahead(self) -> dict[int, State]:
-        """The state after each possible answer to the waiting question, where there is memory for them."""
+        """Compute the state after each possible answer to the waiting question; none if they take too much memory."""
         size = sum(array.nbytes for array in self.state.arrays()) * (1 + len(self.names))
         if [*self.state.outstanding] != [self.state.number] or size > BRANCH_LIMIT:
             return {}
@@ -176,12 +160,12 @@ class Session(Run):
         self._wait_for(question)
 
     def _wait_for(self, question: int | None) -> None:
-        """Make a stored question the one that waits for its answer; none at the end."""
+        """Make a stored question the current one, or none at the end."""
         self._current = self._waiting(self.state, question) if self.state.waits else None
 
     def _put(self, state: State, parent: int | None, branch: int) -> int:
-        """Store the question of a state, which follows an answer (`branch`) to its parent, or (None) none alone; its
-        id."""
+        """Store the question of a state and return its id. It follows the answer `branch` to the question `parent`
+        (None: it follows no single question)."""
         place = {"session": self.id, "parent": parent, "branch": branch, "asked_at": now()}
         for coin, seed in (("overlap", OVERLAP), ("repeat", REPEAT)):
             if share := getattr(self.settings, coin):
@@ -189,8 +173,8 @@ class Session(Run):
         return self.store.put_question(place | self.facts(state.question))
 
     def _waiting(self, state: State, id: int | None, number: int | None = None) -> StoredQuestion | None:
-        """The question of a state with a number (None: the last one), which is stored under an id (None: it has
-        none)."""
+        """Return the question of a state by its number (None: the last one), given the id that it is stored under; None
+        if it has no id."""
         if id is None:
             return None
         number = number or state.number
@@ -199,24 +183,24 @@ class Session(Run):
         return StoredQuestion(id=id, number=number, old=self.store.old_label(self.id, id), **facts)
 
     def _record_growth(self) -> None:
-        """Store that the stream is as long as it is now."""
+        """Store the current length of the stream."""
         self.store.put_event(self.id, "grown", data={"rounds": self.rounds})
         self._recorded, self.version = self.rounds, self.store.count_change(self.id)
 
-    # What a page does
+    # Calls of pages
 
     def refresh(self) -> None:
-        """Rebuild where another process has changed the log, and go on where the data set has grown."""
+        """Rebuild if another process has changed the log. Continue the stream if the data set has grown."""
         with self._all_or_nothing():
             if self.store.log_version(self.id) != self.version:
                 self._rebuild()
             elif self.grown:
                 with self.store.transaction():
-                    self._go_on()
+                    self._take_new_items()
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Let nobody see the session while it changes, and restore it after an error."""
+        """Lock the session while it changes, and restore it after an error."""
         with self._lock:
             before = dict(vars(self))
             try:
@@ -227,35 +211,35 @@ class Session(Run):
 
     @property
     def grown(self) -> bool:
-        """Whether the data set has items that the session has not taken yet."""
+        """Whether the data set has items that are not in the stream yet."""
         return self.store.length(self.dataset.id) > self.rounds
 
-    def _go_on(self) -> None:
-        """Take the new items, and continue what had reached the old end: the state, or the prepared states."""
-        end, self._before = self.rounds, None
+    def _take_new_items(self) -> None:
+        """Append the new items to the stream. Continue the state, or the prepared states, that had reached its end."""
+        end, self._undo_point = self.rounds, None
         self.dataset.refresh()
         self._take()
         self._decisions = self._decisions.longer(self.rounds)
         if self.store.log_version(self.id) != self.version:
             self._rebuild()
             return
-        known = (self.state, *(state for state, _ in self._branches.values()))
+        states = (self.state, *(state for state, _ in self._branches.values()))
         self.state = self._grow(self.state)
         self._record_growth()
-        if any(state.question.t == end for state in known):
+        if any(state.question.t == end for state in states):
             self._record_decisions()
             self._settle(self._current.id if self._current else None)
         else:
             self._branches = {label: (self._grow(state), id) for label, (state, id) in self._branches.items()}
 
     def _grow(self, state: State) -> State:
-        """A state with the stream as long as it is now; the one given is not changed."""
+        """Return the state with the stream as long as it is now, leaving `state` unchanged."""
         own = state.copy() if state.question.t == state.rounds else replace(state)
         return self.apply(own, Grown(self.rounds))
 
     @property
     def place(self) -> Place:
-        """The waiting question, or None at the end, and the progress."""
+        """The waiting question, or None at the end, with the progress."""
         with self._lock:
             return self.place_of(self.state, self._current)
 
@@ -266,14 +250,14 @@ class Session(Run):
             return self._current
 
     def place_at(self, question: StoredQuestion | None) -> Place:
-        """The place with a question that somebody has, or (None) with none for them."""
+        """Return the place with a question that somebody has (None: they have none)."""
         with self._lock:
             return self.place_of(self.state, question)
 
     def places_after(self, question: StoredQuestion, following: StoredQuestion) -> dict[int, Place]:
-        """The place after each possible answer to a question, where the one that follows is asked already."""
+        """Return the place after each possible answer to a question, if the question after it is asked already."""
         place, places = self.place_at(following), {}
-        if question.number not in self.state.outstanding:  # it has its label
+        if question.number not in self.state.outstanding:  # it has a label already
             return dict.fromkeys((*self.names, SKIP), place)
         for label in (*self.names, SKIP):
             done, answers = place.progress, dict(place.progress.answers)
@@ -287,12 +271,11 @@ class Session(Run):
 
     @property
     def branches(self) -> dict[int, Place]:
-        """The place after each possible answer to the waiting question, where it is prepared and nobody else has
-        come."""
+        """The place after each possible answer to the waiting question; none if none is prepared or somebody joins."""
         with self._lock:
-            if not self._branches or self.joining:
+            if not self._branches or self.someone_joins:
                 return {}
-            self._offered = monotonic()
+            self._branches_served_at = monotonic()
             return {
                 label: self.place_of(state, self._waiting(state, following))
                 for label, (state, following) in self._branches.items()
@@ -300,40 +283,40 @@ class Session(Run):
 
     @property
     def previous(self) -> int | None:
-        """The id of the question answered last, which undo takes back, or None."""
+        """The id of the last answered question, which undo takes back, or None."""
         return self._ids[-1] if self._ids else None
 
     def previous_of(self, annotator: str) -> int | None:
-        """The same of an annotator alone, where several people share the session, or where they gave no label last."""
+        """Return the id of the question whose answer undo takes back for an annotator, or None."""
         own = (id for id in reversed(self._ids) if self._by[id] == annotator)
-        return self._beside.get(annotator) or (next(own, None) if self._shared else self.previous)
+        return self._last_opinion.get(annotator) or (next(own, None) if self._shared else self.previous)
 
     # Several people
 
     def held(self, annotator: str) -> list[StoredQuestion]:
-        """The questions that an annotator has: the one to answer now, and the one after it where others label too or
-        where it is one that they are asked again. Each is stored as theirs before it is shown. Nobody else gets it
-        until the lease of the session has run out."""
+        """Return the questions of an annotator: the one to answer now, and the next one if others label too or if the
+        first one is a repetition. Each is leased to them before it is shown: nobody else gets it until the lease has
+        run out."""
         with self._lock:
             self.refresh()
             if self._lacks(annotator) and not self.store.read_only:
                 with self._all_or_nothing(), self.store.transaction():
                     self.refresh()
-                    while self._lacks(annotator) and (found := self._next_for(annotator, *self._leases(annotator))):
-                        self.store.lease(self.id, found, annotator)
-            own = self._leases(annotator)[1]
+                    while self._lacks(annotator) and (question := self._next_for(annotator)):
+                        self.store.lease(self.id, question, annotator)
+            own = self._leases.of(annotator).own
             if self._current and self._current.id in own:
-                self._holder = annotator
-            return [question for id in own if (question := self._stored(id))]
+                self._branches_annotator = annotator
+            return [stored for id in own if (stored := self._stored(id))]
 
     def _lacks(self, annotator: str) -> bool:
-        """Whether an annotator is to get one more question, if there is any."""
-        leases, own = self._leases(annotator)
-        ahead = any(leases.values()) or not {*own}.issuperset(self._repeats(annotator))
+        """Return whether an annotator should get one more question."""
+        own, others = self._leases.of(annotator)
+        ahead = bool(others) or not {*own}.issuperset(self._repeats(annotator))
         return len(own) < 1 + ahead
 
     def _repeats(self, annotator: str) -> list[int]:
-        """The questions to ask an annotator again, who has given enough answers since."""
+        """Return the questions to repeat to an annotator, who has given REPEAT_AFTER answers since."""
         if not self.settings.repeat:
             return []
         own = [id for id in self._ids if self._by[id] == annotator]
@@ -341,62 +324,54 @@ class Session(Run):
         return [id for id in self.store.unrepeated(self.id, annotator) if id in long_ago]
 
     @property
-    def together(self) -> bool:
-        """Whether several people share the session, or are to, or one is asked some questions again."""
+    def is_shared(self) -> bool:
+        """Whether several people label the session or will, or some questions are answered twice."""
         return bool(self._shared or self.settings.overlap or self.settings.repeat)
 
     @property
-    def joining(self) -> bool:
-        """Whether somebody has come who gets a question as soon as no page shows what was prepared for one person."""
-        return monotonic() - self._wanted < HANDOVER
+    def someone_joins(self) -> bool:
+        """Whether a second person waits for a question, until no page shows questions prepared for one person."""
+        return monotonic() - self._last_join_request < JOIN_WAIT_SECONDS
 
     @property
-    def present(self) -> set[str]:
-        """The annotators who have a question whose lease has not run out."""
-        return {row["annotator"] for row in self.store.leases(self.id) if self._holds(row["leased_at"])}
-
-    def _holds(self, leased_at: str) -> bool:
-        """Whether a lease has not run out. One that begins later than a lease from now has: the clock was put back."""
-        lease = timedelta(seconds=self.settings.lease)
-        return now(lease) <= leased_at <= now(-lease)
-
-    def _leases(self, annotator: str) -> tuple[dict[int, bool], list[int]]:
-        """The questions that somebody has, and whether it is somebody else who still may answer; those of the
-        annotator."""
-        rows = self.store.leases(self.id)
-        live = {row["question"]: row["annotator"] != annotator and self._holds(row["leased_at"]) for row in rows}
-        return live, [row["question"] for row in rows if row["annotator"] == annotator]
+    def active_annotators(self) -> set[str]:
+        """The annotators who have a question now."""
+        return self._leases.annotators()
 
     def has_for(self, annotator: str) -> bool:
-        """Whether there is a question for an annotator now."""
+        """Return whether there is a question for an annotator now."""
         with self._lock:
-            leases, own = self._leases(annotator)
-            return bool(own or self._free(annotator, leases, own)) or self.state.asks_on
+            return bool(self._leases.of(annotator).own or self._free(annotator)) or self.state.asks_on
 
     def unseen(self, annotator: str) -> set[int]:
         """Return the answered questions whose answers an annotator must not see."""
         return unseen(self.store, self.id, annotator)
 
-    def _free(self, annotator: str, leases: dict[int, bool], own: list[int]) -> list[int]:
-        """The questions that an annotator may have: those that nobody has any more, those that are to have a second
-        answer, and those that they are to be asked again."""
+    def _free(self, annotator: str) -> list[int]:
+        """Return the further questions that an annotator may have: questions that nobody has, questions that need a
+        second answer, and questions to repeat to them."""
         waiting = [self._asked[number - 1] for number in sorted(self.state.outstanding)] * (not self.ended(self.state))
         second = self.store.single_answers(self.id, annotator) if self.settings.overlap else []
-        return [id for id in (*waiting, *second, *self._repeats(annotator)) if id not in own and not leases.get(id)]
+        own, others = self._leases.of(annotator)
+        return [id for id in (*waiting, *second, *self._repeats(annotator)) if id not in own and id not in others]
 
-    def _next_for(self, annotator: str, leases: dict[int, bool], own: list[int]) -> int | None:
-        """A question for an annotator, of those that there are or one that is asked now; None where there is none."""
-        if free := self._free(annotator, leases, own):
+    def _next_for(self, annotator: str) -> int | None:
+        """Return a question for an annotator: an existing one, else one that is asked now, else None."""
+        if free := self._free(annotator):
             return free[0]
         if not self.state.asks_on:
             return None
-        if self._branches and annotator != self._holder and monotonic() - self._offered < HANDOVER:
-            self._comings += not self.joining
-            self._wanted = monotonic()
+        if (
+            self._branches
+            and annotator != self._branches_annotator
+            and monotonic() - self._branches_served_at < JOIN_WAIT_SECONDS
+        ):
+            self._join_count += not self.someone_joins
+            self._last_join_request = monotonic()
             return None
         before = self.state.number
         if not self._shared:
-            self._shared, self._before = True, None
+            self._shared, self._undo_point = True, None
         self.store.put_event(self.id, "asked")
         self.store.part_prepared(self.id, self._asked[-1])
         self._branches = {}
@@ -407,45 +382,46 @@ class Session(Run):
         return self._asked[-1] if self.state.number > before else None
 
     def _stored(self, id: int) -> StoredQuestion | None:
-        """A question that an annotator has, as it waits."""
+        """Return a question that an annotator has, as it waits."""
         number = self._number_of(id)
         if number in self.state.outstanding:
             return self._waiting(self.state, id, number)
         return self.answered(id, blind=True)
 
     def answered(self, question: int, blind: bool = False) -> StoredQuestion | None:
-        """A question that was answered, with its answer unless `blind`; None where it was not."""
+        """Return an answered question, with its answer unless `blind`; None if it was not answered."""
         entry = next((entry for entry in self.log if entry.id == question and entry.label is not None), None)
         return entry.question(None if blind else entry.label, blind) if entry else None
 
     def _answer_again(
-        self, event: str, question: int, shown: int, label: int, annotator: str, seconds: float | None
+        self, event: str, question: int, page_question: int, label: int, annotator: str, seconds: float | None
     ) -> None:
-        """Store one more answer to a question: one that was asked for, of a second person or of the same one again, or
-        one that came too late. shown: the question that the page showed, where this one was asked instead."""
-        given = self.store.standing_label(self.id, question)
-        wanted = question in self._leases(annotator)[1]
-        own = given and question == shown and given["annotator"] == annotator
-        if not wanted and (own or not self.store.leased(self.id, shown, annotator)):
-            if not given:
+        """Store a further answer to a question: a second or repeated one that was asked for, or a late one.
+
+        page_question: the question that the page showed; another one if `question` was asked in its place."""
+        standing = self.store.standing_label(self.id, question)
+        was_asked_for = question in self._leases.of(annotator).own
+        own = standing and question == page_question and standing["annotator"] == annotator
+        if not was_asked_for and (own or not self.store.leased(self.id, page_question, annotator)):
+            if not standing:
                 raise SessionError("this item is not the current question.")
-            raise SessionError(f"this item was answered already by {given['annotator'] or 'somebody'}.")
+            raise SessionError(f"this item was answered already by {standing['annotator'] or 'somebody'}.")
         kind = "again" if self.store.answered_by(self.id, question, annotator) else "second"
-        kind = kind if wanted else "late"
+        kind = kind if was_asked_for else "late"
         self.store.put_event(self.id, kind, event, annotator, question=question, label=label, seconds=seconds)
-        if wanted:
+        if was_asked_for:
             self.store.end_lease(self.id, question)
-            self._beside = self._beside | {annotator: question}
+            self._last_opinion = self._last_opinion | {annotator: question}
 
     def _asked_instead(self, question: int) -> int:
-        """The question that was asked about the item of one that a page showed as prepared, or the same."""
+        """Return the question that was really asked about the item of a prepared question, or the question itself."""
         return question if question in self._asked else self.store.asked_of_item(self.id, question) or question
 
     @contextmanager
     def _event(self, event: str) -> Iterator[bool]:
-        """Do all that an event changes, here and in the database, or nothing; gives whether the event is new."""
+        """Make all changes of an event, here and in the database, or none. Yield whether the event is new."""
         with self._lock:
-            self.refresh()  # what it prepares is kept, even where the rest fails
+            self.refresh()  # in a transaction of its own: prepared questions stay even if the event fails
             with self._all_or_nothing(), self.store.transaction():
                 self.refresh()
                 new = not self.store.event(event)
@@ -461,25 +437,27 @@ class Session(Run):
         self, event: str, question: int, label: int, annotator: str = "", seconds: float | None = None,
         highlighted: bool | None = None,
     ) -> None:  # fmt: skip
-        """Store and learn an answer (a class or SKIP); an event that is known changes nothing. What a page showed as
-        prepared may be answered too, whatever was asked since: where the item waits it is its answer, else a late one.
+        """Store and learn an answer (a class or SKIP). A repeated event changes nothing.
+
+        A page may also answer a prepared question, whatever was asked since: if its item waits, this is the answer to
+        it, else a late answer.
         """
         self._check_label(label)
         with self._event(event) as new:
             if not new:
                 return
-            shown, question = question, self._asked_instead(question)
+            page_question, question = question, self._asked_instead(question)
             number = self._number_of(question)
             if number not in self.state.outstanding or self.ended(self.state):
-                self._answer_again(event, question, shown, label, annotator, seconds)
+                self._answer_again(event, question, page_question, label, annotator, seconds)
                 return
-            given = self._store_answer("answered", event, question, label, annotator, seconds, highlighted)
-            self.store.withdraw(self.id, question, annotator)  # given before its label was taken back
+            event_number = self._store_answer("answered", event, question, label, annotator, seconds, highlighted)
+            self.store.withdraw(self.id, question, annotator)  # a further answer to a label that was taken back
             self.store.end_lease(self.id, question)
-            self._beside = {who: id for who, id in self._beside.items() if who != annotator}
+            self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
             last = number == self.state.number
             prepared = self._branches.get(label) if last else None
-            self._before = (self.state, self._decisions) if prepared or self._shared else None
+            self._undo_point = (self.state, self._decisions) if prepared or self._shared else None
             self._ids, self._by = [*self._ids, question], self._by | {question: annotator}
             waiting = None if last or not self._current else self._current.id
             self.state, following = prepared or (self.apply(self.state.copy(), Answered(label, number)), waiting)
@@ -490,76 +468,70 @@ class Session(Run):
             elif self._shared:
                 self.store.renew_leases(self.id, annotator)
             if len(self._ids) % DIGEST_EVERY == 0:
-                self.store.put_digest(self.id, given, self.state.digest())
+                self.store.put_digest(self.id, event_number, self.state.digest())
 
     def _store_answer(
         self, kind: str, event: str, question: int, label: int, annotator: str, seconds: float | None,
         highlighted: bool | None,
     ) -> int:  # fmt: skip
-        """Store a label of a question, with whether terms were highlighted, if that is known. Return the number of the
+        """Store a label of a question, with whether terms were highlighted (None: not known). Return the number of the
         event."""
-        known = None if highlighted is None else {"highlighted": int(highlighted)}
+        data = None if highlighted is None else {"highlighted": int(highlighted)}
         return self.store.put_event(
-            self.id, kind, event, annotator, question=question, label=label, seconds=seconds, data=known
+            self.id, kind, event, annotator, question=question, label=label, seconds=seconds, data=data
         )
 
     def _number_of(self, question: int) -> int:
-        """The number of a question, 0 where it was not asked."""
+        """Return the number of a question, 0 if it was not asked."""
         waiting = {self._asked[number - 1]: number for number in self.state.outstanding}
         return waiting.get(question, 0) or (1 + self._asked.index(question) if question in self._asked else 0)
 
     def undo(self, event: str, question: int, annotator: str = "") -> None:
-        """Take back the last answer, which must be to this question, or the last one of the annotator where it gave no
-        label; an event that is known changes nothing. Where several people share the session, nobody else may have a
-        question that was asked since."""
+        """Take back the last answer, which must be to this question, or the annotator's last answer if it gave no
+        label. A repeated event changes nothing. In a shared session nobody else may have a question asked since."""
         with self._event(event) as new:
             if not new:
                 return
-            if self._beside.get(annotator) == question and self._undo_beside(event, question, annotator):
+            if self._last_opinion.get(annotator) == question and self._undo_further_answer(event, question, annotator):
                 return
-            if self._shared and (question != self.previous or not self._undo_shared()):
-                raise AnsweredSince("others have answered since. Correct the answer in the history.")
+            if self._shared and (question != self.previous or not self._can_undo_shared()):
+                raise OthersAnsweredError("others have answered since. Correct the answer in the history.")
             if question != self.previous:
                 raise SessionError("only the last answer can be taken back.")
             who = self._by[question]
-            self.store.withdraw(self.id, question, who)  # which was about the label that is taken back
-            self._return(question, who)
+            self.store.withdraw(self.id, question, who)  # their further answer was about the label that is taken back
+            self._leases.give(question, who)
             self.store.put_event(self.id, "undone", event, annotator, question=question)
             number = self._number_of(question)
-            if self._before:
-                (self.state, self._decisions), self._before = self._before, None
+            if self._undo_point:
+                (self.state, self._decisions), self._undo_point = self._undo_point, None
                 self._ids = self._ids[:-1]
                 self._entries = self._entries[: number - 1]
                 self._settle(self._asked[self.state.number - 1] if self.state.waits else None)
                 return
             self.store.number_question(self.id, question, number)
-            if self._changes:  # the question that waited may be asked about another item next time
+            if self._changes:  # the next question may then be about another item
                 self.store.part_prepared(self.id, question)
             self._rebuild()
 
-    def _return(self, question: int, annotator: str) -> None:
-        """Give a question to an annotator before those that they have."""
-        for id in (question, *self._leases(annotator)[1]):
-            self.store.lease(self.id, id, annotator)
-
-    def _undo_beside(self, event: str, question: int, annotator: str) -> bool:
-        """Take back an answer that gave no label, and ask for it once more; whether it still stood."""
-        if self._leases(annotator)[0].get(question):
+    def _undo_further_answer(self, event: str, question: int, annotator: str) -> bool:
+        """Take back an answer that gave no label, and ask for it again. Return whether there was one."""
+        if question in self._leases.of(annotator).others:
             raise SessionError("somebody else has this item now, so your answer to it stays.")
-        self._beside = {who: id for who, id in self._beside.items() if who != annotator}
+        self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
         undone = self.store.withdraw(self.id, question, annotator, event)
         if undone:
-            self._return(question, annotator)
+            self._leases.give(question, annotator)
         return undone
 
-    def _undo_shared(self) -> bool:
-        """Whether the last answer can be taken back: whoever gave it alone has questions that were asked since."""
-        if not self._before:
+    def _can_undo_shared(self) -> bool:
+        """Return whether the last answer can be taken back: nobody else may have a question asked since."""
+        if not self._undo_point:
             return False
-        since = {self._asked[number - 1] for number in self.state.outstanding if number > self._before[0].number}
-        given = self.store.standing_label(self.id, self._ids[-1])
-        return given is not None and all(
-            row["annotator"] == given["annotator"]
+        since = {self._asked[number - 1] for number in self.state.outstanding if number > self._undo_point[0].number}
+        standing = self.store.standing_label(self.id, self._ids[-1])
+        return standing is not None and all(
+            row["annotator"] == standing["annotator"]
             for row in self.store.leases(self.id) if row["question"] in since
         )  # fmt: skip
 
@@ -567,10 +539,10 @@ class Session(Run):
         self, event: str, question: int, label: int, annotator: str = "", seconds: float | None = None,
         highlighted: bool | None = None,
     ) -> None:  # fmt: skip
-        """Replace an answer given before (a skip too), or do nothing where it is the same or the event is known.
+        """Replace an earlier answer or skip. Do nothing if it is the same or the event is repeated.
 
-        What happened in the stream stays: the questions, their chances, what was pushed. The learner is trained anew on
-        the answers that stand now, and goes on from there.
+        The past of the stream stays: the questions, their chances, and the pushed items. The learner is trained anew on
+        the current answers and continues from there.
         """
         self._check_label(label)
         with self._event(event) as new:
@@ -585,39 +557,39 @@ class Session(Run):
             if old == SKIP:
                 self._check_budget("an answer to a skipped item")
             self._store_answer("corrected", event, question, label, annotator, seconds, highlighted)
-            if question in self._leases(annotator)[1]:  # who decides is not asked for one more answer
+            if question in self._leases.of(annotator).own:  # a corrected answer needs no second one of this person
                 self.store.end_lease(self.id, question)
             self._change(Changed((Corrected(number, label),)))
 
-    def _check_budget(self, what: str) -> None:
-        """Refuse what costs a label where the budget has none left beside the one for the waiting question."""
+    def _check_budget(self, expense: str) -> None:
+        """Raise SessionError if the budget has no label left except the one for the waiting question."""
         if self.state.reserved >= self.state.budget:
             last = "the last one is kept for the current question" if self.place.progress.left else "none is left"
-            raise SessionError(f"{what} costs a label of the budget, and {last}.")
+            raise SessionError(f"{expense} costs a label of the budget, and {last}.")
 
     def _change(self, event: Event) -> None:
-        """Change the state after something that is stored; a waiting question stays."""
+        """Apply an event that is stored already. A waiting question stays."""
         self.store.part_prepared(self.id, self.previous, self._current.id if self._current else None)
-        self._changes, self._entries, self._before = self._changes + 1, [], None
+        self._changes, self._entries, self._undo_point = self._changes + 1, [], None
         self.state = self.apply(self.state.copy(), event)
         self._record_decisions()
         self._settle(self._current.id if self._current else None)
 
     @property
     def askable(self) -> int:
-        """In how many rounds labels that are added could be spent."""
+        """Number of remaining rounds in which added labels could be spent."""
         return self.rounds - (self.state.closed[0] if self.state.closed else self.state.streamed)
 
     @property
     def room(self) -> int:
-        """Return how many labels could be added and still be spent on the items that are there."""
+        """Number of labels that could be added and still be spent on the present items."""
         return self.askable - max(0, self.state.budget - self.state.reserved)
 
     def add_labels(self, event: str, labels: float, annotator: str = "", horizon: int | None = None) -> None:
-        """Add labels to the budget; an event that is known changes nothing. Where the budget was spent, the session
-        asks on from there.
+        """Add labels to the budget. A repeated event changes nothing. If the budget was spent, questions resume in the
+        round where it ran out.
 
-        horizon: the rounds that they are planned for (None: as before, but not fewer than the stream has).
+        horizon: number of rounds that the labels are planned for (None: as before, but at least the whole stream).
         """
         labels = whole(labels, "labels", 1, MOST_LABELS)
         with self._event(event) as new:
@@ -629,7 +601,7 @@ class Session(Run):
             planned = self.state.plan.horizon if self.state.plan else self.settings.horizon
             added = LabelsAdded(labels, horizon or max(self.rounds, planned))
             self.store.put_event(self.id, "added", event, annotator, data={"labels": labels, "horizon": added.horizon})
-            self._decisions = self._decisions.longer(self.rounds)  # a copy, as some may be decided again
+            self._decisions = self._decisions.longer(self.rounds)  # a copy: later rounds may be decided again
             self._change(added)
             if not self._current:
                 which = (
@@ -638,16 +610,17 @@ class Session(Run):
                 raise SessionError(f"{which}: no label is added.")
 
     def feedback(self, event: str, item: int, wrong: bool, annotator: str = "", trains: bool = False) -> None:
-        """Store that an item which passed as positive without a question was passed wrongly (or, where `wrong` is
-        False, remove such a mark); trains: it is learned as a negative and costs a label."""
+        """Mark an item that passed without a question as wrongly predicted, or (wrong=False) remove the mark.
+
+        trains: the item is learned as a negative, which costs a label."""
         with self._event(event) as new:
             if not new:
                 return
-            made = self._decisions
-            passed = np.flatnonzero(self.order[: made.rounds] == item)
-            if not passed.size or made.asked[passed[0]]:
+            _, predicted, asked = self._decisions.passed
+            passed = np.flatnonzero(self.order[: predicted.size] == item)
+            if not passed.size or asked[passed[0]]:
                 raise SessionError("only an item that passed without a question can be marked.")
-            if trains and (not wrong or self.multiclass or made.predicted[passed[0]] < 0):
+            if trains and (not wrong or self.multiclass or predicted[passed[0]] < 0):
                 raise SessionError("only a wrong mark on an item that passed as positive can train.")
             if self.marks.get(item):
                 raise SessionError("this mark has trained the model and cannot be removed.")
@@ -660,18 +633,18 @@ class Session(Run):
 
     @property
     def marks(self) -> dict[int, bool]:
-        """The items that are marked as passed wrongly, and whether each mark was learned."""
+        """The items that are marked as wrongly predicted, each with whether the mark was learned."""
         marks = self.store.marks(self.id)
         return {item: bool(mark["trains"]) for item, mark in marks.items() if mark["wrong"]}
 
     def note(self, event: str, item: int, text: str, annotator: str = "") -> None:
-        """Store a note on an item; an empty text removes it."""
+        """Store a note on an item. An empty text removes the note."""
         self._check_item("a note", item)
-        self.store.log_version(self.id)  # raises where the session was removed
-        self._leave(event, "noted", item, annotator, text=text)
+        self.store.log_version(self.id)  # raises if the session was removed
+        self._annotate(event, "noted", item, annotator, text=text)
 
-    def _leave(self, event: str, kind: str, item: int, annotator: str, **data: str | int) -> None:
-        """Store what an annotator leaves on an item; an event that is known changes nothing."""
+    def _annotate(self, event: str, kind: str, item: int, annotator: str, **data: str | int) -> None:
+        """Store a note or a tag on an item. A repeated event changes nothing."""
         with self.store.transaction():
             if not self.store.event(event):
                 self.store.put_event(self.id, kind, event, annotator, item=item, data=data)
@@ -682,38 +655,38 @@ class Session(Run):
 
     @property
     def notes(self) -> dict[int, str]:
-        """The notes that stand, by item."""
+        """The current note of each item."""
         return self.store.notes(self.id)
 
-    def tag(self, event: str, item: int, tag: str, given: bool, annotator: str = "") -> None:
-        """Store that an item has a tag of the session, or has it no more."""
+    def tag(self, event: str, item: int, tag: str, on: bool, annotator: str = "") -> None:
+        """Give an item a tag of the session, or (on=False) remove it."""
         self._check_item("a tag", item)
         names = self.store.session(self.id)["tags"] or []
-        if given and tag not in names:
-            raise SessionError(f"a tag must be one of those of the session: {', '.join(names) or 'none'}. Got {tag}.")
-        self._leave(event, "tagged", item, annotator, tag=tag, given=int(given))
+        if on and tag not in names:
+            raise SessionError(f"a tag must be a tag of the session: {', '.join(names) or 'none'}. Got {tag}.")
+        self._annotate(event, "tagged", item, annotator, tag=tag, given=int(on))
 
     @property
     def tags(self) -> dict[int, list[str]]:
-        """The tags that items have, by item."""
+        """The tags of each item."""
         return self.store.tags(self.id)
 
     @property
     def changed(self) -> tuple[int, int]:
-        """What decides the next question besides one person's answers: how often labels were corrected, marked to
-        train, or added to the budget, and whether others have come; and the rounds."""
-        return self._changes + bool(self._shared) + self._comings, self.rounds
+        """A count that grows when something other than one person's answers may change the next question (a
+        correction, a training mark, added labels, somebody who joins), and the number of rounds."""
+        return self._changes + bool(self._shared) + self._join_count, self.rounds
 
     def earlier(self, answers: int) -> np.ndarray:
-        """The learner's weights as they were so many answers ago."""
+        """Return the learner's weights before the last `answers` answers."""
         with self._lock:
             log = Log.read(self.store, self.id)
             return weights(self.taught(log.lessons(max(0, len(self._ids) - answers)), self.state.budget).learner)
 
     @property
     def log(self) -> list[Entry]:
-        """The questions in order, with their answers. Only those that were not answered the last time are read: reading
-        all of a long log after every answer would keep others waiting."""
+        """The questions in order, with their answers. Entries that were answered at the last reading are not read
+        again: reading all of a long log after every answer would keep others waiting."""
         with self._lock:
             newer = read_entries(self.store, self.id, len(self._entries))
             self._entries = [*self._entries, *takewhile(lambda entry: entry.label is not None, newer)]
@@ -723,26 +696,25 @@ class Session(Run):
     def history(self) -> list[Entry]:
         """The log, with the note on each item and its tags."""
         notes, tags = self.notes, self.tags
-        beside = notes.keys() | tags.keys()
+        annotated = notes.keys() | tags.keys()
         return [
             replace(entry, note=notes.get(entry.item, ""), tags=tuple(tags.get(entry.item, ())))
-            if entry.item in beside
+            if entry.item in annotated
             else entry
             for entry in self.log
         ]
 
     @property
     def skipped(self) -> list[StoredQuestion]:
-        """The questions that are skipped, in order."""
+        """The skipped questions, in order."""
         return [entry.question(SKIP) for entry in self.log if entry.label == SKIP]
 
     @property
     def decided(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The margin, the class predicted and whether it was asked, of every round up to now."""
+        """The margin, the predicted class and whether the item was asked, of every round that has passed."""
         with self._lock:
-            made, rounds = self._decisions, self._decisions.rounds
-            return made.margins[:rounds], made.predicted[:rounds], made.asked[:rounds]
+            return self._decisions.passed
 
     def digest(self) -> str:
-        """The fingerprint of the state now."""
+        """Return the fingerprint of the current state."""
         return self.state.digest()

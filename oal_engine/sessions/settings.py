@@ -19,25 +19,23 @@ from ..store import Row, Store
 
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 MOST_CLASSES = 127
-MOST_LABELS = 10**9  # that can be added at a time
+MOST_LABELS = 10**9  # in one addition
 NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
 EXACT_ENGINES = "0.2.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
-MOST_TAGS, LONGEST_TAG = 20, 60  # of a session, and their characters
+MOST_TAGS, LONGEST_TAG = 20, 60  # tags of a session, and characters of a tag
 
 
 class SessionError(ValueError):
-    """Settings that are not allowed, or an answer or a log that does not fit its session, in one sentence."""
+    """Invalid settings, or an answer or a log that does not fit its session, in one sentence."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a session was made with, as it is stored. `owner`, `guidelines`, `feedback_trains` and `tags` may be changed
-    later.
+    """The stored settings of a session. Only `owner`, `guidelines`, `feedback_trains` and `tags` may change later.
 
-    items: the length of the stream when the session began, which is the part that is shuffled. budget: without the
-    labels that were added later. classes: the names of the labels 1 .. K (None: a positive and a negative class).
-    prior: what was known before the first answer, without the weights made of it (`Prior.source`). For the others see
-    `Options`.
+    items: length of the stream when the session began; this part is shuffled. budget: without labels added later.
+    classes: names of the labels 1 .. K (None: a positive and a negative class). prior: knowledge before the first
+    answer, without the weights made from it (`Prior.source`). For the other settings see `Options`.
     """
 
     id: int
@@ -80,21 +78,21 @@ class Settings:
 
     @classmethod
     def read(cls, store: Store, session: int) -> "Settings":
-        """The settings of a session as they are stored now; StoreError where there is no such session."""
+        """Read the current settings of a session. StoreError if it does not exist."""
         row = store.session(session)
         values: Row = {f.name: bool(row[f.name]) if f.type is bool else row[f.name] for f in fields(cls)}
         return cls(**values)
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """The name of each label, in the order in which they are offered."""
+        """The name of each label, in the order on the page."""
         if self.classes:
             return dict(enumerate(self.classes, 1))
         return {POSITIVE: self.positive_name, NEGATIVE: self.negative_name}
 
     @cached_property
     def answers(self) -> dict[int | None, str | None]:
-        """The name of every possible answer, of a skip, and of no answer yet (None)."""
+        """The name of each label, with that of a skip, and None for a question without an answer."""
         return self.names | {SKIP: SKIPPED, None: None}
 
     @cached_property
@@ -104,7 +102,7 @@ class Settings:
 
     @cached_property
     def strategy(self) -> Strategy:
-        """The learner and the query rule with their parameters; SessionError where this version does not have them."""
+        """The learner and the query rule with their parameters. SessionError if this version does not have them."""
         learner, rule = (self.parameters.get(side) for side in ("learner", "rule"))
         if not (isinstance(learner, dict) and isinstance(rule, dict)):
             raise SessionError(f"the parameters of session {self.id} ({self.name}) are damaged.")
@@ -118,7 +116,8 @@ class Settings:
         return self.engine in EXACT_ENGINES
 
     def plan(self, budget: int | None = None, horizon: int | None = None) -> spending.Plan | None:
-        """How so many labels (None: the budget) are spent over so many rounds, or None where the rule alone decides."""
+        """Plan how `budget` labels (None: the session's) are spent over `horizon` rounds (None: the session's). None if
+        the query rule alone decides."""
         return spending.plan(
             self.rule, budget or self.budget, horizon or self.horizon, self.audit, self.audit_trains, self.pace,
             self.strategy.rule_parameters, self.floor,
@@ -126,26 +125,26 @@ class Settings:
 
 
 def needs(row: Row) -> str | None:
-    """What a session in a list needs that this version does not have, in words, or None."""
+    """Describe the learner or rule that a session needs and this version does not have. None if it has both."""
     unknown = Strategy(row["algorithm"], row["learner"], row["rule"], {}, {}, None).unknown
     return NEEDS.format(unknown) if unknown else None
 
 
 @dataclass(frozen=True)
 class Options:
-    """What can be chosen for a new session besides its data set and its strategy.
+    """The options of a new session, besides its data set and its strategy.
 
-    classes: the names of K classes (none: those of the data set). positive_class: the class of a data set of K classes
-    whose items are the positives; it serves the exact curves alone, for a session never sees the labels of its data
-    set. rho: 'laplace' (estimated from the answers) or a number; an algorithm may fix it. audit: the share of the
-    budget for random checks, whose answers train the learner if audit_trains. pace: the share of the horizon in which
-    the rest is spent evenly (None: as the rule does). floor: the share of the budget that gives every item a least
-    chance of being asked, so that metrics have floors (`sessions.certainty`). overlap: the share of the questions that
-    two people answer, where several label. repeat: the share that whoever answered is asked again, later. lease: the
-    seconds after which a question that somebody has may go to another. horizon: the rounds that these plan for (None:
-    the data set as it is). seed_words, seed_items: words, and ids of items, that are known to be of the positive
-    class. prior: what is known, made beforehand. shown: the columns kept with the items that are shown with them (None:
-    those that the data set shows). tags: what annotators can tag items with.
+    classes: names of K classes (empty: the data set's). positive_class: the positive class of a data set of K
+    classes; only the exact curves use it, as a session never sees the labels of its data set. rho: 'laplace' (estimated
+    from the answers) or a number; an algorithm may fix it. audit: share of the budget for random checks, whose answers
+    train the learner if audit_trains. pace: share of the horizon in which the rest is spent evenly (None: by the rule
+    alone). floor: share of the budget that gives every item a minimum chance of being asked, for guaranteed minimum
+    metrics (`insights.certainty`). overlap: share of the questions that two people answer, if several label. repeat:
+    share of the questions that are repeated later to the person who answered. lease: seconds after which somebody's
+    question may go to another person. horizon: number of rounds to plan for (None: the present items). seed_words,
+    seed_items: words, and item ids, known to be of the positive class. prior: such knowledge, prepared already. shown:
+    further columns of the file to show with the items (None: the data set's choice). tags: names that annotators can
+    tag items with.
     """
 
     budget: float = 300
@@ -191,7 +190,7 @@ def create(
 ) -> int:
     """Check the settings of a new session, with `Options` by keyword, and store it. Return its id.
 
-    cap: whether a budget above the number of items, or above `horizon`, is lowered to it.
+    cap: whether to lower a budget that is above both the number of items and `horizon`.
     """
     chosen, own = strategy(algorithm, learner, rule, parameters), Options(**options)
     data = store.dataset(dataset)
@@ -213,10 +212,10 @@ def create(
     if not 10 <= own.lease <= 86_400:
         raise SessionError(f"lease of a session must be >= 10 and <= 86,400 seconds. Got {own.lease}.")
     rho = effective_rho(chosen, own.rho, own.weights, own.metric)
-    known = own.prior
+    seeds = own.prior
     if own.seed_words or own.seed_items:
-        known = prior.make_prior(Dataset(store, data["id"]), own.seed_words, own.seed_items)
-    if known and chosen.multiclass:
+        seeds = prior.make_prior(Dataset(store, data["id"]), own.seed_words, own.seed_items)
+    if seeds and chosen.multiclass:
         raise SessionError("seed words and items are for a positive and a negative class. Got several classes.")
     values = vars(own) | vars(own.weights) | names | {
         "name": (own.name or data["name"]).strip(), "dataset": data["id"], "items": data["items"], "horizon": horizon,
@@ -225,17 +224,17 @@ def create(
         "budget": budget, "seed": seed, "classes": json.dumps(names["classes"]) if names["classes"] else None,
         "overlap": float(own.overlap), "repeat": float(own.repeat), "lease": float(own.lease),
         "theta": float(own.theta), "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
-        "owner": own.owner.strip(), "prior": json.dumps(known.source) if known else None, "engine": __version__,
+        "owner": own.owner.strip(), "prior": json.dumps(seeds.source) if seeds else None, "engine": __version__,
         "shown": None if own.shown is None else json.dumps(list(own.shown)),
         "tags": json.dumps(checked_tags(own.tags)) if own.tags else None,
     }  # fmt: skip
     for key in ("weights", "seed_words", "seed_items"):
         del values[key]
-    return store.add_session(values, known.weights if known else None)
+    return store.add_session(values, seeds.weights if seeds else None)
 
 
 def checked_tags(names: Iterable[str]) -> list[str]:
-    """The names of tags without blank ones and repetitions, or a SessionError."""
+    """Return the names of tags without blank names and repetitions. SessionError if any is not allowed."""
     tags = list(dict.fromkeys(name for each in names if (name := " ".join(each.split()))))
     if len(tags) > MOST_TAGS:
         raise SessionError(f"a session has {MOST_TAGS} tags at most. Got {len(tags):,}.")
@@ -246,14 +245,14 @@ def checked_tags(names: Iterable[str]) -> list[str]:
 
 
 def effective_rho(chosen: Strategy, rho: float | str, weights: metrics.Weights, metric: str) -> float:
-    """The rho that a strategy runs with where no labels are known beforehand; 0 is Laplace's estimate."""
+    """Return the rho that a strategy runs with if no labels are known beforehand (0: Laplace's estimate)."""
     if rho == "auto":
         raise SessionError("rho must be a number > 0, or laplace. Got auto.")
     return chosen.known_rho(rho, weights, metric)
 
 
 def _names(chosen: Strategy, options: Options, data: Row) -> Row:
-    """The checked names of a positive and a negative class, or of K classes."""
+    """Check and return the names of a positive and a negative class, or of K classes."""
     present, positive = list(data["classes"] or ()), options.positive_class
     if positive is not None and (chosen.multiclass or positive not in present):
         allowed = f"one of {', '.join(present)}" if present and not chosen.multiclass else "left out here"
@@ -261,7 +260,7 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
     if chosen.multiclass:
         names = [name.strip() for name in options.classes or present]
         if not names:
-            raise SessionError(f"the data set {data['name']} has no classes of its own: name those to ask for.")
+            raise SessionError(f"the data set {data['name']} has no classes of its own: name the classes to ask for.")
         if not 2 <= len(names) <= MOST_CLASSES or len(set(names)) < len(names) or not all(names):
             raise SessionError(f"a session needs 2 to {MOST_CLASSES} different class names. Got {', '.join(names)}.")
         return {"positive_name": "", "negative_name": "", "classes": names}
@@ -275,19 +274,19 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
 
 
 def capped(budget: float, items: int) -> float:
-    """Return how many labels of a budget can be given on so many items."""
+    """Return how many labels of a budget can be given to this number of items."""
     return min(budget, max(1, items))
 
 
 def capped_words(budget: int, items: int) -> str:
-    """Return that a budget is capped, in a sentence; "" where it is not."""
+    """Say in a sentence that a budget is capped; "" if it is not."""
     if budget <= items:
         return ""
     return f"There are {items:,} items, so the budget is {capped(budget, items):,} labels, not {budget:,}."
 
 
 def whole(value: float, name: str, low: int, high: int | None = None) -> int:
-    """A value as a whole number in a range, or a SessionError."""
+    """Return a value as a whole number. SessionError if it is not one, or not from `low` to `high`."""
     if not isinstance(value, (int, float, np.number)) or not low <= value <= (high or 2**53 - 1) or int(value) != value:
         limit = f"<= {high:,}" if high else "< 2^53"
         raise SessionError(f"{name} of a session must be a whole number >= {low} and {limit}. Got {value}.")

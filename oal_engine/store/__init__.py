@@ -1,6 +1,6 @@
-"""Everything that is kept, in one SQLite file: data sets, items, vocabularies, sessions, questions, labels, digests.
+"""The store: data sets, items, vocabularies, sessions, questions, events, comparisons, in one SQLite file.
 
-All SQL about them is here. Rows of numbers lie beside the file, in a folder named after it, mapped into memory.
+All SQL about them is here. The numeric rows of data sets are memory-mapped files in a folder next to the database.
 """
 
 import json
@@ -25,20 +25,20 @@ JSON: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("columns", "scaling", "vectorizer", "checksums"), dict),
     **dict.fromkeys(("parameters", "prior", "specification", "versions", "preferences", "data"), dict),
     **dict.fromkeys(("feature_names", "shown", "tags", "lines", "datasets"), list), "classes": (dict, list),
-}  # what the columns hold that are JSON  # fmt: skip
+}  # types of the values in columns of JSON  # fmt: skip
 FOLDER = re.compile(r"[0-9a-f]{16}", re.ASCII)  # of the rows of a data set
-KEPT = timedelta(days=30)  # for which a removed session can be restored
-CONFIRMED = timedelta(days=7)  # between the start that finds this over and the one that erases the session
+RESTORABLE = timedelta(days=30)  # period in which a removed session can be restored
+CONFIRMED = timedelta(days=7)  # between the server start that finds a session overdue and the start that erases it
 
 
 def now(ago: timedelta = timedelta()) -> str:
-    """The current time in UTC, or that of some time ago, to the millisecond, as it is stored."""
+    """Return the time `ago` before now in the stored form: UTC, to the millisecond."""
     return (datetime.now(UTC) - ago).isoformat(timespec="milliseconds")
 
 
 def address(mail: str) -> str:
-    """An e-mail address in the one spelling in which it is stored and compared: only letters of ASCII become small, for
-    others, such as the Kelvin sign, would become letters of another address."""
+    """Return an e-mail address in the spelling in which it is stored and compared. Only ASCII letters are lowered: the
+    Kelvin sign, for instance, would become the letter of another address."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in mail.strip())
 
 
@@ -47,7 +47,7 @@ def _decoded(row: Row, *columns: str) -> Row:
 
 
 def _from_json(words: str, column: str) -> Any:
-    """What a column holds as JSON; StorageError where it is another kind of value than the store puts there."""
+    """Parse a value of a JSON column. StorageError if it has another type than the store puts there."""
     with suppress(ValueError, TypeError, RecursionError):
         if (value := json.loads(words)) is None or isinstance(value, JSON[column]):
             return value
@@ -55,8 +55,8 @@ def _from_json(words: str, column: str) -> Any:
 
 
 class History(NamedTuple):
-    """All that is stored of what happened in a session: the questions that the log names or that wait, the events in
-    order, and the digests by number of event."""
+    """The stored history of a session: the questions that waited or that events refer to, the events in order, and the
+    digests by number of event."""
 
     questions: list[Row]
     events: list[Row]
@@ -64,15 +64,15 @@ class History(NamedTuple):
 
 
 class Store(Database):
-    """The tables of a database: every query about what is stored, and every change of it."""
+    """A database with its tables: every query and every change."""
 
     def __init__(self, path: Path | str | None = None, read_only: bool = False, patience: float = 30):
         super().__init__(path or database_path(), read_only, patience)
 
     def problems(self) -> list[str]:
-        """What is wrong with the database itself, in sentences: damage that SQLite finds, or else references to rows
-        that are missing, data sets with another number of items than stated, answers that do not follow from the events
-        of their session, and values that the store never puts there."""
+        """Return the faults of the database, in sentences: damage that SQLite finds; else references to missing rows,
+        data sets with a wrong number of items, answers that do not follow from the events of their session, and values
+        that the store never writes."""
         with self.snapshot():
             if damage := self.damage():
                 return damage
@@ -87,17 +87,17 @@ class Store(Database):
                 *(f"{row['table']} refers to a row of {row['parent']} that is missing" for row in lost[:20]),
                 *(f"the data set {row['name']} has {row['present']:,} items, not {row['items']:,}" for row in short),
                 *(f"two data sets have the same rows, {row['folder'][:80]!r}" for row in shared),
-                *(f"the answers of session {session} are not those of its events" for session in stale[:20]),
+                *(f"the answers of session {session} do not follow from its events" for session in stale[:20]),
                 *islice(self._not_json(), 20),
             ]
 
     def damage(self) -> list[str]:
-        """What SQLite finds wrong with the file, and with the types of what it holds."""
+        """Return the faults that SQLite itself finds in the file and in the types of its values."""
         checks = self.query("PRAGMA integrity_check(20)")
         return [row["integrity_check"] for row in checks if row["integrity_check"] != "ok"]
 
     def _not_json(self) -> Iterator[str]:
-        """The values of data sets, sessions, comparisons, annotators and events that are not the JSON they must be."""
+        """Yield a sentence on each value that should be JSON of a certain type but is not."""
         for row in self.query(
             "SELECT session, number, data FROM events"
             " WHERE CASE WHEN json_valid(data) THEN json_type(data) != 'object' ELSE data IS NOT NULL END"
@@ -116,12 +116,12 @@ class Store(Database):
         self.db.conn.execute(f"INSERT {otherwise} INTO {table} ({columns}) VALUES ({marks})", [*values.values()])
 
     def _add(self, table: str, values: Row) -> int:
-        """Insert a row with the time in `created_at`; its id."""
+        """Insert a row with the current time in `created_at`. Return its id."""
         self._insert(table, values | {"created_at": now()})
         return self.number("SELECT last_insert_rowid()")
 
     def _by_key(self, kind: str, table: str, columns: str, key: int | str) -> Row:
-        """The row of an id or a name; StoreError names those that there are."""
+        """Return the row with an id or a name. StoreError, with all names, if it does not exist."""
         row = self.one(f"SELECT {columns} FROM {table} WHERE {'id' if isinstance(key, int) else 'name'} = ?", key)
         if row is None:
             names = ", ".join(each["name"] for each in self.query(f"SELECT name FROM {table} ORDER BY id DESC"))
@@ -136,7 +136,7 @@ class Store(Database):
         return self.path.with_name(self.path.stem + ".rows")
 
     def rows_folder(self, name: str) -> Path:
-        """The folder with the rows of one data set, by its name; StoreError where that leads anywhere else."""
+        """Return the folder with the rows of a data set, by its stored name. StoreError if that leads anywhere else."""
         if not FOLDER.fullmatch(name) or (self.folder / name).resolve().parent != self.folder.resolve():
             raise StoreError(
                 f"a folder of rows must be named by 16 hexadecimal digits, in {self.folder}. Got {name[:80]!r}."
@@ -153,8 +153,11 @@ class Store(Database):
         firsts: Iterable[tuple[int, int, bytes, int, list[int]]] = (),
         details: Iterable[str | None] = (),
     ) -> int:
-        """Insert a data set with its items (id, text, label, y), its vocabulary (term, document frequency), how many
-        words they have and how many of these are new, and what `put_firsts` and `put_details` take; its id."""
+        """Insert a data set and return its id.
+
+        items: (id, text, label, y). vocabulary: (term, document frequency). words: number of words of the items, and of
+        new ones among them. firsts, details: see `put_firsts` and `put_details`.
+        """
         owner = {"owner": address(values["owner"])} if "owner" in values else {}
         dataset = self._add("datasets", values | owner)
         if words:
@@ -172,7 +175,7 @@ class Store(Database):
         return dataset
 
     def datasets(self) -> list[Row]:
-        """All data sets, newest first, with their classes decoded and the number of sessions that use each."""
+        """Return all data sets, newest first, with their classes decoded and the number of sessions that use each."""
         rows = self.query(
             "SELECT datasets.*, (SELECT count(*) FROM sessions WHERE dataset = datasets.id"
             f" AND {self.PRESENT}) AS sessions FROM datasets ORDER BY id DESC"
@@ -180,29 +183,28 @@ class Store(Database):
         return [_decoded(row, "classes") for row in rows]
 
     def dataset(self, key: int | str) -> Row:
-        """One data set by its id or name; its classes are {name: items}, or None where it has a positive and a negative
-        one."""
+        """Return a data set by its id or name. Its classes are {name: items}, or None for a positive and a negative
+        class."""
         return _decoded(self._by_key("data set", "datasets", "*", key), "classes")
 
     def has_dataset(self, name: str) -> bool:
-        """Whether there is a data set of this name."""
+        """Return whether a data set of this name exists."""
         return self.one("SELECT 1 FROM datasets WHERE name = ?", name) is not None
 
     @writes
     def remove_dataset(self, dataset: int) -> None:
-        """Delete a data set that no session uses, with its removed sessions; its rows on disk are the caller's to
-        remove."""
-        if used := self.one(f"SELECT name FROM sessions WHERE dataset = ? AND {self.PRESENT}", dataset):
-            raise StoreError(f"the data set is used by the session {used['name']}. Remove its sessions first.")
+        """Delete a data set that no session uses, with its removed sessions. The caller deletes its rows on disk."""
+        if session := self.one(f"SELECT name FROM sessions WHERE dataset = ? AND {self.PRESENT}", dataset):
+            raise StoreError(f"the data set is used by the session {session['name']}. Remove its sessions first.")
         self.db.execute("DELETE FROM sessions WHERE dataset = ?", [dataset])
         self.db.execute("DELETE FROM datasets WHERE id = ?", [dataset])
 
     def item(self, dataset: int, position: int) -> Row:
-        """One item: id, text, label, y."""
+        """Return one item: id, text, label, y."""
         return self.query("SELECT * FROM items WHERE dataset = ? AND position = ?", dataset, position)[0]
 
     def items(self, dataset: int, positions: Collection[int], texts: bool = False) -> dict[int, Row]:
-        """Some items by position: position, id and label, and text if wanted."""
+        """Return {position: item} with position, id and label, and with `texts` also text."""
         rows = self.query(
             f"SELECT position, id, label{', text' * texts} FROM items"
             " WHERE dataset = ? AND position IN (SELECT value FROM json_each(?))",
@@ -211,14 +213,14 @@ class Store(Database):
         return {row["position"]: row for row in rows}
 
     def ids(self, dataset: int) -> list[str]:
-        """The ids of all items of a data set, in their order."""
+        """Return the ids of all items of a data set, in order."""
         return json.loads(self.query(
             "SELECT json_group_array(id) AS ids FROM (SELECT id FROM items WHERE dataset = ? ORDER BY position)",
             dataset,
         )[0]["ids"])  # fmt: skip
 
     def positions(self, dataset: int, ids: Collection[str]) -> dict[str, int]:
-        """The positions of those items that a data set has, by their ids."""
+        """Return {id: position}. Unknown ids are omitted."""
         rows = self.query(
             "SELECT id, position FROM items WHERE dataset = ? AND id IN (SELECT value FROM json_each(?))",
             dataset, json.dumps([*ids]),
@@ -227,13 +229,13 @@ class Store(Database):
 
     @writes
     def put_details(self, dataset: int, first: int, details: Iterable[str | None]) -> None:
-        """Store what is kept with the items from position `first` on, as `datasets.details.cells` makes it."""
+        """Store the further cells of the items from position `first` on, as `datasets.details.cells` makes them."""
         for item, cells in enumerate(details, first):
             if cells:
                 self.db.conn.execute("INSERT INTO details VALUES (?, ?, ?)", (dataset, item, cells))
 
     def details(self, dataset: int, positions: Collection[int]) -> dict[int, list[str]]:
-        """What is kept with some items by position, in the order of the columns; those with nothing are missing."""
+        """Return the further cells of items by position, in the order of the columns. Items without any are omitted."""
         rows = self.query(
             "SELECT item, cells FROM details WHERE dataset = ? AND item IN (SELECT value FROM json_each(?))",
             dataset, json.dumps([*positions]),
@@ -241,17 +243,17 @@ class Store(Database):
         return {row["item"]: json.loads(row["cells"]) for row in rows}
 
     def vocabulary(self, dataset: int) -> list[Row]:
-        """Terms and document frequencies in the order of their columns."""
+        """Return terms and document frequencies in the order of their columns."""
         return self.query("SELECT term, document_frequency FROM vocabulary WHERE dataset = ? ORDER BY column", dataset)
 
     # Data sets that grow
 
     def length(self, dataset: int) -> int:
-        """How many items a data set has."""
+        """Return the number of items of a data set."""
         return self.number("SELECT items FROM datasets WHERE id = ?", dataset)
 
     def texts(self, dataset: int, first: int, stop: int) -> list[str]:
-        """The texts of some items, in order."""
+        """Return the texts of the items `first` to `stop` - 1, in order."""
         rows = self.query(
             "SELECT text FROM items WHERE dataset = ? AND position >= ? AND position < ? ORDER BY position",
             dataset, first, stop,
@@ -259,7 +261,7 @@ class Store(Database):
         return [row["text"] for row in rows]
 
     def label_words(self, dataset: int) -> dict[str, int]:
-        """The class of each label word of a data set: {word: y}."""
+        """Return the class of each label word of a data set, {word: y}."""
         rows = self.query("SELECT DISTINCT label, y FROM items WHERE dataset = ?", dataset)
         return {row["label"]: row["y"] for row in rows}
 
@@ -270,27 +272,27 @@ class Store(Database):
 
     @writes
     def put_contents(self, dataset: int, digests: Iterable[bytes]) -> list[bool]:
-        """Store digests of what items hold; whether each was new."""
+        """Store digests of the contents of items. Return whether each was new."""
         put = "INSERT OR IGNORE INTO contents (dataset, digest) VALUES (?, ?)"
         return [self.db.conn.execute(put, (dataset, digest)).rowcount == 1 for digest in digests]
 
     @writes
     def append_items(self, dataset: int, first: int, items: Iterable[tuple[Any, ...]]) -> int:
-        """Insert items (id, text, label, y) from position `first` on; how many had an id that was taken, to which their
-        number was appended."""
+        """Insert items (id, text, label, y) from position `first` on. If an id is taken, the item's number is appended
+        to it; return how often that was done."""
         put = "INSERT OR IGNORE INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)"
         renamed = 0
-        for position, (given, *rest) in enumerate(items, first):
-            id = given or str(position + 1)
+        for position, (own_id, *rest) in enumerate(items, first):
+            id = own_id or str(position + 1)
             while self.db.conn.execute(put, (dataset, position, id, *rest)).rowcount == 0:
                 id = f"{id}#{position + 1}"
-            renamed += bool(given) and id != given
+            renamed += bool(own_id) and id != own_id
         return renamed
 
     @writes
     def put_batch(self, dataset: int, first: int, items: int, words: tuple[int, int], most: int = 0) -> None:
-        """Store that so many items came from position `first` on, how many words they have, and how many of these are
-        new. They are counted with the batch before, unless that is the import or has `most` items."""
+        """Store that a batch of items arrived from position `first` on. words: number of its words, and of new ones
+        among them. It is merged with the batch before, unless that is the import or has `most` items."""
         joined = self.db.conn.execute(
             "UPDATE batches SET items = items + ?, words = words + ?, new_words = new_words + ?"
             " WHERE dataset = ? AND first > 0 AND items < ?"
@@ -304,15 +306,15 @@ class Store(Database):
             })  # fmt: skip
 
     def batches(self, dataset: int) -> list[Row]:
-        """The batches in which the items of a data set came, in order: first position, items, words, those of them that
-        were new, and when. Those of older versions are missing."""
+        """Return the batches in which the items of a data set arrived, in order: first position, items, words, new
+        words, and time. Batches of older versions are missing."""
         sql = "SELECT first, items, words, new_words, added_at FROM batches WHERE dataset = ? ORDER BY first"
         return self.query(sql, dataset)
 
     @writes
     def put_firsts(self, dataset: int, firsts: Iterable[tuple[int, int, bytes, int, list[int]]]) -> None:
-        """Store texts that are no near-duplicates of an earlier one: item, number of words, bits of the words, number
-        of near-duplicates, and the words that it begins with."""
+        """Store texts that are not near-duplicates of an earlier one: (item, number of words, bits of the words, number
+        of near-duplicates, first words)."""
         rows, begins = [], []
         for item, size, bits, copies, beginning in firsts:
             rows.append((dataset, item, size, bits, copies))
@@ -322,7 +324,7 @@ class Store(Database):
             self.db.conn.executemany("INSERT INTO beginnings VALUES (?, ?, ?)", sorted(begins))  # in order: faster
 
     def firsts(self, dataset: int, words: Collection[int]) -> list[Row]:
-        """The texts that are no near-duplicates and begin with some words: word, item, size, bits."""
+        """Return the texts that begin with one of these words and are not near-duplicates: word, item, size, bits."""
         return self.query(
             "SELECT word, item, size, bits FROM beginnings JOIN firsts USING (dataset, item)"
             " WHERE dataset = ? AND word IN (SELECT value FROM json_each(?)) ORDER BY item",
@@ -331,19 +333,19 @@ class Store(Database):
 
     @writes
     def add_copies(self, dataset: int, copies: Mapping[int, int]) -> None:
-        """Count near-duplicates of some items, {item: how many more}."""
+        """Count further near-duplicates, {item: number}."""
         self.db.conn.executemany(
             "UPDATE firsts SET copies = copies + ? WHERE dataset = ? AND item = ?",
             ((more, dataset, item) for item, more in copies.items()),
         )
 
     def copies(self, dataset: int, item: int | None = None) -> int:
-        """How many near-duplicates an item has, or (None) all items have."""
+        """Return the number of near-duplicates of an item (None: of all items)."""
         some = "" if item is None else f" AND item = {item:d}"
         return self.number(f"SELECT coalesce(sum(copies), 0) FROM firsts WHERE dataset = ?{some}", dataset)
 
     def most_copied(self, dataset: int, most: int) -> list[Row]:
-        """The items with the most near-duplicates: copies, text."""
+        """Return the `most` items with the most near-duplicates: copies, text."""
         return self.query(
             "SELECT copies, text FROM firsts JOIN items ON items.dataset = firsts.dataset AND position = item"
             " WHERE firsts.dataset = ? AND copies > 0 ORDER BY copies DESC, item LIMIT ?",
@@ -356,8 +358,8 @@ class Store(Database):
 
     @writes
     def add_session(self, values: Row, prior: Mapping[int, float] | None = None) -> int:
-        """Insert a session, and the weights by column that its learner begins with; its id. An `owner` that is an
-        e-mail address gets this role."""
+        """Insert a session and return its id. prior: weights by column that its learner begins with. If `owner` is an
+        e-mail address, it gets the role of owner."""
         session = self._add("sessions", values)
         self.put_event(session, "grown", data={"rounds": values["items"]})
         if ADDRESS.fullmatch(owner := values.get("owner", "")):
@@ -367,12 +369,12 @@ class Store(Database):
         return session
 
     def prior_weights(self, session: int) -> dict[int, float]:
-        """The weights that the learner of a session begins with, by column."""
+        """Return the weights that the learner of a session begins with, by column."""
         rows = self.query("SELECT column, weight FROM prior_weights WHERE session = ? ORDER BY column", session)
         return {row["column"]: row["weight"] for row in rows}
 
     def session(self, session: int) -> Row:
-        """The settings of a session, its parameters, the names of its classes and its prior decoded."""
+        """Return the settings of a session, with columns of JSON decoded."""
         row = self.one(
             "SELECT sessions.*, datasets.name AS dataset_name FROM sessions"
             f" JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
@@ -383,7 +385,7 @@ class Store(Database):
         return _decoded(row, "parameters", "classes", "prior", "shown", "tags")
 
     def sessions(self) -> list[Row]:
-        """All sessions with their progress, the one last worked on first; the budget has all labels that were added."""
+        """Return all sessions with their progress, the one last worked on first. Their budget includes added labels."""
         rows = self.query(f"""
             SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,
                 budget + (SELECT coalesce(sum(CASE WHEN json_valid(data) THEN json_extract(data, '$.labels') END), 0)
@@ -397,8 +399,8 @@ class Store(Database):
             WHERE {self.PRESENT} GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
         return [_decoded(row, "classes") for row in rows]
 
-    def shown(self, session: int) -> list[str] | None:
-        """The columns that a session shows with its items; None: those of its data set."""
+    def shown_columns(self, session: int) -> list[str] | None:
+        """Return the columns that a session shows with its items (None: the choice of its data set)."""
         row = self.one("SELECT shown FROM sessions WHERE id = ?", session)
         return json.loads(row["shown"]) if row and row["shown"] else None
 
@@ -407,11 +409,11 @@ class Store(Database):
         """Change some columns of a session."""
         self.db.table("sessions").update(session, values)
 
-    # Sessions that are removed, and who may do what in a session
+    # Removed sessions, and roles
 
     @writes
     def remove_session(self, session: int, by: str = "") -> None:
-        """Hide a session from everybody until somebody restores it, or `erase_removed` erases it."""
+        """Hide a session until somebody restores it or `erase_removed` erases it."""
         values = {"session": session, "name": self.session(session)["name"], "removed_by": by, "removed_at": now()}
         self._insert("removals", values)
 
@@ -424,7 +426,8 @@ class Store(Database):
         )
 
     def removed_sessions(self) -> list[Row]:
-        """The sessions that can be restored, the one last removed first: id, name, dataset, removed_by, removed_at."""
+        """Return the sessions that can be restored, the one last removed first: id, name, dataset, removed_by,
+        removed_at."""
         return self.query(
             "SELECT sessions.id, sessions.name, dataset, removed_by, removed_at FROM removals"
             " JOIN sessions ON sessions.id = session WHERE restored_at IS NULL ORDER BY removals.id DESC"
@@ -432,32 +435,32 @@ class Store(Database):
 
     @writes
     def erase_removed(self) -> None:
-        """Delete the sessions that can no longer be restored, with their questions and labels: at the start of a
-        server.
+        """Delete the sessions that can no longer be restored, with their questions and labels. A server calls this at
+        its start.
 
-        One start finds that a session was removed KEPT ago, and another one CONFIRMED later erases it: a clock that
-        was ahead once erases nothing, for where a start in between finds an earlier time, it begins anew.
+        One start notes that a session was removed RESTORABLE ago, and a start at least CONFIRMED later erases it. So a
+        clock that is wrong once erases nothing: a start in between that finds an earlier time drops the note.
         """
         self.db.execute("UPDATE removals SET due_at = NULL WHERE due_at > ?", [now()])
         self.db.execute(
             "DELETE FROM sessions WHERE id IN"
             " (SELECT session FROM removals WHERE restored_at IS NULL AND removed_at <= ? AND due_at <= ?)",
-            [now(KEPT), now(CONFIRMED)],
+            [now(RESTORABLE), now(CONFIRMED)],
         )
         self.db.execute(
             "UPDATE removals SET due_at = ? WHERE restored_at IS NULL AND removed_at <= ? AND due_at IS NULL",
-            [now(), now(KEPT)],
+            [now(), now(RESTORABLE)],
         )
 
     @writes
     def put_role(self, session: int, mail: str, role: str | None, by: str = "") -> None:
-        """Give an e-mail address a role in a session (owner, annotator, reader), in place of the one it has, or (None)
-        take that away. A session that has an owner keeps one."""
+        """Give an e-mail address a role in a session (owner, annotator, reader) in place of its old one, or (None) take
+        the old one away. A session with an owner always keeps one."""
         mail = address(mail)
         if not ADDRESS.fullmatch(mail):
             raise StoreError(f"an e-mail address must look like anna@example.org. Got {mail or 'nothing'}.")
         owner = self._owner(session)
-        if role and owner not in ("", mail) and not self.roles(session):  # to name somebody closes an open session
+        if role and owner not in ("", mail) and not self.roles(session):  # the first role closes an open session
             self.put_role(session, owner, "owner", by)
         owners = "SELECT count(*) FROM roles WHERE session = ? AND role = 'owner' AND ended_at IS NULL"
         before = self.number(owners, session)
@@ -466,33 +469,32 @@ class Store(Database):
             [by, now(), session, mail],
         )
         if role:
-            given = {"session": session, "mail": mail, "role": role, "given_by": by, "given_at": now()}
-            self._insert("roles", given)
+            self._insert("roles", {"session": session, "mail": mail, "role": role, "given_by": by, "given_at": now()})
         if before and not self.number(owners, session):
             raise StoreError("a session keeps at least one owner.")
 
     def roles(self, session: int) -> list[Row]:
-        """Every role that was ever given in a session, by age: mail, role, given_by, given_at, ended_by, ended_at
-        (None: it stands)."""
+        """Return every role ever given in a session, oldest first: mail, role, given_by, given_at, ended_by, ended_at
+        (None: it is valid)."""
         return self.query("SELECT * FROM roles WHERE session = ? ORDER BY id", session)
 
     def role(self, session: int, mail: str) -> str | None:
-        """The role of an e-mail address in a session, or None. Where nobody was ever given one, everybody is an
-        annotator, and whoever made the session its owner."""
+        """Return the role of an e-mail address in a session, or None. If no role was ever assigned, everyone is an
+        annotator and the creator is the owner."""
         roles, mail = self.roles(session), address(mail)
         if roles:
             return next((row["role"] for row in roles if row["mail"] == mail and row["ended_at"] is None), None)
         return "owner" if mail and mail == self._owner(session) else "annotator"
 
     def _owner(self, session: int) -> str:
-        """The e-mail address of who made a session; "" where it is not known."""
+        """Return the e-mail address of the creator of a session, "" if it is not known."""
         row = self.one("SELECT owner FROM sessions WHERE id = ?", session)
         owner = address(row["owner"]) if row else ""
         return owner if ADDRESS.fullmatch(owner) else ""
 
     def visible_datasets(self, mail: str) -> set[int]:
-        """The data sets that an e-mail address may see: those without an owner, its own, and those of the sessions in
-        which it has a role."""
+        """Return the ids of the data sets that an e-mail address may see: data sets without an owner, its own, and data
+        sets of sessions in which it has a role."""
         rows = self.query(
             "SELECT id FROM datasets WHERE owner IN ('', ?) UNION SELECT dataset FROM sessions"
             f" JOIN roles ON session = sessions.id WHERE mail = ? AND ended_at IS NULL AND {self.PRESENT}",
@@ -502,19 +504,18 @@ class Store(Database):
 
     # The log of a session
 
-    ANSWERS = (
-        "SELECT questions.*, label, first, annotator, answered_at, seconds FROM questions"
-        " LEFT JOIN labels ON question = id WHERE session = ? AND number > ? ORDER BY number"
-    )
-
     def answers(self, session: int, after: int = 0) -> list[Row]:
-        """Return the questions of a session after one of a number in order, each with the label that counts now (None:
-        not answered yet), who gave it and when, and the label given `first`."""
-        return self.query(self.ANSWERS, session, after)
+        """Return the questions of a session after number `after` in order, each with its current label (None: not
+        answered yet), who gave it and when, and the first label."""
+        return self.query(
+            "SELECT questions.*, label, first, annotator, answered_at, seconds FROM questions"
+            " LEFT JOIN labels ON question = id WHERE session = ? AND number > ? ORDER BY number",
+            session, after,
+        )  # fmt: skip
 
     def events(self, session: int, *kinds: str) -> list[Row]:
-        """Return the log of a session, or (kinds) a part of it, in order: number, id (None: no page sent it), kind, at,
-        annotator, question, item, label, seconds, and in `data` what else belongs to the kind."""
+        """Return the log of a session, or only events of some kinds, in order: number, id (None: not sent by a page),
+        kind, at, annotator, question, item, label, seconds, and `data`, the further fields of the kind."""
         some = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
         rows = self.query(f"SELECT * FROM events WHERE session = ?{some} ORDER BY number", session, *kinds)
         for row in rows:
@@ -526,7 +527,8 @@ class Store(Database):
         self, session: int, kind: str, id: str | None = None, annotator: str = "", *, question: int | None = None,
         item: int | None = None, label: int | None = None, seconds: float | None = None, data: Row | None = None,
     ) -> int:  # fmt: skip
-        """Append to the log of a session, and bring what is made of it up to date; the number of the event."""
+        """Append an event to the log of a session, and update the labels and further answers that follow from it.
+        Return the number of the event."""
         if question is not None:
             self._check_question(session, question)
         number = self.number("SELECT coalesce(max(number), 0) + 1 FROM events WHERE session = ?", session)
@@ -534,36 +536,36 @@ class Store(Database):
             "session": session, "number": number, "id": id, "kind": kind, "at": now(), "annotator": annotator,
             "question": question, "item": item, "label": label, "seconds": seconds, "data": data,
         })  # fmt: skip
-        for table, (made, kinds) in self.MADE.items():
+        for table, (select, kinds) in self.DERIVED.items():
             if kind in kinds:
                 self.db.execute(f"DELETE FROM {table} WHERE question = ?", [question])
-                self.db.execute(f"INSERT INTO {table} {made.format('AND answered.question = ?')}", [question])
+                self.db.execute(f"INSERT INTO {table} {select.format('AND answered.question = ?')}", [question])
         if kind == "undone":
-            given = "SELECT max(number) FROM events WHERE question = ? AND kind = 'answered'"
-            self.db.execute(f"DELETE FROM digests WHERE session = ? AND number >= ({given})", [session, question])
+            answered = "SELECT max(number) FROM events WHERE question = ? AND kind = 'answered'"
+            self.db.execute(f"DELETE FROM digests WHERE session = ? AND number >= ({answered})", [session, question])
         return number
 
     def _put_event(self, row: Row) -> None:
         self._insert("events", row | {"data": json.dumps(row["data"], ensure_ascii=False) if row["data"] else None})
 
-    # What is read often of the events, the kinds that it is made of, and how
-    MADE: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    # {table derived from the events: (its query, the kinds of events that it depends on)}
+    DERIVED: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "labels": (LABELS, ("answered", "corrected", "undone")),
         "opinions": (OPINIONS, ("second", "late", "again", "withdrawn")),
     }
 
     @writes
-    def _make_answers(self, session: int) -> None:
-        """Make the labels and further answers of a session of its events."""
-        for table, (made, _) in self.MADE.items():
+    def _derive_answers(self, session: int) -> None:
+        """Derive the labels and further answers of a session from its events."""
+        for table, (select, _) in self.DERIVED.items():
             own = "question IN (SELECT id FROM questions WHERE session = ?)"
             self.db.execute(f"DELETE FROM {table} WHERE {own}", [session])
-            self.db.execute(f"INSERT INTO {table} {made.format('AND answered.session = ?')}", [session])
+            self.db.execute(f"INSERT INTO {table} {select.format('AND answered.session = ?')}", [session])
 
     def _answers_follow(self, session: int) -> bool:
-        """Whether the labels and further answers of a session are those of its events."""
-        for table, (made, _) in self.MADE.items():
-            own = made.format("AND answered.session = ?")
+        """Return whether the labels and further answers of a session follow from its events."""
+        for table, (select, _) in self.DERIVED.items():
+            own = select.format("AND answered.session = ?")
             stored = f"SELECT {table}.* FROM {table} JOIN questions ON questions.id = question WHERE session = ?"
             for one, other in ((own, stored), (stored, own)):
                 if self.one(f"SELECT * FROM ({one}) EXCEPT SELECT * FROM ({other})", session, session):
@@ -571,7 +573,7 @@ class Store(Database):
         return True
 
     def history(self, session: int) -> History:
-        """Everything that was ever stored of what happened in a session."""
+        """Return the history of a session."""
         questions = self.query(
             "SELECT * FROM questions WHERE session = ? AND (number IS NOT NULL"
             " OR EXISTS (SELECT 1 FROM events WHERE question = questions.id)) ORDER BY id",
@@ -596,13 +598,13 @@ class Store(Database):
         for number, row in enumerate(history.events, 1):
             question = row["question"] and moved(row["question"])
             self._put_event(row | {"session": session, "number": number, "question": question})
-        self._make_answers(session)
+        self._derive_answers(session)
         for number, digest in history.digests.items():
             self.put_digest(session, number, digest)
 
     def foreign_answers(self, session: int) -> list[Row]:
-        """The answers of a session with a class that it does not have: number of the question (None: it was never
-        asked), label, annotator."""
+        """Return the answers of a session with a class that it does not have: number of the question (None: it was
+        never asked), label, annotator."""
         return self.query(
             "SELECT questions.number, label, events.annotator FROM events JOIN questions ON questions.id = question"
             " JOIN sessions ON sessions.id = events.session WHERE events.session = ? AND label IS NOT NULL"
@@ -612,7 +614,7 @@ class Store(Database):
         )
 
     def log_version(self, session: int) -> int:
-        """How often the log of a session was ever changed: where two numbers are equal, the logs are."""
+        """Return the number of changes of a session's log: if two numbers are equal, the logs are equal."""
         row = self.one(f"SELECT log_version FROM sessions WHERE id = ? AND {self.PRESENT}", session)
         if row is None:
             raise StoreError(f"session {session} does not exist.")
@@ -620,45 +622,45 @@ class Store(Database):
 
     @writes
     def count_change(self, session: int) -> int:
-        """Count a change of the log of a session; the log's version from now on."""
+        """Count a change of the log of a session. Return the new version."""
         self.db.execute("UPDATE sessions SET log_version = log_version + 1 WHERE id = ?", [session])
         return self.log_version(session)
 
     def question_count(self, session: int) -> int:
-        """How many questions of a session were asked."""
+        """Return the number of questions that a session has asked."""
         return self.number("SELECT count(*) FROM questions WHERE session = ? AND number IS NOT NULL", session)
 
     def event(self, id: str) -> Row | None:
-        """The event that a page sent under an id, or None."""
+        """Return the event that a page sent under an id, or None."""
         return self.one("SELECT * FROM events WHERE id = ?", id)
 
-    # A browser names questions by their ids, which count through all sessions: every statement that takes a question
-    # takes its session too, and finds no question of another one.
+    # A browser sends ids of questions, which are unique over all sessions. Every statement about a question also takes
+    # the session, so that it cannot reach a question of another one.
     QUESTION = "question = (SELECT id FROM questions WHERE session = ? AND id = ?)"
 
     def _check_question(self, session: int, question: int) -> None:
-        """Refuse to write about a question that a session does not have."""
+        """Raise StoreError if a session does not have this question."""
         if self.item_of(session, question) is None:
             raise StoreError(f"session {session} has no question {question}.")
 
     def item_of(self, session: int, question: int) -> int | None:
-        """The item of a question; None where the session has no such question."""
+        """Return the item of a question; None if the session does not have this question."""
         row = self.one("SELECT item FROM questions WHERE session = ? AND id = ?", session, question)
         return int(row["item"]) if row else None
 
     def asked_of_item(self, session: int, question: int) -> int | None:
-        """The question that was asked about the item of a question, or None."""
+        """Return the asked question about the same item as a question, or None."""
         item = self.item_of(session, question)
         sql = "SELECT id FROM questions WHERE session = ? AND item = ? AND number IS NOT NULL"
         row = None if item is None else self.one(sql, session, item)
         return int(row["id"]) if row else None
 
     def standing_label(self, session: int, question: int) -> Row | None:
-        """The label of a question that counts now, or None."""
+        """Return the current label of a question, or None."""
         return self.one(f"SELECT * FROM labels WHERE {self.QUESTION}", session, question)
 
     def old_label(self, session: int, question: int) -> int | None:
-        """The last label of a question that was taken back, or None."""
+        """Return the last label of a question that was taken back, or None."""
         row = self.one(
             f"SELECT label FROM events WHERE {self.QUESTION} AND kind IN ('answered', 'corrected')"
             " AND EXISTS (SELECT 1 FROM events AS later WHERE later.question = events.question AND kind = 'undone'"
@@ -668,14 +670,16 @@ class Store(Database):
         return int(row["label"]) if row else None
 
     def prepared(self, session: int, question: int) -> dict[int, Row]:
-        """The questions that are prepared to follow a question, by the answer to it."""
+        """Return the prepared questions that follow a question, by the answer to it."""
         sql = "SELECT * FROM questions WHERE session = ? AND parent = ? AND number IS NULL"
         return {row["branch"]: row for row in self.query(sql, session, question)}
 
     @writes
     def put_question(self, values: Row) -> int:
-        """Store a question before it is shown; the same (session, parent, branch) keeps its id. parent: None where no
-        other one has its place."""
+        """Store a question before it is shown, and return its id. The same (session, parent, branch) keeps its id.
+
+        parent: id of the question before it (None: it follows no single question).
+        """
         if values["parent"] is None:
             id = self.number("SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'questions'")
             values = values | {"id": id, "parent": -id}
@@ -689,8 +693,8 @@ class Store(Database):
 
     @writes
     def number_question(self, session: int, question: int | None, number: int) -> None:
-        """Make a question (None: none) the newest of the session: it gets this number, and no other keeps this or a
-        later one."""
+        """Make a question the newest of the session, with this number. Other questions lose this and later numbers.
+        None only takes the numbers away."""
         self.db.execute(
             "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
             [session, number, question],
@@ -702,8 +706,9 @@ class Store(Database):
 
     @writes
     def part_prepared(self, session: int, *parents: int | None) -> None:
-        """Have nothing that is prepared to follow some questions become the next one any more. It is kept, for a page
-        may show it already, and whoever had the question before it may have seen it."""
+        """Detach the prepared questions from the questions that they follow, so that they do not become the next ones.
+
+        They stay stored and leased to the annotators of their parents, as a page may show them already."""
         prepared = f"session = ? AND number IS NULL AND parent IN ({', '.join('?' * len(parents))})"
         self.db.execute(
             "INSERT INTO leases (question, annotator, leased_at, ended_at)"
@@ -716,30 +721,30 @@ class Store(Database):
     # Several people on one session
 
     def leases(self, session: int) -> list[Row]:
-        """Who has which question of a session now: question, annotator, leased_at; the oldest first."""
+        """Return the current leases of a session, oldest first: question, annotator, leased_at."""
         return self.query(
             "SELECT question, annotator, leased_at FROM leases INDEXED BY leases_now"
-            " CROSS JOIN questions ON questions.id = question"  # from the few leases, not from all questions
+            " CROSS JOIN questions ON questions.id = question"  # start from the few leases, not from all questions
             " WHERE session = ? AND number IS NOT NULL AND ended_at IS NULL ORDER BY leases.id",
             session,
         )
 
     @writes
     def lease(self, session: int, question: int, annotator: str) -> None:
-        """Give a question to an annotator, and take it from who had it."""
+        """Lease a question to an annotator, ending any other lease on it."""
         self._check_question(session, question)
         self.end_lease(session, question)
         self._insert("leases", {"question": question, "annotator": annotator, "leased_at": now()})
 
     @writes
     def end_lease(self, session: int, question: int) -> None:
-        """Nobody has a question any more."""
+        """End the lease on a question."""
         ended = f"UPDATE leases SET ended_at = ? WHERE {self.QUESTION} AND ended_at IS NULL"
         self.db.execute(ended, [now(), session, question])
 
     @writes
     def renew_leases(self, session: int, annotator: str) -> None:
-        """What an annotator has of a session is theirs for a whole lease from now on."""
+        """Start the leases of an annotator in a session anew from now."""
         self.db.execute(
             "UPDATE leases SET leased_at = ? WHERE annotator = ? AND ended_at IS NULL"
             " AND EXISTS (SELECT 1 FROM questions WHERE id = question AND session = ?)",
@@ -748,13 +753,13 @@ class Store(Database):
 
     @writes
     def pass_on(self, session: int, questions: Iterable[int], old: str, new: str) -> None:
-        """Give those of some questions that an annotator has to another name."""
+        """Move the leases of an annotator on these questions to another name."""
         own = {row["question"] for row in self.leases(session) if row["annotator"] == old}
         for question in own.intersection(questions):
             self.lease(session, question, new)
 
     def leased(self, session: int, question: int, annotator: str) -> bool:
-        """Whether an annotator ever had a question, or the one before it, for which it was prepared."""
+        """Return whether an annotator ever had a question, or the question before it."""
         sql = (
             "SELECT 1 FROM questions JOIN leases ON question IN (questions.id, parent)"
             " WHERE session = ? AND questions.id = ? AND annotator = ?"
@@ -762,7 +767,7 @@ class Store(Database):
         return self.one(sql, session, question, annotator) is not None
 
     def answered_by(self, session: int, question: int, annotator: str) -> bool:
-        """Whether an annotator gave a question its first label, which may have been corrected since."""
+        """Return whether an annotator gave the first label of a question, which may have been corrected since."""
         sql = (
             f"SELECT 1 FROM events WHERE {self.QUESTION} AND annotator = ?"
             " AND number = (SELECT given FROM labels WHERE labels.question = events.question)"
@@ -776,8 +781,8 @@ class Store(Database):
     )
 
     def single_answers(self, session: int, annotator: str) -> list[int]:
-        """The questions that are to have an answer of a second person, and may have it of this one: only others ever
-        answered, and nobody else again."""
+        """Return the questions that still need the answer of a second person, and that this annotator never
+        answered."""
         rows = self.query(
             f"{self.LABELLED} kind != 'again') AND overlap = 1"
             " AND NOT EXISTS (SELECT 1 FROM events WHERE question = questions.id AND annotator = ?"
@@ -787,8 +792,7 @@ class Store(Database):
         return [row["id"] for row in rows]
 
     def unrepeated(self, session: int, annotator: str) -> list[int]:
-        """The questions that are to be asked of an annotator again: those of a coin that they answered, and that nobody
-        has corrected."""
+        """Return the questions to repeat to an annotator: drawn for it, answered by them, and not corrected."""
         rows = self.query(
             f"{self.LABELLED} annotator = labels.annotator) AND repeat = 1 AND annotator = ?"
             " AND NOT EXISTS (SELECT 1 FROM events WHERE question = questions.id AND kind = 'corrected'"
@@ -799,63 +803,61 @@ class Store(Database):
 
     @writes
     def withdraw(self, session: int, question: int, annotator: str, id: str | None = None) -> bool:
-        """Take back what an annotator answered besides the label of a question; whether there was anything."""
-        given = self.one(
-            f"SELECT 1 FROM opinions WHERE {self.QUESTION} AND annotator = ?", session, question, annotator
-        )
-        if given:
+        """Take back the further answer of an annotator to a question. Return whether there was one."""
+        sql = f"SELECT 1 FROM opinions WHERE {self.QUESTION} AND annotator = ?"
+        exists = self.one(sql, session, question, annotator) is not None
+        if exists:
             self.put_event(session, "withdrawn", id, annotator, question=question)
-        return given is not None
+        return exists
 
     def opinions(self, session: int) -> list[Row]:
-        """Return the answers besides the labels that count, in order, each with the item and the probability of its
-        question: of each person the first one to a question that was not taken back."""
+        """Return the further answers, which gave no label, in order, each with the item and the probability of its
+        question: for each person and question the first one that was not taken back."""
         return self.query(
             "SELECT opinions.*, item, probability FROM opinions JOIN questions ON questions.id = question"
             " WHERE session = ? ORDER BY given",
             session,
         )
 
-    # What annotators leave besides answers
+    # Notes, tags, marks, preferences
 
     def notes(self, session: int) -> dict[int, str]:
-        """The current note of each item."""
+        """Return the current note of each item."""
         notes = {row["item"]: row["data"]["text"] for row in self.events(session, "noted")}
         return {item: text for item, text in notes.items() if text}
 
     def tags(self, session: int) -> dict[int, list[str]]:
-        """The tags that items have, by item, in the order in which they were first given."""
+        """Return the tags of each item, in the order in which they were first given."""
         tags: dict[int, list[str]] = {}
         latest = {(row["item"], row["data"]["tag"]): row["data"]["given"] for row in self.events(session, "tagged")}
-        for (item, tag), given in latest.items():
-            if given:
+        for (item, tag), is_set in latest.items():
+            if is_set:
                 tags.setdefault(item, []).append(tag)
         return tags
 
     def marks(self, session: int) -> dict[int, Row]:
-        """The latest mark of each item, on which it says whether it passed wrongly (`wrong`), and whether that was
-        learned (`trains`)."""
+        """Return the latest mark of each item: {item: {"wrong": it passed wrongly, "trains": the mark was learned}}."""
         return {row["item"]: row["data"] for row in self.events(session, "marked")}
 
     def preferences(self, annotator: str) -> dict[str, Any]:
-        """What an annotator prefers, such as keys and the size of the text."""
+        """Return the preferences of an annotator, such as keys and text size."""
         row = self.one("SELECT preferences FROM annotators WHERE name = ?", annotator)
         return json.loads(row["preferences"]) if row else {}
 
     @writes
     def put_preferences(self, annotator: str, preferences: Mapping[str, Any]) -> None:
-        """Store what an annotator prefers."""
+        """Store the preferences of an annotator."""
         self._insert("annotators", {"name": annotator, "preferences": json.dumps(preferences)}, "OR REPLACE")
 
     # Digests
 
     @writes
     def put_digest(self, session: int, number: int, digest: str) -> None:
-        """Store the digest of the state after the event of a number."""
+        """Store the digest of the state after event `number`."""
         self._insert("digests", {"session": session, "number": number, "digest": digest}, "OR REPLACE")
 
     def digests(self, session: int) -> dict[int, str]:
-        """The stored digests of a session by number of event."""
+        """Return the stored digests of a session by number of event."""
         rows = self.query("SELECT number, digest FROM digests WHERE session = ? ORDER BY number", session)
         return {row["number"]: row["digest"] for row in rows}
 
@@ -865,14 +867,14 @@ class Store(Database):
     def add_comparison(
         self, name: str, specification: Mapping[str, Any], versions: Mapping[str, str], datasets: Iterable[int | None]
     ) -> int:
-        """Insert a comparison that is to be run; its id. datasets: those that it is about, in the order of its data
-        (None: not there yet)."""
+        """Insert a comparison to be run, and return its id. datasets: ids in the order of its data (None: not imported
+        yet)."""
         values = {"specification": specification, "versions": versions, "datasets": [*datasets]}
         return self._add("comparisons", {"name": name} | {key: json.dumps(value) for key, value in values.items()})
 
     @writes
     def put_lines(self, comparison: int, lines: Iterable[Row], finished: bool = False) -> None:
-        """Store the lines of its result that are complete, in the end all of them."""
+        """Store the finished result lines of a comparison. `finished` marks it complete."""
         self.db.execute(
             "UPDATE comparisons SET lines = ?, finished_at = coalesce(finished_at, ?) WHERE id = ?",
             [json.dumps(lines), now() if finished else None, comparison],
@@ -884,19 +886,18 @@ class Store(Database):
     )
 
     def comparisons(self) -> list[Row]:
-        """All comparisons, the newest first, with the number of their stored replays; without their lines, which are
-        many."""
+        """Return all comparisons, newest first, with the number of their stored replays, but without their lines."""
         rows = self.query(f"SELECT {self.COMPARISON} FROM comparisons ORDER BY id DESC")
         return [_decoded(row, "specification", "versions", "datasets") for row in rows]
 
     def comparison(self, key: int | str, lines: bool = True) -> Row:
-        """One comparison by its id or name, with the lines of its result where they are wanted."""
-        kept = ["lines"] if lines else []
-        row = self._by_key("comparison", "comparisons", ", ".join([self.COMPARISON, *kept]), key)
-        return _decoded(row, "specification", "versions", "datasets", *kept)
+        """Return a comparison by its id or name, with its result lines if `lines`."""
+        more = ["lines"] if lines else []
+        row = self._by_key("comparison", "comparisons", ", ".join([self.COMPARISON, *more]), key)
+        return _decoded(row, "specification", "versions", "datasets", *more)
 
     def has_comparison(self, name: str) -> bool:
-        """Whether there is a comparison of this name."""
+        """Return whether a comparison of this name exists."""
         return self.one("SELECT 1 FROM comparisons WHERE name = ?", name) is not None
 
     @writes
@@ -913,19 +914,19 @@ class Store(Database):
         )
 
     def replays(self, comparison: int) -> dict[str, np.ndarray]:
-        """The counts of the stored replays, by the keys of their jobs."""
+        """Return the counts of the stored replays, by the keys of their jobs."""
         rows = self.query("SELECT job, shape, counts FROM replays WHERE comparison = ?", comparison)
         return {row["job"]: np.frombuffer(row["counts"], np.int64).reshape(json.loads(row["shape"])) for row in rows}
 
     # The jobs of comparisons
 
     def job(self, comparison: int) -> Row | None:
-        """The job of a comparison, or None."""
+        """Return the job of a comparison, or None."""
         return self.one("SELECT * FROM jobs WHERE comparison = ?", comparison)
 
     @writes
     def put_job(self, comparison: int, pid: int, started: str) -> None:
-        """Store the process that runs a comparison from now on."""
+        """Store the process that now runs a comparison."""
         values = {"comparison": comparison, "pid": pid, "started": started, "state": "running"}
         self._insert("jobs", values, "OR REPLACE")
 
@@ -933,7 +934,7 @@ class Store(Database):
 
     @writes
     def advance_job(self, comparison: int, pid: int, done: int, total: int) -> None:
-        """Store how many replays are done; the number at the first call was done before the job began."""
+        """Store the number of finished replays. The number at the first call was done before the job began."""
         self.db.execute(
             "UPDATE jobs SET done = ?, total = ?, known = coalesce(known, ?), begun_at = coalesce(begun_at, ?)"
             f" {self.RUNNING}",

@@ -25,15 +25,15 @@ Own = TypeVar("Own", bound="Database")
 
 
 class StoreError(ValueError):
-    """Why the store cannot do what it was asked to do, in one sentence."""
+    """The reason why the store refuses a call, in one sentence."""
 
 
 class StorageError(StoreError):
-    """The database cannot be read or written now: nothing of the transaction is stored; it may be tried again."""
+    """The database cannot be read or written now. Nothing of the transaction is stored; a retry may succeed."""
 
 
 class ConflictError(StoreError):
-    """A change contradicts what is stored."""
+    """A change contradicts the stored data."""
 
 
 REASONS = {
@@ -48,12 +48,12 @@ REASONS = {
 }
 
 
-BACKUP = "%Y-%m-%dT%H-%M-%SZ"  # when something was begun; behind it, the name of a backup has its number
+BACKUP = "%Y-%m-%dT%H-%M-%SZ"  # the name of a backup: its time, followed by - and its number
 _NAMED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ)(?:-(\d{1,9}))?", re.ASCII)
 
 
 def number_of(backup: str) -> int:
-    """The number in the name of a backup that a server keeps; 0 for one of a version that did not count them."""
+    """Return the number in the name of a server's backup; 0 for a backup of an older version, which has no number."""
     named = _NAMED.fullmatch(backup)
     return int(named[2] or 0) if named else 0
 
@@ -70,21 +70,20 @@ def writes(method: Callable[Concatenate[Own, P], Result]) -> Callable[Concatenat
 
 
 def check_foreign(path: Path) -> None:
-    """Raise StoreError where a database of unknown origin holds what no migration made, or is damaged: to read or to
-    migrate it might run code of its own, or have no end."""
+    """Raise StoreError if a database of unknown origin is damaged or has a schema that no migration made: reading or
+    migrating it might run its own code, or never end."""
     with closing(Database(path, read_only=True, migrates=False)) as store:
-        found = store.query("PRAGMA quick_check(1)")[0]["quick_check"]
-    if found != "ok":
-        raise StorageError(f"{path} is damaged: {found[:80]}.")
+        result = store.query("PRAGMA quick_check(1)")[0]["quick_check"]
+    if result != "ok":
+        raise StorageError(f"{path} is damaged: {result[:80]}.")
 
 
 class Database:
-    """One database, safe to share between threads: one connection writes, in transactions only; those that read have
-    connections of their own and never wait for a writer.
+    """A database, safe to share between threads. One connection writes, in transactions only; readers have connections
+    of their own and never wait for a writer.
 
-    patience: seconds to wait for another process that is writing. read_only: the file must exist and is not changed,
-    except that it is migrated where it must be, if `migrates`.
-    Every failure of SQLite is raised as a StorageError.
+    patience: seconds to wait for another process that writes. read_only: the file must exist and is not changed, except
+    for pending migrations if `migrates`. Every failure of SQLite is raised as a StoreError.
     """
 
     READERS = 8  # idle connections that are kept open
@@ -110,7 +109,7 @@ class Database:
 
         with self._failures():
             connection = self._connect("rwc")
-            self._pending(connection)  # what is refused stays as it is
+            self._pending(connection)  # raises before anything is changed
             self._write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")  # an acknowledged label survives a loss of power
             connection.execute("PRAGMA foreign_keys = ON")
@@ -122,15 +121,17 @@ class Database:
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
-        made = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None, timeout=self.patience)
-        made.execute("PRAGMA trusted_schema = OFF")  # nothing in the file may call what has side effects
-        return made
+        connection = sqlite3.connect(
+            address, uri=True, check_same_thread=False, isolation_level=None, timeout=self.patience
+        )
+        connection.execute("PRAGMA trusted_schema = OFF")  # the file must not call functions with side effects
+        return connection
 
     def _only_read(self) -> sqlite3.Connection:
-        """A connection that changes nothing, even where nobody may write."""
+        """Open a connection that changes nothing, also if the folder is not writable."""
         reader = self._connect("ro")
         try:
-            reader.execute("SELECT 1 FROM sqlite_master").fetchall()  # a row that waits would keep a snapshot
+            reader.execute("SELECT 1 FROM sqlite_master").fetchall()  # an unread row would keep a snapshot open
         except sqlite3.OperationalError:
             reader.close()
             if self.path.with_name(f"{self.path.name}-wal").exists():
@@ -151,8 +152,7 @@ class Database:
                 time.sleep(0.01)
 
     def _check_file(self) -> None:
-        """Raise StorageError where the file was deleted or replaced since it was opened: what is written to it would be
-        lost."""
+        """Raise StorageError if the file was deleted or replaced since it was opened: new data would be lost."""
         size = self._size  # read first: other threads may see the file grow meanwhile
         try:
             status = os.stat(self.path)
@@ -167,11 +167,11 @@ class Database:
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """Raise every error of SQLite as a StoreError that says it in one sentence."""
+        """Raise every error of SQLite as a StoreError in one sentence."""
         try:
             yield
         except sqlite3.IntegrityError as error:
-            raise ConflictError(f"{self.path} holds something that contradicts this ({error}).") from error
+            raise ConflictError(f"{self.path} cannot store this, as it violates a constraint ({error}).") from error
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code
             way = self._way_back() if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else ""
@@ -179,26 +179,25 @@ class Database:
 
     @property
     def backups_folder(self) -> Path:
-        """The folder of the backups that a server keeps."""
+        """The folder of the server's backups."""
         return self.path.with_name(self.path.stem + ".backups")
 
     @property
     def backups(self) -> list[Path]:
-        """The backups that a server keeps, in the order in which they were made: a clock may have been wrong."""
-        kept = [path for path in self.backups_folder.glob("*") if _NAMED.fullmatch(path.name)]
-        return sorted(kept, key=lambda path: (number_of(path.name), path.name))
+        """The server's backups, oldest first by number: the time in a name may be wrong."""
+        folders = [path for path in self.backups_folder.glob("*") if _NAMED.fullmatch(path.name)]
+        return sorted(folders, key=lambda path: (number_of(path.name), path.name))
 
     def _way_back(self) -> str:
-        """How to restore the newest backup that a server kept, in a sentence, if there is any."""
-        if not (kept := self.backups):
+        """Say in a sentence how to restore the server's newest backup; "" if it has none."""
+        if not (backups := self.backups):
             return ""
-        command = shlex.join(["restore", str(kept[-1]), "--db", str(self.path), "--force"])
-        return f" The newest backup is {kept[-1]}: stop the server, then run `{COMMAND} {command}`."
+        command = shlex.join(["restore", str(backups[-1]), "--db", str(self.path), "--force"])
+        return f" The newest backup is {backups[-1]}: stop the server, then run `{COMMAND} {command}`."
 
     def _pending(self, connection: sqlite3.Connection) -> list[str]:
-        """The migrations that the database lacks; StoreError where it has one that is unknown here, or holds what none
+        """Return the migrations that the database lacks. StoreError if it has an unknown one, or a schema that none
         made."""
-        known = list(migrations.STEPS)
         connection.execute("BEGIN")  # another process may migrate it meanwhile
         try:
             applied = migrations.applied(connection)
@@ -206,28 +205,32 @@ class Database:
             raise StoreError(f"{self.path} {error}: it is not opened.") from None
         finally:
             connection.rollback()
-        newer = [name for name in applied if name not in known]
+        newer = [name for name in applied if name not in migrations.STEPS]
         if newer:
             raise StoreError(
                 f"{self.path} was written by a newer OAL Studio ({newer[0][:80]}). Update this one to open it."
             )
-        return [name for name in known if name not in applied]
+        return [name for name in migrations.STEPS if name not in applied]
 
     def _migrate(self) -> None:
-        """Bring the tables up to date, after copying a database that already has some."""
+        """Apply the pending migrations, after copying a database that already has tables."""
         pending = self._pending(self._db.conn)
-        if pending and len(pending) < len(migrations.STEPS):
-            kept = self.path.with_name(f"{self.path.stem}.before-{pending[0]}.db")
-            if not kept.exists():
-                self.copy_to(kept)
-        if pending:
-            try:
-                with self.transaction():
-                    migrations.apply(self.db)
-            except StoreError:
-                raise
-            except (ValueError, TypeError, LookupError, AttributeError) as error:  # a value that no version stored
-                raise StorageError(f"{self.path} is damaged: {pending[0]} cannot be applied: {error!r}.") from None
+        if not pending:
+            return
+        if len(pending) < len(migrations.STEPS):
+            copy = self.path.with_name(f"{self.path.stem}.before-{pending[0]}.db")
+            if not copy.exists():
+                self.copy_to(copy)
+        failed = f"{self.path} is damaged: {pending[0]} cannot be applied"
+        try:
+            with self.transaction():
+                migrations.apply(self.db)
+        except StoreError:
+            raise
+        except migrations.DamagedLogError as error:
+            raise StorageError(f"{failed}: {error}.") from None
+        except (ValueError, TypeError, LookupError, AttributeError) as error:  # a value that no version stored
+            raise StorageError(f"{failed}: {error!r}.") from None
 
     def copy_to(self, path: Path | str) -> None:
         """Copy the database as it is now to a new file, while others read and write."""
@@ -246,7 +249,7 @@ class Database:
 
     @property
     def db(self) -> "sqlite_utils.Database":
-        """The database to write to, inside a transaction only."""
+        """The database to write to; only inside a transaction."""
         if not self._writing:
             raise RuntimeError("Database.db is for use inside `with store.transaction()` only.")
         return self._db
@@ -261,7 +264,8 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit all of what is written inside, or nothing; BEGIN IMMEDIATE lets two writers wait for each other."""
+        """Commit everything that is written inside, or nothing. BEGIN IMMEDIATE makes two writers wait for each
+        other."""
         if self._writing:
             yield
             return
@@ -284,7 +288,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read everything inside as it was at one moment."""
+        """Give all reads inside the same moment of the database."""
         if self._writing or self._snapshot:
             yield
             return
@@ -299,7 +303,7 @@ class Database:
 
     @contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:
-        """A connection that only reads and that nobody else uses meanwhile."""
+        """Lend a connection that only reads and that nobody else uses meanwhile."""
         self._check_file()
         try:
             reader = self._readers.pop()
@@ -318,7 +322,7 @@ class Database:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """The connection of the transaction or the snapshot that this thread is in, else one that only reads."""
+        """Lend the connection of this thread's transaction or snapshot, else one that only reads."""
         if self._writing:
             yield self._db.conn
         elif self._snapshot:
@@ -328,16 +332,16 @@ class Database:
                 yield reader
 
     def query(self, sql: str, *values: object) -> list[Row]:
-        """All rows of a SELECT."""
+        """Return all rows of a SELECT."""
         with self._failures(), self._connection() as connection:
             cursor = connection.execute(sql, values)
             names = [column for column, *_ in cursor.description]
             return [dict(zip(names, row)) for row in cursor]
 
     def one(self, sql: str, *values: object) -> Row | None:
-        """The first row of a SELECT, or None."""
+        """Return the first row of a SELECT, or None."""
         return next(iter(self.query(sql, *values)), None)
 
     def number(self, sql: str, *values: object) -> int:
-        """The whole number in the only row and column of a result."""
+        """Return the whole number in the only row and column of a result."""
         return int(self.query(sql, *values)[0].popitem()[1])

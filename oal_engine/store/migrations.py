@@ -1,6 +1,6 @@
-"""The steps that bring a database up to date: dated, in order, and never changed once they are released.
+"""The migrations of a database: dated steps, in order, never changed once they are released.
 
-Write a new step at the end, and what it adds to old databases in tests/store/test_store.py.
+Write a new step at the end, and add its columns to the test of old databases in tests/store/test_migrations.py.
 """
 
 import json
@@ -20,7 +20,7 @@ Step = Callable[["Database"], None]
 SET = "oal-studio"  # the name under which a database lists the steps that were applied to it
 STEPS: dict[str, Step] = {}
 
-LIST = "_sqlite_migrations"  # the table of that list; sqlite-utils makes it, not always alike
+LIST = "_sqlite_migrations"  # the table of that list; versions of sqlite-utils make it differently
 _WORDS = f"create|table|unique|index|on|integer|text|primary|key|id|migration_set|name|applied_at|(idx_)?{LIST}[a-z_]*"
 _OF_LIST = re.compile(rf'(({_WORDS})\b|[\s,()"\[\]])+', re.IGNORECASE | re.ASCII)
 _STATISTICS = {  # of SQLite's ANALYZE
@@ -37,7 +37,7 @@ def step(function: Step) -> Step:
 
 @step
 def m2026_11_20_first(db: "Database") -> None:
-    """The tables of data sets, of sessions, and of their logs."""
+    """Create the tables of data sets, of sessions, and of their logs."""
     for statement in """
         CREATE TABLE datasets (
             id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, source TEXT NOT NULL,
@@ -81,7 +81,7 @@ def m2026_11_20_first(db: "Database") -> None:
 
 @step
 def m2026_11_20_classes(db: "Database") -> None:
-    """Data sets and sessions of K classes; NULL where there are a positive and a negative one."""
+    """Add K classes to data sets and sessions; NULL means a positive and a negative class."""
     db.execute("ALTER TABLE datasets ADD COLUMN classes TEXT")  # JSON: name -> number of items, in the order of y
     db.execute("ALTER TABLE sessions ADD COLUMN classes TEXT")  # JSON: the names in the order of y
     db.execute("ALTER TABLE sessions ADD COLUMN positive_class TEXT")  # one of the data set's classes
@@ -89,7 +89,7 @@ def m2026_11_20_classes(db: "Database") -> None:
 
 @step
 def m2026_11_20_comparisons(db: "Database") -> None:
-    """Comparisons, and every replay that one of them ran."""
+    """Create the tables of comparisons and of their replays."""
     db.execute("""
         CREATE TABLE comparisons (
             id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, specification TEXT NOT NULL,
@@ -102,7 +102,7 @@ def m2026_11_20_comparisons(db: "Database") -> None:
 
 @step
 def m2026_11_20_jobs(db: "Database") -> None:
-    """The process that runs a comparison, or ran it last."""
+    """Create the table of the processes that run comparisons, or ran them last."""
     db.execute("""
         CREATE TABLE jobs (
             comparison INTEGER PRIMARY KEY REFERENCES comparisons ON DELETE CASCADE, pid INTEGER NOT NULL,
@@ -112,13 +112,13 @@ def m2026_11_20_jobs(db: "Database") -> None:
 
 @step
 def m2026_11_20_annotators(db: "Database") -> None:
-    """What annotators leave besides answers, and what a session plans with its budget and its growing stream."""
+    """Add corrections, notes, marks and preferences of annotators, and the plan of a session for its budget."""
     for column in (
         "items INTEGER NOT NULL DEFAULT 0",  # length of the stream when the session began: the part that is shuffled
         "horizon INTEGER NOT NULL DEFAULT 0",  # rounds that audits and pacing plan for
         "audit REAL NOT NULL DEFAULT 0",  # share of the budget for uniform random checks
         "audit_trains INTEGER NOT NULL DEFAULT 1",
-        "pace REAL",  # share of the horizon in which the rest of the budget is spent evenly; NULL: as the rule wants
+        "pace REAL",  # share of the horizon in which the rest of the budget is spent evenly; NULL: by the rule alone
         "owner TEXT NOT NULL DEFAULT ''",
         "guidelines TEXT NOT NULL DEFAULT ''",
         "feedback_trains INTEGER NOT NULL DEFAULT 0",
@@ -127,9 +127,9 @@ def m2026_11_20_annotators(db: "Database") -> None:
     db.execute("UPDATE sessions SET items = (SELECT items FROM datasets WHERE datasets.id = dataset)")
     db.execute("UPDATE sessions SET horizon = items")
     db.execute("ALTER TABLE questions ADD COLUMN audit INTEGER NOT NULL DEFAULT 0")
-    # A label with a position corrects another: so many answers stood when it was given.
+    # A label with a position corrects another one. The position is the number of answers at that time.
     db.execute("ALTER TABLE labels ADD COLUMN position INTEGER")
-    db.execute("ALTER TABLE labels ADD COLUMN at_end INTEGER")  # where the stream had ended then; NULL: it had not
+    db.execute("ALTER TABLE labels ADD COLUMN at_end INTEGER")  # length of the stream if it had ended, else NULL
     db.execute("ALTER TABLE labels ADD COLUMN highlighted INTEGER")  # whether terms were highlighted; NULL: not known
     for statement in (
         """CREATE TABLE notes (
@@ -139,7 +139,7 @@ def m2026_11_20_annotators(db: "Database") -> None:
         """CREATE TABLE feedback (
             event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
             item INTEGER NOT NULL, wrong INTEGER NOT NULL, position INTEGER, at_end INTEGER, annotator TEXT NOT NULL,
-            given_at TEXT NOT NULL) STRICT""",  # with a position it trained: so many answers stood then
+            given_at TEXT NOT NULL) STRICT""",  # a mark that trained has a position: the number of answers then
         "CREATE INDEX feedback_session ON feedback (session, item)",
         """CREATE TABLE annotators (
             name TEXT PRIMARY KEY, preferences TEXT NOT NULL) STRICT""",
@@ -149,9 +149,9 @@ def m2026_11_20_annotators(db: "Database") -> None:
 
 @step
 def m2026_11_20_growth(db: "Database") -> None:
-    """Data sets that grow: the columns that they were read from, and digests of what their items hold."""
+    """Let data sets grow: store the columns that they were read from, and digests of the contents of items."""
     db.execute("ALTER TABLE datasets ADD COLUMN columns TEXT")  # JSON: text, label, id
-    db.execute("ALTER TABLE datasets ADD COLUMN digested INTEGER NOT NULL DEFAULT 0")  # items whose digests are kept
+    db.execute("ALTER TABLE datasets ADD COLUMN digested INTEGER NOT NULL DEFAULT 0")  # items with stored digests
     db.execute("""
         CREATE TABLE contents (
             dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, digest BLOB NOT NULL,
@@ -160,19 +160,19 @@ def m2026_11_20_growth(db: "Database") -> None:
 
 @step
 def m2026_11_21_log_version(db: "Database") -> None:
-    """How often the log of a session was ever changed, by whichever process."""
+    """Count the changes of a session's log, by any process."""
     db.execute("ALTER TABLE sessions ADD COLUMN log_version INTEGER NOT NULL DEFAULT 0")
 
 
 @step
 def m2026_11_21_checksums(db: "Database") -> None:
-    """What tells whether the files of rows are as they were written."""
+    """Add checksums of the row files."""
     db.execute("ALTER TABLE datasets ADD COLUMN checksums TEXT")  # JSON: file -> CRC-32; NULL: imported before
 
 
 @step
 def m2026_11_22_prior(db: "Database") -> None:
-    """What a session began with: what was known of its rare class, and the weights made of it."""
+    """Add prior knowledge about the rare class of a session, and the weights made from it."""
     db.execute("ALTER TABLE sessions ADD COLUMN prior TEXT")  # JSON: as `Prior.source`; NULL: nothing
     db.execute("""
         CREATE TABLE prior_weights (
@@ -182,8 +182,8 @@ def m2026_11_22_prior(db: "Database") -> None:
 
 @step
 def m2026_11_22_additions(db: "Database") -> None:
-    """Labels that were added to the budget of a session, planned for a horizon. So many answers stood then (position);
-    at_end: where the stream had ended, NULL while a question waited."""
+    """Create the table of labels added to the budget of a session. position: number of answers then. at_end: length of
+    the stream if it had ended, NULL while a question waited."""
     db.execute("""
         CREATE TABLE additions (
             event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
@@ -194,13 +194,13 @@ def m2026_11_22_additions(db: "Database") -> None:
 
 @step
 def m2026_11_22_floor(db: "Database") -> None:
-    """The share of the budget that gives every item a least chance of being asked."""
+    """Add the share of the budget that gives every item a minimum chance of being asked."""
     db.execute("ALTER TABLE sessions ADD COLUMN floor REAL NOT NULL DEFAULT 0")
 
 
 @step
 def m2026_11_22_batches(db: "Database") -> None:
-    """The batches in which the items of a data set came, the import first, and how many of their words were new."""
+    """Create the table of the batches in which the items of a data set arrived, with the number of new words."""
     db.execute("""
         CREATE TABLE batches (
             dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, first INTEGER NOT NULL,
@@ -210,7 +210,8 @@ def m2026_11_22_batches(db: "Database") -> None:
 
 @step
 def m2026_11_22_near_duplicates(db: "Database") -> None:
-    """The texts that are no near-duplicates of an earlier one, how many they have, and the words that find them."""
+    """Create the tables to find near-duplicates: texts that are not a copy of an earlier one, the number of their
+    copies, and their first words."""
     db.execute("ALTER TABLE datasets ADD COLUMN near_duplicates TEXT NOT NULL DEFAULT 'keep'")  # or once
     db.execute("""
         CREATE TABLE firsts (
@@ -225,8 +226,7 @@ def m2026_11_22_near_duplicates(db: "Database") -> None:
 
 @step
 def m2026_11_22_several_people(db: "Database") -> None:
-    """What several people share of a session: the order of what happened, who has which question, and the answers of
-    more than one person to it."""
+    """Let several people share a session: the order of events, leases, and further answers to a question."""
     db.execute("ALTER TABLE sessions ADD COLUMN overlap REAL NOT NULL DEFAULT 0")  # share of questions for two people
     db.execute("ALTER TABLE sessions ADD COLUMN lease REAL NOT NULL DEFAULT 300")  # seconds until another may have it
     db.execute("ALTER TABLE questions ADD COLUMN overlap INTEGER NOT NULL DEFAULT 0")  # whether two people answer it
@@ -248,14 +248,14 @@ def m2026_11_22_several_people(db: "Database") -> None:
 
 @step
 def m2026_11_22_labels_of_a_question(db: "Database") -> None:
-    """Labels are found by their question, also those taken back: else each answer looks through all labels."""
+    """Index labels by question, including labels that were taken back: each answer looks for them."""
     db.execute("CREATE INDEX labels_of_question ON labels (question)")
 
 
 @step
 def m2026_11_23_roles(db: "Database") -> None:
-    """Who has which role in a session, who imported a data set, and the sessions that were removed. What ended stays,
-    as a log: a role until `ended_at`, the name of a removed session also where it was erased."""
+    """Add roles in sessions, owners of data sets, and removed sessions. Ended rows stay as history: roles with
+    `ended_at`, and the names of erased sessions."""
     db.execute("ALTER TABLE datasets ADD COLUMN owner TEXT NOT NULL DEFAULT ''")  # an e-mail address, or nobody's
     db.execute("""
         CREATE TABLE roles (
@@ -273,17 +273,17 @@ def m2026_11_23_roles(db: "Database") -> None:
 
 @step
 def m2026_11_23_details(db: "Database") -> None:
-    """What else the file of a data set says of its items, and which of it a session shows."""
+    """Add the further columns of the file of a data set, and the choice of columns that a session shows."""
     db.execute("""
         CREATE TABLE details (
             dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, item INTEGER NOT NULL,
             cells TEXT NOT NULL, PRIMARY KEY (dataset, item)) STRICT, WITHOUT ROWID""")  # JSON: words by column
-    db.execute("ALTER TABLE sessions ADD COLUMN shown TEXT")  # JSON: columns; NULL: those of the data set
+    db.execute("ALTER TABLE sessions ADD COLUMN shown TEXT")  # JSON: columns; NULL: the choice of the data set
 
 
 @step
 def m2026_11_23_tags(db: "Database") -> None:
-    """The tags that the owner of a session defines, and which of them items were given or lost."""
+    """Add the tags that the owner of a session defines, and the log of giving them to items and removing them."""
     db.execute("ALTER TABLE sessions ADD COLUMN tags TEXT")  # JSON: their names; NULL: none
     db.execute("""
         CREATE TABLE tags (
@@ -295,7 +295,7 @@ def m2026_11_23_tags(db: "Database") -> None:
 
 @step
 def m2026_11_23_asked_again(db: "Database") -> None:
-    """Questions that go to the same person again, and answers of more people, or given again, that were taken back."""
+    """Let questions be repeated to the same person, and further answers be taken back."""
     db.execute("ALTER TABLE sessions ADD COLUMN repeat REAL NOT NULL DEFAULT 0")  # share of questions asked again
     db.execute("ALTER TABLE questions ADD COLUMN repeat INTEGER NOT NULL DEFAULT 0")  # whether it is asked again
     for statement in (
@@ -315,8 +315,8 @@ def m2026_11_23_asked_again(db: "Database") -> None:
 
 @step
 def m2026_11_24_names_that_changed(db: "Database") -> None:
-    """Name what ran: SOAL-CS, CPA and CW stand for other learners from here on, and the rule `asymmetric` begins with
-    other parameters, which comparisons leave out where they are the usual ones."""
+    """Keep old results under true names: SOAL-CS, CPA and CW now mean other learners, and the rule `asymmetric` has
+    other default parameters, which comparisons omit."""
     before = {"SOAL-CS": "acog-ii + variance", "CPA": "cpa + all", "CW": "cw + all"}
     for name, ran in before.items():
         where = "WHERE algorithm = ? AND learner || ' + ' || rule = ?"
@@ -328,8 +328,8 @@ def m2026_11_24_names_that_changed(db: "Database") -> None:
         both = "delta" in values and not learner.startswith("ada-")  # these have a delta of their own
         if both or not (rule == "asymmetric" or learner in ("oaal", "q_a")):
             return values
-        known = {key.rpartition(".")[2] for key in values}
-        return values | {key: 0.1 for key in ("delta_plus", "delta_minus") if key not in known}
+        present = {key.rpartition(".")[2] for key in values}
+        return values | {key: 0.1 for key in ("delta_plus", "delta_minus") if key not in present}
 
     rows = db.execute("SELECT id, specification, lines FROM comparisons").fetchall()
     for comparison, stored_specification, stored_lines in rows:
@@ -356,29 +356,29 @@ def m2026_11_24_names_that_changed(db: "Database") -> None:
 
 @step
 def m2026_11_24_erased_by_two_starts(db: "Database") -> None:
-    """The start of a server that found a removed session old enough to be erased, before another one erases it."""
+    """Add the time of the server start that found a removed session due to be erased; a later start erases it."""
     db.execute("ALTER TABLE removals ADD COLUMN due_at TEXT")
 
 
 @step
 def m2026_11_24_leases_of_a_question(db: "Database") -> None:
-    """Leases are found by their question, also those that ended: else a late answer looks through all leases."""
+    """Index leases by question, including ended ones: each late answer looks for them."""
     db.execute("CREATE INDEX leases_of_question ON leases (question)")
 
 
 @step
 def m2026_11_24_data_of_comparisons(db: "Database") -> None:
-    """The data sets that a comparison is about: another one may get the name of one that was removed."""
+    """Add the ids of the data sets of a comparison, as a new data set may get the name of a removed one."""
     db.execute("ALTER TABLE comparisons ADD COLUMN datasets TEXT")  # JSON: ids in the order of its data; null: none yet
-    known = "SELECT id FROM datasets WHERE name IN (?, ?) AND created_at <= ? ORDER BY name = ? DESC"
+    by_name = "SELECT id FROM datasets WHERE name IN (?, ?) AND created_at <= ? ORDER BY name = ? DESC"
     for comparison, specification, created_at in db.execute(
         "SELECT id, specification, created_at FROM comparisons"
     ).fetchall():
         ids = []
         for entry in json.loads(specification)["data"]:
             name = entry if isinstance(entry, str) else entry.get("name", "")
-            found = db.execute(known, [name, name.rpartition("=")[0], created_at, name]).fetchone()
-            ids.append(found and found[0])
+            row = db.execute(by_name, [name, name.rpartition("=")[0], created_at, name]).fetchone()
+            ids.append(row and row[0])
         db.execute("UPDATE comparisons SET datasets = ? WHERE id = ?", [json.dumps(ids), comparison])
 
 
@@ -427,19 +427,15 @@ def m2026_11_24_events(db: "Database") -> None:
             digest TEXT NOT NULL, PRIMARY KEY (session, number)) STRICT, WITHOUT ROWID""",
     ):
         db.execute(statement)
-    known = set[str]()
-    for session, *known_of_it in db.execute(
-        "SELECT sessions.id, datasets.items, sessions.created_at FROM sessions JOIN datasets ON datasets.id = dataset"
+    event_ids = set[str]()
+    for session, name, items, created_at in db.execute(
+        "SELECT sessions.id, sessions.name, datasets.items, sessions.created_at FROM sessions"
+        " JOIN datasets ON datasets.id = dataset"
     ).fetchall():
-        rows, digests = _old_log(db, session, *known_of_it).events()
-        for row in rows:
-            row["id"] = None if row["id"] in known else row["id"]
-            known |= {row["id"]} - {None}
-            values = row | {"session": session, "data": row["data"] and json.dumps(row["data"], ensure_ascii=False)}
-            names, marks = ", ".join(values), ", ".join("?" * len(values))
-            db.execute(f"INSERT INTO events ({names}) VALUES ({marks})", [*values.values()])
-        for number, digest in digests.items():
-            db.execute("INSERT INTO digests VALUES (?, ?, ?)", [session, number, digest])
+        try:
+            _convert_log(db, session, items, created_at, event_ids)
+        except (ValueError, TypeError, LookupError, AttributeError, sqlite3.IntegrityError) as error:
+            raise DamagedLogError(f"the log of session {session} ({name}) contradicts itself: {error!r}") from error
     db.execute(f"INSERT INTO labels {LABELS.format('')}")
     db.execute(f"INSERT INTO opinions {OPINIONS.format('')}")
     for table in (
@@ -448,13 +444,30 @@ def m2026_11_24_events(db: "Database") -> None:
         db.execute(f"DROP TABLE {table}")
 
 
+class DamagedLogError(ValueError):
+    """An old log of a session that cannot be converted into events, in words that follow a colon."""
+
+
+def _convert_log(db: "Database", session: int, items: int, created_at: str, event_ids: set[str]) -> None:
+    """Store the old log of a session as events. event_ids: ids of all events so far; repeated ones become NULL."""
+    rows, digests = _old_log(db, session, items, created_at).events()
+    for row in rows:
+        row["id"] = None if row["id"] in event_ids else row["id"]
+        event_ids |= {row["id"]} - {None}
+        values = row | {"session": session, "data": row["data"] and json.dumps(row["data"], ensure_ascii=False)}
+        names, marks = ", ".join(values), ", ".join("?" * len(values))
+        db.execute(f"INSERT INTO events ({names}) VALUES ({marks})", [*values.values()])
+    for number, digest in digests.items():
+        db.execute("INSERT INTO digests VALUES (?, ?, ?)", [session, number, digest])
+
+
 def _old_log(db: "Database", session: int, items: int, created_at: str) -> OldLog:
-    """Read the log of a session from the tables before that of events."""
+    """Read the log of a session from the tables that the table of events replaces."""
 
     def rows(sql: str) -> list[dict[str, Any]]:
-        found = db.execute(sql, [session])
-        names = [column for column, *_ in found.description]
-        return [dict(zip(names, row)) for row in found.fetchall()]
+        cursor = db.execute(sql, [session])
+        names = [column for column, *_ in cursor.description]
+        return [dict(zip(names, row)) for row in cursor.fetchall()]
 
     own = "WHERE session = ? ORDER BY {0}.rowid"
     answers = f"SELECT {{0}}.*, {{0}}.rowid AS age FROM {{0}} JOIN questions ON questions.id = question {own}"
@@ -475,14 +488,14 @@ def _old_log(db: "Database", session: int, items: int, created_at: str) -> OldLo
 
 
 class ForeignSchemaError(ValueError):
-    """What a database holds that no step made, or lacks, in words that follow its name."""
+    """A difference of a database's schema from the one that its steps make, in words that follow its name."""
 
 
 def applied(connection: sqlite3.Connection) -> list[str]:
-    """Return the steps that were applied to a database, in order; ForeignSchemaError where it holds anything that these
-    did not make: a trigger, a view, a generated column or an index may run code in whatever reads or writes it.
+    """Return the steps that were applied to a database, in order. ForeignSchemaError if its schema differs from theirs:
+    a foreign trigger, view, generated column or index may run code whenever the database is read or written.
 
-    Nothing of the database is read before that is known, but its schema.
+    Only the schema is read before this is checked.
     """
     present = set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
     of_list = {row for row in present if row[2] == LIST and (row[3] is None or _OF_LIST.fullmatch(str(row[3])))}
@@ -491,20 +504,20 @@ def applied(connection: sqlite3.Connection) -> list[str]:
         listed = connection.execute(f"SELECT migration_set, name FROM {LIST} ORDER BY id LIMIT 1000")
         names = [str(name) for group, name in listed if group == SET]
     own = {_spaced(row) for row in present - of_list - _STATISTICS}
-    if all(name in STEPS for name in names):  # a newer version knows what it holds
-        made = _made_by(*(STEPS[name] for name in names))
-        for kind, name, *_ in sorted(own - made, key=str):
-            known = any(name == each[1] for each in made)
-            how = "not as OAL Studio makes it" if known else "which OAL Studio does not make"
+    if all(name in STEPS for name in names):  # the schema of a newer version is not known
+        expected = _made_by(*(STEPS[name] for name in names))
+        for kind, name, *_ in sorted(own - expected, key=str):
+            is_ours = any(name == each[1] for each in expected)
+            how = "not as OAL Studio makes it" if is_ours else "which OAL Studio does not make"
             raise ForeignSchemaError(f"holds the {str(kind)[:20]} {str(name)[:80]!r}, {how}")
-        for kind, name, *_ in sorted(made - own, key=str):
+        for kind, name, *_ in sorted(expected - own, key=str):
             raise ForeignSchemaError(f"lacks the {kind} {name!r}")
     return names
 
 
 @cache
 def _made_by(*steps: Step) -> frozenset[tuple[str | None, ...]]:
-    """The schema that some steps make, as `_spaced`."""
+    """Return the schema that some steps make, each row as `_spaced` returns it."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
         try:
             for each in steps:
@@ -515,7 +528,7 @@ def _made_by(*steps: Step) -> frozenset[tuple[str | None, ...]]:
 
 
 def _spaced(row: tuple[str | None, ...]) -> tuple[str | None, ...]:
-    """A row of a schema with one space for each of its gaps."""
+    """Replace each gap in a row of a schema by one space."""
     return tuple(" ".join(word.split()) if isinstance(word, str) else word for word in row)
 
 

@@ -46,19 +46,19 @@ class OldLog:
         """Return the log as rows of the table of events, without the session, and the digests by number of event."""
         folded, digested = self._folded()
         replaced, others = dict[Any, list[Row]](), dict[str, list[list[Row]]]()
-        final = {_about_what(event) for event in folded}
+        final = {_subject(event) for event in folded}
         for block in self._loose():
-            if (what := _about_what(block[0])) and what in final:
-                replaced.setdefault(what, []).extend(block)
+            if (subject := _subject(block[0])) and subject in final:
+                replaced.setdefault(subject, []).extend(block)
             else:
                 others.setdefault(block[0]["kind"], []).append(block)
-        blocks = ([*replaced.pop(_about_what(event), []), event] for event in folded)
+        blocks = ([*replaced.pop(_subject(event), []), event] for event in folded)
         ordered = merge(blocks, *others.values(), key=lambda block: block[0]["at"])  # each part keeps its own order
         rows = [event for block in ordered for event in block]
         sent = {row["id"] for row in rows if row["kind"] != "withdrawn"}
         for number, row in enumerate(rows, 1):
             row["number"] = number
-            if row["kind"] == "withdrawn" and row["id"] in sent:  # by what the same page sent, which is an event
+            if row["kind"] == "withdrawn" and row["id"] in sent:  # its id is that of another event of the same page
                 row["id"] = None
         places = {answers: folded[place - 1]["number"] for answers, place in enumerate(digested)}
         return rows, {places[answers]: digest for answers, digest in self.digests.items() if answers in places}
@@ -96,7 +96,7 @@ class OldLog:
         for row in self.tags:
             yield [_about(row, "tagged", "tagged_at", tag=row["tag"], given=row["given"])]
 
-    # What the state depends on
+    # Events that change the state
 
     def _folded(self) -> tuple[list[Row], list[int]]:
         """Return the events that change the state, in order, and for 0, 1, 2 ... answers the number of events before
@@ -136,7 +136,7 @@ class OldLog:
         groups: dict[int, list[tuple[int | None, list[Row]]]] = {}
         for (position, end), placed in groupby(self._changes(later), itemgetter("position", "at_end")):
             if position <= len(answered):
-                groups.setdefault(position, []).append((end, [row["made"] for row in placed]))
+                groups.setdefault(position, []).append((end, [row["event"] for row in placed]))
         ends = [end for position in sorted(groups) for end, _ in groups[position] if end is not None and end < rounds]
         events, digested = [_grown((ends or [rounds])[0])], []
         for done in range(len(answered) + 1):
@@ -158,22 +158,22 @@ class OldLog:
     def _changes(self, later: set[str | None]) -> list[Row]:
         """Return corrections, training marks and added labels in order, before several people shared the session.
         Additions come after other changes at the same end of the stream: the stream continues with them."""
-        made = [
+        changes = [
             *((row, _answer("corrected", row), row["at_end"] is None)
               for chain in self._chains.values() for row in chain[1:]),
             *((row, _mark(row), row["at_end"] is None) for row in self.marks if row["position"] is not None),
             *((row, _addition(row), row["at_end"] is not None) for row in self.additions),
         ]  # fmt: skip
-        made.sort(key=lambda each: (
+        changes.sort(key=lambda each: (
             each[0]["position"], each[0]["at_end"] is None, each[0]["at_end"] or 0, each[2], each[0]["age"],
         ))  # fmt: skip
         return [
-            {"position": row["position"], "at_end": row["at_end"], "made": event}
-            for row, event, _ in made if row["event"] not in later
+            {"position": row["position"], "at_end": row["at_end"], "event": event}
+            for row, event, _ in changes if row["event"] not in later
         ]  # fmt: skip
 
 
-def _about_what(row: Row) -> tuple[Any, ...] | None:
+def _subject(row: Row) -> tuple[Any, ...] | None:
     """Return the question of an answer or the item of a mark, by which one replaces another."""
     return (row["question"], row["item"]) if row["kind"] in ("answered", "marked") else None
 

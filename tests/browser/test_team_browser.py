@@ -55,7 +55,7 @@ def test_a_team_labels_to_the_end_while_the_server_is_killed(visit, app, store, 
     assert BUDGET == len(rows) == len({row["item"] for row in rows})
     assert given == BUDGET + len(store.opinions(session))
     assert set(PEOPLE) == {row["annotator"] for row in rows}
-    twice = agreement.twice(opened)
+    twice = agreement.answer_pairs(opened)
     assert twice
     pages[0].get_by_role("tab", name="Team").click()
     expect(pages[0].get_by_text(re.compile(r"kappa 1\.00"))).to_be_visible()

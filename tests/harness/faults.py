@@ -247,7 +247,9 @@ class World:
         with (
             patch("oal_engine.store.datetime", self.clock),
             patch("oal_engine.sessions.session.REPEAT_AFTER", AGAIN_AFTER),
-            patch("oal_engine.sessions.session.HANDOVER", 0),  # whoever comes does not wait for the pages of others
+            patch(
+                "oal_engine.sessions.session.JOIN_WAIT_SECONDS", 0
+            ),  # whoever comes does not wait for the pages of others
             patch.object(rows, "write_behind", in_two),
             patch("sqlite3.connect", partial(sqlite3.connect, factory=Connection)),
         ):

@@ -17,7 +17,7 @@ from scipy import sparse
 from oal_engine import datasets
 from oal_engine.datasets.reading import Columns, Items, read
 from oal_engine.sessions import look_back, model
-from oal_engine.sessions.files import bundle
+from oal_engine.sessions.files import bundle, model_file
 from oal_engine.store import Store
 from tests.harness import shapes
 from tests.harness.files import OHSUMED, PACK, arrays, named
@@ -180,13 +180,13 @@ def _model(name, folder):
     database(folder / "vectors.db", "sparse").close()
     written = []
     for opened in (labelled(store, "texts")[0], labelled(Store(folder / "vectors.db"))[0]):
-        model.write(model.of_session(opened), file := io.BytesIO())
+        model_file.write(model.of_session(opened), file := io.BytesIO())
         written.append(gzip.decompress(file.getvalue()))
     path = folder / "model.gz"
 
     def load(content):
         path.write_bytes(gzip.compress(content, 1))
-        return model.read(path)
+        return model_file.read(path)
 
     return Target(name, written, load)
 

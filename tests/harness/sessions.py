@@ -9,7 +9,8 @@ from scipy import sparse
 
 from oal_engine import datasets
 from oal_engine.datasets import reading
-from oal_engine.sessions.files.bundle import publish
+from oal_engine.sessions.files.bundle import adopt, publish
+from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
@@ -78,6 +79,12 @@ def take_back(opened, event=None):
     event = event or next(EVENTS)
     opened.undo(event, opened.previous)
     return event
+
+
+def label_truly(opened, count):
+    """Give true answers to the next `count` questions."""
+    for _ in range(count):
+        say(opened, truth(opened))
 
 
 def label_until_the_end(opened):
@@ -152,6 +159,18 @@ def text_of(store, session):
     file = io.StringIO()
     publish(store, session, file)
     return file.getvalue()
+
+
+def travelled(store, session, there):
+    """Publish a session and adopt it in another database. Return it there, opened, after checking that it verifies and
+    is published as the same file, but for the name of its data set."""
+    text = text_of(store, session)
+    adopted = adopt(there, io.StringIO(text))
+    assert verify(there, adopted).verified
+    files = [each.splitlines() for each in (text, text_of(there, adopted))]
+    assert len({json.dumps(json.loads(head)["settings"]) for head, *_ in files}) == 1
+    assert files[0][1:] == files[1][1:]
+    return Session(there, adopted)
 
 
 def erase(store, session):

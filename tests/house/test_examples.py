@@ -26,7 +26,7 @@ NOT_RUN = {  # words of a command, and what it needs
     "tcp://10.0.0.5:8786": "a cluster: tests/experiments/test_dask.py starts one",
     "tls://10.0.0.5:8786": "a cluster: tests/experiments/test_dask.py starts one",
     "/data/backup": "a container: tests/house/test_container.py starts it where there is an engine",
-    "studio.backups/2026-11-22T14-00-00Z-17": "a backup of that time: tests/sessions/test_backup.py restores others",
+    "studio.backups/2026-11-22T14-00-00Z-17": "a backup of that time: test_kept_backups.py restores others",
 }
 OWN_DATABASE = ("import", "restore")  # what they make must not be there yet
 SHOWN = [name for name in NAMES if any(commands(name))]

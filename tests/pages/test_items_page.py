@@ -74,7 +74,7 @@ def test_the_card_has_what_is_shown_now(app_store, papers):
     at.multiselect(key=f"details-{papers.session.id}").set_value(["grade"]).run()
     at.button(key="details-save").click().run()
     assert not at.exception
-    assert ["grade"] == app_store.shown(papers.session.id)
+    assert ["grade"] == app_store.shown_columns(papers.session.id)
     assert ([], [("grade", f"n{k}", None)]) == (question(papers)["heading"], question(papers)["facts"])
     assert [("grade", f"n{papers.log[-2].item}", None)] == history.page(papers, messages.View())["rows"][0]["facts"]
 

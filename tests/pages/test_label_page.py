@@ -629,7 +629,7 @@ def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, 
     wrong = sum(entry.label != session.y[entry.item] for entry in session.log if entry.label)
     assert wrong >= 13
     at = run("pages/1_Label.py", session=str(session.id))
-    sentence = f"{wrong} of 40 answers differ from the labels of the file; the figures count with those of the file."
+    sentence = f"{wrong} of 40 answers differ from the labels of the file; the figures use the file's labels."
     assert sentence in words(at)
     counted = session.evaluate(session.place.counts, "push_query")["accuracy"]
     right = session.evaluate(session.place.counts, "push")["accuracy"]

@@ -187,7 +187,7 @@ def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
     at.selectbox(key="new-dataset").select_index(1).run()
     at.segmented_control(key=f"new-kind-{texts}").set_value("Several classes").run()
     at.button(key="new-send").click().run()
-    assert "has no classes of its own: name those to ask for." in words(at)
+    assert "has no classes of its own: name the classes to ask for." in words(at)
     at.text_input(key=f"new-classes-{texts}").set_value(" joy, fear ,anger").run()
     at.button(key="new-send").click().run()
     assert not at.exception

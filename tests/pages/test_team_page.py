@@ -48,7 +48,7 @@ def test_the_team_panel_says_who_is_here_and_how_far_they_agree(team):
     for each in agreement.people(server.session):
         assert each.name in shown
     assert "100 % of the questions go to two people." in shown
-    known = agreement.of_pairs(agreement.twice(server.session))
+    known = agreement.of_pairs(agreement.answer_pairs(server.session))
     assert f"{known.equal} of {known.pairs} items answered twice got the same answer." in shown
     assert "Weighted to the stream, with 95 % intervals: " in shown
     assert "kappa" in shown
@@ -132,7 +132,7 @@ def test_answers_of_ones_own_that_differ_are_listed(alone, monkeypatch):
     view = messages.View(show=check.AGAIN)
     rows = check.page(server, view, None)["rows"]
     assert [["you later: "], ["you later: "]] == [[row["chips"][1][0][:11]] for row in rows]
-    pair = agreement.twice(server.session, "again")[1]
+    pair = agreement.answer_pairs(server.session, "again")[1]
     history.change(server.session, messages.RowEvent(id="decided", row=pair.entry.id, action=pair.second), "anna")
     assert [rows[1]["id"]] == [row["id"] for row in check.page(server, view, None)["rows"]]
     monkeypatch.setattr(check, "annotator", lambda: "ben")
@@ -142,7 +142,7 @@ def test_answers_of_ones_own_that_differ_are_listed(alone, monkeypatch):
 def test_differences_are_decided_in_the_list(team):
     """What two people answered differently is listed with both answers until the owner corrects or confirms it."""
     server = team()
-    pairs = agreement.differing(agreement.twice(server.session))
+    pairs = agreement.differing(agreement.answer_pairs(server.session))
     assert pairs
     view = messages.View(show=check.TWICE)
     rows = check.page(server, view, None)["rows"]
@@ -189,7 +189,7 @@ def test_who_has_nothing_left_reads_why(team, monkeypatch):
     assert isinstance(server, CardServer)
     server.payload(annotator="anna")
     assert server.payload(annotator="ben")["place"]["end"] == "joining"
-    monkeypatch.setattr(session, "HANDOVER", 0)
+    monkeypatch.setattr(session, "JOIN_WAIT_SECONDS", 0)
     server.payload(annotator="ben")
     place = server.payload(annotator="carla")["place"]
     assert ("others", None) == (place["end"], place["question"])

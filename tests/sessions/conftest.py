@@ -1,3 +1,5 @@
+import gc
+
 import numpy as np
 import pytest
 
@@ -31,3 +33,25 @@ def store(path):
 def other(path):
     """A second connection to the same file, as another process would have."""
     return Store(path)
+
+
+@pytest.fixture(scope="module")
+def few_objects():
+    """Exclude the objects that exist already from garbage collection, which is called often here."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, command, few_objects):
+    """A function from arguments to (exit code, standard output, standard error), in the folder of the test."""
+    monkeypatch.setenv("OAL_DB", "studio.db")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        ended = command(*arguments)
+        gc.collect()  # a process of its own would close its database
+        return ended
+
+    return run

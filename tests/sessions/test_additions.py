@@ -3,14 +3,13 @@
 import io
 import json
 
-import numpy as np
 import pytest
 
 from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import bundle
 from oal_engine.sessions.insights import estimates
-from oal_engine.sessions.session import DIGEST_EVERY, Session
+from oal_engine.sessions.session import DIGEST_EVERY
 from oal_engine.sessions.settings import SessionError
 from tests.harness.sessions import (
     EVENTS,
@@ -18,11 +17,11 @@ from tests.harness.sessions import (
     bits,
     database,
     erase,
+    label_truly,
     label_until_the_end,
     say,
-    take_back,
     text_of,
-    truth,
+    travelled,
 )
 
 pytestmark = pytest.mark.slow
@@ -32,11 +31,6 @@ UNPLANNED = [
     ("sparse", "OAAL", {"averaged": True}),
     ("sparse", "SEL-ada", {"shuffled": True}),
     ("classes", "MPAA-I", {"averaged": True}),
-]
-PLANNED = [
-    ("sparse", "PAA-I", {"audit": 0.25, "pace": 0.5, "horizon": 280, "shuffled": True}),
-    ("sparse", "auto", {}),
-    ("sparse", "auto", {"parameters": {"early": 5}}),
 ]
 
 
@@ -48,7 +42,7 @@ def add(opened, labels, **more):
 
 
 def facts(opened):
-    """What was asked and answered, and every decision of the stream."""
+    """Return the questions with their answers, and every decision of the stream."""
     names = "number", "round", "item", "margin", "probability", "draw", "predicted", "label"
     asked = [tuple(getattr(entry, name) for name in names) for entry in opened.log]
     return asked, [part.tolist() for part in opened.decided], [part.tolist() for part in opened.curve()]
@@ -59,8 +53,7 @@ def test_a_budget_in_two_parts_is_the_budget_in_one(store, data, algorithm, more
     """Without a plan of spending, labels added at the end or on the way give the questions, the decisions, the curves
     and the learner of a session that had them from the start, bit for bit."""
     whole, late, early = (begin(store, data, algorithm, budget=budget, **more) for budget in (50, 20, 20))
-    for _ in range(5):
-        say(early, truth(early))
+    label_truly(early, 5)
     add(early, 30)
     for opened in (whole, late, early):
         label_until_the_end(opened)
@@ -72,46 +65,10 @@ def test_a_budget_in_two_parts_is_the_budget_in_one(store, data, algorithm, more
         assert whole.place.progress == opened.place.progress
 
 
-@pytest.mark.parametrize(("data", "algorithm", "more"), [*UNPLANNED, *PLANNED])
-def test_a_session_with_added_labels_is_rebuilt_from_its_log(store, other, data, algorithm, more):
-    """After labels are added on the way, at the end, and after a correction there, a reopened session is the same, and
-    every decision of it verifies."""
-    opened, at_end = begin(store, data, algorithm, budget=15, **more), False
-    for k in range(60):
-        if k == 6:
-            add(opened, 5)
-        if not opened.place.asked:
-            if not opened.askable:  # the stream has ended, or its last item took the last label
-                break
-            at_end = True
-            opened.correct(next(EVENTS), opened.log[k // 3].id, truth_of(opened, k // 3))
-            opened.add_labels(next(EVENTS), 8)
-        say(opened, truth(opened) if k % 5 else next(iter(opened.names)))
-        if k % 7 == 6:
-            take_back(opened)
-            say(opened, truth(opened))
-    again, trace = Session(other, opened.id), look_back.Trace(other, opened.id)
-    assert trace.report.verified
-    assert (opened.digest(), opened.place, facts(opened)) == (again.digest(), again.place, facts(again))
-    assert opened.digest() == trace.state.digest()
-    assert opened.place.progress.budget == trace.step(trace.steps).place.progress.budget
-    margins, predicted, asked = opened.decided
-    rounds = [trace.round(t) for t in np.flatnonzero(~asked[: trace.reached]).tolist()]
-    assert [(margins[each.round], predicted[each.round]) for each in rounds] == [
-        (each.margin, each.predicted) for each in rounds
-    ]
-    assert at_end
-
-
-def truth_of(opened, place):
-    """The true label of the item at a place of the log (0 first)."""
-    return int(opened.y[opened.log[place].item])
-
-
 @pytest.mark.parametrize("more", [{}, {"pace": 0.2}, {"audit": 0.2}])
 def test_added_labels_are_spent_and_not_all_at_once(store, more):
-    """auto spreads labels that are added over the items left, as it spreads those of a new session; every chance stays
-    a chance above zero, so that estimates hold up to the last answer."""
+    """`auto` spreads added labels over the remaining items like the labels of a new session. Every chance stays above
+    zero, so that estimates are valid up to the last answer."""
     opened = begin(store, "sparse", "auto", budget=20, **more)
     label_until_the_end(opened)
     last = opened.log[-1].round
@@ -128,8 +85,7 @@ def test_added_labels_are_spent_and_not_all_at_once(store, more):
 def test_a_waiting_question_stays(store):
     """Labels that are added while a question waits leave it as it is; only the budget grows."""
     opened = begin(store, "sparse", "auto", budget=30)
-    for _ in range(12):
-        say(opened, truth(opened))
+    label_truly(opened, 12)
     place = opened.place
     add(opened, 70)
     assert (place.asked, 30, 100) == (opened.place.asked, place.progress.budget, opened.place.progress.budget)
@@ -188,10 +144,8 @@ def test_added_labels_travel_with_a_published_session(tmp_path):
     add(opened, 10, annotator="Ann")
     say(opened, 1)
     add(opened, 5, horizon=400)
-    adopted = Session(there, bundle.adopt(there, io.StringIO(text_of(here, opened.id))))
+    adopted = travelled(here, opened.id, there)
     assert (opened.digest(), facts(opened)) == (adopted.digest(), facts(adopted))
-    assert text_of(here, opened.id).splitlines()[1:] == text_of(there, adopted.id).splitlines()[1:]
-    assert look_back.verify(there, adopted.id).verified
 
 
 @pytest.mark.parametrize(("change", "place"), [

@@ -1,4 +1,4 @@
-"""How far people agree: the published coefficients, their weights, and what is not told."""
+"""Agreement of people: the published coefficients, their weights, and the exported answers."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -9,7 +9,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from oal_engine.sessions.files import export
 from oal_engine.sessions.insights import agreement
-from oal_engine.sessions.insights.agreement import Twice
+from oal_engine.sessions.insights.agreement import AnswerPair
 from tests.harness.sessions import PEOPLE, begin, reply
 
 
@@ -21,7 +21,7 @@ class Asked:
 
 
 def pairs_of(first, second, chances=None):
-    return [Twice(Asked(p), a, "ben", b) for a, b, p in zip(first, second, chances or [1.0] * len(first))]
+    return [AnswerPair(Asked(p), a, "ben", b) for a, b, p in zip(first, second, chances or [1.0] * len(first))]
 
 
 def test_kappa_is_that_of_cohen():
@@ -59,9 +59,9 @@ CHANCES = (
 
 @pytest.mark.parametrize("pairs", [20, 30, 40])
 def test_intervals_hold_what_is_true(pairs):
-    """With 20 to 40 pairs the 95 % intervals of kappa and alpha hold those of the whole stream in 93 to 97 % of
-    samples, that of the share of equal answers in at least as many: classes of all sizes, careful and careless people,
-    chances that are equal, follow how doubtful an item is, or favor the rare class too."""
+    """With 20 to 40 pairs the 95 % intervals of kappa and alpha cover the values of the whole stream in 93 to 97 % of
+    samples, and the interval of the share of equal answers in at least as many: for classes of all sizes, careful and
+    careless people, and chances that are equal, follow how doubtful an item is, or also favor the rare class."""
     rng, held = np.random.default_rng(pairs), []
     for share, slips, rule in product((0.1, 0.5), (0.03, 0.15), CHANCES):
         doubt, first = rng.random(100_000), np.where(rng.random(100_000) < share, 1, -1)
@@ -98,11 +98,11 @@ def test_a_session_knows_its_people_and_where_they_differ(store):
                 reply(opened, who, (1 if who == "ben" else -1) if k == 3 else None)
     counts = {each.name: (each.labels, each.seconds) for each in agreement.people(opened)}
     assert {"anna", "ben"} == counts.keys()
-    assert sum(each[1] for each in counts.values()) == len(agreement.twice(opened)) > 5
-    open_ones = agreement.differing(agreement.twice(opened))
+    assert sum(each[1] for each in counts.values()) == len(agreement.answer_pairs(opened)) > 5
+    open_ones = agreement.differing(agreement.answer_pairs(opened))
     assert open_ones
     opened.correct("decided", open_ones[0].entry.id, open_ones[0].second, "owner")
-    assert open_ones[1:] == agreement.differing(agreement.twice(opened))
+    assert open_ones[1:] == agreement.differing(agreement.answer_pairs(opened))
 
 
 def test_consistency_is_the_share_of_equal_answers():
@@ -120,8 +120,8 @@ def test_second_answers_are_exported_beside_the_first(store):
             reply(opened, who)
     table = export.opinions(opened)[0]
     rows = [dict(zip(table.columns, row)) for row in table.rows]
-    assert table.total == len(rows) == len(agreement.twice(opened)) > 0
-    for row, pair in zip(rows, agreement.twice(opened)):
+    assert table.total == len(rows) == len(agreement.answer_pairs(opened)) > 0
+    for row, pair in zip(rows, agreement.answer_pairs(opened)):
         words = opened.settings.answers
         assert (words[pair.first], words[pair.second]) == (row["first"], row["class"])
         assert (pair.entry.annotator, pair.other) == (row["first_annotator"], row["annotator"])

@@ -1,4 +1,4 @@
-"""Answers to check: what a model of all the other answers says of one, and what depends on it."""
+"""Answers to check: the leave-one-out prediction for each answer, and the effect of the answer on the model."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 from oal_engine.kernel import rows
 from oal_engine.sessions.insights import answer_checks
-from oal_engine.sessions.insights.answer_checks import EXPONENT, FEWEST, PENALTY, left_out
+from oal_engine.sessions.insights.answer_checks import EXPONENT, FEWEST, PENALTY, leave_one_out
 from tests.harness.sessions import begin, say, truth
 
 
@@ -17,11 +17,11 @@ def solved(products, targets, penalties):
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_leaving_an_answer_out_is_solving_without_it(classes):
-    """Scores without an answer, and what changes without it or with another, equal those of models solved anew."""
+    """Scores and classes without an answer, or with another one in its place, equal a model that is solved anew."""
     rng = np.random.default_rng(classes)
     X, Z = rng.normal(size=(30, 6)), rng.normal(size=(200, 6))
     answers = rng.integers(classes, size=30) * (rng.random(30) < 0.6)
-    found = left_out(X @ X.T, answers, classes, Z @ X.T)
+    found = leave_one_out(X @ X.T, answers, classes, Z @ X.T)
     counts = np.bincount(answers, minlength=classes)
     penalty = PENALTY / ((counts.max() + 1) / (counts + 1)) ** EXPONENT
     targets = np.where(np.eye(classes), 1, -1)
@@ -42,13 +42,13 @@ def test_leaving_an_answer_out_is_solving_without_it(classes):
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_slips_are_most_at_odds(classes):
-    """Wrong answers among groups of rows that lie apart are those with the lowest margins, and all below 0."""
+    """Wrong answers in well separated groups of rows have the lowest margins, all below 0."""
     rng = np.random.default_rng(classes)
     truth = np.sort(rng.integers(classes, size=80))
     X = 2 * np.eye(classes, 5)[truth] + 0.4 * rng.normal(size=(80, 5))
     answers, slips = truth.copy(), [3, 41, 70]
     answers[slips] = (truth[slips] + 1) % classes
-    found = left_out(X @ X.T, answers, classes, X[:0] @ X.T)
+    found = leave_one_out(X @ X.T, answers, classes, X[:0] @ X.T)
     assert set(slips) == set(np.argsort(found.margin)[:3].tolist()) == set(np.flatnonzero(found.margin < 0).tolist())
     assert truth[slips].tolist() == found.other[slips].tolist()
 
@@ -58,7 +58,7 @@ def test_what_processors_round_differently_breaks_no_tie():
     X = np.vstack([np.eye(4), np.eye(4)])
     errors = 1e-15 * np.random.default_rng(0).normal(size=(8, 8))
     answers = np.array([0, 1, 2, 3, 1, 1, 2, 0])
-    exact, near = (left_out(products, answers, 4, np.zeros((5, 8)) + error) for products, error in
+    exact, near = (leave_one_out(products, answers, 4, np.zeros((5, 8)) + error) for products, error in
                    ((X @ X.T, 0), (X @ X.T + errors, errors[:5])))  # fmt: skip
     for part, same in zip(exact, near):
         assert part.tolist() == same.tolist()
@@ -74,7 +74,8 @@ def labelled(store, data="sparse", algorithm="PAA-I"):
 
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_the_lists_of_a_session_have_the_most_urgent_first(store, data, algorithm):
-    """Answers at odds are ordered by their margins, the decisive ones by what would change, and name another class."""
+    """Answers at odds are ordered by margin, decisive ones by the number of changed items, and both name another
+    class."""
     checks = answer_checks.of_session(labelled(store, data, algorithm))
     margins, changes = [each.margin for each in checks.at_odds], [-each.without for each in checks.decisive]
     assert (True, True) == (bool(margins), bool(changes))
@@ -86,7 +87,7 @@ def test_the_lists_of_a_session_have_the_most_urgent_first(store, data, algorith
 
 
 def test_a_corrected_answer_is_at_odds_no_more(store):
-    """Once the label is corrected to what the others say, the answer has left the list."""
+    """An answer leaves the list once it is corrected to the class of the others."""
     opened = labelled(store)
     first = answer_checks.of_session(opened).at_odds[0]
     opened.correct("mended", first.entry.id, first.other)

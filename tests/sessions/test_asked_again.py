@@ -1,18 +1,15 @@
 """Questions that go to whoever answered them once more: when, unseen, and without any other trace in the session."""
 
-import io
-
 import numpy as np
 import pytest
 
 from oal_engine.kernel.draws import draws
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import export
-from oal_engine.sessions.files.bundle import adopt, publish
 from oal_engine.sessions.insights import agreement
-from oal_engine.sessions.session import REPEAT, REPEAT_AFTER, Session
+from oal_engine.sessions.session import REPEAT, REPEAT_AFTER
 from oal_engine.sessions.settings import SKIP, SessionError, create
-from tests.harness.sessions import EVENTS, begin, bits, database, leave, reply
+from tests.harness.sessions import EVENTS, begin, bits, leave, reply
 
 SOON = 3  # answers, where a test need not give twenty
 
@@ -42,8 +39,8 @@ def kinds(opened):
 
 
 def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(store):
-    """Answers given again change no question, no bit of the learner and no label of the budget, and the log stays that
-    of one person; the end comes after those that are due."""
+    """Repeated answers change no question, no bit of the learner and no label of the budget. The log stays that of one
+    person, and the session ends after the repetitions that are due."""
     plain, opened = begin(store, shuffled=True), begin(store, shuffled=True, repeat=0.5)
     while plain.held("anna"):
         reply(plain, "anna")
@@ -61,7 +58,7 @@ def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(s
 
 
 def test_a_question_comes_again_after_twenty_answers_and_shows_no_earlier_one(store):
-    """It waits beside the current one, with no old answer, and nothing of it is in the history meanwhile."""
+    """A repeated question waits next to the current one without its old answer, which the history hides meanwhile."""
     opened = begin(store, repeat=1)
     first = reply(opened, "anna")
     for _ in range(REPEAT_AFTER - 1):
@@ -96,7 +93,7 @@ def test_the_next_item_stays_prepared(store, soon):
 
 
 def test_everybody_is_asked_again_only_what_they_answered(store, soon):
-    """Of several people each repeats their own answers, and nobody those of others."""
+    """Of several people each repeats only their own answers."""
     opened = begin(store, repeat=0.6, overlap=0.4, budget=30)
     for who in ("anna", "ben", "carla") * 30:
         if opened.held(who):
@@ -109,8 +106,8 @@ def test_everybody_is_asked_again_only_what_they_answered(store, soon):
 
 
 def test_an_answer_given_again_can_be_taken_back(store, soon):
-    """Undo brings the question once more, with nothing of the label before it changed; what is sent again changes
-    nothing, and the answer given then is the one that counts."""
+    """Undo asks the repeated question once more and leaves the first label as it is. A repeated event changes nothing,
+    and the new answer is the one that counts."""
     opened = begin(store, repeat=1)
     asked, label, undo = until_again(opened), next(EVENTS), next(EVENTS)
     held, before = opened.held("anna"), opened.digest()
@@ -172,34 +169,19 @@ def test_a_correction_by_somebody_else_leaves_the_question_with_who_has_it(store
     assert [(asked.id, "anna", "again", 1)] == kinds(opened)
 
 
-def test_an_opened_session_goes_on_with_the_same_question(store, soon):
-    """Another process, and one that starts later, have the same question waiting for an answer again."""
-    opened = begin(store, repeat=1)
-    until_again(opened)
-    assert opened.held("anna") == Session(store, opened.id).held("anna")
-    assert [] == again(Session(store, opened.id), "ben")
-
-
-def test_an_exported_session_keeps_what_was_answered_again(store, soon, tmp_path):
-    """Coins, answers given again and those taken back go as a file to another database, and come back as they were."""
+def test_repeated_answers_are_exported(store, soon):
+    """Each repeated answer that was not taken back is exported with its kind and with who gave both answers."""
     opened = begin(store, repeat=1, budget=12)
     until_again(opened)
     reply(opened, "anna", 1)
     opened.undo(next(EVENTS), opened.previous_of("anna"), "anna")
     while opened.held("anna"):
         reply(opened, "anna")
-    there, files = database(tmp_path / "there.db", "sparse"), [io.StringIO(), io.StringIO()]
-    publish(store, opened.id, files[0])
-    adopted = adopt(there, io.StringIO(files[0].getvalue()))
-    publish(there, adopted, files[1])
-    assert files[0].getvalue() == files[1].getvalue()
-    assert look_back.verify(there, adopted).verified
-    table = export.opinions(Session(there, adopted))[0]
+    table = export.opinions(opened)[0]
     rows = [dict(zip(table.columns, row)) for row in table.rows]
     assert [("again", "anna", "anna")] * (12 - SOON) == [
         (row["kind"], row["annotator"], row["first_annotator"]) for row in rows
     ]
-    there.close()
 
 
 def test_one_person_never_gives_both_answers(store):
@@ -209,11 +191,11 @@ def test_one_person_never_gives_both_answers(store):
     first = reply(opened, "anna", 1)
     assert first.id == opened.held("ben")[0].id
     reply(opened, "ben", -1)
-    assert 1 == len(agreement.twice(opened))
+    assert 1 == len(agreement.answer_pairs(opened))
     opened.undo(next(EVENTS), first.id, "anna")
     leave(store, "anna")
     assert first.id == reply(opened, "ben", -1).id
-    assert ("ben", []) == (store.standing_label(opened.id, first.id)["annotator"], agreement.twice(opened))
+    assert ("ben", []) == (store.standing_label(opened.id, first.id)["annotator"], agreement.answer_pairs(opened))
     assert first.id in store.single_answers(opened.id, "carla")
 
 

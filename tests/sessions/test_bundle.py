@@ -21,7 +21,7 @@ from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
-from tests.harness.sessions import EVENTS, begin, database, erase, labelled, say, stream_of, text_of, truth
+from tests.harness.sessions import EVENTS, begin, database, erase, label_truly, labelled, say, stream_of, text_of, truth
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +101,7 @@ def test_a_session_verifies_in_another_database(here, empty, data, algorithm, mo
 def test_an_open_session_goes_on_where_it_was(here, empty):
     """Both databases ask the same next questions."""
     opened = begin(here)
-    for _ in range(7):
-        say(opened, truth(opened))
+    label_truly(opened, 7)
     again = Session(empty, adopt(empty, io.BytesIO(text_of(here, opened.id).encode())))
     for _ in range(5):
         asked = [(one.place.asked.item, one.place.asked.margin) for one in (opened, again)]
@@ -135,7 +134,7 @@ def test_it_is_kept_once(empty, text):
     """A session that is in the database already is not adopted again."""
     adopt(empty, io.StringIO(text))
     with pytest.raises(
-        JsonLinesError, match=r"^this session is here already; where it was removed, its owner can restore it\.$"
+        JsonLinesError, match=r"^this session is here already; if it was removed, its owner can restore it\.$"
     ):
         adopt(empty, io.StringIO(text))
     assert 1 == len(empty.sessions())
@@ -150,7 +149,7 @@ def test_it_is_kept_once(empty, text):
     ],
 )
 def test_missing_or_different_data_is_refused(tmp_path, text, name, changes, sentence):
-    """Without a data set of the same rows, terms and labels the error says what differs, and nothing is stored."""
+    """Without a data set of the same rows, terms and labels the error names the difference, and nothing is stored."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, name, datasets.table(stream_of(**changes)[1]), "made.npz")
     with pytest.raises(JsonLinesError, match=sentence):

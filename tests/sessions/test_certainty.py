@@ -1,6 +1,6 @@
-"""A session with a floor says what is certain, from its log alone; without one it says nothing and keeps its bits."""
+"""A session with a floor has guaranteed minimum metrics from its log alone. Without a floor it has none and keeps its
+bits."""
 
-import numpy as np
 import pytest
 
 from oal_engine import datasets
@@ -8,10 +8,10 @@ from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.kernel import metrics
 from oal_engine.sessions.files import export, report
 from oal_engine.sessions.insights import outcome
-from oal_engine.sessions.insights.certainty import curve, expected, forecast, if_read, labels_for, of_session
+from oal_engine.sessions.insights.certainty import curve, expected, forecast, labels_for, of_session
 from oal_engine.sessions.look_back import Trace, verify
 from oal_engine.sessions.settings import SessionError
-from tests.harness.sessions import EVENTS, begin, label_until_the_end, say, stream_of, take_back, truth
+from tests.harness.sessions import EVENTS, begin, label_truly, label_until_the_end, say, stream_of, take_back, truth
 
 MORE = {"budget": 120, "floor": 0.6, "parameters": {"delta": 0.5}}
 
@@ -34,7 +34,7 @@ def test_floors_are_below_the_truth_and_the_same_in_a_trace(store, session):
     for name in metrics.EVALUATIONS:
         real = session.evaluate(counts, name)
         assert all(0 <= least <= real[metric] for metric, least in now.floors[name].items())
-    assert now.found > 0.3
+    assert now.recall > 0.3
     assert now.labels == session.state.spent
 
 
@@ -49,15 +49,14 @@ def test_the_curve_ends_with_what_is_certain_now(session):
 def test_a_session_without_a_floor_says_nothing(store):
     """Nothing is certain without a floor, and no forecast is made."""
     opened = begin(store)
-    assert [None] * 4 == [each(opened) for each in (of_session, if_read, expected, labels_for)]
+    assert [None] * 3 == [each(opened) for each in (of_session, expected, labels_for)]
     assert [] == curve(opened)
 
 
 def test_the_question_that_waits_tells_nothing(store):
-    """What is certain is the same before and after a question is shown: only its answer counts."""
+    """The floors are the same before and after a question is shown: only its answer counts."""
     opened = begin(store, **MORE)
-    for _ in range(20):
-        say(opened, truth(opened))
+    label_truly(opened, 20)
     now, t = of_session(opened), opened.place.asked.round
     assert (t, 20, False) == (now.rounds, now.labels, now.closed)
     say(opened, truth(opened))
@@ -80,20 +79,6 @@ def test_skips_corrections_and_undone_answers_count_as_they_stand(store):
     assert fewer.floors["push"]["recall"] >= before.floors["push"]["recall"]  # less is missed
     opened.correct(next(EVENTS), opened.log[number].id, 0)
     assert fewer.floors == of_session(opened).floors
-
-
-def test_reading_all_that_was_pushed_makes_floors_sharper(store, session):
-    """With each wrong item marked, precision under push is exact, and recall is higher than without."""
-    rounds = of_session(session).rounds
-    _, predicted, asked = session.decided
-    for t in np.flatnonzero((predicted[:rounds] > 0) & ~asked[:rounds]):
-        item = int(session.order[t])
-        if session.y[item] < 0:
-            session.feedback(next(EVENTS), item, True)
-    read, now = if_read(session), of_session(session)
-    counts = session.place.counts if not now.closed else session.state.closed[1]
-    assert read["push"]["precision"] == pytest.approx(session.evaluate(counts, "push")["precision"])
-    assert now.floors["push"]["recall"] < read["push"]["recall"] <= session.evaluate(counts, "push")["recall"]
 
 
 def test_items_and_labels_that_come_later_keep_floors_right(store):
@@ -138,7 +123,7 @@ def test_what_the_next_points_cost(store):
 def test_summary_report_and_export_say_it(store, session, tmp_path):
     """The sentence is in the summary, the page has all floors, and the decisions are exported with it."""
     now = of_session(session)
-    sentence = f"At least {100 * now.found:.0f} % of the relevant items"
+    sentence = f"At least {100 * now.recall:.0f} % of the relevant items"
     assert outcome.summary(session)[-1].startswith(sentence)
     page = report.page(session).decode()
     assert sentence in page

@@ -1,6 +1,5 @@
 """Corrections, marks that train, and notes: the past questions stay, and the learner is retrained."""
 
-import io
 import random
 import threading
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -15,7 +14,6 @@ from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.kernel import rows
 from oal_engine.sessions import look_back
-from oal_engine.sessions.files import bundle
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError
 from oal_engine.store import Store
@@ -24,11 +22,12 @@ from tests.harness.sessions import (
     begin,
     database,
     erase,
+    label_truly,
     label_until_the_end,
     say,
     stream_of,
     take_back,
-    text_of,
+    travelled,
     truth,
 )
 
@@ -39,6 +38,7 @@ RUNS = [
     ("sparse", "SSOA3", {"averaged": True, "shuffled": True}),
     ("classes", "auto-classes", {"shuffled": True}),
     ("sparse", "PAA-I", {"audit": 0.4, "audit_trains": False, "pace": 0.8}),
+    ("sparse", "auto", {"parameters": {"early": 5}}),
 ]
 CHANGES = "corrected", "marked", "added"
 EACH = pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
@@ -147,8 +147,7 @@ def test_a_corrected_learner_equals_one_with_the_right_labels_from_the_start(sto
 def test_what_happened_stays(store, data, algorithm, more):
     """A correction changes the learner, but no question, no decision and no count so far."""
     opened = begin(store, data, algorithm, **more)
-    for _ in range(12):
-        say(opened, truth(opened))
+    label_truly(opened, 12)
     before = facts(opened), opened.place.asked, opened.place.counts.copy(), [a.copy() for a in opened.decided]
     learner, digest, version = learned(opened), opened.digest(), opened.version
     place, old = next((k, asked.label) for k, asked in enumerate(opened.history) if k >= 4 and not asked.audit)
@@ -285,8 +284,7 @@ def test_what_is_acknowledged_is_stored(tmp_path):
 def test_an_answer_that_was_taken_back_elsewhere_is_noticed(store, other):
     """After a correction, an answer and its undo in one process do not stop another process from continuing."""
     opened = begin(store)
-    for _ in range(4):
-        say(opened, truth(opened))
+    label_truly(opened, 4)
     correct(opened, 1, -opened.history[1].label)
     elsewhere = Session(other, opened.id)
     say(opened, truth(opened))
@@ -317,8 +315,7 @@ def test_a_trace_repeats_the_decisions_of_a_session(store, more):
 def test_a_correction_twice_is_one(store):
     """Sending a correction's event again, or correcting to the current label, changes nothing."""
     opened = begin(store)
-    for _ in range(4):
-        say(opened, truth(opened))
+    label_truly(opened, 4)
     question, label = opened.history[1].id, opened.history[1].label
     opened.correct("once", question, -label)
     digest = opened.digest()
@@ -328,11 +325,10 @@ def test_a_correction_twice_is_one(store):
 
 
 def test_a_prepared_question_is_another_after_a_correction(store):
-    """What a browser showed as prepared before a correction does not become the next question: where its item waits
-    the answer to it counts, else it is kept as a late one."""
+    """A question prepared before a correction does not become the next one. If its item waits, the answer to it counts;
+    else it is stored as a late answer."""
     opened = begin(store)
-    for _ in range(6):
-        say(opened, truth(opened))
+    label_truly(opened, 6)
     waiting, stale = opened.place.asked, opened.branches[POSITIVE].asked
     correct(opened, 2, -opened.history[2].label)
     say(opened, POSITIVE)
@@ -349,8 +345,7 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
     """An outdated question in another window does not count: another item is asked now. Its answer is kept as a late
     one."""
     opened = begin(store)
-    for _ in range(8):
-        say(opened, truth(opened))
+    label_truly(opened, 8)
     stale, label = opened.place.asked, opened.history[7].label
     for place in range(1, 5):
         correct(opened, place, -opened.history[place].label)
@@ -364,7 +359,8 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
 
 
 def test_corrections_keep_their_order_where_an_undo_leaves_no_label(store, other):
-    """A skip at the end of a stream is taken back after its label went elsewhere: what is corrected then comes last."""
+    """If a skip at the end of a stream is taken back after its label went to another item, a later correction comes
+    last."""
     name, _ = growing(store, "sparse")
     opened = begin(store, name, None, learner="pa-i", rule="all", budget=19)
     for number in range(1, 21):
@@ -387,8 +383,7 @@ def test_a_skipped_item_is_answered_later_while_labels_are_left(store):
     assert [SKIP, SKIP] == [first.old, second.old]
     opened.correct(next(EVENTS), first.id, NEGATIVE)
     assert ([second.id], 4) == ([asked.id for asked in opened.skipped], opened.place.progress.left)
-    for _ in range(3):
-        say(opened, truth(opened))
+    label_truly(opened, 3)
     with pytest.raises(SessionError, match="the last one is kept for the current question"):
         correct(opened, 1, POSITIVE)
     correct(opened, 0, SKIP)
@@ -410,10 +405,9 @@ def test_only_answers_are_corrected(store):
 
 
 def test_a_wrong_mark_trains_only_on_request(store):
-    """A mark is stored beside the log; one that trains costs a label, is learned as a negative and is final."""
+    """A mark does not change the learner. A mark that trains costs a label, is learned as a negative and is final."""
     opened = begin(store)
-    for _ in range(10):
-        say(opened, truth(opened))
+    label_truly(opened, 10)
     learner, left, item = learned(opened), opened.place.progress.left, passed_item(opened)
     opened.feedback("mark", item, True)
     assert ({item: False}, True, left) == (opened.marks, same(learner, learned(opened)), opened.place.progress.left)
@@ -433,8 +427,7 @@ def test_a_wrong_mark_trains_only_on_request(store):
 def test_a_fault_while_correcting_changes_nothing(store, monkeypatch):
     """After an error the old label is in force, in the database and in the session."""
     opened = begin(store)
-    for _ in range(5):
-        say(opened, truth(opened))
+    label_truly(opened, 5)
     before = opened.digest(), opened.history, opened.version
 
     def fail(*_):
@@ -466,22 +459,18 @@ def test_a_changed_session_is_published_and_adopted_whole(tmp_path):
     """Corrections, undone answers, marks and notes are the same in another database, where labeling can continue."""
     here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
     opened = begin(here)
-    for _ in range(10):
-        say(opened, truth(opened))
+    label_truly(opened, 10)
     correct(opened, 2, -opened.history[2].label)
     take_back(opened)
     correct(opened, 5, SKIP)
-    for _ in range(2):
-        say(opened, truth(opened))
+    label_truly(opened, 2)
     opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
     opened.note(next(EVENTS), 3, "a note")
     expected = {correct(opened, k, SKIP, highlighted=known): known for k, known in ((6, True), (7, False), (8, None))}
     for _ in range(2):  # the second time with other ids of the questions
-        other = Session(there, bundle.adopt(there, io.StringIO(text_of(here, opened.id))))
+        other = travelled(here, opened.id, there)
         assert (opened.digest(), opened.marks, opened.notes) == (other.digest(), other.marks, other.notes)
         assert expected.items() <= highlighted_by_event(there, other).items()
-        assert text_of(here, opened.id).splitlines()[1:] == text_of(there, other.id).splitlines()[1:]
-        assert look_back.verify(there, other.id).verified
         correct(other, 1, SKIP)
         take_back(other)
         assert Session(there, other.id).digest() == other.digest()

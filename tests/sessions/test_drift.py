@@ -17,7 +17,7 @@ ITEMS, CHANGE = 500, 200
 
 @pytest.fixture
 def store(tmp_path):
-    """Data sets `same` and `changed`, whose items lie elsewhere from CHANGE on."""
+    """Data sets `same` and `changed`; the items of the latter are shifted from CHANGE on."""
     store = Store(tmp_path / "studio.db")
     for name in ("same", "changed"):
         datasets.add(store, name, datasets.table(made(name == "changed"), "none"), "x.npz")
@@ -26,7 +26,7 @@ def store(tmp_path):
 
 
 def made(changed, first=0):
-    """Items, dense, which lie elsewhere from CHANGE on."""
+    """Return dense items, shifted from CHANGE on if `changed`."""
     items = stream_of(ITEMS, seed=first)[1]
     table = items.vectors.toarray()
     table[CHANGE:] += 2.0 * changed
@@ -43,12 +43,12 @@ def test_a_change_of_the_items_is_said(store):
     assert CHANGE <= at < CHANGE + 150
     assert all((each is None) == (streamed <= at) or streamed < at * drift.GROWTH for streamed, each in seen)
     assert drift.noticed(Session(store, opened.id)) == at
-    assert f"The items have changed: noticed at item {at + 1:,}." in drift.sentence(opened)
+    assert f"From about item {at + 1:,} the items differ from earlier ones" in drift.sentence(opened)
 
 
 @pytest.mark.parametrize(("data", "more"), [("same", {}), ("changed", {"shuffled": True})])
 def test_a_stream_that_does_not_change_has_no_alarm(store, data, more):
-    """Nothing is said where items stay what they were, or where the session has shuffled them."""
+    """There is no alarm if the items do not change, or if the session has shuffled them."""
     opened = begin(store, data, **more)
     label_until_the_end(opened)
     assert None is drift.sentence(opened)
@@ -65,7 +65,8 @@ def test_no_alarm_where_near_duplicates_are_left_out(store):
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("changed", [False, True])
 def test_later_items_are_compared_with_each_other(store, shuffled, changed):
-    """What came later is a stream of its own: that it differs from the import is no alarm, that it changes is one."""
+    """Later items are a stream of their own: there is an alarm if they change, but not because they differ from the
+    import."""
     opened = begin(store, "same", shuffled=shuffled)
     later = made(changed, 1)
     later.vectors = np.asarray(later.vectors) + 5.0

@@ -180,7 +180,7 @@ def test_a_correction_and_an_undo_count_as_they_stand(store):
 
 @pytest.mark.parametrize("data", ["sparse", "classes"])
 def test_the_last_quarter_is_estimated_from_its_own_answers(store, data):
-    """Its estimates are those of the rounds after the first answer in it, as if nothing had been before."""
+    """The last quarter is estimated from the answers in it alone, as if nothing had been before."""
     many = {"algorithm": "MRPA-I", "parameters": {"q": 0.5}} if data == "classes" else {"parameters": {"delta": 2}}
     opened = begin(store, data, budget=400, shuffled=True, seed=3, **many)
     assert look(opened)[1] is None
@@ -192,8 +192,8 @@ def test_the_last_quarter_is_estimated_from_its_own_answers(store, data):
     own = [entry for entry in opened.log if entry.round >= late.start]
     assert late.positives == sum(entry.mistake if opened.multiclass else entry.label > 0 for entry in own)
     real = opened.evaluate(trail[ITEMS] - trail[late.start], "push")
-    assert late.known
-    for metric in late.known:
+    assert late.available
+    for metric in late.available:
         guess = late.metrics["push"][metric]
         assert guess.low <= real[metric] <= guess.high
 
@@ -236,7 +236,7 @@ def test_each_side_needs_positives_of_its_own(store):
         say(opened, opened.place.asked.predicted)
     estimate = of_session(opened)
     assert "Estimates other than of precision need 1 more positive answer about items not pushed." == estimate.reason
-    assert ["precision"] == estimate.known
+    assert ["precision"] == estimate.available
 
 
 def test_the_accuracy_of_classes_is_estimated_too(store):
@@ -298,7 +298,7 @@ def test_the_rarer_predictions_must_be_worth_enough_for_what_was_not_asked(right
 
 
 def test_an_accuracy_waits_for_right_predictions(store):
-    """Five right predictions are needed first, then enough weight, and the reason names what is missing."""
+    """Five right predictions are needed first, then enough weight, and the reason names the missing answers."""
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
     for _ in range(30):
         say(opened, opened.place.asked.predicted % 4 + 1)

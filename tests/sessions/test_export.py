@@ -23,7 +23,7 @@ from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
-from tests.harness.sessions import begin, say, truth
+from tests.harness.sessions import begin, label_truly, say
 
 EVIL = [
     'a "quote", a comma', "two\nlines", "two\r\nlines", "one\rreturn", "=1+1", "@SUM(A1)", "-2+3|cmd", "שלום עולם",
@@ -119,8 +119,8 @@ FILES = {"a.csv": table_file, "a.svmlight": sparse_file, "a.npy": array_file}
 @pytest.mark.parametrize("kind", tables.FORMATS)
 @pytest.mark.parametrize("name", FILES)
 def test_numbers_come_back_as_they_are(tmp_path, name, kind):
-    """What is exported of a session over numbers is imported again without a word: ids, labels and every bit of the
-    numbers under their names, and what is kept with the items."""
+    """An export of a session over numbers can be imported without options: ids, labels, every bit of the numbers under
+    their names, and further columns are the same."""
     store, file = Store(tmp_path / "studio.db"), tmp_path / name
     columns = FILES[name](file)
     data = datasets.Dataset(store, datasets.import_file(store, file, "numbers", columns)[0])
@@ -167,7 +167,7 @@ def test_all_items_of_a_session_over_numbers_make_the_same_rows(tmp_path):
 
 
 def test_an_export_without_its_items_says_so(store, tmp_path):
-    """Decisions without texts or numbers are no items, whatever numbers they have."""
+    """Decisions without texts or numbers cannot be imported as items."""
     opened = begin(store)
     say(opened, 1)
     export.export(store, opened.id, "decisions", "csv", tmp_path / "out.csv")
@@ -176,7 +176,7 @@ def test_an_export_without_its_items_says_so(store, tmp_path):
 
 
 def test_labels_are_exported_where_the_numbers_cannot_be_read(tmp_path):
-    """A session whose rows are lost keeps its labels, and the export says what it lacks."""
+    """A session whose rows are lost keeps its labels, and the export names the missing numbers."""
     store = Store(tmp_path / "studio.db")
     array_file(tmp_path / "a.npy")
     datasets.import_file(store, tmp_path / "a.npy", "lost")
@@ -254,8 +254,7 @@ def test_labels_have_corrections_notes_and_annotators(texts):
 def test_decisions_are_those_of_every_round(store):
     """Each round has its margin, prediction and question, in the order of the stream."""
     opened = begin(store, shuffled=True, seed=4)
-    for _ in range(12):
-        say(opened, truth(opened))
+    label_truly(opened, 12)
     decisions, _ = export.decisions(opened)
     rows = [dict(zip(decisions.columns, row)) for row in decisions.rows]
     margins, predicted, asked = opened.decided
@@ -270,7 +269,7 @@ def test_decisions_are_those_of_every_round(store):
 
 @pytest.mark.parametrize("kind", tables.FORMATS)
 def test_classes_come_back_by_their_names(store, tmp_path, kind):
-    """Each of several classes is imported again without a word; what was skipped or waits has none."""
+    """Each of several classes can be imported without options; skipped and waiting items have none."""
     opened = begin(store, "classes", "auto-classes")
     for k in range(20):
         say(opened, SKIP if k == 5 else 1 + k % 4)
@@ -286,8 +285,7 @@ def test_classes_come_back_by_their_names(store, tmp_path, kind):
 def test_an_edited_cell_of_sparse_numbers_is_a_broken_line(store, tmp_path):
     """A cell of entries that cannot be read costs its line alone."""
     opened = begin(store)
-    for _ in range(20):
-        say(opened, truth(opened))
+    label_truly(opened, 20)
     export.export(store, opened.id, "labels", "jsonl", tmp_path / "out.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     for line, cell in zip(lines[3:], (None, "", "1:2 3", "1:0 x:1", "1:0\n2:0 9:1", "1:0 2:nan", 5)):
@@ -307,8 +305,7 @@ def test_an_edited_cell_of_sparse_numbers_is_a_broken_line(store, tmp_path):
 def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, algorithm):
     """Every item is listed once, by falling margin, pushed ones first, and with its label if it was answered."""
     opened = begin(store, data, algorithm, shuffled=True)
-    for _ in range(20):
-        say(opened, truth(opened))
+    label_truly(opened, 20)
     predictions, message = export.predictions(opened)
     rows = [dict(zip(predictions.columns, row)) for row in predictions.rows]
     assert message.startswith("No probability after 20 labels")
@@ -333,8 +330,7 @@ def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, a
 def test_the_positives_are_what_was_answered_or_is_predicted_so(store):
     """An answer outweighs the model; the rest are the predictions at or above the threshold, in the same order."""
     opened = begin(store, "sparse", "PAA-I", shuffled=True)
-    for _ in range(20):
-        say(opened, truth(opened))
+    label_truly(opened, 20)
     predictions, positives = (
         [dict(zip(exported.columns, row)) for row in exported.rows]
         for exported, _ in (export.predictions(opened), export.positives(opened))
@@ -347,9 +343,9 @@ def test_the_positives_are_what_was_answered_or_is_predicted_so(store):
 
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("sparse", "auto"), ("unlabelled", "PAA-I")])
 def test_the_outcome_by_hand(store, data, algorithm):
-    """Labels, positives, and what random questions would have given: exact where the data have labels, else from the
-    answers, each of which counts as one over its probability, with an interval. The list has what the learner predicts,
-    with and without a bias, and what was answered."""
+    """The outcome has the labels, the positives and the expected positives of random questions: exact if the data has
+    labels, else estimated from the weighted answers, with an interval. The list has the predicted positives, with and
+    without a bias, and the answered ones."""
     opened = begin(store, data, algorithm, shuffled=True, budget=100)
     assert [] == outcome.of_session(opened).sentences("Good")
     for k in range(30):

@@ -1,4 +1,4 @@
-"""Whatever fails at whatever step: what was acknowledged is stored once, and the session verifies and goes on."""
+"""Whatever fails at any step, acknowledged events are stored once, and the session verifies and continues."""
 
 from collections import Counter
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from oal_engine import datasets
 from oal_engine.kernel import metrics, rows, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.learners import weights
@@ -11,7 +10,7 @@ from oal_engine.sessions import look_back
 from oal_engine.sessions.look_back import Trace, verify, what_if
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
-from tests.harness.sessions import begin, label_until_the_end, labelled, say, stream_of, truth
+from tests.harness.sessions import begin, label_truly, label_until_the_end, labelled, say, stream_of
 
 RUNS = [
     ("sparse", "PAA-I", {}),
@@ -19,19 +18,6 @@ RUNS = [
     ("classes", "MPAA-I", {"averaged": True}),
     ("sparse", "PAA-I", {"audit": 0.3, "audit_trains": False, "pace": 0.6, "horizon": 290, "seed": 4}),
 ]
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    """A database with the same stream in two classes, in four, and without labels."""
-    store = Store(tmp_path_factory.mktemp("retrace") / "studio.db")
-    items = stream_of()[1]
-    datasets.add(store, "sparse", datasets.table(items), "made.npz")
-    items.classes, items.y = tuple("abcd"), np.where(items.y > 0, 2, 1 + np.arange(300) % 5 % 4)
-    datasets.add(store, "classes", datasets.table(items), "made.npz")
-    datasets.add(store, "unlabelled", datasets.table(stream_of(labels=(0, 0))[1]), "made.npz")
-    yield store
-    store.close()
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +28,8 @@ def kept_often(monkeypatch):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_every_question_is_as_it_was(store, data, algorithm, more):
-    """Progress, weights and counts at a question are those of the session, in whatever order questions are opened."""
+    """Each question has the progress, weights and counts of the session at that time, in whatever order questions are
+    opened."""
     opened, places = labelled(store, data, algorithm, **more)
     trace = Trace(store, opened.id)
     assert (len(places) + 1, True, trace.rounds) == (trace.steps, trace.complete, trace.reached)
@@ -116,8 +103,7 @@ def test_a_surprise_is_a_mistake_made_with_confidence(store):
 def test_an_open_session_ends_at_the_current_question(store):
     """The last place is the current question; a session that was never opened has no place."""
     opened = begin(store)
-    for _ in range(3):
-        say(opened, truth(opened))
+    label_truly(opened, 3)
     trace = Trace(store, opened.id)
     assert (4, False, opened.place.asked.round + 1) == (trace.steps, trace.complete, trace.reached)
     assert (None, []) == (trace.step(4).entry.label, trace.step(4).moved)

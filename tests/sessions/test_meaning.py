@@ -1,4 +1,4 @@
-"""Sessions over texts with vectors beside them: model files, backups and published sessions go on with both kinds."""
+"""Sessions over texts with vectors: model files, backups and published sessions work with both kinds of vectors."""
 
 import gzip
 import io
@@ -14,7 +14,7 @@ from oal_engine.datasets import Dataset, prior, reading
 from oal_engine.datasets.features import embeddings
 from oal_engine.kernel import learners, rows, stream
 from oal_engine.sessions import backups, model
-from oal_engine.sessions.files import bundle
+from oal_engine.sessions.files import bundle, model_file
 from oal_engine.sessions.insights import top_terms
 from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.model import ModelError
@@ -72,7 +72,7 @@ def margins(opened, table):
 
 def written(opened, path):
     with path.open("wb") as file:
-        model.write(model.of_session(opened), file)
+        model_file.write(model.of_session(opened), file)
     return path
 
 
@@ -80,14 +80,14 @@ def test_a_model_file_predicts_with_vectors(opened, kind, tmp_path):
     """With its vectors or its embedding a model gives the margins of its session bit for bit, and is written again as
     it is; versions that know no vectors refuse it."""
     path = written(opened, tmp_path / "m.gz")
-    loaded, new = model.read(path), TABLE[60:] if kind == "given" else None
+    loaded, new = model_file.read(path), TABLE[60:] if kind == "given" else None
     if kind == "made":
         loaded = loaded.with_embedding(embeddings.read(tmp_path / "one" / "tiny"))
     assert np.array_equal(
         margins(opened, opened.dataset.transform(TEXTS[60:], new)), loaded.scores(loaded.rows(TEXTS[60:], new))
     )
     again = io.BytesIO()
-    model.write(loaded, again)
+    model_file.write(loaded, again)
     assert (4, path.read_bytes()) == (loaded.head["oal_model"], again.getvalue())
     assert loaded.weights.shape == (opened.dataset.rows.columns, 1)
     assert np.array_equal(learners.weights(opened.learner), loaded.weights[:, 0])
@@ -98,7 +98,7 @@ def test_a_model_refuses_another_embedding_by_name(tmp_path):
     store = database(tmp_path / "one", "made")
     session = Session(store, create(store, "texts", "PAA-I", budget=5))
     label_until_the_end(session)
-    loaded = model.read(written(session, tmp_path / "m.gz"))
+    loaded = model_file.read(written(session, tmp_path / "m.gz"))
     own = embeddings.read(tmp_path / "one" / "tiny")
     write_embedding(tmp_path / "other", seed=1)
     other = embeddings.read(tmp_path / "other")
@@ -142,7 +142,7 @@ def test_damaged_vectors_are_refused(opened, tmp_path, damage):
     damage(lines)
     path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
     with pytest.raises(ModelError, match=r"m\.gz is not a usable model: .*\.$"):
-        model.read(path)
+        model_file.read(path)
 
 
 def test_backups_and_published_sessions(opened, kind, tmp_path):

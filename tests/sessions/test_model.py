@@ -20,8 +20,10 @@ from scipy import sparse
 
 from oal_engine import datasets
 from oal_engine.datasets import demo
+from oal_engine.datasets.features import scaling
 from oal_engine.kernel import learners, rows, stream
 from oal_engine.sessions import model
+from oal_engine.sessions.files import model_file
 from oal_engine.sessions.insights import calibration
 from oal_engine.sessions.model import ModelError
 from oal_engine.sessions.session import Session
@@ -40,7 +42,7 @@ def labelled(opened, answers=30):
 
 def content(fitted):
     file = io.BytesIO()
-    model.write(fitted, file)
+    model_file.write(fitted, file)
     return file.getvalue()
 
 
@@ -77,7 +79,7 @@ def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorith
     opened = labelled(begin(store, data, algorithm, **more))
     written = content(model.of_session(opened))
     (tmp_path / "m").write_bytes(written)
-    loaded = model.read(tmp_path / "m")
+    loaded = model_file.read(tmp_path / "m")
     assert written == content(loaded)
     own, vectors = margins(opened, opened.dataset.rows), rows.matrix(opened.dataset.rows)
     assert np.array_equal(own, loaded.scores(opened.dataset.rows))
@@ -127,7 +129,7 @@ def texts_of(opened, count):
 
 def test_new_texts_get_the_margins_of_the_session(tweets, file):
     """Texts of the stream, alone or together, get the margins of the stream's rows, bit for bit."""
-    loaded, own = model.read(file), margins(tweets, tweets.dataset.rows)
+    loaded, own = model_file.read(file), margins(tweets, tweets.dataset.rows)
     texts = texts_of(tweets, 300)
     assert np.array_equal(own[:300], loaded.scores(loaded.rows(texts)))
     assert all(np.array_equal(own[k], loaded.scores(loaded.rows([texts[k]]))[0]) for k in range(0, 300, 20))
@@ -213,10 +215,10 @@ def alike(tmp_path_factory):
 
 @pytest.mark.slow
 def test_similar_wording_is_in_the_file(alike):
-    """Texts of the stream get the session's margins bit for bit, new ones those of its rows; read and written again the
-    file is the same; versions that know no similar wording refuse it."""
+    """Texts of the stream get the session's margins bit for bit, and new texts the margins of the session's own rows.
+    The file is the same when it is read and written again, and older versions refuse it."""
     opened, file = alike
-    loaded, new = model.read(file), topics(300)[200:]
+    loaded, new = model_file.read(file), topics(300)[200:]
     assert file.read_bytes() == content(loaded)
     assert np.array_equal(margins(opened, opened.dataset.rows), loaded.scores(loaded.rows(topics(200))))
     assert np.array_equal(margins(opened, opened.dataset.transform(new)), loaded.scores(loaded.rows(new)))
@@ -246,7 +248,7 @@ def test_damaged_similar_wording_is_refused(alike, tmp_path, damage):
     """Columns of similar wording that are not as they were written are refused in one sentence."""
     (tmp_path / "bad.gz").write_bytes(damage(lines_of(alike[1].read_bytes())))
     with pytest.raises(ModelError, match=r"bad\.gz is not a usable model: .*\.$"):
-        model.read(tmp_path / "bad.gz")
+        model_file.read(tmp_path / "bad.gz")
 
 
 # Vectors
@@ -294,8 +296,8 @@ def test_columns_are_matched_by_name(table, predict):
 
 
 def test_the_other_columns_of_new_items_stand_beside_their_predictions(table, predict):
-    """Words, numbers and links come out as they do in other exports, what is called like a prediction with another
-    name; on request the numbers of the model stand before them."""
+    """Further columns are exported as in other tables, renamed if they have the name of a prediction. With --texts the
+    numbers of the model come before them."""
     _, folder = table
     rows = [
         {"id": "a", "age, years": 1, "b": 2.5, "c": -3, "d": 0, "margin": "=1+1", "url": "https://x.org", "year": 2019},
@@ -316,7 +318,10 @@ def test_the_other_columns_of_new_items_stand_beside_their_predictions(table, pr
 def test_waves_are_kept(table, tmp_path):
     """A file names the columns alone, gives rows their waves, and is the same file when it is read and written."""
     opened, folder = table
-    loaded, rows_of_file = model.read(folder / "m.gz"), np.random.default_rng(5).normal(3, 2, size=(120, 4)).round(6)
+    loaded, rows_of_file = (
+        model_file.read(folder / "m.gz"),
+        np.random.default_rng(5).normal(3, 2, size=(120, 4)).round(6),
+    )
     assert (folder / "m.gz").read_bytes() == content(loaded)
     assert ["age, years", "b", "c", "d"] == loaded.names
     assert np.array_equal(margins(opened, opened.dataset.rows), loaded.scores(loaded.rows(rows_of_file)))
@@ -348,7 +353,7 @@ def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix)
             )
         return file
 
-    expected = margins(opened, rows.as_rows(datasets.features.scaling.apply({"name": "l2"}, X)))[:, 0].tolist()
+    expected = margins(opened, rows.as_rows(scaling.apply({"name": "l2"}, X)))[:, 0].tolist()
     for name, matrix in (("same", X), ("wide", wide)):
         code, stdout, stderr = predict(written(name, matrix), "--texts", using=tmp_path / "m.gz")
         assert (0, "") == (code, stderr)
@@ -468,7 +473,7 @@ def test_a_decompression_bomb_is_refused(monkeypatch, tmp_path):
     """The length of an unpacked line is limited."""
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b" " * 2**24))
     with pytest.raises(ModelError, match="the file is too large in line 1"):
-        model.read(tmp_path / "bomb.gz")
+        model_file.read(tmp_path / "bomb.gz")
 
 
 # Probabilities
@@ -505,6 +510,6 @@ def test_there_is_no_probability_without_enough_answers_of_both_kinds():
 @given(st.floats(allow_nan=False, allow_infinity=False))
 @settings(deadline=None)
 def test_every_margin_has_a_probability(margin):
-    """The probability of any finite margin lies between 0 and 1."""
+    """The probability of any finite margin is between 0 and 1."""
     calibrated = calibration.Calibration(3.0, -1.0, 50, 25, "positive")
     assert 0 <= calibrated(np.array([margin]))[0] <= 1

@@ -1,4 +1,4 @@
-"""A session as a page of its own: what is in it, what is left out, and that it is the same whenever it is made."""
+"""A session as a page of its own: its content, omitted texts, and the same bytes whenever it is made."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def here(tmp_path_factory):
 
 
 def test_every_question_is_in_the_page_as_the_app_shows_it(here):
-    """Log and places are those of the player, to the digits that a screen shows; without a person."""
+    """Log and places equal those in the player, to the digits that a screen shows, and name nobody."""
     trace = look_back.Trace(here, 1)
     page = player.page(trace, texts=True)
     data, opened = held(page), player.Player(trace)
@@ -45,7 +45,7 @@ def test_every_question_is_in_the_page_as_the_app_shows_it(here):
 
 
 def test_nothing_of_the_items_is_in_the_page_unless_it_is_asked_for(here):
-    """Without texts there is no word, id or term of the data; what was decided is all there."""
+    """Without texts the page has no words, ids or terms of the data, but all decisions."""
     trace = look_back.Trace(here, 1)
     page, full = player.page(trace), held(player.page(trace, texts=True))
     for words in (b"word3", b"good word", b"i17"):
@@ -95,5 +95,5 @@ def test_the_command_line_writes_pages(here, tmp_path, command):
         assert (1, "", f"error: {sentence}\n") == command("publish", 1, *options, "--db", here.path)
     dataset = here.session(1)["dataset"]
     new = create(here, dataset, "PAA-I", name="new")
-    sentence = "new has no question yet, so there is no page of it."
+    sentence = "new has no question yet, so it has no page."
     assert (1, "", f"error: {sentence}\n") == command("publish", new, "--format", "html", "--db", here.path)

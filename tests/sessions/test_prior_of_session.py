@@ -1,4 +1,4 @@
-"""A session that begins with what is known: stored, rebuilt, published, and counted nowhere."""
+"""A session that begins with prior knowledge: stored, rebuilt, published, and not counted as labels."""
 
 import io
 import json
@@ -18,7 +18,7 @@ from oal_engine.sessions.look_back import Trace, verify, what_if
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 from oal_engine.store import Store
-from tests.harness.sessions import begin, erase, say, take_back, text_of, truth
+from tests.harness.sessions import begin, erase, label_truly, take_back, text_of
 
 KNOWN = {"seed_words": ["gym", "swim"], "seed_items": ["i5"]}
 
@@ -38,10 +38,9 @@ def store(tmp_path_factory):
 
 
 def answered(store, answers=12, **more):
-    """A session that began with what is known, after some answers and an undo."""
+    """Return a session with prior knowledge, after some answers and an undo."""
     opened = begin(store, "texts", **KNOWN | more)
-    for _ in range(answers):
-        say(opened, truth(opened))
+    label_truly(opened, answers)
     take_back(opened)
     return opened
 

@@ -22,6 +22,7 @@ from tests.harness.sessions import (
     EVENTS,
     RUNS,
     begin,
+    label_truly,
     label_until_the_end,
     say,
     standing,
@@ -197,8 +198,7 @@ NUMBERED = "(SELECT id FROM questions WHERE session = :id AND number = {})"
 
 def fifty(store, labels=60):
     opened = begin(store, algorithm="OA3-diag", budget=100)
-    for _ in range(labels):
-        say(opened, truth(opened))
+    label_truly(opened, labels)
     return opened
 
 
@@ -239,28 +239,15 @@ def test_a_digest_covers_every_bit(store, run):
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        (
-            "UPDATE digests SET digest = 'other' WHERE session = :id",
-            "the state of the session .* after 50 answers is not the one",
-        ),
-        (
-            "UPDATE events SET label = -label WHERE question = " + NUMBERED.format(30),
-            "question [0-9]+ of the session .* cannot be reproduced from its log|after 50 answers is not the one",
-        ),
-        (
-            "UPDATE events SET label = -label WHERE question = " + NUMBERED.format(60),
-            "question 61 of the session .* cannot be reproduced from its log",
-        ),
-        (
-            "UPDATE questions SET margin = margin + 1e-16 WHERE session = :id AND number = 20",
-            "question 20 of the session .* cannot be reproduced from its log",
-        ),
-        (
-            "UPDATE sessions SET seed = 1 WHERE id = :id",
-            "question [0-9]+ of the session .* cannot be reproduced from its log",
-        ),
+        ("UPDATE digests SET digest = 'other' WHERE session = :id", "after 50 answers is not the one"),
+        (f"UPDATE events SET label = -label WHERE question = {NUMBERED.format(30)}",
+         "question [0-9]+ .* cannot be reproduced from its log|after 50 answers is not the one"),
+        (f"UPDATE events SET label = -label WHERE question = {NUMBERED.format(60)}", "question 61 .* reproduced"),
+        ("UPDATE questions SET margin = margin + 1e-16 WHERE session = :id AND number = 20",
+         "question 20 .* be reproduced"),
+        ("UPDATE sessions SET seed = 1 WHERE id = :id", "question [0-9]+ of the session .* cannot be reproduced"),
     ],
-)
+)  # fmt: skip
 def test_a_log_that_was_changed_is_refused_and_still_exports(store, tmp_path, sql, message):
     """A changed digest, label, question or setting is refused in one sentence, and all labels can be exported."""
     opened = fifty(store)

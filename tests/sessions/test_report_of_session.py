@@ -9,7 +9,7 @@ import pytest
 from oal_engine.datasets import Dataset
 from oal_engine.sessions.files import report
 from oal_engine.sessions.insights import answer_checks, estimates, outcome
-from oal_engine.sessions.insights.estimates import Estimate, Estimates, Look
+from oal_engine.sessions.insights.estimates import Estimate, Estimates, Overview
 from oal_engine.sessions.settings import SKIP
 from tests.harness.markup import EVIL, MARKUP, Page
 from tests.harness.sessions import begin, say, truth
@@ -55,7 +55,7 @@ def test_a_page_has_curves_tables_settings_and_what_was_learned(store, data, alg
 
 
 def test_a_page_begins_with_what_came_of_the_session_and_what_to_do_next(store):
-    """The sentences of the session's end stand above everything else, then where labels can be added."""
+    """The report begins with the sentences of the end of the session, and where labels can be added."""
     opened = begin(store, "unlabelled", budget=20)
     for k in range(20):
         say(opened, 1 if k % 10 == 0 else -1)
@@ -80,7 +80,7 @@ def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store
 
 
 def test_a_page_names_the_answers_to_check(store):
-    """Both lists stand in the report with their figures; where there is nothing to check, a sentence says so."""
+    """The report has both lists with their figures, or a sentence if there is nothing to check."""
     opened = begin(store, parameters={"delta": 10})
     say(opened, truth(opened))
     assert "No answer is at odds with the others" in shown(opened)[1].text
@@ -101,7 +101,7 @@ def test_estimates_are_marked_as_estimates(store, monkeypatch):
     for label in (1, -1, 1):
         say(opened, label)
     estimate = {"push": {"f1": Estimate(0.5, 0.25, 0.75)}, "push_query": {"f1": None}}
-    seen = Look(Estimates(21, 77, estimate, None), None, [(5, 2, estimate), (9, 3, estimate)])
+    seen = Overview(Estimates(21, 77, estimate, None), None, [(5, 2, estimate), (9, 3, estimate)])
     monkeypatch.setattr(estimates, "look", lambda session, points=60: seen)
     text, page = shown(opened)
     assert "Estimated, not exact" in page.text

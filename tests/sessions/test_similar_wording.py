@@ -57,7 +57,7 @@ def test_a_backup_has_the_projection(store, tmp_path):
 
 
 def test_what_was_learned_has_one_line_for_similar_wording(store):
-    """The strongest terms and those that moved name similar wording once, and every other term once."""
+    """The strongest and the moved terms name similar wording once, and every other term once."""
     session = Session(store, 1)
     now, dataset = session.place.weights, session.dataset
     for terms in (

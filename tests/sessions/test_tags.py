@@ -17,7 +17,7 @@ from oal_engine.sessions.files import bundle, export
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import MOST_TAGS, POSITIVE, SessionError, checked_tags, create
 from oal_engine.store import Store, StoreError
-from tests.harness.sessions import EVENTS, begin, database, say, text_of, truth
+from tests.harness.sessions import EVENTS, begin, database, say, text_of, travelled, truth
 
 ASK, WRONG = "ask a colleague", "wrong <b>population</b>"
 
@@ -54,7 +54,7 @@ def refused(opened, item, tag):
 
 def test_a_tag_that_the_session_does_not_have_is_refused(store, opened):
     """Only tags of its owner are given, only to items of the stream; one that was given before can always be lost."""
-    one_of = "a tag must be one of those of the session:"
+    one_of = "a tag must be a tag of the session:"
     assert f"{one_of} {ASK}, {WRONG}. Got odd." == refused(opened, 0, "odd")
     assert "a tag must be on an item of the stream. Got 300." == refused(opened, 300, ASK)
     opened.tag(next(EVENTS), 0, ASK, True)
@@ -88,16 +88,13 @@ def test_tags_and_what_is_shown_are_published_and_adopted(tmp_path):
         say(opened, truth(opened))
         opened.tag(next(EVENTS), opened.history[k].item, (ASK, WRONG)[k % 2], True, "Ann")
     opened.tag(next(EVENTS), opened.history[0].item, ASK, False, "Ben")
-    text = text_of(here, opened.id)
-    other = Session(there, bundle.adopt(there, io.StringIO(text)))
+    other = travelled(here, opened.id, there)
     assert (opened.tags, [ASK, WRONG]) == (other.tags, other.settings.tags)
-    assert ["year"] == there.shown(other.id)
-    assert text.splitlines()[1:] == text_of(there, other.id).splitlines()[1:]
-    assert look_back.verify(there, other.id).verified
+    assert ["year"] == there.shown_columns(other.id)
 
 
 def test_a_session_without_tags_is_published_as_before(store):
-    """Its head does not speak of tags, nor of what is shown."""
+    """The head of its file has neither tags nor shown columns."""
     opened = begin(store)
     say(opened, POSITIVE)
     head = json.loads(text_of(store, opened.id).splitlines()[0])
@@ -113,7 +110,7 @@ def test_a_session_without_tags_is_published_as_before(store):
     ({"at": "now"}, "invalid value for at in line"), ({"id": 1}, "invalid value for id in line"),
 ])  # fmt: skip
 def test_a_published_tag_that_is_invalid_is_refused(tmp_path, opened, change, sentence):
-    """The error says what is wrong and where, and nothing is stored."""
+    """The error names the field and its place, and nothing is stored."""
     there = database(tmp_path / "there.db", "sparse")
     opened.tag(next(EVENTS), 3, ASK, True)
     lines = [json.loads(line) for line in text_of(opened.store, opened.id).splitlines()]
@@ -180,7 +177,7 @@ def test_a_column_whose_name_is_a_formula_is_none_in_a_spreadsheet(store, tmp_pa
 
 
 def test_many_further_columns_come_back(store, tmp_path):
-    """As many columns as are kept with an item are imported again from an export, beside those of the session."""
+    """All further columns of an item, up to the limit, can be imported from an export."""
     names = [f"more {k}" for k in range(details.MAX_COLUMNS)]
     lines = [",".join(["id", "text", "label", *names])]
     lines += [",".join([f"i{k}", f"word{k % 2} some", str(k % 2), *(f"{k} {n}" for n in names)]) for k in range(6)]

@@ -1,4 +1,4 @@
-"""The terms that speak most for a class, and those that moved."""
+"""The terms that speak most for a class, and the terms whose weights moved."""
 
 import numpy as np
 

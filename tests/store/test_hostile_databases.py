@@ -123,7 +123,7 @@ def test_what_we_did_not_make_is_refused(path, what):
 
 @pytest.mark.parametrize("what", IN_PLACE)
 def test_a_schema_that_was_written_by_hand_is_refused(path, what):
-    """Whatever stands in place of a table, nothing of it is read."""
+    """Whatever replaces a table is not read."""
     change(path, f"UPDATE sqlite_master SET {IN_PLACE[what]} WHERE name = 'items'")
     refusal(Store, path)
     refusal(backups.restore, archive(path), path.with_name("new.db"))
@@ -158,7 +158,7 @@ def test_what_sqlite_itself_adds_is_known(path):
 
 @pytest.mark.parametrize("steps", range(1, len(migrations.STEPS)))
 def test_a_database_of_any_step_opens_and_one_with_a_trigger_does_not(tmp_path, monkeypatch, steps):
-    """What is there is compared with what the steps that were applied made, before others are."""
+    """The schema is compared with that of the applied steps before further steps are applied."""
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "STEPS", dict([*migrations.STEPS.items()][:steps]))
         Store(tmp_path / "old.db").close()
@@ -214,22 +214,13 @@ def test_rows_that_two_data_sets_name_stay_until_both_are_gone(path):
         store.db.execute("DELETE FROM sessions")
         store.db["datasets"].insert(row | {"id": 2, "name": "twin", "items": 0, "classes": None})
     assert any("the same rows" in problem for problem in store.problems())
-    assert "the same rows" in refusal(backups.restore, archive_of(store), path.with_name("new.db"))
+    store.close()
+    assert "the same rows" in refusal(backups.restore, archive(path), path.with_name("new.db"))
+    store = Store(path)
     datasets.remove(store, 2)
     assert 60 == len(Dataset(store, 1).y)
     datasets.remove(store, 1)
     assert [] == list(store.folder.iterdir())
-
-
-def archive_of(store):
-    """A backup of an open store."""
-    made = store.path.with_name("twins.tar")
-    store.copy_to(store.path.with_name("studio.db.copy"))
-    with tarfile.open(made, "w") as file:
-        file.add(store.path.with_name("studio.db.copy"), "studio.db")
-        for part in sorted(store.folder.glob("*/*")):
-            file.add(part, str(part.relative_to(store.path.parent)))
-    return made
 
 
 # Values
@@ -238,12 +229,12 @@ def archive_of(store):
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("UPDATE labels SET label = -label", "the answers of session 1 are not those of its events"),
-        ("UPDATE events SET label = -1 WHERE label", "the answers of session 1 are not those of its events"),
+        ("UPDATE labels SET label = -label", "the answers of session 1 do not follow from its events"),
+        ("UPDATE events SET label = -1 WHERE label", "the answers of session 1 do not follow from its events"),
         (
             "INSERT INTO events (session, number, kind, at, annotator, question, label)"
             " VALUES (1, 99, 'answered', '2026', '', 1, 1)",
-            "the answers of session 1 are not those of its events",
+            "the answers of session 1 do not follow from its events",
         ),
         ("UPDATE events SET data = 'no JSON' WHERE number = 1", "data cannot be 'no JSON'"),
         ("UPDATE events SET data = '[1]' WHERE number = 1", r"data cannot be '\[1\]'"),
@@ -257,7 +248,7 @@ def archive_of(store):
     ],
 )
 def test_values_that_the_store_never_writes_are_found(path, statement, said):
-    """`check` says what is wrong with the database, and `restore` takes nothing of it."""
+    """`check` describes the fault of the database, and `restore` refuses it."""
     change(path, statement)
     store = Store(path)
     assert any(said.replace("\\", "") in problem for problem in store.problems())
@@ -280,12 +271,12 @@ def test_values_that_the_store_never_writes_are_found(path, statement, said):
     ],
 )  # fmt: skip
 def test_events_that_the_store_never_writes_are_found(path, kind, values):
-    """`check` finds them and goes on, the sessions are listed, and the session itself opens as it was or says why not
-    in one sentence."""
+    """`check` finds such an event and continues, the sessions are listed, and the session itself opens as before or is
+    refused in one sentence."""
     with closing(Store(path)) as store, store.transaction():
         last = store.events(1)[-1] | {"id": None, "question": None, "label": None, "data": None}
         store._insert("events", last | {"number": 99, "kind": kind} | values)
-        store._make_answers(1)
+        store._derive_answers(1)
     with closing(Store(path)) as store:
         assert [1] == [row["id"] for row in store.sessions()]
         assert any(finding.problem for finding in backups.check(store))
@@ -387,7 +378,7 @@ def test_an_archive_with_anything_else_is_refused(path, tmp_path, member):
 
 
 def test_an_archive_with_a_hole_larger_than_the_disk_is_refused(tmp_path):
-    """A file that says to be larger than what is left is not unpacked."""
+    """A file that claims to be larger than the free space is not unpacked."""
     hostile = tmp_path / "hostile.tar"
     member = tarfile.TarInfo("studio.db")
     member.size = 2**42
@@ -401,7 +392,7 @@ def test_an_archive_with_a_hole_larger_than_the_disk_is_refused(tmp_path):
 
 
 def test_a_session_with_an_unknown_learner_breaks_nothing_else(path, tmp_path):
-    """Restored, the sessions are listed, `check` says which one needs what, and the others go on."""
+    """Restored, all sessions are listed, `check` names what each needs, and the other sessions continue."""
     with closing(Store(path)) as store:
         other = begin(store)
         for session, values in ((1, {"learner": "later"}), (other.id, {})):

@@ -39,7 +39,7 @@ def opened(tmp_path_factory):
 
 
 def known(store, name):
-    """What the version that wrote a database knew of its sessions, by their numbers."""
+    """Return the values that the old version stored for each session, by its number."""
     return {int(session): each for session, each in json.loads((store.path.parent / name).read_text()).items()}
 
 
@@ -60,7 +60,7 @@ def contents(store, session):
             [numbers.get(row["question"]), row["item"], row["label"], row["annotator"], row["kind"]]
             for row in store.opinions(session)
         ],
-        "questions": len(opened.log), "previous": numbers.get(opened.previous), "together": opened.together,
+        "questions": len(opened.log), "previous": numbers.get(opened.previous), "together": opened.is_shared,
     }  # fmt: skip
     return json.loads(json.dumps(found))
 
@@ -68,7 +68,7 @@ def contents(store, session):
 KILLED = """
 import os, sys
 from itertools import count
-from oal_engine import migrations
+from oal_engine.store import migrations
 from oal_engine.store import Store
 
 events, done = migrations.OldLog.events, count()

@@ -75,7 +75,7 @@ def _items(session: Session, positions: Sequence[int]) -> list[dict[str, Any]]:
 
 def _shown_words(session: Session, positions: Sequence[int]) -> list[list[str]]:
     """The words of the columns that are shown with items."""
-    chosen = session.shown
+    chosen = session.shown_columns
     places = [place for place, column in enumerate(session.dataset.details) if column in chosen]
     kept = session.store.details(session.dataset.id, [int(position) for position in positions]) if places else {}
     return [[words[place] for place in places] if (words := kept.get(int(position))) else [] for position in positions]

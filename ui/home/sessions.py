@@ -8,7 +8,7 @@ import streamlit as st
 
 from oal_engine.datasets import demo, named_features
 from oal_engine.sessions.settings import create, needs
-from oal_engine.store import KEPT, Store
+from oal_engine.store import RESTORABLE, Store
 
 from .. import page
 from ..page import annotator, counted, entry, remove_after_asking
@@ -61,7 +61,7 @@ def remove(store: Store, row: dict[str, Any]) -> None:
             f"the session {row['name']} with its {answers}",
             lambda: owned(store, row),
             partial(store.remove_session, row["id"], annotator()),
-            f"It can be restored on this page for {KEPT.days} days.",
+            f"It can be restored on this page for {RESTORABLE.days} days.",
         )
 
 
@@ -73,7 +73,7 @@ def show_removed(store: Store) -> None:
     with st.expander(f"Removed ({len(rows)})"):
         for row in rows:
             with page.one_row(f"removed-{row['id']}"):
-                until = datetime.fromisoformat(row["removed_at"]) + KEPT
+                until = datetime.fromisoformat(row["removed_at"]) + RESTORABLE
                 by = [f"removed by {row['removed_by']}"] if row["removed_by"] else []
                 st.html(entry(row["name"], *by, f"can be restored until {until:%d %b %Y}"))
                 if st.button("Restore", key=f"restore-{row['id']}"):

@@ -17,7 +17,7 @@ from oal_engine.sessions.fold import Place
 from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.items import SAVED, Items, Show, verdict
 from oal_engine.sessions.log import Entry, StoredQuestion
-from oal_engine.sessions.session import AnsweredSince, Session
+from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
 from ..page import Removed, capitalized, check_may_answer, store, stored_settings
@@ -114,7 +114,7 @@ class CardServer:
             case messages.Undo():
                 try:
                     session.undo(event.id, event.question, annotator)
-                except AnsweredSince:  # the card shows the item once more, and the next answer corrects
+                except OthersAnsweredError:  # the card shows the item once more, and the next answer corrects
                     self._reopened[annotator] = event.question
             case messages.Correction():
                 self._check_item(event)
@@ -294,7 +294,7 @@ class CardServer:
         question = place.asked and self._noted(place.asked, place, beside)
         if question:
             return {"question": question, "end": None, "counters": counters, "result": None}
-        end = "joining" if place.progress.end == "others" and self.session.joining else place.progress.end
+        end = "joining" if place.progress.end == "others" and self.session.someone_joins else place.progress.end
         return {"question": None, "end": end, "counters": counters, "result": self._result(end, place)}
 
     def _result(self, end: str | None, place: Place) -> str:

@@ -1,12 +1,12 @@
-"""A session as one file of JSON lines, and back: settings, questions, labels and digests, bound to the fingerprint of
-its data. In another database with the same data it verifies bit for bit.
+"""Publish a session as one file of JSON lines, and adopt such a file: settings, questions, events and digests, bound to
+the fingerprint of the data. In another database with the same data the session verifies bit for bit.
 
-The file is untrusted: every line is checked, nothing in it is run, and a file that is refused changes nothing.
+A file is not trusted: every line is checked, nothing in it is run, and a refused file changes nothing.
 """
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import IO, Any
 
@@ -29,7 +29,7 @@ MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
 
 
 def fingerprint(dataset: Dataset) -> dict[str, str]:
-    """Digests of a data set's rows, of its terms or feature names, and of its labels with their classes."""
+    """Return digests of a data set's rows, of its terms or feature names, and of its labels with their classes."""
     terms = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
     arrays = [value for value in dataset.rows if isinstance(value, np.ndarray)]
     return {
@@ -59,7 +59,7 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
         "digest": [{"number": number, "digest": digest} for number, digest in history.digests.items()],
     }
     for question in history.questions:
-        if question["parent"] not in place:  # it was prepared to follow one that was never answered
+        if question["parent"] not in place:  # the question before it was never answered, and is not in the file
             question["parent"] = -question["id"]
     head = {
         "oal_session": FORMAT,
@@ -82,17 +82,17 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
 
 
 def names(value: Any) -> bool:
-    """Whether a value is a list of names."""
+    """Return whether a value is a list of names."""
     return isinstance(value, list) and all(map(words(500), value))
 
 
 def is_data(value: Any) -> bool:
-    """Whether a value is what an event may have besides its place, its item and its label."""
+    """Return whether a value may be the data of an event."""
     return isinstance(value, dict) and len(value) <= 4 and all(isinstance(each, (int, str)) for each in value.values())
 
 
-PLACED = {"question": ("id", "parent"), "event": ("question",), "digest": ()}  # that refer to questions, which count
-# from 1 in a file
+# Fields that refer to questions, which are numbered from 1 in a file
+PLACED = {"question": ("id", "parent"), "event": ("question",), "digest": ()}
 QUESTION = {
     "id": whole(1), "number": or_none(whole(1)), "parent": whole(-(2**53)), "branch": whole(-1, 127),
     "round": whole(0), "item": whole(0), "margin": number, "probability": number, "draw": number,
@@ -106,37 +106,23 @@ EVENT = {
 DIGEST = {"number": whole(1), "digest": words(64)}
 KINDS = {"question": QUESTION, "event": EVENT, "digest": DIGEST}  # parts of `History`
 # Lines of version 2, whose log was in nine tables
-COINS = ("overlap", "repeat")  # columns of a question that it leaves out where they are 0
-LABEL = {
-    "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
-    "answered_at": time, "seconds": or_none(number), "undone_at": or_none(time),
-    "undone_by": or_none(words(200)), "position": or_none(whole(0)), "at_end": or_none(whole(0)),
-    "highlighted": or_none(whole(0, 1)),
-}  # fmt: skip
-NOTE = {"event": words(200), "item": whole(0), "text": words(LONGEST_LINE), "annotator": words(200), "written_at": time}
-MARK = {
-    "event": words(200), "item": whole(0), "wrong": whole(0, 1), "position": or_none(whole(0)),
-    "at_end": or_none(whole(0)), "annotator": words(200), "given_at": time,
-}  # fmt: skip
-ADDITION = {
-    "event": words(200), "labels": whole(1, MOST_LABELS), "horizon": whole(1), "position": whole(0),
-    "at_end": or_none(whole(0)), "annotator": words(200), "added_at": time,
-}  # fmt: skip
+COINS = ("overlap", "repeat")  # fields of a question; version 2 omits zeros
+WHO = {"event": words(200), "annotator": words(200)}
+PLACE = {"position": or_none(whole(0)), "at_end": or_none(whole(0))}
+ANSWER = WHO | {"question": whole(1), "label": whole(-1, 127), "answered_at": time, "seconds": or_none(number)}
+ANSWER |= {"undone_at": or_none(time), "undone_by": or_none(words(200))}
+LABEL = ANSWER | PLACE | {"highlighted": or_none(whole(0, 1))}
+OPINION = ANSWER | {"kind": lambda value: value in ("second", "late", "again")}
+NOTE = WHO | {"item": whole(0), "text": words(LONGEST_LINE), "written_at": time}
+MARK = WHO | PLACE | {"item": whole(0), "wrong": whole(0, 1), "given_at": time}
+ADDITION = WHO | PLACE | {"labels": whole(1, MOST_LABELS), "horizon": whole(1), "position": whole(0), "added_at": time}
 HAPPENED = {"event": or_none(words(200)), "happened": words(300)}
-OPINION = {
-    "event": words(200), "question": whole(1), "label": whole(-1, 127), "annotator": words(200),
-    "kind": lambda value: value in ("second", "late", "again"), "answered_at": time, "seconds": or_none(number),
-    "undone_at": or_none(time), "undone_by": or_none(words(200)),
-}  # fmt: skip
-TAG = {
-    "event": words(200), "item": whole(0), "tag": words(LONGEST_TAG), "given": whole(0, 1), "annotator": words(200),
-    "tagged_at": time,
-}  # fmt: skip
+TAG = WHO | {"item": whole(0), "tag": words(LONGEST_TAG), "given": whole(0, 1), "tagged_at": time}
 OLD_KINDS = {
     "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "happened": HAPPENED,
     "opinion": OPINION, "tag": TAG, "digest": {"answers": whole(1), "digest": words(64)},
 }  # fmt: skip
-LATER = ("addition", "happened", "opinion", "tag")  # a file without any may not count them in its last line
+LATER = ("addition", "happened", "opinion", "tag")  # a file without any need not count them in its last line
 # Optional settings: {name: (default, check)}. A file omits defaults.
 ADDED: dict[str, tuple[Any, Check]] = {
     "floor": (0.0, number), "overlap": (0.0, number), "repeat": (0.0, number), "lease": (300.0, number),
@@ -164,60 +150,76 @@ BOUND = {"name": words(500), "items": whole(0), "features": whole(0), **dict.fro
 
 
 def _is_weight(value: Any) -> bool:
-    """Whether a value is a column and its weight."""
+    """Return whether a value is a pair of a column and its weight."""
     return isinstance(value, list) and len(value) == 2 and whole(0)(value[0]) and number(value[1])
 
 
 def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
-    """The head and the history of a published session, each line checked by itself."""
+    """Read the head and the history of a published session, checking each line by itself."""
     entries, nothing = lines(file), dict[str, Any]()
-    at, head = next(entries, (1, nothing))
+    _, head = next(entries, (1, nothing))
     version = head.get("oal_session")
     if version not in (2, FORMAT):
         raise JsonLinesError(f"the first line must say that this is a published session of version 2 or {FORMAT}.")
+    _check_head(head)
+    if version != FORMAT:
+        parts = _parts(entries, OLD_KINDS, {f"{kind}s": 0 for kind in LATER}, dict.fromkeys(COINS, 0))
+        return head, _converted(
+            *parts.values(), items=head["dataset"]["items"], created_at=head["settings"]["created_at"]
+        )
+    parts = _parts(entries, KINDS)
+    events = [row | {"number": place, "data": row["data"] or {}} for place, row in enumerate(parts["event"], 1)]
+    return head, History(parts["question"], events, {row["number"]: row["digest"] for row in parts["digest"]})
+
+
+def _check_head(head: Row) -> None:
+    """Check the settings and the data set in the first line. Fill in the defaults of settings."""
     settings = head.get("settings")
     own = settings if isinstance(settings, dict) else {}
-    known = own.pop("prior", None)
+    prior = own.pop("prior", None)
     added = {name: own.pop(name, usual) for name, (usual, _) in ADDED.items()}
     settings = checked(settings, HEAD, 1, "head of a session")
     settings |= checked(added, {name: allowed for name, (_, allowed) in ADDED.items()}, 1, "head of a session")
     bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
-    if known is not None:
-        settings["prior"] = _prior(known, bound["features"])
+    if prior is not None:
+        settings["prior"] = _prior(prior, bound["features"])
     if settings["items"] > bound["items"]:
         raise JsonLinesError(f"invalid value for items in the settings. Got {settings['items']}.")
-    kinds = KINDS if version == FORMAT else OLD_KINDS
-    parts, end = dict[str, list[Row]](), None
-    parts = {kind: [] for kind in kinds}
+
+
+def _parts(
+    entries: Iterable[tuple[int, Row]], kinds: Mapping[str, Mapping[str, Check]], of_end: Row | None = None,
+    of_question: Row | None = None,
+) -> dict[str, list[Row]]:  # fmt: skip
+    """Read the lines after the first by kind. of_end, of_question: fields that such a line may omit."""
+    at, end = 1, None
+    parts: dict[str, list[Row]] = {kind: [] for kind in kinds}
+    all_kinds = {**kinds, "end": {f"{kind}s": whole(0) for kind in kinds}}
     for at, line in entries:
         if end is not None:
             raise JsonLinesError(f"line {at} comes after the end of the session.")
-        if version != FORMAT and "questions" in line:
-            line = {f"{kind}s": 0 for kind in LATER} | line
-        elif version != FORMAT and "branch" in line:
-            line = dict.fromkeys(COINS, 0) | line
-        known = kinds | {"end": {f"{kind}s": whole(0) for kind in kinds}}
-        kind = next((kind for kind, fields in known.items() if fields.keys() == line.keys()), None)
+        if "questions" in line:
+            line = (of_end or {}) | line
+        elif "branch" in line:
+            line = (of_question or {}) | line
+        kind = next((kind for kind, fields in all_kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:
             raise JsonLinesError(f"line {at} must be a {', '.join(kinds)} or the end of a session.")
-        checked(line, known[kind], at, f"{kind} of a session")
+        checked(line, all_kinds[kind], at, f"{kind} of a session")
         if kind == "end":
             end = line
         else:
             parts[kind].append(line)
     if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
         raise JsonLinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
-    if version != FORMAT:
-        return head, _made_new(*parts.values(), items=bound["items"], created_at=settings["created_at"])
-    events = [row | {"number": place, "data": row["data"] or {}} for place, row in enumerate(parts["event"], 1)]
-    return head, History(parts["question"], events, {row["number"]: row["digest"] for row in parts["digest"]})
+    return parts
 
 
-def _made_new(
+def _converted(
     questions: list[Row], labels: list[Row], notes: list[Row], marks: list[Row], additions: list[Row],
     shared: list[Row], opinions: list[Row], tags: list[Row], digests: list[Row], *, items: int, created_at: str,
 ) -> History:  # fmt: skip
-    """Return the history of a file of version 2."""
+    """Convert the parts of a file of version 2 into a history."""
     for rows in (labels, marks, additions):
         for age, row in enumerate(rows):
             row["age"] = age
@@ -232,9 +234,9 @@ def _made_new(
     return History(questions, [row | {"data": row["data"] or {}} for row in events], by_number)
 
 
-def _prior(known: object, features: int) -> Prior:
-    """What a published session began with."""
-    source = checked(known, PRIOR, 1, "prior of a session")
+def _prior(values: object, features: int) -> Prior:
+    """Check the prior that a published session began with."""
+    source = checked(values, PRIOR, 1, "prior of a session")
     weights = {column: float(weight) for column, weight in source["weights"]}
     if max(weights, default=0) >= features:
         raise JsonLinesError(f"the prior of a session must have columns below {features:,}. Got {max(weights):,}.")
@@ -243,16 +245,18 @@ def _prior(known: object, features: int) -> Prior:
 
 
 def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
-    """The data set here, among some (None: all), that is the one of a published session; a demo is imported."""
-    items, known = wanted["items"], [row for row in store.datasets() if among is None or row["id"] in among]
+    """Return the id of the data set of a published session here, importing it if it is a demo.
+
+    wanted: the data set in the head of the file. among: data sets to choose from (None: all)."""
+    items, present = wanted["items"], [row for row in store.datasets() if among is None or row["id"] in among]
     demos = {each.name: which for which, each in demo.DEMOS.items()}
     if wanted["name"] in demos and not store.has_dataset(wanted["name"]):
-        known.append(store.dataset(demo.dataset(store, demos[wanted["name"]])))
+        present.append(store.dataset(demo.dataset(store, demos[wanted["name"]])))
     problem = "it is not here"
-    for row in known:
+    for row in present:
         if row["name"] == wanted["name"]:
             problem = f"the data set {row['name']} here has {'fewer items' if row['items'] < items else 'other rows'}"
-    for row in known:
+    for row in present:
         if row["features"] == wanted["features"] and row["items"] >= items:
             own = fingerprint(Dataset(store, row["id"], items))
             wrong = [key for key in MEANING if own[key] != wanted[key]]
@@ -267,10 +271,10 @@ def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
 
 
 def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Collection[int] | None = None) -> int:
-    """Store a published session, read from an open file, over the same data set here, or nothing; its id.
+    """Store a published session, read from an open file, over the same data set here, all or nothing. Return its id.
 
-    owner: of the session here. among: the data sets that it may run over (None: all). Whether it verifies is for
-    `look_back.verify` to find out.
+    owner: of the session here. among: data sets that it may run over (None: all). Nothing is verified yet: see
+    `look_back.verify`.
     """
     head, history = read(file)
     settings, items = head["settings"], head["dataset"]["items"]
@@ -281,7 +285,7 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
         with store.transaction():
             dataset = _match(store, head["dataset"], among)
             if any(store.event(row["id"]) for row in history.events if row["id"]):
-                raise JsonLinesError("this session is here already; where it was removed, its owner can restore it.")
+                raise JsonLinesError("this session is here already; if it was removed, its owner can restore it.")
             session = _create(store, dataset, settings, owner)
             store.put_history(session, history)
     except ConflictError:
@@ -292,7 +296,7 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
 
 
 def _check_questions(questions: list[Row], items: int, allowed: Sequence[int]) -> None:
-    """Check the questions against each other and the items of their data set."""
+    """Check the questions against each other and the items of the data set."""
     for place, question in enumerate(questions, 1):
         if question["id"] != place or not (question["parent"] == -place or 0 <= question["parent"] < place):
             raise JsonLinesError(f"the questions are not in order at question {place}.")
@@ -306,7 +310,7 @@ def _check_questions(questions: list[Row], items: int, allowed: Sequence[int]) -
 
 
 def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
-    """Check the events against the questions, and that what each refers to came before it."""
+    """Check the events against the questions and against each other."""
     numbers = {row["id"]: row["number"] for row in history.questions}
     try:
         counting = lasting(map(checked_event, history.events))
@@ -335,7 +339,7 @@ def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
 
 
 def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
-    """A new session with these settings, through the checks of every new session."""
+    """Create a session with these settings, with the checks of every new session. Return its id."""
     ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
     parameters = {"learner": ran.learner_parameters, "rule": ran.rule_parameters}
     settings |= {"algorithm": ran.algorithm, "parameters": parameters}
@@ -352,8 +356,8 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
         cap=False,
     )
     store.update_session(session, {key: settings[key] for key in ("created_at", "engine", "items")})
-    made = store.session(session)
-    wrong = [key for key in (*HEAD, "floor") if made[key] != settings[key]]
+    created = store.session(session)
+    wrong = [key for key in (*HEAD, "floor") if created[key] != settings[key]]
     if wrong:
         got = json.dumps(settings[wrong[0]])[:80]
         raise JsonLinesError(f"invalid value for {wrong[0]} in the settings. Got {got}.")

@@ -1,4 +1,4 @@
-"""What a player shows of a session: any place of it, from its log; and the page that holds a player with all places."""
+"""The player of a session: the content of any place, from its log, and a self-contained page with all places."""
 
 from datetime import datetime
 from typing import Any
@@ -16,31 +16,34 @@ from ..log import Entry, StoredQuestion
 from ..settings import SKIP
 
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
-SURPRISE = "A mistake made with a margin further from the threshold than those of half of the questions"
+SURPRISE = "A mistake whose margin was further from the threshold than half of all margins"
 UNTIL_MISMATCH = "Shown up to the first mismatch."
 WITHOUT = "Left out: this page was made without the texts."
 
 
 class Player:
-    """Says what a place of a session looks like; reads only."""
+    """The content of the places of a session, as the browser shows them. It only reads.
+
+    whole: show the model's opinion also of items that may still be answered.
+    """
 
     def __init__(self, trace: look_back.Trace, whole: bool = False) -> None:
-        self._whole = whole  # else what the model makes of an item that may still be answered is not told
+        self._whole = whole
         self._open(trace)
 
     def _open(self, trace: look_back.Trace) -> None:
-        """Show a trace, with its metrics estimated along the stream where they are not known."""
+        """Show a trace. Estimate its metrics along the stream if the labels are not known."""
         self.trace = trace
-        self._shown = Items(trace)
+        self._items = Items(trace)
         self._estimates = [] if trace.labelled else estimates.curve(trace)
 
     def log(self) -> dict[str, Any]:
-        """All that the browser knows of a session without asking again."""
+        """Return everything that the browser keeps of a session, without the single places."""
         trace = self.trace
         columns = {"margins": "margin", "probabilities": "probability", "draws": "draw", "predicted": "predicted"}
-        told = [(entry, self._told(entry)) for entry in trace.log]
+        visible = [(entry, self._shows_opinion(entry)) for entry in trace.log]
         return {
-            name: [getattr(e, column) if known else None for e, known in told] for name, column in columns.items()
+            name: [getattr(e, column) if shows else None for e, shows in visible] for name, column in columns.items()
         } | {
             "labels": [entry.label for entry in trace.log],
             "rounds": [entry.round + 1 for entry in trace.log],
@@ -67,7 +70,8 @@ class Player:
         }
 
     def place(self, name: str) -> dict[str, Any] | None:
-        """A place by its name: q and a question's number, or r and a round, both from 1; None where there is none."""
+        """Return a place by its name: q and the number of a question, or r and a round, both from 1. None if it does
+        not exist."""
         trace, number = self.trace, int(name[1:])
         if name[0] == "q":
             return self._step(trace.step(number), number) if 1 <= number <= trace.steps else None
@@ -75,30 +79,30 @@ class Player:
             return None
         return self._round(trace.round(number - 1))
 
-    def _told(self, entry: Entry) -> bool:
-        """Return whether what the model makes of an item is told."""
+    def _shows_opinion(self, entry: Entry) -> bool:
+        """Return whether the model's opinion of an item may be shown."""
         state = self.trace.state
         return self._whole or bool(entry.label) or (entry.label == SKIP and state.spent >= state.budget)
 
     def _step(self, step: look_back.Step, number: int) -> dict[str, Any]:
-        shown = self._tables(step.place.counts, number) | {
+        content = self._tables(step.place.counts, number) | {
             "progress": vars(step.place.progress),
             "passed": vars(step.passed) | {"first": step.passed.first + 1},
             "moved": [[top_terms.term(self.trace, m.column), m.label, m.old, m.new] for m in step.moved],
         }
         if step.entry is None:
-            result = self._shown.result(step.place.counts)
-            return shown | {"item": None, "why": "The end of the session", "result": result}
-        show: Show = "everything" if self._told(step.entry) else "item"
-        question = self._shown.question(step.entry.question(), step.place, show)
-        return shown | {"item": question, "why": question["why"], "answered": _answered(step.entry)}
+            result = self._items.result(step.place.counts)
+            return content | {"item": None, "why": "The end of the session", "result": result}
+        show: Show = "everything" if self._shows_opinion(step.entry) else "item"
+        question = self._items.question(step.entry.question(), step.place, show)
+        return content | {"item": question, "why": question["why"], "answered": _answered(step.entry)}
 
     def _round(self, passed: look_back.Round) -> dict[str, Any]:
         trace = self.trace
         asked = StoredQuestion(
             0, passed.number, passed.round, passed.item, passed.margin, passed.probability, passed.predicted, None
         )  # fmt: skip
-        item = self._shown.question(asked, Place(asked, passed.progress, passed.weights, passed.counts), "everything")
+        item = self._items.question(asked, Place(asked, passed.progress, passed.weights, passed.counts), "everything")
         return self._tables(passed.counts, passed.number) | {
             "item": item,
             "why": f"Round {passed.round + 1:,} was passed without asking.",
@@ -118,13 +122,13 @@ class Player:
         return {"tables": tables, "figures": curves.metric_lines(trace, counts)}
 
     def _figures(self, rounds: int) -> list[tuple[Any, ...]] | None:
-        """The metrics as estimated after so many rounds; None where there is no estimate."""
+        """Return the metrics as estimated after `rounds` rounds; None if they cannot be estimated."""
         before = [each for t, _, each in self._estimates if t <= rounds]
         lines = curves.estimate_lines(before[-1]) if before else []
         return lines or None
 
     def _note(self) -> str:
-        """Why there are no figures, or what they are; and what is certain."""
+        """Explain the figures, or why they are missing, and add the guaranteed minimum."""
         certain = certainty.of_session(self.trace)
         sure = f" {certain}" if certain else ""
         if self.trace.labelled:
@@ -132,13 +136,13 @@ class Player:
         now, late, _ = estimates.look(self.trace, 1)
         words = [
             ESTIMATED if self._estimates else None, outcome.last_quarter(late), now.reason,
-            "The table is of the questions alone.",
+            "The table covers the questions only.",
         ]  # fmt: skip
         return f"{' '.join(filter(None, words))}{sure}"
 
 
 def _answered(entry: Entry) -> str:
-    """Who answered, when, and how fast."""
+    """Say who answered, when, and how fast."""
     if entry.answered_at is None:
         return ""
     when = f"{datetime.fromisoformat(entry.answered_at):%d %b %Y %H:%M:%S} UTC"
@@ -151,12 +155,13 @@ def _answered(entry: Entry) -> str:
 
 
 def page(trace: look_back.Trace, texts: bool = False) -> bytes:
-    """A page of HTML with every question of a session and its curves; it needs no server and no network.
+    """Return an HTML page with every question of a session and its curves. It needs no server and no network, and names
+    nobody who answered.
 
-    texts: whether it holds the items and the terms that were learned from them. Nobody who answered is named in it.
+    texts: include the items and the terms that were learned from them.
     """
     if not trace.steps:
-        raise ValueError(f"{trace.settings.name} has no question yet, so there is no page of it.")
+        raise ValueError(f"{trace.settings.name} has no question yet, so it has no page.")
     player, names = Player(trace, whole=True), [f"q{number}" for number in range(1, trace.steps + 1)]
     settings, count = trace.settings, len(trace.log)
     about = [
@@ -175,7 +180,7 @@ def page(trace: look_back.Trace, texts: bool = False) -> bytes:
 
 
 def _published(place: dict[str, Any] | None, texts: bool) -> dict[str, Any]:
-    """A place without the people, and without its item where texts are left out."""
+    """Return a place without the people, and without its item unless `texts`."""
     assert place
     item, result = place["item"], place.get("result", "").removesuffix(SAVED).strip()
     if item and texts:

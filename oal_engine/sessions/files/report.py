@@ -1,7 +1,7 @@
-"""A session as one page of HTML: what was asked and answered, how good it is, what was learned, and with what.
+"""The report of a session as one HTML page: answers, quality, learned terms, and settings.
 
-Curves are exact where every item of the data has a label of its own; else they are estimates from the answers, drawn
-dashed with their intervals and called estimates.
+Curves are exact if every item of the data has a label. Else they are estimates from the answers, drawn dashed with
+their intervals and called estimates.
 """
 
 import html
@@ -28,14 +28,14 @@ from ..session import Session
 from ..settings import SKIP
 
 STRONGEST = 15  # terms of each class
-SHOWN = 500  # corrections and notes; all of them are in the table of labels
+MAX_ROWS = 500  # corrections and notes; all of them are in the table of labels
 MOST_CLASSES = 8  # in one figure
-CHECKED = 15  # answers in a list of those to check
-POINTS = 200
+MAX_CHECKS = 15  # answers in a list of answers to check
+POINTS = 200  # of a curve
 
 
 class Line(NamedTuple):
-    """A line of a figure; one with the ends of an interval is dashed."""
+    """A line of a figure; dashed if it has an interval, (lower ends, upper ends)."""
 
     name: str
     x: Sequence[float] | np.ndarray
@@ -44,7 +44,7 @@ class Line(NamedTuple):
 
 
 def page(session: Session) -> bytes:
-    """The page of an opened session, which needs neither scripts nor a network."""
+    """Return the report of an open session as an HTML page that needs neither scripts nor a network."""
     sections = _quality, _certain, _answers, _learned, _checks, _corrections, _tags, _notes, _settings
     parts = [_progress(session), *_outcome(session), *(part for section in sections for part in section(session))]
     return document(session.settings.name, parts)
@@ -55,7 +55,7 @@ def _heading(words: str) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table whose first column names the rows; the others are of words or of figures, as their heads say."""
+    """Return an HTML table. Its first column names the rows; the heads say which other columns are words."""
     cells = [head_cell, *(word_cell if head in WORDS else figure_cell for head in heads[1:])]
     return html_table(heads, [[cell(text) for cell, text in zip(cells, row)] for row in rows])
 
@@ -92,10 +92,10 @@ def _progress(session: Session) -> str:
 
 
 def _outcome(session: Session) -> Iterator[str]:
-    """What came of the session, and what can be done next."""
-    yield _heading("What came of it")
+    """Yield the result of the session, and possible next steps."""
+    yield _heading("Result")
     yield from map(sentence, outcome.summary(session))
-    yield _heading("What next")
+    yield _heading("Next steps")
     yield from map(sentence, outcome.next_steps(session))
 
 
@@ -103,7 +103,7 @@ def _outcome(session: Session) -> Iterator[str]:
 
 
 def _quality(session: Session) -> Iterator[str]:
-    """The curves and the table of the metrics, exact or estimated, or the reason why there are none."""
+    """Yield the curves and the table of the metrics, exact or estimated, or the reason why they are missing."""
     rounds, counts = session.curve(POINTS)
     done = np.maximum(rounds, 1)
     shares = [Line("asked", rounds, counts[..., 1].sum((1, 2)) / done)]
@@ -125,16 +125,16 @@ def _quality(session: Session) -> Iterator[str]:
 
 
 def _estimated(session: Session, share: bytes) -> Iterator[str]:
-    """The estimates of a session over data without labels, or the reason why there are none."""
+    """Yield the estimates of a session over data without labels, or the reason why they are missing."""
     unknown = "The data has no labels of its own: the truth is not known."
     now, _, points = estimates.look(session)
-    if not now.known:
+    if not now.available:
         yield sentence(f"{unknown} {now.reason}")
         yield _figures([share])
         return
     closed = (
-        f" They are of the items up to round {now.closed:,}, after which nothing could be asked, and understate the "
-        "model as it is now."
+        f" They cover the items up to round {now.closed:,}, after which nothing could be asked, and understate the "
+        "current model."
         if now.closed is not None
         else ""
     )
@@ -142,14 +142,14 @@ def _estimated(session: Session, share: bytes) -> Iterator[str]:
         f"Estimated, not exact, from the answers, each weighted by 1 / its chance of being asked, with intervals of "
         f"95 %. {unknown}{closed}{f' {now.reason}' if now.reason else ''}"
     )
-    figures = (_drawn(f"{TITLES[metric]} (estimated)", [*_bands(points, metric)]) for metric in now.known[:2])
+    figures = (_drawn(f"{TITLES[metric]} (estimated)", [*_bands(points, metric)]) for metric in now.available[:2])
     yield _figures([*figures, share])
-    rows = ([TITLES[metric], *(_interval(now.metrics[name][metric]) for name in NAMES)] for metric in now.known)
+    rows = ([TITLES[metric], *(_interval(now.metrics[name][metric]) for name in NAMES)] for metric in now.available)
     yield _table(["Estimated", *NAMES.values()], rows)
 
 
 def _bands(points: Sequence[estimates.Point], metric: str) -> Iterator[Line]:
-    """The lines of a metric along the curve of `estimates.look`, as far as it is known."""
+    """Yield the lines of a metric along the curve of `estimates.look`, as far as it can be estimated."""
     for name, title in NAMES.items():
         rounds, (values, *band) = estimates.line(points, name, metric)
         yield Line(title, rounds, values, band)
@@ -160,30 +160,30 @@ def _interval(estimate: estimates.Estimate | None) -> str:
 
 
 def _certain(session: Session) -> Iterator[str]:
-    """The floors of the metrics, where the session has any."""
-    if known := certainty.of_session(session):
-        yield _heading("What is certain")
+    """Yield the guaranteed minimum of each metric, if the session has a floor."""
+    if certain := certainty.of_session(session):
+        yield _heading("Guaranteed minimum")
         yield sentence(
-            f"Each number is below the truth of the first {known.rounds:,} items at every look at once, but for a "
-            f"risk of {RISK:.0%}, whatever the data: {known.labels:,} labels were asked with chances that are stored."
+            f"Except for a risk of {RISK:.0%}, all numbers are below the truth of the first {certain.rounds:,} items "
+            f"at every look, whatever the data: {certain.labels:,} labels were asked with stored chances."
         )
         titles = TITLES | {"recall": "Recall"}
-        rows = ([titles[metric], *(f"{known.floors[name][metric]:.3f}" for name in NAMES)] for metric in KNOWN)
+        rows = ([titles[metric], *(f"{certain.floors[name][metric]:.3f}" for name in NAMES)] for metric in KNOWN)
         yield _table(["At least", *NAMES.values()], rows)
 
 
-# Answers, and what was learned
+# Answers and learned terms
 
 
 def _answers(session: Session) -> Iterator[str]:
-    """The answers of each class, and who gave them."""
+    """Yield the answers of each class, and who gave them."""
     log = [entry for entry in session.log if entry.label is not None]
     counts = Counter(entry.label for entry in log)
     most = [label for label, _ in counts.most_common() if label][:MOST_CLASSES]
     yield _heading("Answers")
     if most:
-        given = [entry for entry in log if entry.label]
-        labels, rounds = (np.array([getattr(entry, key) for entry in given]) for key in ("label", "round"))
+        labelled = [entry for entry in log if entry.label]
+        labels, rounds = (np.array([getattr(entry, key) for entry in labelled]) for key in ("label", "round"))
         lines = [Line(name, rounds + 1, (labels == k).cumsum()) for k, name in session.names.items() if k in most]
         yield _figures([_drawn("Answers of each class", lines)])
     words, all_answers = session.names | {SKIP: "skipped"}, max(1, len(log))
@@ -202,8 +202,8 @@ def _answers(session: Session) -> Iterator[str]:
 
 
 def _seconds(entries: Iterable[Entry]) -> str:
-    known = [entry.seconds for entry in entries if entry.seconds is not None]
-    return f"{median(known):.1f}" if known else ""
+    seconds = [entry.seconds for entry in entries if entry.seconds is not None]
+    return f"{median(seconds):.1f}" if seconds else ""
 
 
 def _minute(time: str) -> str:
@@ -211,10 +211,10 @@ def _minute(time: str) -> str:
 
 
 def _learned(session: Session) -> Iterator[str]:
-    """The terms that speak most for each class."""
+    """Yield the terms that speak most for each class."""
     weights = learners.weights(session.learner)
-    yield _heading("What was learned")
-    yield sentence(f"The {STRONGEST} features that speak most for each class, as the model is now.")
+    yield _heading("Learned terms")
+    yield sentence(f"The {STRONGEST} features that speak most for each class in the current model.")
     terms = {
         name: ", ".join(
             f"{top_terms.term(session, column)} ({weight:.3g})"
@@ -226,41 +226,42 @@ def _learned(session: Session) -> Iterator[str]:
 
 
 def _checks(session: Session) -> Iterator[str]:
-    """The answers that deserve a second look."""
+    """Yield the answers that deserve a second look."""
     checks = answer_checks.of_session(session)
     words, items = session.settings.answers, checks.items
     ids = session.store.items(
         session.dataset.id, sorted({each.entry.item for each in checks.at_odds + checks.decisive})
     )
 
-    def table(found: Sequence[AnswerCheck]) -> str:
+    def table(listed: Sequence[AnswerCheck]) -> str:
         rows = (
             [ids[each.entry.item]["id"], f"{each.entry.number:,}", words[each.entry.label], words[each.other],
              f"{each.margin:.2f}", f"{each.without:,}", f"{each.corrected:,}"]
-            for each in found[:CHECKED]
+            for each in listed[:MAX_CHECKS]
         )  # fmt: skip
         return _table(["", "Question", "Answer", "Others", "Margin", "Without it", "Corrected"], rows)
 
     yield _heading("Answers to check")
     if not (checks.at_odds or checks.decisive):
-        yield sentence("No answer is at odds with the others, and none changes what a model says of an item.")
+        yield sentence("No answer is at odds with the others, and none changes the predicted class of an item.")
         return
     earlier = f" {checks.earlier:,} earlier ones were not looked at." if checks.earlier else ""
     yield sentence(
-        f"A model was solved on the {checks.answers:,} latest answers at once, without each of them in turn.{earlier} "
-        f"The last columns count, of {items:,} items, those that it would place in another class without the answer, "
-        "and with that of the others in its place."
+        f"A model was trained on the {checks.answers:,} latest answers at once, leaving each of them out in "
+        f"turn.{earlier} The last columns count, of {items:,} items, how many would change their class without the "
+        "answer, and with the others' answer in its place."
     )
-    for title, found in (
+    for title, listed in (
         ("At odds with the other answers", checks.at_odds), ("The model depends on these", checks.decisive)
     ):  # fmt: skip
-        if found:
-            yield sentence(f"{title}: {len(found):,}." + f" The first {CHECKED} are shown." * (len(found) > CHECKED))
-            yield table(found)
+        if listed:
+            first = f" The first {MAX_CHECKS} are shown." * (len(listed) > MAX_CHECKS)
+            yield sentence(f"{title}: {len(listed):,}.{first}")
+            yield table(listed)
 
 
 def _corrections(session: Session) -> Iterator[str]:
-    """The labels that were corrected."""
+    """Yield the corrected labels."""
     words, ids = session.settings.answers, _ids(session)
     changed = [entry for entry in session.log if entry.corrected]
     yield _heading("Corrections")
@@ -270,13 +271,13 @@ def _corrections(session: Session) -> Iterator[str]:
     yield sentence(f"Corrected labels: {len(changed):,}.{_first(changed)}")
     rows = [
         [ids[e.item], f"{e.number:,}", words[e.first], words[e.label], e.annotator, _minute(str(e.answered_at))]
-        for e in changed[:SHOWN]
+        for e in changed[:MAX_ROWS]
     ]
     yield _table(["", "Question", "First label", "Now", "By", "At"], rows)
 
 
 def _tags(session: Session) -> Iterator[str]:
-    """How many items have each tag."""
+    """Yield the number of items with each tag."""
     if tags := session.tags:
         yield _heading("Tags")
         counts = Counter(tag for each in tags.values() for tag in each)
@@ -284,28 +285,28 @@ def _tags(session: Session) -> Iterator[str]:
 
 
 def _notes(session: Session) -> Iterator[str]:
-    """The notes that stand."""
+    """Yield the current notes."""
     if notes := session.notes:
         ids = _ids(session)
         yield _heading("Notes")
-        if len(notes) > SHOWN:
+        if len(notes) > MAX_ROWS:
             yield sentence(_first(notes).strip())
-        yield _table(["", "Words"], [(ids[item], text) for item, text in list(notes.items())[:SHOWN]])
+        yield _table(["", "Words"], [(ids[item], text) for item, text in list(notes.items())[:MAX_ROWS]])
 
 
 def _first(lines: Collection[object]) -> str:
-    return f" The first {SHOWN:,} are shown; the table of labels has all." if len(lines) > SHOWN else ""
+    return f" The first {MAX_ROWS:,} are shown; the table of labels has all." if len(lines) > MAX_ROWS else ""
 
 
 def _ids(session: Session) -> dict[int, str]:
-    """The ids of the items that the log and the notes are about."""
+    """Return the ids of the items in the log and in the notes."""
     places = {entry.item for entry in session.log} | session.notes.keys()
     items = session.store.items(session.dataset.id, sorted(places))
     return {position: item["id"] for position, item in items.items()}
 
 
 def _settings(session: Session) -> Iterator[str]:
-    """Everything that a session was made with, and the versions that made this page."""
-    known = asdict(session.settings) | {"page": versions()}
+    """Yield the settings of the session, and the versions that made this page."""
+    settings = asdict(session.settings) | {"page": versions()}
     yield _heading("Settings and versions")
-    yield f"<pre>{html.escape(json.dumps(known, indent=1, ensure_ascii=False))}</pre>"
+    yield f"<pre>{html.escape(json.dumps(settings, indent=1, ensure_ascii=False))}</pre>"

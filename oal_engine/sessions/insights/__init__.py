@@ -1,1 +1,1 @@
-"""What a session tells about itself: estimates, floors, drift, agreement, doubtful answers."""
+"""Insights into a session: estimates, guarantees, drift, agreement, curves and outcome."""

@@ -1,12 +1,12 @@
-"""How far the people of a session agree, from the questions that a coin gave to two of them, and how far each agrees
-with themselves, from those that a coin asked of them again.
+"""Agreement of the people of a session, from random questions that two of them answered, and of each person with
+themselves, from random questions that were repeated to them.
 
-An item that was asked for with probability pi stands for 1 / pi items of the stream, so that agreement is about the
-stream and not about what the model picks.
+An item that was asked with probability pi represents 1 / pi items of the stream, so that agreement is about the stream
+and not about the model's choice.
 
-Intervals rest on the number of pairs of equal weight that the answers are worth. That of the share of equal answers is
-Jeffreys'; those of kappa and alpha are percentiles of tables drawn around the observed one with SPREAD pairs added. At
-20 to 40 pairs they hold the truth in 93 to 97 % of samples, where a bootstrap of the pairs does in 84 %.
+Intervals rest on the number of pairs of equal weight that the answers are worth. The share of equal answers has
+Jeffreys' interval. The intervals of kappa and alpha are percentiles of tables drawn around the observed table, with
+SPREAD pairs added. At 20 to 40 pairs they cover the truth in 93 to 97 % of samples; a bootstrap of the pairs in 84 %.
 """
 
 from collections import Counter
@@ -21,16 +21,16 @@ from ..log import Entry
 from ..session import Session
 from .estimates import Estimate, jeffreys, reduced
 
-LEAST = 10  # pairs of answers of two people for a number
-LEAST_AGAIN = 5  # of one person
-TABLES, TAIL = 2000, 2.5  # drawn for an interval, and percent of them beyond each of its ends
-SPREAD = 1.0  # pairs, over all cells of a table alike: what was not seen in so few pairs may still happen
+LEAST = 10  # fewest pairs of answers of two people for a number
+LEAST_AGAIN = 5  # fewest repeated answers of one person
+TABLES, TAIL = 2000, 2.5  # tables drawn for an interval, and percent of them beyond each of its ends
+SPREAD = 1.0  # pairs added, evenly over all cells of a table: few pairs do not show every possible answer
 
 
 @dataclass(frozen=True)
-class Twice:
-    """A question that was answered twice, by two people or by the same one again: its entry in the log, the label first
-    given, who gave the second answer, and that label."""
+class AnswerPair:
+    """A question that was answered twice: its entry in the log, the first label, and the second label with its
+    annotator (`other`, who may be the same person)."""
 
     entry: Entry
     first: int
@@ -40,9 +40,11 @@ class Twice:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What is known of some pairs of answers: their number, how many are equal, the share of the stream on which they
-    agree, Cohen's kappa (1960) and Krippendorff's alpha (2004, nominal), each None with fewer than LEAST pairs or
-    where all answers are of one class."""
+    """The agreement of some pairs of answers.
+
+    equal: number of equal pairs. same: share of the stream with the same answer. kappa: Cohen's (1960). alpha:
+    Krippendorff's (2004, nominal). All three need LEAST pairs, kappa and alpha also two classes; else they are missing.
+    """
 
     pairs: int
     equal: int
@@ -53,9 +55,9 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Person:
-    """What somebody has done: labels that stand, second answers, late ones, the median of the seconds that an answer
-    took, whether they have a question now, the answers given again, and the share of these that were the same (None
-    with fewer than LEAST_AGAIN)."""
+    """The work of one person: current labels, second and late answers, the median seconds of an answer, whether they
+    have a question now, the repeated answers, and the share of these that were the same (None with fewer than
+    LEAST_AGAIN)."""
 
     name: str
     labels: int
@@ -67,19 +69,21 @@ class Person:
     same: Estimate | None
 
 
-def twice(session: Session, kind: str = "second") -> list[Twice]:
-    """The questions that have two answers, none of them a skip, in the order of the second one. kind: second, of
-    another person, or again, of the same one."""
+def answer_pairs(session: Session, kind: str = "second") -> list[AnswerPair]:
+    """Return the questions with two answers, neither of them a skip, in the order of the second answer.
+
+    kind: "second" (by another person) or "again" (by the same one).
+    """
     log = {entry.id: entry for entry in session.log}
     return [
-        Twice(entry, entry.first, row["annotator"], row["label"])
+        AnswerPair(entry, entry.first, row["annotator"], row["label"])
         for row in session.store.opinions(session.id)
         if row["kind"] == kind and row["label"] and (entry := log.get(row["question"])) and entry.first
     ]
 
 
-def of_pairs(pairs: Sequence[Twice]) -> Agreement:
-    """Return how far the first and the second answers of some questions agree."""
+def of_pairs(pairs: Sequence[AnswerPair]) -> Agreement:
+    """Compute the agreement of the first and the second answers of some questions."""
     equal = sum(pair.first == pair.second for pair in pairs)
     if len(pairs) < LEAST:
         return Agreement(len(pairs), equal, None, None, None)
@@ -97,33 +101,33 @@ def of_pairs(pairs: Sequence[Twice]) -> Agreement:
 
 
 def kappas(tables: np.ndarray) -> np.ndarray:
-    """Cohen's kappa of tables of shares, (n, K, K): a line a class of the first answer. NaN where chance explains
-    all."""
+    """Compute Cohen's kappa of tables of shares, shape (n, K, K), with a row for each class of the first answer. NaN
+    if chance explains all agreement."""
     chance = (tables.sum(1) * tables.sum(2)).sum(1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: np.ndarray = (np.trace(tables, axis1=1, axis2=2) - chance) / (1 - chance)
-    return np.where(np.isclose(chance, 1), np.nan, found)
+        values: np.ndarray = (np.trace(tables, axis1=1, axis2=2) - chance) / (1 - chance)
+    return np.where(np.isclose(chance, 1), np.nan, values)
 
 
 def alphas(tables: np.ndarray, number: float) -> np.ndarray:
-    """Krippendorff's alpha of tables of shares, (n, K, K), that rest on so many pairs of equal weight."""
-    shares, values = (tables.sum(1) + tables.sum(2)) / 2, 2 * number
-    differ = (1 - (shares**2).sum(1)) * values / (values - 1)
+    """Compute Krippendorff's alpha of tables of shares, shape (n, K, K). number: pairs of equal weight in a table."""
+    shares, n_answers = (tables.sum(1) + tables.sum(2)) / 2, 2 * number
+    differ = (1 - (shares**2).sum(1)) * n_answers / (n_answers - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: np.ndarray = 1 - (1 - np.trace(tables, axis1=1, axis2=2)) / differ
-    return np.where(np.isclose(differ, 0), np.nan, found)
+        values: np.ndarray = 1 - (1 - np.trace(tables, axis1=1, axis2=2)) / differ
+    return np.where(np.isclose(differ, 0), np.nan, values)
 
 
 def _estimate(values: np.ndarray) -> Estimate | None:
-    """Return the first value with the percentiles of the others, which are stretched to it where they leave it out."""
+    """Return the first value with the percentiles of the others as its interval, stretched to include it."""
     if np.isnan(values[0]):
         return None
     value, (low, high) = float(values[0]), np.nanpercentile(values[1:], (TAIL, 100 - TAIL))
     return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
-def by_people(pairs: Sequence[Twice]) -> dict[tuple[str, str], Agreement]:
-    """The agreement of every two people who have answered the same questions, by their names in order."""
+def by_people(pairs: Sequence[AnswerPair]) -> dict[tuple[str, str], Agreement]:
+    """Compute the agreement of every two people who have answered the same questions, by their names in order."""
     own = sorted((tuple(sorted((pair.entry.annotator or "", pair.other))), k) for k, pair in enumerate(pairs))
     return {
         (names[0], names[1]): of_pairs([pairs[k] for _, k in group])
@@ -131,23 +135,24 @@ def by_people(pairs: Sequence[Twice]) -> dict[tuple[str, str], Agreement]:
     }
 
 
-def differing(pairs: Sequence[Twice]) -> list[Twice]:
-    """The questions whose two answers differ and where nobody has decided: no answer was corrected."""
+def differing(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
+    """Return the questions whose two answers differ and whose label nobody has corrected."""
     return [pair for pair in pairs if pair.first != pair.second and not pair.entry.corrected]
 
 
-def consistency(pairs: Sequence[Twice]) -> Estimate | None:
-    """The share of the questions that one person answered the same both times, with its interval (Wilson 1927)."""
+def consistency(pairs: Sequence[AnswerPair]) -> Estimate | None:
+    """Return the share of the questions that a person answered the same both times, with its interval (Wilson 1927);
+    None with fewer than LEAST_AGAIN."""
     if len(pairs) < LEAST_AGAIN:
         return None
     from scipy.stats import binomtest
 
-    found = binomtest(sum(pair.first == pair.second for pair in pairs), len(pairs))
-    return Estimate(found.statistic, *found.proportion_ci(method="wilson"))
+    test = binomtest(sum(pair.first == pair.second for pair in pairs), len(pairs))
+    return Estimate(test.statistic, *test.proportion_ci(method="wilson"))
 
 
 def people(session: Session) -> list[Person]:
-    """Who has worked on a session, or is there now, by name."""
+    """Return everybody who has worked on a session or has a question now, by name."""
     log, opinions = session.log, session.store.opinions(session.id)
     times: dict[str, list[float]] = {}
     for entry in log:
@@ -156,8 +161,8 @@ def people(session: Session) -> list[Person]:
             own += [entry.seconds] if entry.seconds is not None else []
     labels = Counter(entry.annotator or "" for entry in log if entry.label)
     kinds = Counter((row["annotator"], row["kind"]) for row in opinions)
-    again = twice(session, "again")
-    here = session.present
+    again = answer_pairs(session, "again")
+    here = session.active_annotators
     return [
         Person(
             name, labels[name], kinds[name, "second"], kinds[name, "late"],

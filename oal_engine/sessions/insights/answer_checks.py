@@ -1,10 +1,10 @@
-"""Answers to check: those at odds with all the others, and those on which the model depends.
+"""Answers to check: answers that the others contradict, and answers on which the model depends.
 
-One model is solved on all answers at once: least squares with a penalty, each class against the rest, in which a rare
-class weighs more. What it would be without an answer, or with another one in its place, has a closed form (Cook 1977;
-Rifkin and Lippert 2007): every answer is left out exactly, at the price of one solution. The learner of the session is
-not asked, since it sees the answers one after the other: without one of them all later steps are others, and these
-differences hide that of the answer.
+One model is solved on all answers at once: least squares with a penalty, each class against the rest, with a higher
+weight for rare classes. The model without an answer, or with another answer in its place, has a closed form (Cook 1977;
+Rifkin and Lippert 2007), so every answer is left out exactly at the price of one solution. The learner of the session
+would not do: it sees the answers one after the other, and leaving one out changes all later steps, which hides the
+effect of the answer itself.
 """
 
 from dataclasses import dataclass
@@ -16,19 +16,22 @@ from ...kernel import rows
 from ..log import Entry
 from ..session import Session
 
-MOST = 3000  # answers, the latest: time grows with the third power of their number
-FEWEST = 5  # answers of a class: with fewer of them the others cannot contradict one
-SAMPLE = 2000  # items, at even distances in the stream, on which changes are counted
-PENALTY = 1.0  # on the squared weights, where rows have a mean squared length of 1
-BIAS = 0.4  # value of a feature that every such row has beside its own
-DIGITS = 9  # behind the point of scores: those behind them depend on the processor, and must not break ties
-EXPONENT = 0.5  # power of the ratio of the most frequent class to another that the latter weighs
+MOST = 3000  # latest answers to check: time grows with the third power of their number
+FEWEST = 5  # answers of a class: with fewer the others cannot contradict one
+SAMPLE = 2000  # items, evenly spaced in the stream, on which changes are counted
+PENALTY = 1.0  # on the squared weights, for rows with a mean squared length of 1
+BIAS = 0.4  # value of a constant feature added to every such row
+DIGITS = 9  # decimals of scores: further ones depend on the processor and must not break ties
+EXPONENT = 0.5  # a class weighs (count of the most frequent class / its own count) to this power
 
 
-class LeftOut(NamedTuple):
-    """What is said of each answer by a model of all others, arrays of shape (n,): the class (from 0) with the highest
-    score among those not answered; how far the score of the one answered is above it, from about -1 to 1; and how many
-    items of a sample change their class without the answer, and with that class in its place."""
+class LeaveOneOut(NamedTuple):
+    """Leave-one-out prediction for each answer, arrays of shape (n,).
+
+    other: class (from 0) with the highest score among the other classes. margin: score of the answered class above it,
+    from about -1 to 1. without, corrected: number of items of a sample that change their class without the answer, and
+    with `other` in its place.
+    """
 
     other: np.ndarray
     margin: np.ndarray
@@ -36,9 +39,11 @@ class LeftOut(NamedTuple):
     corrected: np.ndarray
 
 
-def left_out(products: np.ndarray, answers: np.ndarray, classes: int, sample: np.ndarray) -> LeftOut:
-    """Leave each answer (a class from 0) out in turn, given the inner products of the rows answered with each other,
-    (n, n), and of those of a sample with them, (m, n). The weights of the classes stay as they are."""
+def leave_one_out(products: np.ndarray, answers: np.ndarray, classes: int, sample: np.ndarray) -> LeaveOneOut:
+    """Leave each answer (a class from 0) out in turn. The weights of the classes stay as they are.
+
+    products: inner products of the answered rows, shape (n, n). sample: of sampled rows with them, shape (m, n).
+    """
     counts = np.bincount(answers, minlength=classes)
     penalties = PENALTY / ((counts.max() + 1) / (counts + 1)) ** EXPONENT
     own, n = penalties[answers], answers.size
@@ -46,12 +51,12 @@ def left_out(products: np.ndarray, answers: np.ndarray, classes: int, sample: np
     inverse = np.linalg.inv(products + np.diag(own))
     slack = 1 / np.diag(inverse)  # of each row to the span of the others, with its penalty
     factors = inverse @ targets[answers]
-    said = targets[answers] - slack[:, None] * factors
-    given = said[np.arange(n), answers]
-    rivals = said.copy()
+    predictions = targets[answers] - slack[:, None] * factors
+    own_scores = predictions[np.arange(n), answers]
+    rivals = predictions.copy()
     rivals[np.arange(n), answers] = -np.inf
     other = _best(rivals.T)
-    replaced = (targets[other] - said) / (slack - own + penalties[other])[:, None]
+    replaced = (targets[other] - predictions) / (slack - own + penalties[other])[:, None]
     pulls = slack[:, None] * (inverse @ sample.T)  # of each answer on each item
     scores = factors.T @ sample.T
     now = _best(scores)
@@ -60,19 +65,22 @@ def left_out(products: np.ndarray, answers: np.ndarray, classes: int, sample: np
         rest = scores - np.outer(factors[i], pull)
         without[i] = (_best(rest) != now).sum()
         corrected[i] = (_best(rest + np.outer(replaced[i], pull)) != now).sum()
-    return LeftOut(other, ((given - rivals.max(1)) / 2).round(DIGITS), without, corrected)
+    return LeaveOneOut(other, ((own_scores - rivals.max(1)) / 2).round(DIGITS), without, corrected)
 
 
 def _best(scores: np.ndarray) -> np.ndarray:
-    """Return the class with the highest score in each column, of equal ones the first."""
+    """Return the class with the highest score in each column, the first of equal ones."""
     return scores.round(DIGITS).argmax(0)
 
 
 @dataclass(frozen=True)
 class AnswerCheck:
-    """An answer as it stands in the log, and what the others say of it: the class that they prefer to it, or would take
-    in its place; how far they score its own above that (negative: at odds); and about how many items of the stream
-    change their class without the answer, and with the other class in its place."""
+    """An answer in the log, and the prediction of a model of all other answers.
+
+    other: the best other class. margin: score of the answered class above it (negative: the others contradict the
+    answer). without, corrected: about how many items of the stream change their class without the answer, and with
+    `other` in its place.
+    """
 
     entry: Entry
     other: int
@@ -83,8 +91,8 @@ class AnswerCheck:
 
 @dataclass(frozen=True)
 class AnswerChecks:
-    """Both lists of a session, the most urgent first; the answers that were looked at, and those earlier ones that were
-    not; and the items of the stream."""
+    """Both lists of a session, the most urgent first, the numbers of checked and of earlier, unchecked answers, and the
+    number of items in the stream."""
 
     at_odds: list[AnswerCheck]
     decisive: list[AnswerCheck]
@@ -94,31 +102,31 @@ class AnswerChecks:
 
 
 def of_session(session: Session) -> AnswerChecks:
-    """The answers of an opened session to check, as it is now."""
+    """Return the answers of an open session to check."""
     answered = [entry for entry in session.log if entry.label]
     latest, order = answered[-MOST:], session.order
-    given = np.array([entry.label for entry in latest], int)
-    names, answers, counts = np.unique(given, return_inverse=True, return_counts=True)
+    labels = np.array([entry.label for entry in latest], int)
+    names, answers, counts = np.unique(labels, return_inverse=True, return_counts=True)
     every = -(-order.size // SAMPLE)
     if names.size < 2:
         return AnswerChecks([], [], len(latest), len(answered) - len(latest), order.size)
     waiting = session.current
     sampled = order[::every]
-    if waiting:  # nothing may tell what a model thinks of it
+    if waiting:  # nothing may reveal a model's opinion of it
         sampled = sampled[sampled != waiting.item]
     of_answers, of_sample = (
         rows.take(session.dataset.rows, places) for places in (np.array([entry.item for entry in latest]), sampled)
     )
     products = rows.inner_products(of_answers, of_answers)
     unit = products.diagonal().mean() or 1.0
-    found = left_out(
+    results = leave_one_out(
         products / unit + BIAS**2, answers, names.size,
         rows.inner_products(of_sample, of_answers) / unit + BIAS**2,
     )  # fmt: skip
     scale = order.size / max(1, sampled.size)
     checks = [
         AnswerCheck(entry, int(names[other]), margin, round(scale * without), round(scale * corrected))
-        for entry, other, margin, without, corrected in zip(latest, *(part.tolist() for part in found))
+        for entry, other, margin, without, corrected in zip(latest, *(part.tolist() for part in results))
     ]
     enough = counts[answers] >= FEWEST
     at_odds = [check for check, many in zip(checks, enough) if many and check.margin < 0]

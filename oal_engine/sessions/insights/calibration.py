@@ -1,9 +1,9 @@
 """From margins to probabilities: Platt scaling over the answers of a session, each weighted by 1/pi (Platt 1999).
 
-The margins are those with which the items were asked, before the answer was learned: a model is surer of items that it
-has learned than of others. Over 24 settings of the demo and of three real streams the log loss on the items that were
-not asked was 0.69 times that of predicting their share of positives everywhere; it was 0.71 times with the final
-margins (above 1 in four settings), and 0.88 times with isotonic regression, which needs more labels.
+It uses the margins at the time of asking, before the answer was learned: a model is surer of items that it has learned
+than of others. Over 24 settings of the demo and of three real streams, the log loss on the items that were not asked
+was 0.69 times the loss of always predicting their share of positives. It was 0.71 times with the final margins (above 1
+in four settings), and 0.88 times with isotonic regression, which needs more labels.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,19 @@ from math import ldexp, log
 import numpy as np
 from numba import njit
 
-FEWEST = 20  # answers of either kind: with fewer no probability is given
-STEPS, HALVINGS = 100, 50  # at most, to the best line: about seven steps do, and none of them is halved
-EXACT = 1e-12  # slope of the log loss at which a line is the best
+FEWEST = 20  # answers of either kind: with fewer the probability is missing
+STEPS, HALVINGS = 100, 50  # limits of Newton's method: about seven steps suffice, and none of them is halved
+EXACT = 1e-12  # slope of the log loss at which Newton's method stops
 LN_2 = log(2)
-TERMS = 14  # of the series of exp: half of ln 2 to 1e-17
+TERMS = 14  # of the series of exp: enough for half of ln 2 to 1e-17
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The probability of a hit at margin p, 1 / (1 + exp(-(slope p + intercept))), or the reason why there is none, in
-    words; fitted on so many labels, of which so many were hits. hit: what a hit is called, positive or right."""
+    """The probability of a hit at margin p, 1 / (1 + exp(-(slope p + intercept))), or the reason why it is missing.
+
+    labels, hits: number of labels, and of hits among them. hit: the word for a hit, positive or right.
+    """
 
     slope: float | None
     intercept: float | None
@@ -33,7 +35,7 @@ class Calibration:
     reason: str | None = None
 
     def __call__(self, margins: np.ndarray) -> np.ndarray | None:
-        """The probabilities at margins, or None where the calibration has none."""
+        """Return the probabilities at margins; None if they are missing."""
         if self.slope is None or self.intercept is None:
             return None
         with np.errstate(over="ignore"):
@@ -47,7 +49,7 @@ class Calibration:
 
 
 def fit(margins: Sequence[float], hits: Sequence[bool], weights: Sequence[float], hit: str = "positive") -> Calibration:
-    """The calibration of margins with or without a hit, each answer with its weight."""
+    """Fit a calibration to answers: their margins, whether each was a hit, and their weights."""
     x, is_hit, w = np.asarray(margins, float), np.asarray(hits, bool), np.asarray(weights, float)
     alike = "the margins do not tell them apart"
     labels, good = is_hit.size, int(is_hit.sum())
@@ -76,7 +78,7 @@ def _line(x: np.ndarray, w: np.ndarray, targets: np.ndarray) -> tuple[float, flo
             break
         step = np.array([c * down[0] - b * down[1], a * down[1] - b * down[0]]) / (a * c - b * b)
         slope = (down * step).sum()
-        for _ in range(HALVINGS):  # a step must not lead to a place that is steeper along it
+        for _ in range(HALVINGS):  # a step must not end where the loss is steeper along it
             tried = line + step
             chances = _logistic(tried[0] * x + tried[1])
             if abs((w * (targets - chances) * (step[0] * x + step[1])).sum()) < slope:
@@ -88,14 +90,14 @@ def _line(x: np.ndarray, w: np.ndarray, targets: np.ndarray) -> tuple[float, flo
 
 @njit(cache=True, nogil=True)
 def _logistic(numbers: np.ndarray) -> np.ndarray:
-    """Return 1 / (1 + exp(-z)) of each number z, computed in one order and without the math library of the machine,
-    which may round differently: the same bits everywhere."""
-    made = np.empty(numbers.size)
+    """Return 1 / (1 + exp(-z)) of each number z, with the same bits on every machine: in a fixed order, and without the
+    math library of the machine, which may round differently."""
+    values = np.empty(numbers.size)
     for i in range(numbers.size):
         doublings = np.floor(0.5 - numbers[i] / LN_2)
         rest = -numbers[i] - doublings * LN_2
         power = 1.0
         for n in range(TERMS, 0, -1):
             power = 1 + rest / n * power
-        made[i] = 1 / (1 + ldexp(power, int(doublings)))
-    return made
+        values[i] = 1 / (1 + ldexp(power, int(doublings)))
+    return values

@@ -1,7 +1,7 @@
-"""What is certain of a session whenever one looks: floors of its metrics, where its plan has one under every chance.
+"""Guaranteed minimum metrics (floors) of a session, valid at every look, if its plan has a floor under every chance.
 
-They are computed from the stored questions alone (`kernel.certainty`), stand beside the estimates, and are never mixed
-with them: an estimate is near the truth, a floor is below it. docs/certainty.md says what they mean and when they hold.
+They are computed from the stored questions alone (`kernel.certainty`) and are never mixed with the estimates: an
+estimate is near the truth, a floor is below it. docs/certainty.md explains when they hold.
 """
 
 from dataclasses import dataclass
@@ -15,18 +15,19 @@ from ..look_back import Trace
 from ..session import Session
 
 RECOMMENDED = 0.5  # share of the budget: more makes the model worse and the floors hardly higher
-STEP = 0.05  # points of recall whose cost in labels is told
-LEAST = 0.1  # of a share that is worth telling
-PRICES = {0.8: 12, 0.95: 57}  # by the share to guarantee: random labels times the share of positives, see docs
-GROWTH = 1.1  # of the labels that are tried for it
+STEP = 0.05  # gain of recall whose cost in labels is shown
+LEAST = 0.1  # smallest share that is worth showing
+PRICES = {0.8: 12, 0.95: 57}  # {share to guarantee: random labels times the share of positives}, see docs/certainty.md
+GROWTH = 1.1  # factor between two numbers of labels that `labels_for` tries
 FORECAST = 0.86, 0.22, 0.53  # a constant, and powers of the positives and of the share asked; see docs/certainty.md
 
 
 @dataclass(frozen=True)
 class Certainty:
-    """The floors of each metric by evaluation, of the first so many rounds, in which the labels used were asked.
+    """The floors of each metric by evaluation, for the first `rounds` rounds.
 
-    closed: whether the budget was spent before the stream ended, so that nothing is said of later rounds.
+    labels: number of labels that they rest on. closed: whether the budget was spent before the stream ended; then the
+    floors do not cover later rounds.
     """
 
     rounds: int
@@ -35,21 +36,20 @@ class Certainty:
     closed: bool
 
     @property
-    def found(self) -> float:
-        """The floor of the share of positives that were found: pushed, or asked."""
+    def recall(self) -> float:
+        """The floor of recall: the share of positives that were pushed or asked."""
         return self.floors["push_query"]["recall"]
 
     def __str__(self) -> str:
         until = f" among the first {self.rounds:,} items" if self.closed else ""
-        if self.found < LEAST:
+        if self.recall < LEAST:
             return f"Too few answers to guarantee any share found{until}."
-        return (
-            f"At least {_percent(self.found)} of the relevant items{until} are found, whenever you look ({RISK_WORDS})."
-        )
+        share = _percent(self.recall)
+        return f"At least {share} of the relevant items{until} are found, whenever you look ({RISK_WORDS})."
 
 
 class _Answers:
-    """The answers of a session as arrays, and how many rounds and pushes had passed with each and have passed now."""
+    """The answers of a session as arrays, and the current numbers of rounds and pushes."""
 
     def __init__(self, run: Session | Trace):
         state, waiting = run.state, not run.ended(run.state)
@@ -58,7 +58,7 @@ class _Answers:
         if not waiting and state.closed:
             self.rounds, counts = state.closed
         last = state.question
-        if state.waits_since < self.rounds:  # nothing is said of what came after a question that waits
+        if state.waits_since < self.rounds:  # rounds after a waiting question are not covered
             last = next(q for q, _ in state.outstanding.values() if q.t == state.waits_since)
             self.rounds, waiting, counts = last.t, True, dict(state.trail)[last.t + 1]
         self.pushes = int(counts[1].sum()) - (waiting and last.predicted > 0)
@@ -68,19 +68,16 @@ class _Answers:
         self.pushed = np.array([entry.predicted > 0 for entry in log], bool)
         self.chance = np.array([entry.probability for entry in log], float)
 
-    def floors(
-        self, answers: np.ndarray, rounds: np.ndarray, pushes: np.ndarray, found: np.ndarray | None = None
-    ) -> Floors:
-        """The floors at looks after so many answers, rounds and pushes."""
+    def floors(self, answers: np.ndarray, rounds: np.ndarray, pushes: np.ndarray) -> Floors:
+        """Compute the floors at looks after these numbers of answers, rounds and pushes, each of shape (looks,)."""
         promised = self.plan.promised if self.plan else 0.0
-        tables = certainty.tables(self.label, self.pushed, self.chance, answers, rounds, pushes, promised, found)
+        tables = certainty.tables(self.label, self.pushed, self.chance, answers, rounds, pushes, promised)
         return certainty.floors(tables, self.weights)
 
-    def now(self, found: int | None = None) -> dict[str, dict[str, float]]:
-        """The floors now; found: the positives among the pushes, where they are known."""
-        known = None if found is None else np.array([found])
+    def now(self) -> dict[str, dict[str, float]]:
+        """Compute the current floors."""
         answers, rounds, pushes = (np.array([count]) for count in (self.label.size, self.rounds, self.pushes))
-        return _at(self.floors(answers, rounds, pushes, known), 0)
+        return _at(self.floors(answers, rounds, pushes), 0)
 
 
 def _at(floors: Floors, k: int) -> dict[str, dict[str, float]]:
@@ -88,12 +85,12 @@ def _at(floors: Floors, k: int) -> dict[str, dict[str, float]]:
 
 
 def has_floor(run: Session | Trace) -> bool:
-    """Whether the plan of a session has a floor."""
+    """Return whether the plan of a session has a floor."""
     return bool(run.state.plan and run.state.plan.promised)
 
 
 def of_session(run: Session | Trace) -> Certainty | None:
-    """What is certain of a session now, without the question that waits; None where it has no floor."""
+    """Return the current floors of a session, without the waiting question; None if its plan has no floor."""
     if not has_floor(run):
         return None
     answers = _Answers(run)
@@ -105,19 +102,8 @@ def of_session(run: Session | Trace) -> Certainty | None:
     )
 
 
-def if_read(session: Session) -> dict[str, dict[str, float]] | None:
-    """The floors of a session if a person has read every item that was pushed and marked each wrong one."""
-    if not has_floor(session):
-        return None
-    answers, decided = _Answers(session), session.decided
-    rounds = answers.rounds
-    passed = (decided[1][:rounds] > 0) & ~decided[2][:rounds]
-    wrong = np.isin(session.order[:rounds][passed], list(session.marks)).sum()
-    return answers.now(int((answers.pushed & (answers.label > 0)).sum() + passed.sum() - wrong))
-
-
 def curve(run: Session | Trace, points: int = 60) -> list[Certainty]:
-    """What was certain after some answers of a session, and is now."""
+    """Return the floors at most `points` times along the stream, and now."""
     if not has_floor(run):
         return []
     answers, trail = _Answers(run), dict(run.state.trail)
@@ -127,19 +113,19 @@ def curve(run: Session | Trace, points: int = 60) -> list[Certainty]:
     rounds = answers.round[looks - 1] + 1
     pushes = np.array([trail[t][1].sum() for t in rounds.tolist()], int)
     floors, labels = answers.floors(looks, rounds, pushes), np.cumsum(answers.label != 0)
-    known = [Certainty(int(rounds[k]), int(labels[looks[k] - 1]), _at(floors, k), False) for k in range(looks.size)]
+    past = [Certainty(int(rounds[k]), int(labels[looks[k] - 1]), _at(floors, k), False) for k in range(looks.size)]
     now = of_session(run)
-    return known if now is None or (known and known[-1].rounds == now.rounds) else [*known, now]
+    return past if now is None or (past and past[-1].rounds == now.rounds) else [*past, now]
 
 
 def expected(run: Session | Trace) -> float | None:
-    """The floor of the share found that is to be expected at the end of the stream, if the rest is like what has
-    passed; None where a session has no floor."""
+    """Return the floor of recall expected at the end, if the rest of the stream is like the past; None if the plan has
+    no floor."""
     return _expected(run, _Answers(run), 0) if has_floor(run) else None
 
 
 def _expected(run: Session | Trace, answers: _Answers, more: int) -> float:
-    """The same of a session with a floor, with so many labels added now."""
+    """Return the expected final floor of recall if `more` labels were added now. The plan must have a floor."""
     state, plan, t = run.state, run.state.plan, answers.rounds
     assert plan, "a session with a floor has a plan"
     left = max(run.rounds, plan.horizon) - t
@@ -162,7 +148,8 @@ def _expected(run: Session | Trace, answers: _Answers, more: int) -> float:
 
 
 def labels_for(run: Session | Trace, points: float = STEP) -> int | None:
-    """How many labels, added now, would lift the floor expected at the end by so much; None where none would."""
+    """Return how many labels, added now, would raise the expected final floor of recall by `points` (0.05: 5 percentage
+    points); None if no number would."""
     if not has_floor(run):
         return None
     answers = _Answers(run)
@@ -174,34 +161,34 @@ def labels_for(run: Session | Trace, points: float = STEP) -> int | None:
 
 
 def forecast(labels: int, items: int, prevalence: float) -> float:
-    """The floor of the share found that `auto` with so many labels and the floor RECOMMENDED ends with, over a stream
-    of so many items of which this share is positive; docs/certainty.md has how far it is off.
+    """Predict the final floor of recall with the algorithm `auto` and the floor RECOMMENDED. docs/certainty.md says how
+    precise this is.
 
-    labels, items: >= 1. prevalence: > 0.
+    labels: budget, >= 1. items: of the stream, >= 1. prevalence: share of positive items, > 0.
     """
     constant, positives, asked = FORECAST
     return exp(-exp(-constant) * (labels * prevalence) ** -positives * (labels / items) ** -asked)
 
 
 def sentences(session: Session) -> list[str]:
-    """Return what is certain of a session now, what is to be expected at the end, and what more labels would add, in
-    sentences; nothing where it has no floor."""
-    known = of_session(session)
-    if not known:
+    """Describe the guarantee now, the one expected at the end, and the gain from more labels; nothing if the plan has
+    no floor."""
+    current = of_session(session)
+    if not current:
         return []
     end = None if session.ended(session.state) else expected(session)
     if end is not None and end < LEAST:
-        return [f"{known} With this budget the guarantee stays near 0 %."]
+        return [f"{current} With this budget the guarantee stays near 0 %."]
     then = "" if end is None else f" At the end probably {_percent(end)}."
-    more = labels_for(session) if known.found >= LEAST or end is not None else None
+    more = labels_for(session) if current.recall >= LEAST or end is not None else None
     worth = more is not None and more <= session.state.budget
-    return [f"{known}{then}" + f" {more:,} more labels would raise the end by {100 * STEP:g} points." * worth]
+    return [f"{current}{then}" + f" {more:,} more labels would raise the end by {100 * STEP:g} points." * worth]
 
 
-def promise(found: float, items: int, prevalence: float) -> str:
-    """Return what a floor promises of a new session, and what a higher one costs, in sentences.
+def promise(recall: float, items: int, prevalence: float) -> str:
+    """Describe the guarantee of a floor for a new session, and the cost of a higher one, in sentences.
 
-    found: as `forecast` has it. items: of the stream, of which this share is positive.
+    recall: from `forecast`. items: of the stream. prevalence: share of positive items.
     """
     needed = {share: labels / prevalence for share, labels in PRICES.items()}
     prices = (
@@ -209,9 +196,9 @@ def promise(found: float, items: int, prevalence: float) -> str:
         for share, labels in needed.items()
     )
     cost = f"Random labels that a guarantee needs whatever the model does: {', '.join(prices)}."
-    if found < LEAST:
+    if recall < LEAST:
         return f"With this budget the guarantee stays near 0 %. {cost}"
-    return f"At the end probably: at least {_percent(found)} of the relevant items are found ({RISK_WORDS}). {cost}"
+    return f"At the end probably: at least {_percent(recall)} of the relevant items are found ({RISK_WORDS}). {cost}"
 
 
 def _percent(share: float) -> str:

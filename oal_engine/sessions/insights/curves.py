@@ -1,4 +1,4 @@
-"""The curves of a session and the lines of its metrics, whoever draws them."""
+"""The curves of a session and the lines of its metrics, independent of the code that draws them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ from ..fold import Run
 from ..settings import SKIP
 from . import estimates
 
-POINTS = 200  # more cost time in the browser and show nothing more
+POINTS = 200  # of a curve: more cost time in the browser and are not visible
 COLORS = {"push": "#26988b", "push_query": "#d9822b"}
 HEADLINES = {
     False: {"sum": "Weighted sum", "f1": "F1"},
     True: {"accuracy": "Accuracy", "macro_f1": "Macro F1"},
-}  # whether there are K classes -> the metrics that are drawn and told first
-SHOWN = {
+}  # multiclass -> the metrics that are drawn and listed first
+LISTED = {
     False: ("sum", "f1", "sensitivity", "specificity", "precision"),
     True: ("accuracy", "macro_f1", "macro_recall"),
 }
 PALETTE = ("#26988b", "#d9822b", "#8d6fc0", "#4a86c8", "#c0587e", "#7a9a3a", "#8a8f98")
-FRACTION = ".2f"  # the format of values whose axis ends at 1, so that it does not jump
+FRACTION = ".2f"  # format of values whose axis always ends at 1
 COUNT = ",.0f"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a chart: its name, color and points, and its lower and upper end where it is estimated."""
+    """A line of a chart: name, color and points, and, if it is estimated, its lower and upper ends (`band`)."""
 
     name: str
     color: str
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over a stream or over labels: key on a page, title, unit, format of the values, and where the axis ends."""
+    """Lines over a stream or over labels. key: on a page. unit: of the x axis. end: of the x axis."""
 
     key: str
     title: str
@@ -62,12 +62,12 @@ class Chart:
 
     @property
     def alt(self) -> str:
-        """What the chart shows, in a sentence."""
+        """A sentence that describes the chart."""
         last = ", ".join(f"{line.name} {now}" for line, now in zip(self.lines, self.now) if now)
         return f"{self.title} over {self.unit}: now {last or 'nothing yet'}."
 
     def as_json(self) -> dict[str, Any]:
-        """The chart as replay.js draws it."""
+        """Return the chart as a JSON object for replay.js."""
         highest = max((float(y) for line in self.lines for y in line.y), default=0)
         reached = max((float(line.x[-1]) for line in self.lines if len(line.x)), default=0)
         nice = (0.05, 0.1, 0.2, 0.5, 1) if self.format != COUNT else [k * 10**p for p in range(8) for k in (1, 2, 5)]
@@ -87,7 +87,8 @@ class Chart:
 
 
 def of_session(session: Run) -> list[Chart]:
-    """The charts of a session: its metrics where the data has labels, else the answers; then shares of the stream."""
+    """Return the charts of a session: its metrics if the data has labels, else the answers; then shares of the
+    stream."""
     rounds, counts = session.curve(POINTS)
     charts = []
     if session.labelled:
@@ -108,7 +109,7 @@ def of_session(session: Run) -> list[Chart]:
 
 
 def _pace(session: Run, plan: Plan) -> Chart:
-    """The labels used along the stream, beside those that the plan would have used."""
+    """Return the chart of the labels used along the stream and of the labels planned."""
     rounds, _ = session.curve(POINTS)
     labelled = [lesson.round for lesson in session.state.lessons if lesson.label != SKIP]
     lines = [
@@ -119,7 +120,7 @@ def _pace(session: Run, plan: Plan) -> Chart:
 
 
 def estimated(session: Run, points: list[estimates.Point]) -> list[Chart]:
-    """The charts of the metrics of a session as `estimates.look` has them."""
+    """Return the charts of the estimated metrics of a session. points: from `estimates.look`."""
     charts = []
     for name, title in HEADLINES[session.multiclass].items():
         rounds = np.array(estimates.line(points, "push", name)[0])
@@ -131,7 +132,7 @@ def estimated(session: Run, points: list[estimates.Point]) -> list[Chart]:
 
 
 def _answers(session: Run) -> Chart:
-    """The answers of each class over the labels; of many classes those that are most."""
+    """Return the chart of the answers of each class over the labels; of many classes only the most frequent."""
     labels = np.array(session.labels, dtype=int)
     steps, most = np.arange(1, labels.size + 1), list(session.names)
     if len(most) > len(PALETTE):
@@ -142,7 +143,7 @@ def _answers(session: Run) -> Chart:
 
 
 def _chart(key: str, title: str, lines: list[Line], format: str, end: int, unit: str = "items") -> Chart:
-    """A chart whose x axis ends at the next round number, or where the stream does."""
+    """Return a chart whose x axis ends at the next round number, but not after `end`."""
     reached = max((line.x[-1] for line in lines if len(line.x)), default=0)
     end = next(
         (step * 10**power for power in range(1, 9) for step in (2, 5, 10) if reached < step * 10**power < end), end
@@ -151,17 +152,17 @@ def _chart(key: str, title: str, lines: list[Line], format: str, end: int, unit:
 
 
 def _in_words(value: float, format: str) -> str:
-    """A value in words; a small share keeps a digit behind the point."""
+    """Write a value in the format of a chart; a small percentage keeps one decimal."""
     return f"{value:{'.1%' if format == '.0%' and value < 0.1 else format}}"
 
 
 def percent(share: float) -> str:
-    """Return a share or a chance as a percentage, of a small one with two digits: 18 %, 0.33 %."""
+    """Write a share or a chance as a percentage, with two digits if it is small: 18 %, 0.33 %."""
     return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.2g} %"
 
 
 def _short(numbers: Iterable[float]) -> list[float]:
-    """Numbers with as many digits as a screen shows."""
+    """Round numbers to the digits that a screen shows."""
     return [round(float(number), 5) for number in numbers]
 
 
@@ -169,21 +170,23 @@ def _short(numbers: Iterable[float]) -> list[float]:
 
 
 def metric_lines(run: Run, counts: np.ndarray) -> list[tuple[Any, ...]]:
-    """Lines (title, push, push-and-query) of a table of counts; with K classes also the recall of each."""
+    """Return lines (title, push, push-and-query) of a table of counts; with K classes also the recall of each."""
     values = [run.evaluate(counts, name) for name in metrics.EVALUATIONS]
-    lines = [(TITLES[name], *(float(each[name]) for each in values)) for name in SHOWN[run.multiclass]]
+    lines = [(TITLES[name], *(float(each[name]) for each in values)) for name in LISTED[run.multiclass]]
     if run.multiclass:
         recalls = zip(run.names.values(), *(each["recall"].tolist() for each in values))
         lines += [(f"Recall of {name}", *values) for name, *values in recalls]
     return lines
 
 
-def estimate_lines(known: Mapping[str, Mapping[str, estimates.Estimate | None]]) -> list[tuple[Any, ...]]:
-    """Lines (title, push, push-and-query) of what is known by evaluation and metric, each with its interval."""
+def estimate_lines(values: Mapping[str, Mapping[str, estimates.Estimate | None]]) -> list[tuple[Any, ...]]:
+    """Return lines (title, push, push-and-query) of estimates with their intervals.
+
+    values: {evaluation: {metric: estimate or None}}."""
     return [
-        (TITLES[name], *(_interval(known[key][name]) for key in metrics.EVALUATIONS))
-        for name in (*SHOWN[False], *SHOWN[True])
-        if known["push"].get(name)
+        (TITLES[name], *(_interval(values[key][name]) for key in metrics.EVALUATIONS))
+        for name in (*LISTED[False], *LISTED[True])
+        if values["push"].get(name)
     ]
 
 

@@ -1,7 +1,7 @@
-"""Whether the items of a stream have changed, from the items alone (`kernel.drift`); docs/feeds.md says what it means.
+"""Detect whether the items of a stream have changed, from the items alone (`kernel.drift`); see docs/feeds.md.
 
-What was imported and what came later are two streams: rows are made by what was found in the first, so that the items
-of the second differ from them by that alone.
+Imported and later items are two streams: the features are fitted on the imported items, so that later ones differ from
+them already for this reason.
 """
 
 from weakref import WeakKeyDictionary
@@ -10,16 +10,16 @@ from ...datasets.features import duplicates
 from ...kernel import drift
 from ..fold import Run
 
-GROWTH = 1.02  # of the rounds, after which it is looked again
+GROWTH = 1.02  # factor of the rounds between two looks
 
-_looks = WeakKeyDictionary[Run, tuple[int, int | None]]()  # the rounds that were looked at, and where the alarm came
+_looks = WeakKeyDictionary[Run, tuple[int, int | None]]()  # number of rounds at the last look, and round of the alarm
 
 
 def noticed(run: Run) -> int | None:
-    """The round at which a change of the items was noticed, or None. Where their order says nothing, there is ever such
-    a round in a share drift.RISK of the sessions at most.
+    """Return the round at which a change of the items was noticed, or None. If items come in random order, a false
+    alarm occurs in at most `drift.RISK` of sessions.
 
-    Where near-duplicates are left out it is always None: what is often said comes early, and its copies do not follow.
+    It is always None if near-duplicates are left out: frequent texts come early, and their copies do not follow.
     """
     if run.dataset.record["near_duplicates"] == duplicates.ONCE:
         return None
@@ -34,10 +34,10 @@ def noticed(run: Run) -> int | None:
 def _alarm(run: Run, rounds: int) -> int | None:
     settings, limit, capital = run.settings, 1 / drift.RISK, 1.0
     values = drift.scores(run.dataset.rows, run.order[:rounds])
-    if settings.shuffled:  # the first items have no order that could say anything
+    if settings.shuffled:  # the order of the first items is random
         later = settings.items
     else:
-        later, limit = _imported(run), 2 * limit  # the mean of two capitals is a martingale as well
+        later, limit = _imported(run), 2 * limit  # the mean of two capitals is a martingale, too
         at, capital = drift.alarm(values[:later], limit - 1)
         if at is not None:
             return at
@@ -47,16 +47,17 @@ def _alarm(run: Run, rounds: int) -> int | None:
 
 
 def _imported(run: Run) -> int:
-    """How many items the import had; where an older version made it, how many there were when the session began."""
+    """Return the number of imported items; for an import by an older version, of the items when the session began."""
     batches = run.store.batches(run.settings.dataset)
     return int(batches[0]["items"]) if batches and not batches[0]["first"] else run.settings.items
 
 
 def sentence(run: Run) -> str | None:
-    """That the items have changed, in a sentence, or None."""
+    """Say in a sentence that the items have changed; None if no change was noticed."""
     at = noticed(run)
     if at is None:
         return None
     return (
-        f"The items have changed: noticed at item {at + 1:,}. Where nothing changes, at most one session in 20 says so."
+        f"From about item {at + 1:,} the items differ from earlier ones (a false alarm in at most 1 session of 20). If "
+        "you did not expect this, check some recent items."
     )

@@ -1,10 +1,10 @@
-"""The metrics of a stream whose truth is not known, from the answers and the chances with which they were asked.
+"""Estimate the metrics of a stream without known labels, from the answers and the chances with which they were asked.
 
-An answer that was asked for with probability pi stands for 1/pi - 1 items of its side (pushed, or not pushed) that were
-not asked; how many of these there are is known exactly, and so are the answers. Estimated is the share of positives
-among the items of each side that were not asked. Each share has Jeffreys' interval (Brown, Cai and DasGupta 2001) with
-the effective number of answers of a weighted sample (Korn and Graubard 1998); the intervals of both sides are combined
-into that of a metric by the recovery of variances (Zou and Donner 2008). docs/estimates.md has how well this works.
+An answer that was asked for with probability pi represents 1/pi - 1 items of its side (pushed, or not pushed) that were
+not asked. The number of these items and the answers are known exactly; the share of positives among the items of each
+side that were not asked is estimated. Each share has Jeffreys' interval (Brown, Cai and DasGupta 2001) with the
+effective number of answers of a weighted sample (Korn and Graubard 1998). The intervals of both sides are combined into
+the interval of a metric by the recovery of variances (Zou and Donner 2008). docs/estimates.md says how well this works.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,14 @@ from ..log import Entry
 from ..look_back import Trace
 from ..session import Session
 
-NEEDED = {False: 5, True: 20}  # by whether there are K classes: positives (wrong predictions) among the answers
-SIDE = 1  # of these on each side where some items were not asked
-RARER = 5  # of K classes: right predictions, and answers of equal weight of the rarer kind, right or wrong
-WORTH = 10  # answers of equal weight that those about items not pushed must be worth
+# Minimum numbers of answers for an estimate
+NEEDED = {False: 5, True: 20}  # by multiclass: positive answers, or answers to wrong predictions
+SIDE = 1  # positive answers on each side that has items which were not asked
+RARER = 5  # K classes: answers to right predictions, and answers of equal weight of the rarer kind, right or wrong
+WORTH = 10  # answers of equal weight about items not pushed
 TAIL = 0.025  # of a 95 % interval
 USUALLY = "usually"
-FORECASTS = {  # by whether there are K classes: from so many labels on, how often there is a number, and its half-width
+FORECASTS = {  # by multiclass: {minimum number of labels: (how often there is an estimate, its half-width)}
     False: {
         100: ("sometimes", 0.19), 200: (USUALLY, 0.14), 300: (USUALLY, 0.11), 500: (USUALLY, 0.08),
         2000: (USUALLY, 0.05),
@@ -51,15 +52,18 @@ class Estimate(NamedTuple):
 
 
 Windows = dict[str, dict[str, np.ndarray]]  # evaluation -> metric -> value, low, high of each window: (3, windows)
-Known = dict[str, np.ndarray]  # metric -> whether enough is known of it in each window
-Metrics = dict[str, dict[str, Estimate | None]]  # evaluation -> metric -> its estimate, None where too little is known
+Enough = dict[str, np.ndarray]  # metric -> whether each window has enough answers for it
+Metrics = dict[str, dict[str, Estimate | None]]  # evaluation -> metric -> its estimate, None with too few answers
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """What is known of a session without its truth: the positives answered, the round (from 0) with which the window
-    has closed or None, {evaluation: {metric: Estimate or None}}, where any is None, what is missing in a sentence or
-    two, and the round with which the window begins."""
+    """The estimated metrics of a window of a session.
+
+    positives: number of positive answers. closed: last round (from 0) of the window if it has ended, else None.
+    metrics: {evaluation: {metric: Estimate or None}}. reason: if one is missing, a sentence on the missing answers.
+    start: first round of the window.
+    """
 
     positives: int
     closed: int | None
@@ -68,21 +72,21 @@ class Estimates:
     start: int = 0
 
     @property
-    def known(self) -> list[str]:
-        """The metrics that are estimated."""
+    def available(self) -> list[str]:
+        """The metrics that have an estimate."""
         return [metric for metric, estimate in self.metrics["push"].items() if estimate]
 
 
 class Point(NamedTuple):
-    """The estimates after so many rounds and labels."""
+    """The estimates after a number of rounds and labels."""
 
     rounds: int
     labels: int
     metrics: Metrics
 
 
-class Look(NamedTuple):
-    """What can be said of a session now, of its last quarter (None: nothing), and at points along the stream."""
+class Overview(NamedTuple):
+    """The estimates of a session now, of its last quarter (None: too few answers), and at points along the stream."""
 
     now: Estimates
     last_quarter: Estimates | None
@@ -91,11 +95,12 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Side:
-    """The pushed rounds of some windows, or those not pushed. Arrays, one number a window.
+    """One side of some windows: their pushed rounds, or the others. Arrays of shape (windows,).
 
-    positives, negatives: answered. unasked: items not asked that can be labelled. rate: the share of positives among
-    these, with its interval `low` to `high`; number: the answers of equal weight that it rests on; known: whether they
-    are enough. worth: how many answers of equal weight (1 / pi) those of this side are worth (Kish).
+    positives, negatives: answers. unasked: items not asked that somebody could label. rate: estimated share of
+    positives among these, with its interval `low` to `high`. number: answers of equal weight that the rate rests on.
+    enough: whether they suffice. worth: number of answers of equal weight that the answers of this side, weighted by
+    1 / pi, are worth (Kish).
     """
 
     positives: np.ndarray
@@ -105,17 +110,17 @@ class Side:
     low: np.ndarray
     high: np.ndarray
     number: np.ndarray
-    known: np.ndarray
+    enough: np.ndarray
     worth: np.ndarray
 
 
 def side(label: np.ndarray, chance: np.ndarray, own: np.ndarray, answers: np.ndarray, passed: np.ndarray) -> Side:
-    """A side of the windows after so many answers, with so many of its rounds passed in each.
+    """Return one side of the windows that end after `answers` answers and `passed` rounds of this side.
 
-    label: +1, -1, or 0 for a skip, which is taken as an item that nobody can label. own: whether an answer is of this
-    side.
+    label: +1, -1, or 0 for a skip, which counts as an item that nobody can label. chance: of being asked. own: whether
+    each answer is of this side.
     """
-    rest = own * (1 / chance - 1)  # items not asked that an answer stands for
+    rest = own * (1 / chance - 1)  # items not asked that an answer represents
     yes, real = label > 0, label != 0
 
     def until(values: np.ndarray) -> np.ndarray:
@@ -131,51 +136,52 @@ def side(label: np.ndarray, chance: np.ndarray, own: np.ndarray, answers: np.nda
         kish = weight**2 / squares
         off = (until(rest * yes / chance) * (1 - 2 * rate) + squares * rate**2) / weight**2
         number = np.fmin(kish, rate * (1 - rate) / off)
-    blank = ~(weight > 0)  # nothing is known of what was not asked, or there is nothing
+    blank = ~(weight > 0)  # no answer represents unasked items
     rate, number = np.where(blank, 0.0, rate), np.where(blank, 0.0, number)
     low, high = jeffreys(rate, reduced(number))
-    known = (unasked == 0) | (~blank & (positives >= SIDE))
-    return Side(positives, negatives, unasked, rate, low, high, number, known, np.nan_to_num(worth))
+    enough = (unasked == 0) | (~blank & (positives >= SIDE))
+    return Side(positives, negatives, unasked, rate, low, high, number, enough, np.nan_to_num(worth))
 
 
 def reduced(number: ArrayLike) -> np.ndarray:
-    """Return the number of answers of equal weight on which an interval is to rest. A variance known from few answers
-    is itself uncertain, so their number is reduced by the squared ratio of the normal quantile to Student's (Korn and
-    Graubard 1998; degrees of freedom: the number, less one)."""
+    """Reduce the number of answers of equal weight for an interval. A variance estimated from few answers is uncertain
+    itself, so the number is multiplied by the squared ratio of the normal quantile to Student's (Korn and Graubard
+    1998; degrees of freedom: number - 1)."""
     number = np.asarray(number, float)
     smaller: np.ndarray = number * (ndtri(TAIL) / stdtrit(np.maximum(number - 1, 1), TAIL)) ** 2
     return smaller
 
 
 def jeffreys(rate: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of Jeffreys' interval of a share that rests on so many answers of equal weight (0: on none)."""
+    """Return the ends of Jeffreys' interval of a share. number: answers of equal weight that it rests on."""
     hits = rate * number
     low, high = (betaincinv(hits + 0.5, number - hits + 0.5, tail) for tail in (TAIL, 1 - TAIL))
     return np.where(rate > 0, low, 0.0), np.where((number > 0) & (rate < 1), high, 1.0)
 
 
 def table(
-    shown: Side, hidden: Side, evaluation: str, shown_rate: np.ndarray, hidden_rate: np.ndarray
+    pushed: Side, hidden: Side, evaluation: str, pushed_rate: np.ndarray, hidden_rate: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """tp, fp, tn, fn with these shares of positives among the items that were not asked."""
-    tp = shown.positives + shown.unasked * shown_rate
-    fp = shown.negatives + shown.unasked * (1 - shown_rate)
+    """Compute tp, fp, tn, fn, given the shares of positives among the items of each side that were not asked."""
+    tp = pushed.positives + pushed.unasked * pushed_rate
+    fp = pushed.negatives + pushed.unasked * (1 - pushed_rate)
     tn, fn = hidden.unasked * (1 - hidden_rate), hidden.unasked * hidden_rate
     if evaluation == "push":
         return tp, fp, tn + hidden.negatives, fn + hidden.positives
     return tp + hidden.positives, fp + hidden.negatives, tn, fn
 
 
-def intervals(shown: Side, hidden: Side, evaluation: str, weights: Weights) -> dict[str, np.ndarray]:
-    """Each metric of the windows, and the ends of its interval: (3, windows)."""
-    ends = [(shown.rate, hidden.rate), *((end, hidden.rate) for end in (shown.low, shown.high))]
-    ends += [(shown.rate, end) for end in (hidden.low, hidden.high)]
-    counts = table(shown, hidden, evaluation, *np.swapaxes(ends, 0, 1))
+def intervals(pushed: Side, hidden: Side, evaluation: str, weights: Weights) -> dict[str, np.ndarray]:
+    """Return each metric of the windows with the ends of its interval, shape (3, windows)."""
+    ends = [(pushed.rate, hidden.rate), *((end, hidden.rate) for end in (pushed.low, pushed.high))]
+    ends += [(pushed.rate, end) for end in (hidden.low, hidden.high)]
+    counts = table(pushed, hidden, evaluation, *np.swapaxes(ends, 0, 1))
     return {metric: _interval(METRICS[metric](*counts, weights)) for metric in BINARY}
 
 
 def _interval(values: np.ndarray) -> np.ndarray:
-    """The same of a metric, from its value and those at both ends of either share: (5, windows)."""
+    """Return a metric with the ends of its interval, shape (3, windows), from its values at the estimated shares, and
+    at either end of one share and then of the other, shape (5, windows)."""
     value, ends = values[0], values[1:].reshape(2, 2, -1)  # by share, and by its end
     below = (np.maximum(value - ends.min(axis=1), 0) ** 2).sum(axis=0)
     above = (np.maximum(ends.max(axis=1) - value, 0) ** 2).sum(axis=0)
@@ -185,29 +191,35 @@ def _interval(values: np.ndarray) -> np.ndarray:
 def windows(
     pushed: np.ndarray, label: np.ndarray, chance: np.ndarray, answers: np.ndarray, rounds: np.ndarray,
     pushes: np.ndarray, weights: Weights,
-) -> tuple[Windows, Known, list[Side]]:  # fmt: skip
-    """The metrics of the windows after so many answers, when so many rounds and pushes had passed; of which enough is
-    known, while some item was not asked; and both sides. Precision is about what was pushed or asked: it needs answers
-    about pushed items only."""
-    shown = side(label, chance, pushed, answers, pushes)
+) -> tuple[Windows, Enough, list[Side]]:  # fmt: skip
+    """Estimate the metrics of the windows that end after `answers` answers, `rounds` rounds and `pushes` pushes.
+
+    Return them, whether each has enough answers, and both sides. Precision needs answers about pushed items only."""
+    pushed_side = side(label, chance, pushed, answers, pushes)
     hidden = side(label, chance, ~pushed, answers, rounds - pushes)
-    values = {name: intervals(shown, hidden, name, weights) for name in EVALUATIONS}
-    enough = shown.positives + hidden.positives >= NEEDED[False]
-    both = shown.known & hidden.known & ((hidden.unasked == 0) | (hidden.worth >= WORTH))
-    known = dict.fromkeys(BINARY, enough & both & (shown.unasked + hidden.unasked > 0))
-    return values, known | {"precision": enough & shown.known & (shown.unasked > 0)}, [shown, hidden]
+    values = {name: intervals(pushed_side, hidden, name, weights) for name in EVALUATIONS}
+    positives = pushed_side.positives + hidden.positives >= NEEDED[False]
+    both = pushed_side.enough & hidden.enough & ((hidden.unasked == 0) | (hidden.worth >= WORTH))
+    enough = dict.fromkeys(BINARY, positives & both & (pushed_side.unasked + hidden.unasked > 0))
+    return (
+        values,
+        enough | {"precision": positives & pushed_side.enough & (pushed_side.unasked > 0)},
+        [pushed_side, hidden],
+    )
 
 
 def of_classes(
     right: np.ndarray, label: np.ndarray, chance: np.ndarray, answers: np.ndarray, rounds: np.ndarray
-) -> tuple[Windows, Known, list[Side]]:
-    """The accuracy of K classes in the same form, and its one side: a wrong prediction counts as the positive."""
+) -> tuple[Windows, Enough, list[Side]]:
+    """Estimate multiclass accuracy with the binary machinery: a wrong prediction is the positive class.
+
+    Return it like `windows`. right: whether each prediction was right."""
     wrong = side(np.where(label == 0, 0, np.where(right, -1, 1)), chance, np.ones(label.size, bool), answers, rounds)
-    known = {"push": wrong.positives, "push_query": 0.0}
-    whole = np.maximum(wrong.positives + wrong.negatives + wrong.unasked, 1)  # nothing has passed before an answer
+    asked_errors = {"push": wrong.positives, "push_query": 0.0}
+    whole = np.maximum(wrong.positives + wrong.negatives + wrong.unasked, 1)  # 0 before the first answer
     rates = wrong.rate, wrong.high, wrong.low
     values = {
-        name: {"accuracy": np.array([1 - (known[name] + wrong.unasked * rate) / whole for rate in rates])}
+        name: {"accuracy": np.array([1 - (asked_errors[name] + wrong.unasked * rate) / whole for rate in rates])}
         for name in EVALUATIONS
     }
     enough = (wrong.positives >= NEEDED[True]) & (wrong.negatives >= RARER) & (rarer(wrong) >= RARER)
@@ -215,17 +227,17 @@ def of_classes(
 
 
 def rarer(wrong: Side) -> np.ndarray:
-    """How many answers of equal weight those of the rarer kind, wrong or right, are worth for the items not asked."""
+    """Return the number of answers of equal weight of the rarer kind, wrong or right, that the rate rests on."""
     return np.minimum(wrong.rate, 1 - wrong.rate) * wrong.number
 
 
 class _Answers:
-    """The answers of a session as arrays, and how many rounds and pushes had passed with each."""
+    """The answers of a session as arrays, and the numbers of rounds and pushes up to each."""
 
     def __init__(self, run: Session | Trace):
         state, plan = run.state, run.state.plan
-        self.run, self.left_out = run, leaves_out(run.settings.rule)  # by the rule: items that only audits can ask
-        self.silent = self.left_out and not (plan and plan.audits)
+        self.run, self.leaves_out = run, leaves_out(run.settings.rule)  # whether only audits can ask some items
+        self.silent = self.leaves_out and not (plan and plan.audits)
         self.start, self.trail = 0, (trail := dict(state.trail))  # rounds done: counts
         log = [e for e in run.log if e.label is not None and e.round + 1 in trail]
         limit, waits = self._limit(log), state.waits_since
@@ -236,7 +248,7 @@ class _Answers:
         self.chance = np.array([e.probability for e in log], float)
         self.rounds = np.array([0] + [e.round + 1 for e in log])
         spent = state.spent >= state.budget
-        if limit <= min(waits, state.question.t) and not spent:  # what was not asked since had its chance too
+        if limit <= min(waits, state.question.t) and not spent:  # items passed since had a chance of being asked, too
             self.rounds[-1] = max((t for t in trail if t <= limit), default=0)
         over = spent or limit <= min(state.question.t, run.rounds - 1)
         self.closed = int(self.rounds[-1]) - 1 if over else None
@@ -245,7 +257,7 @@ class _Answers:
             self.pushes[1:] = np.array([trail[t][1] for t in self.rounds[1:].tolist()]).sum(axis=(1, 2))
 
     def since(self, start: int) -> "_Answers":
-        """The same, of the window that begins with the first of the points of the curves from round `start` on."""
+        """Return the answers of the window that begins at the first point of the curves from round `start` on."""
         own = copy(self)
         own.start = min(t for t in self.trail if t >= start)
         late = self.rounds[1:] > own.start
@@ -256,20 +268,20 @@ class _Answers:
         return own
 
     def _limit(self, log: Sequence[Entry]) -> int:
-        """The first round from which on some items have no chance of being asked though the budget is not spent: where
-        only audits give them one, and these are over."""
+        """Return the first round from which some items can no longer be asked, because audits have ended; else the
+        number of rounds."""
         state, plan, rounds = self.run.state, self.run.state.plan, self.run.rounds
         if not plan or not log:
             return rounds
         audits = [e.round + 1 for e in log if e.audit and e.label]
-        if self.left_out:
+        if self.leaves_out:
             return audits[-1] if audits and len(audits) >= plan.audits else min(rounds, plan.horizon)
         if state.spent - state.audited >= plan.budget - plan.audits:
             return min(rounds, max(plan.horizon, log[-1].round + 1))
         return rounds
 
-    def windows(self, answers: np.ndarray) -> tuple[Windows, Known, list[Side]]:
-        """The metrics of the windows after so many answers, of which enough is known, and their sides."""
+    def windows(self, answers: np.ndarray) -> tuple[Windows, Enough, list[Side]]:
+        """Estimate the metrics of the windows that end after `answers` answers, as `windows` does."""
         rounds = self.rounds[answers]
         if self.run.multiclass:
             return of_classes(self.predicted == self.label, self.label, self.chance, answers, rounds)
@@ -277,65 +289,61 @@ class _Answers:
         return windows(self.predicted > 0, label, self.chance, answers, rounds, pushes, self.run.weights)
 
 
-def _estimates(values: Windows, known: Known) -> list[Metrics]:
-    """The metrics of each window."""
-    found = {
-        name: {
-            metric: [Estimate(*each) if enough else None for each, enough in zip(ends.T.tolist(), known[metric])]
-            for metric, ends in metrics.items()
-        }
-        for name, metrics in values.items()
-    }
+def _estimates(values: Windows, enough: Enough) -> list[Metrics]:
+    """Return the metrics of each window."""
     return [
-        {name: {metric: each[k] for metric, each in metrics.items()} for name, metrics in found.items()}
-        for k in range(known["accuracy"].size)
+        {
+            name: {
+                metric: Estimate(*ends[:, k].tolist()) if enough[metric][k] else None
+                for metric, ends in metrics.items()
+            }
+            for name, metrics in values.items()
+        }
+        for k in range(enough["accuracy"].size)
     ]
 
 
-def look(run: Session | Trace, points: int = 60) -> Look:
-    """What can be said of a session now, from its log alone, of its last quarter where that is anything, and after some
-    answers."""
+def look(run: Session | Trace, points: int = 60) -> Overview:
+    """Estimate the metrics of a session from its log alone: now, of its last quarter, and at most `points` times along
+    the stream."""
     answers = _Answers(run)
     now, curve = _look(answers, points)
-    return Look(now, _last_quarter(answers) if now.known else None, curve)
+    late = answers.since(int(answers.rounds[-1]) * 3 // 4) if now.available and answers.size else None
+    return Overview(now, _look(late, 1)[0] if late else None, curve)
 
 
 def of_session(run: Session | Trace) -> Estimates:
-    """What can be said of a session now."""
+    """Estimate the current metrics of a session."""
     return _look(_Answers(run), 1)[0]
 
 
 def curve(run: Session | Trace, points: int = 60) -> list[Point]:
-    """The estimates after some answers of a session, with the last one, where any metric is known."""
+    """Estimate the metrics at most `points` times along the stream, leaving out times without any estimate."""
     return _look(_Answers(run), points)[1]
 
 
-def _last_quarter(answers: _Answers) -> Estimates | None:
-    return _look(answers.since(int(answers.rounds[-1]) * 3 // 4), 1)[0] if answers.size else None
-
-
 def _look(answers: _Answers, points: int) -> tuple[Estimates, list[Point]]:
-    """What answers say of their whole window, and of its beginnings after some of them, the last one included."""
+    """Estimate the metrics of the whole window of some answers, and at most `points` times along it."""
     size = answers.size
     after = np.unique(np.linspace(1, size, min(points, size)).round().astype(int)) if size and points > 1 else None
     after = np.array([size]) if after is None else after
-    values, known, sides = answers.windows(after)
+    values, enough, sides = answers.windows(after)
     if answers.silent:
-        known = dict.fromkeys(known, np.zeros(after.size, bool))
+        enough = dict.fromkeys(enough, np.zeros(after.size, bool))
     positives = int(sum(part.positives[-1] for part in sides))
-    reason = None if all(each[-1] for each in known.values()) else _reason(answers, positives, known, sides)
-    metrics = _estimates(values, known)
+    reason = None if all(each[-1] for each in enough.values()) else _reason(answers, positives, enough, sides)
+    metrics = _estimates(values, enough)
     labels = np.concatenate([[0], np.cumsum(answers.label != 0)])
     curve = [
         Point(int(answers.rounds[after[k]]), int(labels[after[k]]), metrics[k])
-        for k in np.flatnonzero(np.any([*known.values()], axis=0)).tolist()
+        for k in np.flatnonzero(np.any([*enough.values()], axis=0)).tolist()
     ]
     return Estimates(positives, answers.closed, metrics[-1], reason, answers.start), curve
 
 
-def _reason(answers: _Answers, positives: int, known: Known, sides: Sequence[Side]) -> str:
-    """What is missing for the estimates that are not known in the last window; where it is positives, and as many items
-    are left, also about how many labels would bring them."""
+def _reason(answers: _Answers, positives: int, enough: Enough, sides: Sequence[Side]) -> str:
+    """Say which answers are missing for the estimates of the last window. If these are positives, and enough items are
+    left, also say about how many labels would bring them."""
     if answers.silent:
         return (
             f"The rule {answers.run.settings.rule} gives some items no chance of being asked: "
@@ -350,17 +358,17 @@ def _reason(answers: _Answers, positives: int, known: Known, sides: Sequence[Sid
             labels = f" About {more:,} more labels would bring them."
     if multiclass:
         return f"Estimates need {_missing_of_classes(sides[0])}.{labels}"
-    subject = "Estimates other than of precision need" if known["precision"][-1] else "Estimates need"
+    subject = "Estimates other than of precision need" if enough["precision"][-1] else "Estimates need"
     return f"{subject} {_missing(*sides)}.{labels}"
 
 
-def _missing(shown: Side, hidden: Side) -> str:
-    """The answers that are missing to know enough of both sides."""
-    blank = [name for name, part in (("pushed items", shown), ("items not pushed", hidden)) if not part.known[-1]]
-    total = max(len(blank), NEEDED[False] - int(shown.positives[-1] + hidden.positives[-1]))
+def _missing(pushed: Side, hidden: Side) -> str:
+    """Say which answers both sides still need."""
+    blank = [name for name, part in (("pushed items", pushed), ("items not pushed", hidden)) if not part.enough[-1]]
+    total = max(len(blank), NEEDED[False] - int(pushed.positives[-1] + hidden.positives[-1]))
     if total <= 0:
-        given = hidden.positives[-1] + hidden.negatives[-1]
-        return f"about {_more('answer', given * (WORTH / max(1.0, hidden.worth[-1]) - 1))} about items not pushed"
+        answers = hidden.positives[-1] + hidden.negatives[-1]
+        return f"about {_more('answer', answers * (WORTH / max(1.0, hidden.worth[-1]) - 1))} about items not pushed"
     if not blank or total == 1:
         return _more("positive answer", total) + "".join(f" about {name}" for name in blank)
     least = "at least " if total > len(blank) else ""
@@ -368,23 +376,23 @@ def _missing(shown: Side, hidden: Side) -> str:
 
 
 def _missing_of_classes(wrong: Side) -> str:
-    """The same of K classes."""
+    """Say which answers are still needed with K classes."""
     needs = {"wrongly": NEEDED[True] - int(wrong.positives[-1]), "rightly": RARER - int(wrong.negatives[-1])}
     parts = [f"{_more('answer', count)} about {how} predicted items" for how, count in needs.items() if count > 0]
     if parts:
         return " and ".join(parts)
-    how, given = ("wrongly", wrong.positives[-1]) if wrong.rate[-1] < 0.5 else ("rightly", wrong.negatives[-1])
-    return f"about {_more('answer', given * (RARER / max(1.0, rarer(wrong)[-1]) - 1))} about {how} predicted items"
+    how, answers = ("wrongly", wrong.positives[-1]) if wrong.rate[-1] < 0.5 else ("rightly", wrong.negatives[-1])
+    return f"about {_more('answer', answers * (RARER / max(1.0, rarer(wrong)[-1]) - 1))} about {how} predicted items"
 
 
-def _more(what: str, count: float) -> str:
-    """So many more of them, rounded up, in words."""
+def _more(noun: str, count: float) -> str:
+    """Write a count, rounded up, with its noun: 3 more answers."""
     count = max(1, ceil(count))
-    return f"{count:,} more {what}{'s' * (count != 1)}"
+    return f"{count:,} more {noun}{'s' * (count != 1)}"
 
 
 def forecast(labels: int, multiclass: bool) -> str:
-    """What so many labels will show of how good a model is where the truth is not known, in a sentence."""
+    """Say how precisely this number of labels will usually show the quality of a model, if the truth is not known."""
     steps, metric = FORECASTS[multiclass], "accuracy" if multiclass else "F1"
     reached = [step for step in steps if labels >= step]
     if reached:
@@ -395,7 +403,8 @@ def forecast(labels: int, multiclass: bool) -> str:
 
 
 def line(points: Sequence[Point], evaluation: str, metric: str) -> tuple[list[int], np.ndarray]:
-    """The rounds of a curve in which a metric is known, and its values, lower and upper ends: (3, rounds)."""
-    known = [(rounds, value) for rounds, _, each in points if (value := each[evaluation].get(metric))]
-    ends = np.array([(value.value, value.low, value.high) for _, value in known]).reshape(-1, 3).T
-    return [rounds for rounds, _ in known], ends
+    """Return the rounds of a curve in which a metric has an estimate, and its values, lower and upper ends, shape
+    (3, rounds)."""
+    estimated = [(rounds, value) for rounds, _, each in points if (value := each[evaluation].get(metric))]
+    ends = np.array([(value.value, value.low, value.high) for _, value in estimated]).reshape(-1, 3).T
+    return [rounds for rounds, _ in estimated], ends

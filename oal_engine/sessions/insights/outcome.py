@@ -1,10 +1,10 @@
-"""What a session has come to when it ends: what was found, how good it is, and what can be done next."""
+"""The outcome of a session in sentences: the positives found, the quality of the model, and possible next steps."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from ...kernel import metrics, stream
+from ...kernel import metrics
 from ...kernel.learners import linear
 from ...kernel.query_rules import paceable
 from ...output.plots import METRICS, NAMES, TITLES
@@ -15,31 +15,33 @@ from . import certainty, estimates
 from .curves import percent
 from .estimates import Estimate, Estimates, jeffreys, reduced
 
-FEWEST = 5  # positive answers: with fewer nothing is said of asking at random
+FEWEST = 5  # positive answers: with fewer the comparison with random questions is left out
 
 
 def summary(session: Session) -> list[str]:
-    """What a session has come to as it is now, in sentences: what was found, and how good it is."""
-    found = []
+    """Describe the positives that a session has found so far, and the quality of its model, in sentences."""
+    positives = []
     if not session.multiclass and linear(session.learner):
-        found = of_session(session).sentences(session.settings.positive_name)
+        positives = of_session(session).sentences(session.settings.positive_name)
     certain = certainty.of_session(session)
-    good = exact(session, session.place.counts) if session.labelled else _estimated(session)
-    return [*found, good, *differing(session), *([str(certain)] if certain else [])]
+    quality = exact(session, session.place.counts) if session.labelled else _estimated(session)
+    return [*positives, quality, *differing(session), *([str(certain)] if certain else [])]
 
 
 def differing(run: Run) -> list[str]:
-    """Return how many answers differ from the labels of the data, in a sentence; nothing where none does."""
+    """Say in a sentence how many answers differ from the labels of the data; nothing if none does."""
     if not run.labelled:
         return []
-    given = [(lesson.label, int(run.y[lesson.item])) for lesson in run.state.lessons if lesson.number and lesson.label]
-    wrong = sum(label != true for label, true in given)
-    those = f"{wrong:,} of {len(given):,} answers differ from the labels of the file"
-    return [f"{those}; the figures count with those of the file."] if wrong else []
+    pairs = [(lesson.label, int(run.y[lesson.item])) for lesson in run.state.lessons if lesson.number and lesson.label]
+    wrong = sum(label != true for label, true in pairs)
+    words = (
+        f"{wrong:,} of {len(pairs):,} answers differ from the labels of the file; the figures use the file's labels."
+    )
+    return [words] if wrong else []
 
 
 def exact(run: Run, counts: np.ndarray) -> str:
-    """The first metrics of a table of counts in a sentence, where the labels of the data are known."""
+    """State the first metrics of a table of counts in a sentence, given that the labels of the data are known."""
     both = (
         " and ".join(f"{TITLES[metric]} {values[metric]:.3f}" for metric in METRICS[run.multiclass][:2])
         for values in (run.evaluate(counts, name) for name in metrics.EVALUATIONS)
@@ -48,9 +50,9 @@ def exact(run: Run, counts: np.ndarray) -> str:
 
 
 def _estimated(session: Session) -> str:
-    """The estimates of the first metrics with their intervals in a sentence, or what is missing for them."""
+    """State the estimates of the first metrics with their intervals, or which answers are missing for them."""
     (now, quarter, _), sentences = estimates.look(session, 1), []
-    if now.known:
+    if now.available:
         until = "" if now.closed is None else f" up to item {now.closed + 1:,}"
         sentences.append(f"Estimated{until} with 95 % intervals: {_in_words(now)}.")
         if late := last_quarter(quarter):
@@ -60,22 +62,24 @@ def _estimated(session: Session) -> str:
     return " ".join([*sentences, *([now.reason] if now.reason else [])])
 
 
-def _in_words(known: Estimates) -> str:
-    """The first metrics of estimates with their intervals, as far as they are known."""
-    shown = [metric for metric in METRICS[False][:2] if metric in known.known] or known.known  # of K classes: accuracy
+def _in_words(estimated: Estimates) -> str:
+    """Write the first available metrics of estimates with their intervals; with K classes the accuracy."""
+    first = [metric for metric in METRICS[False][:2] if metric in estimated.available] or estimated.available
     return ", ".join(
-        " and ".join(f"{TITLES[metric]} {values[metric]}" for metric in shown) + f" under {NAMES[name]}"
-        for name, values in known.metrics.items()
+        " and ".join(f"{TITLES[metric]} {values[metric]}" for metric in first) + f" under {NAMES[name]}"
+        for name, values in estimated.metrics.items()
     )
 
 
 def last_quarter(late: Estimates | None) -> str | None:
-    """The estimates of the last quarter of what a session has passed in a sentence, where there are any."""
-    return f"In the last quarter, from item {late.start + 1:,} on: {_in_words(late)}." if late and late.known else None
+    """State the estimates of the last quarter of the passed rounds in a sentence; None if they are missing."""
+    return (
+        f"In the last quarter, from item {late.start + 1:,} on: {_in_words(late)}." if late and late.available else None
+    )
 
 
 def next_steps(session: Session) -> list[str]:
-    """What can be done next with a session, in sentences."""
+    """Suggest next steps with a session, in sentences."""
     steps = []
     if session.place.progress.end and session.askable:
         steps.append(
@@ -89,10 +93,12 @@ def next_steps(session: Session) -> list[str]:
 
 
 class Outcome(NamedTuple):
-    """The labels given and the positives among them; the share of positives in the stream, exact (both ends are the
-    value) where the data have it, else from the stored probabilities (None: it cannot be said); and for each round
-    whether its item is in the list: answered as positive, or predicted positive by the model as it is now and not
-    answered otherwise."""
+    """The result of a session.
+
+    labels, positives: number of answers, and of positive ones. share: of positives in the stream, exact (low = high) if
+    the data has labels, else estimated (None: too few answers). listed: for each round, whether its item was answered
+    as positive, or is predicted positive by the current model and was not answered otherwise.
+    """
 
     labels: int
     positives: int
@@ -100,7 +106,7 @@ class Outcome(NamedTuple):
     listed: np.ndarray
 
     def sentences(self, name: str) -> list[str]:
-        """The same in sentences, for a positive class of this name."""
+        """Describe the result in sentences. name: of the positive class."""
         if not self.labels:
             return []
         hits = f"{self.positives:,} of {self.labels:,} answers are {name} ({percent(self.positives / self.labels)})."
@@ -112,10 +118,11 @@ class Outcome(NamedTuple):
 
 
 def of_session(session: Session) -> Outcome:
-    """The outcome of a session as it is now; ModelError where its learner is not linear."""
+    """Return the current outcome of a session. ModelError if its learner is not linear."""
     labels = np.array([(entry.round, entry.label, entry.probability) for entry in session.log if entry.label])
     asked, answers, chances = labels.reshape(-1, 3).T
-    listed = _margins(session) >= session.settings.theta
+    margins = model.of_session(session).scores(session.dataset.rows)[session.order, 0]
+    listed = margins >= session.settings.theta
     listed[asked.astype(int)] = answers > 0
     positives, share = int((answers > 0).sum()), None
     if session.labelled:
@@ -126,16 +133,6 @@ def of_session(session: Session) -> Outcome:
 
 
 def _estimated_share(positive: np.ndarray, weights: np.ndarray) -> Estimate:
-    """Return the share of positives in a stream of which each answer stands for so many items (`weights`)."""
+    """Estimate the share of positives in a stream. weights: number of items that each answer represents."""
     share, number = np.average(positive, weights=weights), weights.sum() ** 2 / (weights**2).sum()
     return Estimate(float(share), *(float(end) for end in jeffreys(share, reduced(number))))
-
-
-def _margins(session: Session) -> np.ndarray:
-    """The margin of each round's item under the model as it is now."""
-    made, order = model.of_session(session), session.order
-    margins, predicted = np.empty(order.size), np.empty(order.size, np.int8)
-    stream.predict_rounds(
-        session.dataset.rows, order, made.learner, made.head["theta"], 0, order.size, margins, predicted
-    )
-    return margins + made.head["offset"]

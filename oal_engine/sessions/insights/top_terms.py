@@ -1,5 +1,5 @@
-"""What the model of a session has learned: the weights that an answer changed, the strongest of each class, and the
-answers that surprised it."""
+"""Show a model's learning: the weights that an answer changed, the strongest weights of each class, and the answers
+that surprised the model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from ..fold import Run
 from ..log import Entry
 
 NOISE = 1e-12  # times the largest weight: smaller differences from a mean are rounding errors
-# Terms as frequent as "the" say little of any text, in any language: more than this share of what all texts hold, each
-# term counted once a text, whether these are long or short; never more than so many of the terms. One of them that came
-# so many times as often with a class as with the others, among so many recent answers, does say something.
+# Terms as frequent as "the" say little about a text, in any language. A term is common if its share of all terms,
+# counted once per text, is above COMMON; at most the share MOST_COMMON of all terms is common. A common term is shown
+# after all if, among RECENT answers, it was TELLING times as frequent with one class as with the others.
 COMMON, MOST_COMMON = 0.003, 0.02
 TELLING, RECENT = 3, 500
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A weight that answers changed: its column, its class (None: there is one weight vector), and both values."""
+    """A weight that answers changed: its column, its class (None: not multiclass), and both values."""
 
     column: int
     label: int | None
@@ -30,7 +30,7 @@ class Moved:
 
 
 def common(run: Run) -> np.ndarray:
-    """The columns whose terms are too frequent to say much, and came about as often with the answers of each class."""
+    """Return the columns of terms that are too frequent to say much, and about as frequent with each class."""
     if run.dataset.vocabulary is None:
         return np.empty(0, int)
     texts = run.dataset.vocabulary.document_frequency
@@ -52,8 +52,11 @@ def common(run: Run) -> np.ndarray:
 def moved(
     old: np.ndarray, new: np.ndarray, most: int = 8, without: Sequence[int] | np.ndarray = (), latent: int = 0
 ) -> list[Moved]:
-    """The weights that differ, the largest change first, without those of some columns; the last `latent` ones, whose
-    columns have no name, are one."""
+    """Return the weights that differ, the largest change first.
+
+    most: number of weights to return. without: columns to leave out. latent: number of last columns, without names,
+    that count as one.
+    """
     old, new = _one_line(old, latent), _one_line(new, latent)
     classes = old.shape[1] if old.ndim == 2 else 1
     change = np.abs(new - old)
@@ -67,21 +70,21 @@ def moved(
 def strongest(
     weights: np.ndarray, label: int, most: int = 8, without: Sequence[int] | np.ndarray = (), latent: int = 0
 ) -> list[tuple[int, float]]:
-    """The columns that speak most for a class, with what each adds to its score: [(column, weight > 0)]; without some.
+    """Return the columns that speak most for a class: [(column, weight > 0)].
 
-    Of K classes a weight counts as far as it is above the mean of the classes' weights. The last `latent` columns,
-    which have no name, are one, as strong as their weights are long together.
+    With K classes a weight counts above the mean of the classes' weights. most, without, latent: as in `moved`; the
+    weight of the latent columns is the length of their weights.
     """
     for_class = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
     for_class = _one_line(for_class, latent)
     noise = NOISE * np.abs(weights).max()
-    shown = np.where(for_class > noise, for_class, 0)
-    shown[np.asarray(without, int)] = 0
-    return [(k, float(for_class[k])) for k in _largest(shown, most)]
+    positive = np.where(for_class > noise, for_class, 0)
+    positive[np.asarray(without, int)] = 0
+    return [(k, float(for_class[k])) for k in _largest(positive, most)]
 
 
 def _one_line(weights: np.ndarray, latent: int) -> np.ndarray:
-    """Weights whose last `latent` ones are replaced by their length."""
+    """Replace the last `latent` weights by their length."""
     terms = len(weights) - latent
     return (
         np.concatenate([weights[:terms], np.linalg.norm(weights[terms:], axis=0, keepdims=True)]) if latent else weights
@@ -89,15 +92,15 @@ def _one_line(weights: np.ndarray, latent: int) -> np.ndarray:
 
 
 def _largest(sizes: np.ndarray, most: int) -> list[int]:
-    """Return the places of the largest sizes above 0, the largest first, equal ones in their order."""
+    """Return the indices of the largest sizes above 0, the largest first, equal ones in their order."""
     least = np.partition(sizes, -most)[-most] if most < sizes.size else 0
     large = np.flatnonzero((sizes >= least) & (sizes > 0))  # argpartition has no fixed order of ties
     return large[np.argsort(-sizes[large], kind="stable")][:most].tolist()
 
 
 def term(run: Run, column: int) -> str:
-    """The term or the name of a column; of all that have none, the same words. Terms that are new to the vocabulary are
-    named as the answered items have them."""
+    """Return the term or the name of a column; the same placeholder for all unnamed columns. Terms outside the
+    vocabulary are named after the answered items."""
     dataset = run.dataset
     if dataset.vocabulary:
         if column >= dataset.named:
@@ -111,8 +114,8 @@ def term(run: Run, column: int) -> str:
 
 
 def surprises(log: Sequence[Entry], theta: float = 0.0) -> list[Entry]:
-    """The confident mistakes: those with a margin further from the threshold than that of half of the questions; what
-    waits for its answer does not count."""
+    """Return the confident mistakes: their margin is further from the threshold than half of the margins of answered
+    questions."""
     margins = [abs(entry.margin - theta) for entry in log if entry.label is not None]
     half = np.median(margins) if margins else 0.0
     return [entry for entry in log if entry.mistake and abs(entry.margin - theta) > half]

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from oal_engine.sessions.insights import agreement, answer_checks
-from oal_engine.sessions.insights.agreement import Twice
+from oal_engine.sessions.insights.agreement import AnswerPair
 from oal_engine.sessions.insights.answer_checks import AnswerCheck, AnswerChecks
 
 from ...components import item_list
@@ -37,9 +37,11 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[st
     answers = {entry.id: entry for entry in log if entry.id not in unseen}
     shows = SHOWS + DIFFER * bool(session.settings.overlap) + CHANGED * bool(session.settings.repeat)
     if view.show == TWICE:
-        return _differing(server, view, agreement.twice(session), "No two people differ on an item.") | {"shows": shows}
+        return _differing(server, view, agreement.answer_pairs(session), "No two people differ on an item.") | {
+            "shows": shows
+        }
     if view.show == AGAIN:
-        own = [pair for pair in agreement.twice(session, "again") if pair.other == annotator()]
+        own = [pair for pair in agreement.answer_pairs(session, "again") if pair.other == annotator()]
         return _differing(server, view, own, "You gave the same answer wherever you were asked again.") | {
             "shows": shows
         }
@@ -67,7 +69,7 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[st
     return {"rows": rows, "empty": _empty(checks, view), "shows": shows} | counts
 
 
-def _differing(server: CardServer, view: View, pairs: list[Twice], empty: str) -> dict[str, Any]:
+def _differing(server: CardServer, view: View, pairs: list[AnswerPair], empty: str) -> dict[str, Any]:
     """The items with two answers that differ, until somebody decides by correcting the answer; empty: what is said
     where there are none."""
     session = server.session

@@ -74,7 +74,7 @@ def _edit_tags(session: Session, tags: list[str]) -> None:
 
 
 def _show_columns(session: Session) -> None:
-    standing = [column for column in session.dataset.details if column in session.shown]
+    standing = [column for column in session.dataset.details if column in session.shown_columns]
     chosen = st.multiselect("Columns", session.dataset.details, standing, key=f"details-{session.id}")
     if chosen != standing and st.button("Save", type="primary", key="details-save"):
         _change(session, {"shown": json.dumps(chosen)})

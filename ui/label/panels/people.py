@@ -5,7 +5,7 @@ from datetime import datetime
 import streamlit as st
 
 from oal_engine.sessions.session import Session
-from oal_engine.store import KEPT, Row, StoreError, now
+from oal_engine.store import RESTORABLE, Row, StoreError, now
 
 from ...access import lets_in
 from ...page import complain, entry, mail, one_row, small_note
@@ -33,7 +33,7 @@ def show(session: Session) -> None:
         _person(session, row, None, "Remove", f"{row['role']}: {ROLES[row['role']]}", *outside)
     _add(session)
     named = {row["mail"] for row in standing}
-    last = {row["mail"]: row for row in roles if row["mail"] not in named and row["ended_at"] > now(KEPT)}
+    last = {row["mail"]: row for row in roles if row["mail"] not in named and row["ended_at"] > now(RESTORABLE)}
     for row in last.values():
         when = datetime.fromisoformat(row["ended_at"])
         until = f"{row['role']} until {when:%d %b %Y}, removed by {row['ended_by']}"

@@ -45,7 +45,7 @@ def _look(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple],
     else:
         estimate, quarter, points = estimates.look(session)
         problem = estimate.reason
-        if estimate.known:
+        if estimate.available:
             closed, late = estimate.closed, outcome.last_quarter(quarter)
             drawn = [*curves.estimated(session, points), *drawn]
             lines = [("Estimated", *NAMES.values()), *curves.estimate_lines(estimate.metrics)]

@@ -48,7 +48,7 @@ def show(server: CardServer) -> None:
 
 def _agreement(session: Session) -> tuple[str, list[tuple]]:
     """What is known of the agreement of all in sentences, and a line of a table for every two."""
-    pairs = agreement.twice(session)
+    pairs = agreement.answer_pairs(session)
     share = f"{100 * session.settings.overlap:.0f} % of the questions go to two people."
     differ = len(agreement.differing(pairs))
     open_ones = f" They differ on {counted(differ, 'item')}, listed under Check." if differ else ""

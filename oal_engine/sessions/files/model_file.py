@@ -1,0 +1,245 @@
+"""A model as a file: gzipped JSON lines that zcat can show. Nothing in a file is ever run.
+
+The first line says where the model is from and how an item becomes a row. Each further line is one feature: its name,
+the numbers that its values are computed with (document frequency, or mean and deviation), and its weight, or one for
+each class. With similar wording the first line also has the means and weights of the extra columns, and each feature
+its share in them: little-endian float32 in base64. With random waves the first line has their seed, and the last lines
+their weights. With vectors given with texts the first line names their columns, or the embedding that makes them and
+how often each token came, and the last lines are their means and weights. A file is not trusted: every line is
+checked, and its size is bounded.
+"""
+
+import base64
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ...datasets.features import fourier, latent, scaling, vectorizer
+from ...kernel import rows
+from ...output.jsonlines import Check, JsonLinesError, checked, lines, number, or_none, whole, words
+from ...store import Row
+from ..model import BESIDE, FORMAT, LATENT, WAVES, Model, ModelError
+from ..settings import MOST_CLASSES
+
+MAX_TERM_WORDS = 20  # a file from elsewhere with more could take any time
+
+
+def write(model: Model, file: IO[bytes]) -> None:
+    """Write a model to an open binary file. The same model gives the same bytes."""
+    columns: dict[str, Iterable[Any]] = {"feature": model.names}
+    columns |= {key: values.tolist() for key, values in model.numbers.items()}
+    if model.projection:
+        columns["similar"] = map(_packed, model.projection.numbers)
+    columns["weights"] = model.weights.tolist()
+    features = (dict(zip(columns, line)) for line in zip(*columns.values()))
+    others = model.weights[len(model.names) :].tolist() if "fourier" in model.head else []
+    waves = [{"wave": k, "weights": line} for k, line in enumerate(others, 1)]
+    means = [] if model.means is None else model.means.tolist()
+    others = model.weights[len(model.weights) - len(means) :].tolist()
+    vectors = [{"vector": k, "mean": mean, "weights": line} for k, (mean, line) in enumerate(zip(means, others), 1)]
+    with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+        for line in (model.head, *features, *waves, *vectors):
+            packed.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+
+def _packed(numbers: np.ndarray) -> str:
+    return base64.b64encode(numbers.astype("<f4").tobytes()).decode()
+
+
+def _unpacked(text: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text, validate=True), "<f4")
+
+
+# Checks of single fields
+
+
+def _numbers(count: int) -> Check:
+    """Allow a list of `count` numbers."""
+    return lambda value: isinstance(value, list) and len(value) == count and all(map(number, value))
+
+
+def _packed_numbers(count: int) -> Check:
+    """Allow `count` numbers, written by `_packed`, of directions of length 1."""
+
+    def are_packed(value: Any) -> bool:
+        try:
+            return len(value) == len(_packed(np.zeros(count))) and bool((abs(_unpacked(value)) < 2).all())
+        except (TypeError, ValueError):
+            return False
+
+    return are_packed
+
+
+def _list_of(check: Check, at_least: int = 0) -> Check:
+    return lambda value: isinstance(value, list) and len(value) >= at_least and all(map(check, value))
+
+
+def _one_of(names: Iterable[str]) -> Check:
+    return lambda value: value in list(names)
+
+
+def _of_type(kind: type) -> Check:
+    return lambda value: type(value) is kind
+
+
+def _above_zero(value: Any) -> bool:
+    return number(value) and value > 0
+
+
+def _class_names(value: Any) -> bool:
+    return _list_of(words(500), 2)(value) and len(value) <= MOST_CLASSES and len(set(value)) == len(value)
+
+
+def _means(value: Any) -> bool:
+    return _list_of(lambda mean: number(mean) and abs(mean) < 2, 1)(value) and len(value) <= latent.MOST
+
+
+VECTORIZER: dict[str, Check] = {
+    "tokenizer": _one_of(vectorizer.TOKENIZERS),
+    "pattern": _one_of(vectorizer.TOKENIZERS.values()),  # any other one could run for ever
+    "ngrams": whole(1, MAX_TERM_WORDS), "min_df": whole(0), "max_terms": whole(0),
+    "sublinear": _of_type(bool), "lowercase": _of_type(bool),
+}  # fmt: skip
+NEW_TERMS: dict[str, Check] = {"new": whole(1), "frequent": _list_of(words(10_000))}
+CALIBRATION = {
+    "slope": or_none(number), "intercept": or_none(number), "labels": whole(0), "hits": whole(0),
+    "hit": words(20), "reason": or_none(words(200)),
+}  # fmt: skip
+SIMILAR: dict[str, Check] = {"similar_means": _means, "similar_weights": _of_type(list)}
+HEAD: dict[str, Check] = {
+    "oal_model": whole(FORMAT, BESIDE),
+    **dict.fromkeys(("engine", "session", "dataset", "algorithm", "learner"), words(500)),
+    "averaged": _of_type(bool), "multiclass": _of_type(bool), "labels": whole(0), "classes": _class_names,
+    "theta": number, "scaling": _one_of(scaling.SCALINGS), "documents": or_none(whole(0)), "features": whole(1),
+    "vectorizer": or_none(_of_type(dict)), "calibration": _of_type(dict),
+    "offset": lambda value: number(value) or isinstance(value, list),
+}  # fmt: skip
+COLUMNS: dict[str, Check] = {"columns": _list_of(words(500), 1), "width": whole(1)}
+EMBEDDED: dict[str, Check] = {"embedding": _of_type(dict), "tokens": _list_of(whole(0))}
+EMBEDDING: dict[str, Check] = {
+    "name": words(500), "checksum": words(64), "dtype": _one_of(["float16", "float32"]), "tokens": whole(1),
+    "width": whole(1), "tokenizer": whole(1),
+}  # fmt: skip
+FOURIER: dict[str, Check] = {"seed": whole(0), "bandwidth": _above_zero}
+NUMBERS: dict[str, Check] = {"document_frequency": whole(0), "mean": number, "deviation": _above_zero}
+
+
+def read(path: Path | str) -> Model:
+    """Read the model in a file. ModelError if the file has none."""
+    try:
+        with gzip.open(path, "rb") as file:
+            return _model(lines(file))
+    except JsonLinesError as error:
+        raise ModelError(f"{path} is not a usable model: {error}") from None
+    except (EOFError, OSError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        raise ModelError(f"{path} is not a model, or is damaged: {str(error).rstrip('.')}.") from None
+
+
+def _model(entries: Iterator[tuple[int, Row]]) -> Model:
+    nothing: Row = {}
+    head = _head(next(entries, (1, nothing))[1])
+    features, extras = _features(head, entries)
+    numbers = {key: np.array([line[key] for line in features.values()]) for key in _numbers_of(head)}
+    vector_lines = [*features.values(), *({"weights": line} for line in head.get("similar_weights", [])), *extras]
+    weights = np.array([line["weights"] for line in vector_lines], dtype=np.float64)
+    means_of_vectors = np.array([line["mean"] for line in extras]) if "beside" in head else None
+    projection = None
+    if "similar_means" in head:
+        directions = [_unpacked(line["similar"]) for line in features.values()]
+        projection = latent.Projection(rows.read_only(np.array([*directions, head["similar_means"]]), np.float32))
+    return Model(head, [*features], numbers, weights, projection, means_of_vectors)
+
+
+def _head(head: Row) -> Row:
+    """Check the first line of a file."""
+    kind = head.get("oal_model")
+    head.setdefault("offset", 0.0)  # files of version 0.2.0 have none
+    fields = dict(HEAD)
+    if kind in (WAVES, BESIDE):
+        fields["fourier" if kind == WAVES else "beside"] = _of_type(dict)
+    if kind == LATENT or (kind == BESIDE and "similar_means" in head):
+        fields |= SIMILAR
+    checked(head, fields, 1, "head of a model")
+    vectors = head.get("beside", {})
+    terms = head["vectorizer"] or {}
+    for part, own_fields, name in (
+        (head["calibration"], CALIBRATION, "calibration of a model"),
+        (head["vectorizer"], VECTORIZER | (NEW_TERMS if "new" in terms else {}), "vectorizer of a model"),
+        (head.get("fourier"), FOURIER, "head of waves"),
+        (head.get("beside"), EMBEDDED if "embedding" in vectors else COLUMNS, "head of vectors"),
+        (vectors.get("embedding"), EMBEDDING, "embedding of a model"),
+    ):
+        if part is not None:
+            checked(part, own_fields, 1, name)
+    if _contradicts(head):
+        raise JsonLinesError("the parts of its first line do not fit together.")
+    return head
+
+
+def _contradicts(head: Row) -> bool:
+    """Return whether parts of the first line do not fit together, each of which is valid by itself."""
+    text, vectors = head["vectorizer"] is not None, head.get("beside", {})
+    similar_means, similar_weights = head.get("similar_means", []), head.get("similar_weights", [])
+    has_line = [head["calibration"][key] is None for key in ("slope", "intercept")]
+    per_class = _numbers(_weights_each(head))
+    return bool(
+        text != (head["documents"] is not None)
+        or (text and (_is_standardized(head) or "fourier" in head))
+        or (("similar_means" in head or vectors) and not text)
+        or (text and head["vectorizer"].get("new", 0) > head["features"])  # columns before the first
+        or ("embedding" in vectors and vectors["embedding"]["tokens"] != len(vectors["tokens"]))
+        or len(similar_weights) != len(similar_means)
+        or not all(map(per_class, similar_weights))
+        or not (number(head["offset"]) or (head["multiclass"] and per_class(head["offset"])))
+        or (not head["multiclass"] and len(head["classes"]) != 2)
+        or has_line != [head["calibration"]["reason"] is not None] * 2
+    )
+
+
+def _weights_each(head: Row) -> int:
+    """Return the number of weights of a feature."""
+    return len(head["classes"]) if head["multiclass"] else 1
+
+
+def _is_standardized(head: Row) -> bool:
+    return bool(head["scaling"] == "standardize+l2")
+
+
+def _numbers_of(head: Row) -> list[str]:
+    """Return the names of the numbers that each feature has besides its weights."""
+    standardized = _is_standardized(head) or "fourier" in head
+    return ["document_frequency"] * (head["vectorizer"] is not None) + ["mean", "deviation"] * standardized
+
+
+def _features(head: Row, entries: Iterator[tuple[int, Row]]) -> tuple[dict[str, Row], list[Row]]:
+    """Read the lines after the first: the features by name, and the lines of waves or of vectors."""
+    vectors = head.get("beside", {})
+    extra = "vector" if vectors else "wave" if "fourier" in head else ""
+    weights: dict[str, Check] = {"weights": _numbers(_weights_each(head))}
+    fields: dict[str, Check] = {"feature": words(10_000), **{key: NUMBERS[key] for key in _numbers_of(head)}} | weights
+    if "similar_means" in head:
+        fields["similar"] = _packed_numbers(len(head["similar_means"]))
+    features, extras = dict[str, Row](), list[Row]()
+    for at, line in entries:
+        if extra and extra in line:
+            place = whole(len(extras) + 1, len(extras) + 1)
+            extra_fields = {extra: place} | ({"mean": number} if vectors else {}) | weights
+            extras.append(checked(line, extra_fields, at, "vector" if vectors else "wave of this model"))
+            continue
+        checked(line, fields, at, "feature of this model")
+        if line["feature"] in features:
+            raise JsonLinesError(f"line {at} names the feature {line['feature'][:40]} again.")
+        features[line["feature"]] = line
+    width = vectors.get("embedding", vectors).get("width", 0)
+    n_extras = 2 * fourier.WAVES if extra == "wave" else width
+    for part, count, kind in ((features, head["features"], "features"), (extras, n_extras, f"{extra}s")):
+        if len(part) != count:
+            raise JsonLinesError(f"it has {len(part):,} of its {count:,} {kind}: it is cut short or altered.")
+    return features, extras

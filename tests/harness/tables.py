@@ -1,0 +1,48 @@
+"""Rows of the store without an engine: a data set of three items, a session, its questions and answers."""
+
+from oal_engine import store as store_module
+
+DATASET = {
+    "name": "d", "kind": "vectors", "source": "d.npy", "items": 3, "features": 1, "positives": 0, "negatives": 0,
+    "positive": "", "scaling": "{}", "folder": "x",
+}  # fmt: skip
+SESSION = {
+    "name": "s", "algorithm": "PAA-I", "learner": "pa-i", "rule": "symmetric", "parameters": "{}", "budget": 9,
+    "seed": 0, "items": 3, "shuffled": 0, "positive_name": "a", "negative_name": "b", "alpha_p": 0.5, "c_p": 0.9,
+    "metric": "sum", "theta": 0.0, "rho": 0.0, "averaged": 0, "engine": "0",
+}  # fmt: skip
+ITEMS = [("a", "text a", "", 0), ("b", "text b", "yes", 1), ("c", None, "no", -1)]
+TABLES = ("datasets", "items", "vocabulary", "sessions", "questions", "events", "labels", "digests")
+
+
+def ask(store, session, parent=0, branch=0, number=1, item=0):
+    """Store a question without an answer. Return its id."""
+    place = {"session": session, "parent": parent, "branch": branch, "round": item, "item": item}
+    decision = {"margin": 0.5, "probability": 1.0, "draw": 0.1, "predicted": 1, "asked_at": store_module.now()}
+    question = store.put_question(place | decision)
+    store.number_question(session, question, number)
+    return question
+
+
+def answer(store, session, question, label, id=None, annotator="", **more):
+    """Store an answer to a question. Return the number of the event."""
+    return store.put_event(session, more.pop("kind", "answered"), id, annotator, question=question, label=label, **more)
+
+
+def undo(store, session, question, id=None):
+    """Take an answer back."""
+    store.put_event(session, "undone", id, question=question)
+
+
+def rows(store):
+    """Count the rows of every table."""
+    return {table: store.number(f"SELECT count(*) FROM {table}") for table in TABLES}
+
+
+def write(store, session, name):
+    """Ask and answer 100 questions in one session."""
+    for number in range(100):
+        with store.transaction():
+            store.answers(session)
+            question = ask(store, session, parent=number, number=number)
+            answer(store, session, question, 1, f"{name} {number}", name)

@@ -1,0 +1,20 @@
+import pytest
+
+from oal_engine.store import Store
+from tests.harness.tables import DATASET, ITEMS, SESSION
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "studio.db"
+
+
+@pytest.fixture
+def store(path):
+    return Store(path)
+
+
+@pytest.fixture
+def session(store):
+    """The id of a session on a data set of three items."""
+    return store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS, [("term", 2)])})

@@ -1,0 +1,167 @@
+"""Removed and erased sessions, and the roles of people in a session."""
+
+from datetime import timedelta
+
+import pytest
+
+from oal_engine import store as store_module
+from oal_engine.store import StoreError
+from tests.harness.sessions import erase
+from tests.harness.tables import DATASET, ITEMS, SESSION, answer, ask, rows
+
+
+def test_a_data_set_in_use_is_not_removed(store, session):
+    """A data set is removed, with its items and vocabulary, only if no session uses it."""
+    with pytest.raises(StoreError, match=r"^the data set is used by the session s\. Remove its sessions first\.$"):
+        store.remove_dataset(1)
+    present = {"datasets": 1, "items": 3, "vocabulary": 1, "sessions": 1, "events": 1}
+    assert present == {table: n for table, n in rows(store).items() if n}
+    store.remove_session(session)
+    store.remove_dataset(1)
+    assert 0 == sum(rows(store).values())
+    assert [] == store.removed_sessions()
+
+
+def test_a_removed_session_is_nowhere_until_it_is_restored(store, session):
+    """It is not listed and takes nothing; restored, it is as it was; both are logged."""
+    before = store.session(session), store.sessions(), store.datasets()
+    store.remove_session(session, "anna")
+    assert [] == store.sessions()
+    assert [0] == [row["sessions"] for row in store.datasets()]
+    assert [(session, "s", "anna")] == [(row["id"], row["name"], row["removed_by"]) for row in store.removed_sessions()]
+    for asked in (store.session, store.log_version, store.count_change, store.remove_session):
+        with pytest.raises(StoreError, match=rf"^session {session} does not exist\.$"):
+            asked(session)
+    store.erase_removed()
+    store.restore_session(session, "ben")
+    assert before == (store.session(session), store.sessions(), store.datasets())
+    assert [] == store.removed_sessions()
+    store.remove_session(session, "carla")
+    logged = [tuple(row.values()) for row in store.query("SELECT removed_by, restored_by FROM removals ORDER BY id")]
+    assert [("anna", "ben"), ("carla", None)] == logged
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A function that sets the clock of the store this number of days ahead."""
+    real = store_module.now
+    return lambda days: monkeypatch.setattr(store_module, "now", lambda ago=timedelta(): real(ago - timedelta(days)))
+
+
+def present_after(store, clock, *starts):
+    """Return whether the only session still exists after server starts, each with the clock this number of days
+    ahead."""
+    for days in starts:
+        clock(days)
+        store.erase_removed()
+    clock(0)
+    return rows(store)["sessions"] == 1
+
+
+def test_a_removed_session_is_erased_by_two_starts(store, session, clock):
+    """The first start thirty days later notes it, and one a week after that erases it; its name stays in the log."""
+    store.remove_session(session)
+    assert present_after(store, clock, 29.9, 30.1, 37)
+    assert not present_after(store, clock, 37.2)
+    assert ["s"] == [row["name"] for row in store.query("SELECT name FROM removals")]
+
+
+@pytest.mark.parametrize(
+    "starts", [(40,), (40, 0), (40, 41, 46), (40, 0, 48), (40, 0, 48, 1, 60), (4000, 1, 4000), (-4000, 40)]
+)
+def test_a_clock_that_was_ahead_erases_nothing(store, session, clock, starts):
+    """Whatever the clock shows at some starts, a session that was removed today is erased by none of them alone, and by
+    no two with one between them that knows better."""
+    store.remove_session(session)
+    assert present_after(store, clock, *starts)
+    store.restore_session(session)
+    assert ["s"] == [row["name"] for row in store.sessions()]
+
+
+def test_a_session_that_was_removed_again_begins_anew(store, session, clock):
+    """The note of a server start on an earlier removal does not count for the next removal."""
+    store.remove_session(session)
+    assert present_after(store, clock, 31)
+    store.restore_session(session)
+    clock(38)
+    store.remove_session(session)
+    assert present_after(store, clock, 39, 60)
+
+
+def test_a_session_is_for_the_people_that_its_owner_names(store):
+    """Whoever makes it with an e-mail address owns it; others have the role that they were given last, or none."""
+    session = store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS), "owner": "Anna@example.org"})
+    people = "ANNA@example.org", "ben@example.org", "eve@example.org", ""
+    assert ["owner", None, None, None] == [store.role(session, mail) for mail in people]
+    store.put_role(session, " Ben@Example.org", "annotator", "anna@example.org")
+    store.put_role(session, "eve@example.org", "annotator")
+    store.put_role(session, "eve@example.org", "reader")
+    assert ["owner", "annotator", "reader", None] == [store.role(session, mail) for mail in people]
+    store.put_role(session, "ben@example.org", None, "anna@example.org")
+    assert ["owner", None, "reader", None] == [store.role(session, mail) for mail in people]
+    assert [("anna@example.org", None), ("ben@example.org", "anna@example.org")] == [
+        (row["mail"], row["ended_by"]) for row in store.roles(session)[:2]
+    ]
+
+
+@pytest.mark.parametrize("way", [None, "reader"])
+def test_a_session_keeps_an_owner(store, way):
+    """The last owner is neither removed nor made something else, and the attempt changes nothing."""
+    session = store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS), "owner": "anna@example.org"})
+    with pytest.raises(StoreError, match=r"^a session keeps at least one owner\.$"):
+        store.put_role(session, "anna@example.org", way)
+    assert "owner" == store.role(session, "anna@example.org")
+    store.put_role(session, "ben@example.org", "owner")
+    store.put_role(session, "anna@example.org", way)
+    assert way == store.role(session, "anna@example.org")
+
+
+@pytest.mark.parametrize("mail", ["", "anna", "anna@", "a b@c.org", "a@b@c"])
+def test_a_role_is_for_an_address(store, session, mail):
+    """A name, or two addresses, get no role."""
+    with pytest.raises(StoreError, match="must look like"):
+        store.put_role(session, mail, "reader")
+    assert [] == store.roles(session)
+
+
+def test_a_session_without_people_is_open_until_one_is_named(store, session):
+    """A session of before, or of the command line: everybody annotates. With the first name it closes to all others,
+    and does not open again when that name goes; who made it stays an owner."""
+    store.update_session(session, {"owner": "anna@example.org"})
+    people = "anna@example.org", "ben@example.org", "eve@example.org"
+    assert ["owner", "annotator", "annotator"] == [store.role(session, mail) for mail in people]
+    store.put_role(session, "ben@example.org", "reader")
+    assert ["owner", "reader", None] == [store.role(session, mail) for mail in people]
+    store.put_role(session, "ben@example.org", None)
+    assert ["owner", None, None] == [store.role(session, mail) for mail in people]
+
+
+def test_a_data_set_is_for_its_owner_and_for_the_people_of_its_sessions(store):
+    """One without an owner is for everybody; a removed session shows nobody its data."""
+    free, own = (store.add_dataset(DATASET | {"name": name, "owner": name}, ITEMS) for name in ("", "anna@example.org"))
+    session = store.add_session(SESSION | {"dataset": own})
+    store.put_role(session, "ben@example.org", "reader")
+    seen = {mail: store.visible_datasets(f"{mail}@Example.org") for mail in ("anna", "ben", "eve")}
+    assert {"anna": {free, own}, "ben": {free, own}, "eve": {free}} == seen
+    store.remove_session(session)
+    assert {free} == store.visible_datasets("ben@example.org")
+
+
+def test_a_session_goes_with_its_questions_and_labels(store, session):
+    """Erasing a session removes its questions and labels and leaves the data set and the other sessions."""
+    other = store.add_session(SESSION | {"dataset": 1, "name": "other"})
+    for number in (session, other):
+        answer(store, number, ask(store, number), 1)
+        store.put_digest(number, 50, "digest")
+    erase(store, session)
+    assert {
+        "datasets": 1,
+        "items": 3,
+        "vocabulary": 1,
+        "sessions": 1,
+        "questions": 1,
+        "events": 2,
+        "labels": 1,
+        "digests": 1,
+    } == rows(store)
+    assert ["other"] == [row["name"] for row in store.sessions()]
