@@ -27,7 +27,7 @@ from seeds import SHARED
 from oal_engine import datasets
 from oal_engine.datasets import demo, reading
 from oal_engine.datasets.features import embeddings
-from oal_engine.experiments.replays import replay
+from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import stream
 from oal_engine.kernel.algorithms import drifting, strategy
 
@@ -129,7 +129,7 @@ def score(judged, budget, algorithm, **values):
     """The mean F1 and sum (push) of an algorithm in some orders, in points."""
     chosen = strategy(algorithm, values=values)
     means = [
-        replay(chosen, data, orders, rho="laplace", budget=budget, seed=seed)["mean"]["push"]
+        replay(chosen, data, orders, ReplayOptions(rho="laplace", budget=budget, seed=seed))["mean"]["push"]
         for data, orders, seed in judged
     ]
     names = OF_CLASSES if chosen.multiclass else dict(zip(OWN, OWN))

@@ -19,7 +19,7 @@ from common import table
 
 from oal_engine import datasets
 from oal_engine.datasets import demo, prior, reading
-from oal_engine.experiments.replays import replay
+from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import spending, stream
 from oal_engine.kernel.algorithms import strategy
 
@@ -90,7 +90,8 @@ def measure(quick, orders, first):
                     begun, drawn = known(data, way, words, seed)
                     order = stream.shuffled(data.y.size, seed)
                     order = order[~np.isin(order, drawn)]
-                    done = replay(AUTO, data, [order], rho="laplace", budget=budget, seed=seed, prior=begun)
+                    options = ReplayOptions(rho="laplace", budget=budget, seed=seed, prior=begun)
+                    done = replay(AUTO, data, [order], options)
                     scores.append(done["mean"]["push"]["f1"])
                 means[name, budget][way] = 100 * float(np.mean(scores))
     return means

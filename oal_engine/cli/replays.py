@@ -84,7 +84,8 @@ def replay(
     if running.budget is not None and (words := capped_words(running.budget, data.y.size)):
         print(words, file=sys.stderr)
         running = replace(running, budget=data.y.size)
-    result = replays.replay(chosen, data, visits, positive=positive, prior=known, **asdict(running), **learning.given())
+    options = replays.ReplayOptions(positive=positive, prior=known, **asdict(running), **learning.given())
+    result = replays.replay(chosen, data, visits, options)
     print(json.dumps(result)) if as_json else _print(result)
 
 

@@ -298,7 +298,7 @@ X, Y = data()
         ),
         (
             lambda: OnlineActiveClassifier().partial_fit(X, Y),
-            r"classes must be given at first: all labels that there will be\. Got None\.",
+            r"classes must be given at first: all labels that will occur\. Got None\.",
         ),
         (
             lambda: OnlineActiveClassifier("auto").partial_fit(X, Y, classes=[0, 1]),
@@ -306,7 +306,7 @@ X, Y = data()
         ),
         (
             lambda: OnlineActiveClassifier("PAA-I").fit(X, Y).partial_fit(X, Y, classes=[0, 2]),
-            r"classes must be those of the first call, 0, 1\. Got 0, 2\.",
+            r"classes must be the same as in the first call, 0, 1\. Got 0, 2\.",
         ),
         (
             lambda: OnlineActiveClassifier("PAA-I").fit_stream(X, lambda row: "maybe", classes=["no", "yes"]),

@@ -5,9 +5,10 @@ import pytest
 
 from oal_engine import datasets, experiments
 from oal_engine.experiments import specifications, tuned_runs
-from oal_engine.experiments.replays import replay
+from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
+from oal_engine.kernel.runs import class_ratio, tuning_and_test_items
 from oal_engine.reproduction import protocols, published
 from oal_engine.store import Store
 from tests.harness.comparing import ROUNDS, spec, table
@@ -59,9 +60,10 @@ def test_floors_are_those_of_replays(store, budget):
     wanted = spec(budgets=[budget], floor=0.6, alpha_p=0.7)
     made = experiments.compare(wanted, store)
     expected = replay(
-        experiments.chosen("PAA-I", {}), table(0), permutations=3, seed=wanted.seed, budget=budget, floor=0.6,
-        alpha_p=0.7,
-    )  # fmt: skip
+        experiments.chosen("PAA-I", {}),
+        table(0),
+        options=ReplayOptions(permutations=3, seed=wanted.seed, budget=budget, floor=0.6, alpha_p=0.7),
+    )
     for each in (made, experiments.load(store, made.name)):
         (line,) = each.as_json()["results"]
         assert [run["floor"] for run in expected["runs"]] == [run["floor"] for run in line["runs"]]
@@ -125,13 +127,13 @@ def test_two_thirds_tune_and_one_third_tests(store):
         algorithms={"OAAL": {"delta_plus": [0.1, 1.0], "delta_minus": [0.1, 1.0]}}, budgets=[10], tune="2:1", trials=3
     )
     (line,) = experiments.run(wanted, store)
-    data, mixed = table(0), stream.shuffled(ROUNDS, 0)
+    data = table(0)
     tuning = [tuned_runs.order(ROUNDS, ("tune", k)) for k in range(3)]
     testing = [tuned_runs.order(ROUNDS, ("test", k)) for k in range(3)]
     assert not set(np.concatenate(tuning)) & set(np.concatenate(testing))
     assert {30} == {order.size for order in tuning + testing}
-    validation, test = mixed[:-30], mixed[-30:]
-    rho = protocols.imbalance(data.y[validation])
+    validation, test = tuning_and_test_items(ROUNDS)
+    rho = class_ratio(data.y[validation])
     tuned, tested = (
         protocols.Stream(data, [part[stream.shuffled(part.size, k)][:30] for k in range(3)], rho, 10)
         for part in (validation, test)
@@ -164,7 +166,7 @@ def held_out(data, algorithm, values, seed, budget=None):
     visits = np.concatenate([fold for k, fold in enumerate(folds) if k != seed % 5])
     replay = stream.replay(
         data.rows, data.y, visits, *strategy(algorithm, values=values).build(4),
-        stream.objective(rho=protocols.imbalance(data.y[visits])), budget=budget, seed=seed,
+        stream.objective(rho=class_ratio(data.y[visits])), budget=budget, seed=seed,
     )  # fmt: skip
     counts = metrics.empty()
     for i in folds[seed % 5]:

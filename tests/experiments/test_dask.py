@@ -108,15 +108,15 @@ def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
 def places(local):
     """The folders of uploaded rows on all workers."""
     with distributed.Client(local.scheduler_address, set_as_default=False) as client:
-        return {folder for folders in client.run(lambda: tuned_runs.PLACES).values() for folder in folders.values()}
+        return {folder for folders in client.run(lambda: tuned_runs.UPLOADED).values() for folder in folders.values()}
 
 
 def test_only_the_same_rows_are_seen(store):
     """A missing folder, or one with other rows, does not count as the folder of a source."""
     (source,) = experiments.sources(SPECIFICATION, store)
-    assert cluster.seen(source)
-    assert not cluster.seen(source._replace(fingerprint="0" * 32))
-    assert not cluster.seen(source._replace(folder="missing"))
+    assert cluster.has_rows(source)
+    assert not cluster.has_rows(source._replace(fingerprint="0" * 32))
+    assert not cluster.has_rows(source._replace(folder="missing"))
 
 
 def test_workers_of_another_version_are_refused(local, store, monkeypatch):
@@ -171,7 +171,7 @@ def test_the_option(local, store, command):
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("tcp://127.0.0.1:1", "^there is no Dask scheduler at tcp://127.0.0.1:1: "),
+        ("tcp://127.0.0.1:1", "^no Dask scheduler answers at tcp://127.0.0.1:1: "),
         ("nowhere", "^a Dask scheduler must be at tcp://HOST:PORT or tls://HOST:PORT. Got nowhere.$"),
     ],
 )

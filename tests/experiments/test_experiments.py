@@ -14,10 +14,11 @@ import pytest
 from oal_engine import datasets, experiments
 from oal_engine.cli import main as cli
 from oal_engine.datasets import prior
-from oal_engine.experiments import replays, specifications, tuned_runs
+from oal_engine.experiments import replays, scheduling, specifications, tuned_runs
 from oal_engine.experiments.specifications import Hit, Specification, specification
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy
+from oal_engine.kernel.parameters import combinations
 from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.comparing import ROUNDS, spec, table
@@ -41,13 +42,13 @@ GRIDS = {
 @pytest.fixture
 def counted(monkeypatch):
     """A list to which the key of every replay that runs is appended."""
-    keys, replayed = [], experiments.replayed
+    keys, replayed = [], scheduling.replayed
 
     def noted(source, jobs):
         keys.extend(experiments.job_key(source, job) for job in jobs)
         return replayed(source, jobs)
 
-    monkeypatch.setattr(experiments, "replayed", noted)
+    monkeypatch.setattr(scheduling, "replayed", noted)
     return keys
 
 
@@ -61,8 +62,8 @@ def passes(monkeypatch):
         return replay_settings(rows, y, order, settings, **options)
 
     monkeypatch.setattr(stream, "replay_settings", noted)
-    monkeypatch.setattr(experiments, "PAYS", 0)
-    monkeypatch.setattr(experiments, "PASS", 5)
+    monkeypatch.setattr(scheduling, "PASS_PAYS_ROUNDS", 0)
+    monkeypatch.setattr(scheduling, "PASS_SETTINGS", 5)
     return sizes
 
 
@@ -129,7 +130,7 @@ def test_settings_that_share_a_pass_give_the_same_json(store, passes, monkeypatc
     shared = experiments.compare(wanted, store, "shared").as_json()
     assert {5} <= set(passes) <= {4, 5}
     passes.clear()
-    monkeypatch.setattr(experiments, "PAYS", 10**9)
+    monkeypatch.setattr(scheduling, "PASS_PAYS_ROUNDS", 10**9)
     assert shared == experiments.compare(wanted, store, "one by one").as_json()
     assert [] == passes
 
@@ -139,7 +140,7 @@ def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
     known = spec(algorithms={"PAA-I": GRIDS["PAA-I"]}, tune="2:1")
     (run,) = experiments.planned_runs(known, experiments.sources(known, store))
     source = run.source._replace(prior=((0, 0.5), (3, -2.0)))
-    jobs = [run.job(setting, ("tune", 1)) for setting in specifications.settings(run.grid)]
+    jobs = [run.job(setting, ("tune", 1)) for setting in combinations(run.grid)]
     together, one_by_one = tuned_runs.replayed_together(source, jobs), tuned_runs.replayed(source, jobs)
     assert [len(jobs)] == passes
     assert np.array_equal(together, one_by_one)
@@ -161,7 +162,7 @@ def test_a_comparison_of_passes_that_is_stopped_goes_on(store, passes):
 
 def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):
     """Finished replays are stored while the next one runs: each waits until those before it are stored."""
-    begun, replayed = [], experiments.replayed
+    begun, replayed = [], scheduling.replayed
 
     def patient(source, jobs):
         end = time.monotonic() + 30
@@ -171,8 +172,8 @@ def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):
         begun.extend(jobs)
         return replayed(source, jobs)
 
-    monkeypatch.setattr(experiments, "KEEP_EVERY", 0.3)
-    monkeypatch.setattr(experiments, "replayed", patient)
+    monkeypatch.setattr(scheduling, "SECONDS_PER_WRITE", 0.3)
+    monkeypatch.setattr(scheduling, "replayed", patient)
     with ThreadPoolExecutor(1) as one:
         experiments.compare(spec(permutations=4), store, executor=one)
     assert len(begun) == len(store.replays(1)) >= 4
@@ -226,7 +227,9 @@ def test_a_comparison_begins_with_seeds(store):
     assert tuple(seeds) == experiments.load(store, "y").spec.seed_items
     assert not set(plain.lines[0].jobs) & set(seeded.lines[0].jobs)
     known = prior.made(data, items=seeds)
-    runs = replays.replay(strategy("PAA-I"), data, permutations=3, budget=20, prior=known)["runs"]
+    runs = replays.replay(
+        strategy("PAA-I"), data, options=replays.ReplayOptions(permutations=3, budget=20, prior=known)
+    )["runs"]
     assert [run["push"] for run in runs] == [run["push"] for run in seeded.as_json()["results"][0]["runs"]]
 
 
@@ -258,7 +261,7 @@ def test_the_list_leaves_the_lines_out(store):
 def test_a_sweep_shows_every_setting(store, algorithm, grid):
     """Without tuning each setting of the grid has its own line, and the runs of all lines differ."""
     comparison = experiments.compare(spec(algorithms={algorithm: grid}), store)
-    settings = experiments.settings(experiments.grid(algorithm, grid, "none"))
+    settings = combinations(experiments.grid(algorithm, grid, "none"))
     assert settings == [line.setting for line in comparison.lines]
     ((block, lines),) = comparison.blocks().items()
     assert (("a", None), len(settings)) == (block, len(lines))

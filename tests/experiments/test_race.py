@@ -87,7 +87,7 @@ def test_the_line_of_a_projection_is_the_cut_through_the_plane():
     view, w = race.principal(as_rows(table), np.ones(40)), np.arange(6.0)
     a, b, c = view.line(w, theta=0.3)
     for u in (-2.0, 0.0, 5.0):
-        item = view.centre + view.basis @ (u, -(c + a * u) / b)
+        item = view.center + view.basis @ (u, -(c + a * u) / b)
         assert w @ item == pytest.approx(0.3)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from oal_engine import experiments
 from oal_engine.experiments import Comparison, Result, figures, report
+from oal_engine.kernel.parameters import combinations
 from oal_engine.output.plots import METRICS
 from tests.harness.markup import EVIL, Page
 
@@ -48,7 +49,7 @@ def made(algorithms=ALGORITHMS, data=("one", EVIL), budgets=(5, None), permutati
         for budget in budgets
         for hit in spec.hits
         for k, algorithm in enumerate(algorithms)
-        for setting in experiments.settings(experiments.grid(algorithm, algorithms[algorithm], "none"))
+        for setting in combinations(experiments.grid(algorithm, algorithms[algorithm], "none"))
     ]  # fmt: skip
     return Comparison(name, spec, {"engine": "0"}, lines)
 
@@ -322,8 +323,8 @@ def test_a_figure_has_few_lines_and_they_are_the_best():
     lines = comparison.blocks()["one", 5]
     means = {name: comparison.values(line).mean() for name, line in lines.items()}
     names = figures.view(comparison).names
-    assert figures.MOST == len(names)
-    assert sorted(means.values())[-figures.MOST :] == sorted(means[name] for name in names)
+    assert figures.MOST_LINES == len(names)
+    assert sorted(means.values())[-figures.MOST_LINES :] == sorted(means[name] for name in names)
 
 
 @pytest.mark.parametrize(

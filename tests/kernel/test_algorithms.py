@@ -7,7 +7,7 @@ import pytest
 
 from oal_engine.kernel import rows, stream
 from oal_engine.kernel.algorithms import ALGORITHMS, FORMER, declared, stored, strategy
-from oal_engine.kernel.parameters import Parameter, checked, from_parameters, made
+from oal_engine.kernel.parameters import Parameter, checked, from_parameters, instantiate
 from oal_engine.kernel.query_rules import QUERY_RULES, partners
 from tests.harness.promises import replay
 
@@ -166,5 +166,5 @@ def test_a_state_array_is_made_from_what_it_names():
         step: float = Parameter(0.5, "A step.")
         other: float = Parameter(2.0, "Nothing to it.")
 
-    made_one = made(Steps, 7, checked(Steps, "steps", {"step": 0.25}), classes=2)
+    made_one = instantiate(Steps, 7, checked(Steps, "steps", {"step": 0.25}), classes=2)
     assert [0.25, 0.25] == made_one.state.tolist()

@@ -73,7 +73,7 @@ def test_floors_hold_at_every_look():
         over = 0
         for name in metrics.EVALUATIONS:
             real = metrics.evaluate(counts, name)
-            over += sum((known[name][metric] > real[metric] + 1e-12).sum() for metric in certainty.KNOWN)
+            over += sum((known[name][metric] > real[metric] + 1e-12).sum() for metric in certainty.BOUNDED)
         wrong += over > 0
         last.append(known["push_query"]["recall"][-1])
     assert wrong <= 0.05 * 200
@@ -84,8 +84,8 @@ def test_floors_are_sharper_with_what_a_person_has_read():
     """Where all pushed items were read, their positives are known: no floor is lower for it, and recall is higher."""
     arguments, counts = session(np.random.default_rng(3))
     found = metrics.confusion(counts, "push")[0]
-    known, read = floors(tables(*arguments)), floors(tables(*arguments, found=found))
-    assert all((read[e][m] >= known[e][m]).all() for e in metrics.EVALUATIONS for m in certainty.KNOWN)
+    known, read = floors(tables(*arguments)), floors(tables(*arguments, true_pushes=found))
+    assert all((read[e][m] >= known[e][m]).all() for e in metrics.EVALUATIONS for m in certainty.BOUNDED)
     assert read["push"]["recall"][-1] > known["push"]["recall"][-1] + 0.05
     assert (read["push"]["precision"] == metrics.evaluate(counts, "push")["precision"]).all()
 
@@ -95,7 +95,7 @@ def test_where_every_item_was_asked_the_floors_are_the_metrics():
     y, pushed = np.array([1, -1, 1, 0] * 10), np.array([1, 1, 0, 0] * 10, bool)
     size = np.array([40])
     known = floors(tables(y, pushed, np.ones(40), size, size, np.array([20]), 0.1))
-    assert [0.5, 0.5, 0.5, 0.5] == [known["push"][metric][0] for metric in certainty.KNOWN]
+    assert [0.5, 0.5, 0.5, 0.5] == [known["push"][metric][0] for metric in certainty.BOUNDED]
     assert (1.0, 0.5) == (known["push_query"]["recall"][0], known["push_query"]["precision"][0])
 
 

@@ -51,5 +51,5 @@ def test_scores_are_the_same_for_sparse_and_dense_rows_and_the_block_of_mixed_on
     dense, sparse = (drift.scores(rows.as_rows(form(table)), places) for form in (np.asarray, csr_array))
     assert np.allclose(dense, sparse)
     assert (3, drift.SCORES) == dense.shape
-    mixed = rows.beside(rows.as_rows(csr_array(table)), table.astype(np.float32))
+    mixed = rows.mixed_rows(rows.as_rows(csr_array(table)), table.astype(np.float32))
     assert np.array_equal(table.astype(np.float32)[places, : drift.SCORES], drift.scores(mixed, places))

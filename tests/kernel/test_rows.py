@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from oal_engine.datasets import row_files
 from oal_engine.kernel import rows
-from oal_engine.kernel.rows import Row, add, beside, dot, quadratic, squared
+from oal_engine.kernel.rows import Row, add, dot, mixed_rows, quadratic, squared
 from tests.harness import ROOT
 from tests.harness.promises import mixed
 
@@ -112,6 +112,6 @@ def test_mixed_rows_are_looked_at_as_others_are():
 def test_a_column_of_the_block_is_none_of_the_sparse_part():
     """A sparse column that is not there is refused, also where the block has one of that number."""
     sparse = rows.as_rows(csr_array(np.eye(3)))
-    wrong = beside(sparse._replace(columns=2), np.ones((3, 4)))
+    wrong = mixed_rows(sparse._replace(columns=2), np.ones((3, 4)))
     with pytest.raises(ValueError, match=r"columns must be < 2\. Got 2"):
         row_files.check_columns(wrong)

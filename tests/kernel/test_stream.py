@@ -204,7 +204,7 @@ def test_a_learner_begins_with_weights(name):
     X = np.array([[0.6, 0.8, 0.0], [0.0, 0.6, 0.8]])
     table, prior = rows.as_rows(X), {0: 0.5, 1: -0.5}
     learner, rule = learners.build(name, 3), query_rules.build("all", name)
-    stream.begin_with(learner, prior)
+    stream.apply_prior(learner, prior)
     began = learners.weights(learner).copy()
     assert [0.5, -0.5, 0.0] == began.tolist()
     stream.replay(table, [1], [0], learner, rule, stream.objective(rho=1))
@@ -216,12 +216,12 @@ def test_a_pool_says_how_much_each_member_is_heard():
     """The weights are the mean of the members', by the shares that it names; before its first answer it names none."""
     X, y, order = data(seed=4, huge=1)
     pool = run(csr_array(X), y, order, "pool", "symmetric", budget=60).learner
-    shares = learners.heard(pool)
+    shares = learners.member_weights(pool)
     np.testing.assert_allclose(pool.w, [*shares.values()] @ pool.members, atol=1e-12)
     assert (1.0, {}, {}) == (
         pytest.approx(sum(shares.values())),
-        learners.heard(built("pool", 3)),
-        learners.heard(built("pa-i", 3)),
+        learners.member_weights(built("pool", 3)),
+        learners.member_weights(built("pa-i", 3)),
     )
 
 
@@ -230,10 +230,10 @@ def test_a_prior_names_columns_that_there_are(column):
     """Weights to begin with beside those of the features are refused, with and without a bias."""
     for name in ("pa-i", "dual"):
         with pytest.raises(ValueError, match=rf"the columns of a prior must be >= 0 and < 3\. Got {column}\."):
-            stream.begin_with(learners.build(name, 3), {0: 1.0, column: 1.0})
+            stream.apply_prior(learners.build(name, 3), {0: 1.0, column: 1.0})
 
 
 def test_several_classes_have_no_prior():
     """A multi-class learner refuses weights to begin with."""
     with pytest.raises(ValueError, match="a prior is for a positive and a negative class"):
-        stream.begin_with(learners.build("m-pa", 3, classes=3), {0: 1.0})
+        stream.apply_prior(learners.build("m-pa", 3, classes=3), {0: 1.0})

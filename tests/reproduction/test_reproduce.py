@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.kernel import algorithms, rows, stream
+from oal_engine.kernel.parameters import combinations
 from oal_engine.reproduction import protocols, published, reproduce
 from tests.harness import ROOT, SHARED
 
@@ -244,7 +245,7 @@ def test_a_setting_is_the_best_of_its_grid():
     """The best choice has the highest sum, or the lowest cost."""
     data = table([[1.0, 0.0], [0.0, 1.0]] * 50, [1, -1] * 50)
     run = protocols.Stream(data, [np.arange(100)], 1.0)
-    choices = protocols.grid(q=[1e-9, 1.0])
+    choices = combinations({"q": [1e-9, 1.0]})
     assert [{"q": 1e-9}, {"q": 1.0}] == choices
     assert {"q": 1.0} == run.best(published.SUM, "RPE", choices) == run.best(published.COST, "RPE", choices)
 
@@ -279,7 +280,7 @@ def test_a_setting_that_cannot_reach_the_share_does_not_count(three):
 def test_columns_are_standardised_and_sparse_ones_stay_sparse():
     """Deviation 1, and mean 0 where rows are dense; a column that does not vary is left as it is."""
     matrix = np.array([[0.0, 4.0], [2.0, 4.0]])
-    dense, thin = (protocols.standardised(table(kind(matrix), [1, -1])).rows for kind in (np.array, csr_array))
+    dense, thin = (protocols.standardized(table(kind(matrix), [1, -1])).rows for kind in (np.array, csr_array))
     assert [[-1.0, 0.0], [1.0, 0.0]] == rows.matrix(dense).tolist()
     assert [[0.0, 4.0], [2.0, 4.0]] == rows.matrix(thin).toarray().tolist()
 
@@ -316,7 +317,7 @@ def test_a_block_of_classes_runs_from_its_file(tmp_path):
 
 def test_letter_has_the_published_ranking(shared):
     """MD-AMD > MM-AMD > MPAA-II at a tenth of the labels, with the settings that docs/reproduction.md shows."""
-    data = protocols.standardised(
+    data = protocols.standardized(
         protocols.read(shared(LETTER.files[0]).parent, LETTER.files[0], "none", **LETTER.task)
     )
     run = protocols.Stream(data, protocols.shuffles(15_000, 2), 1.0)
