@@ -1,9 +1,10 @@
-"""How many slips a second look finds: sessions with `auto` in which some answers, drawn anew for each order, are wrong.
+"""How many wrong answers a second look finds, in sessions with `auto` in which some answers, drawn anew for each order,
+are wrong.
 
-Each method puts the answers in an order, and what counts is the share of the wrong ones among the first 5 % and 10 %.
-Beside the model of all other answers stand the margin that the session's own model gave the item when it was asked, the
-class probability that a logistic regression gives the answer in 5-fold cross-validation, and chance. `cleanlab`, where
-it is installed, ranks by the same probabilities, adjusted by its confident learning.
+Each method ranks the answers; the figure is the share of the wrong ones among the first 5 % and 10 %. The model of all
+other answers is compared with the margin that the session's own model gave the item when it was asked, with the class
+probability that a logistic regression gives the answer in 5-fold cross-validation, and with chance. `cleanlab`, if it
+is installed, ranks by the same probabilities, adjusted by its confident learning.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""How safe and how sharp the floors of a session are: measured on thousands of labelled streams.
+"""How safe and how tight the guaranteed minima of a session are, measured on thousands of labeled streams.
 
-Every session is answered as the data says, or as an annotator with slips, skips or corrections would; the floors that
-the product shows after every answer are compared with the truth at that moment. Beside them stand three rules by which
-people stop screening, on the same items.
+Every session is answered as in the data, or as by an annotator with slips, skips or corrections. The guaranteed minima
+that the product shows after every answer are compared with the truth at that moment. Three rules by which people stop
+screening are run on the same items.
 """
 
 import json

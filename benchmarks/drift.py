@@ -1,7 +1,7 @@
-"""How often the alarm of a stream is false, and how soon it comes where the items change: measured on labelled streams.
+"""How often the drift alarm is false, and how soon it comes when the items change, measured on labeled streams.
 
-Streams are shuffled, change half of their classes for the others at once or little by little, have three times as many
-positives as before, or come in the order of their file.
+Streams are shuffled, swap half of their classes for the others at once or gradually, have three times as many positives
+as before, or come in the order of their file.
 """
 
 import json

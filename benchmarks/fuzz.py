@@ -1,7 +1,7 @@
-"""Damaged files in large numbers, chosen by what they reach in the code (atheris): what is neither read nor refused in
-one sentence, takes too long or too much memory, or ends the process, is a finding.
+"""Read large numbers of damaged files, chosen by the code that they reach (atheris). A finding is a file that is
+neither read nor refused in one sentence, takes too long or too much memory, or ends the process.
 
-The damages and what reads the files stand in tests/harness/mutations.py; the tests try a few of each.
+The kinds of damage and the readers are in tests/harness/mutations.py; the tests try a few of each.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""What an installation takes: seconds, megabytes of each requirement, and seconds until the app answers.
+"""The cost of an installation: seconds, megabytes of each requirement, and seconds until the app answers.
 
-The wheel is built and installed, with all that it requires, into an environment in which nothing is; the app is started
-there in an empty folder. A requirement is counted with what nothing else requires.
+The wheel is built and installed, with everything that it requires, into an empty environment, and the app is started
+there in an empty folder. A requirement is counted together with packages that nothing else requires.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""Whole jobs beside the least that each could take: its floor, measured in the same run with another tool or with the
-kernel alone. Look at the ratios.
+"""Whole jobs compared with the least time that each could take: its floor, measured in the same run with another tool
+or with the kernel alone. The ratios are the result.
 
-Jobs run in processes of their own, so that their memory is their own. To add a job: write its function, which yields
-lines, and name it in JOBS.
+Each job runs in a process of its own, which has its own memory. To add a job, write its function, which yields lines,
+and name it in JOBS.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""Milliseconds from a key press to the next item painted, here and in the tools that do the same, in one run.
+"""Milliseconds from a key press to the next item painted, in this app and in tools with the same purpose, in one run.
 
 Each tool is started on the same texts and opened in headless Chromium, and gets real keys at the pace of a quick person
-who knows the labels. The clock is the same for all: from the time stamp of the key that gives the label (of two keys
-the last) to the second animation frame after the text of another item is in the page.
+who knows the labels. The clock is the same for all tools: from the time stamp of the key that gives the label (of two
+keys the last) to the second animation frame after the text of another item is in the page.
 """
 
 import json

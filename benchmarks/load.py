@@ -1,5 +1,5 @@
-"""Many annotators at once in the real app, in sessions of their own or together on one: whether every event that was
-acknowledged is stored exactly once, how long the acknowledgement takes from the key, and what it costs the server.
+"""Many annotators at once in the real app, in sessions of their own or together in one: whether every acknowledged
+event is stored exactly once, how long the acknowledgement takes from the key, and the load on the server.
 
 An annotator is a page without a browser, of which dozens fit on one machine: the card is simulated here, Streamlit's
 frontend in streamlit_page.py. All annotators run in this process, the server in another.

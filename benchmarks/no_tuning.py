@@ -1,11 +1,11 @@
-"""What need not be tuned: `auto`, `auto-sum` and `auto-classes` beside published algorithms with their defaults and, in
-hindsight, with the best of their grids, each chosen for the stream, the budget and the features that it is judged on.
-Of several classes F1 is macro F1, and sum the balanced accuracy, which it is of two.
+"""How good `auto`, `auto-sum` and `auto-classes` are without tuning, compared with published algorithms with their
+defaults and, in hindsight, with the best of their grids, each chosen for the stream, the budget and the features that
+it is judged on. For several classes F1 is macro F1, and sum is the balanced accuracy, as it is for two.
 
 Every number is a mean over the same random orders of a stream. "Plain" features are words by tf-idf, or the columns of
-a table; "richer" ones are those that an import makes by itself. Streams that change (`--drift`): what is looked for is
-another thing in the second half, positives get ever more frequent, or the items come in an order of their own; `auto`
-is told that the stream may change.
+a table; "richer" ones are the defaults of an import. Streams that change (`--drift`): the positive class is another one
+in the second half, positives get more and more frequent, or the items come in an order of their own; `auto` is told
+that the stream may change.
 """
 
 import json

@@ -1,9 +1,9 @@
 """The same task in a C loop, in numpy, and in other libraries.
 
-A peer takes a stream, prepares what is not timed (compilation, files, rows as it wants them), and returns a run without
-arguments that starts afresh. The run gives how many rounds were asked; one of a twin, which is PA-I with the rule
-`symmetric` and our draws, also gives which, the counts [pushed, y + 1, asked] and the weights. To add a peer: write its
-function here and name it in PEERS.
+A peer takes a stream, prepares everything that is not timed (compilation, files, rows in its own format), and returns a
+run without arguments that starts afresh. The run returns the number of rounds asked; the run of a twin, which is PA-I
+with the rule `symmetric` and our draws, also returns which rounds, the counts [pushed, y + 1, asked] and the weights.
+To add a peer, write its function here and name it in PEERS.
 """
 
 import ctypes

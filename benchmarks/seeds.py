@@ -1,4 +1,4 @@
-"""What it is worth to begin with what is known: F1 of `auto` with words, items, scores or a model, and with nothing.
+"""The value of prior knowledge: F1 of `auto` with words, items, scores or a model, and without any.
 
 Every number is a mean over streams in several random orders. Seed items are drawn anew for each order and are not in
 it; the words were chosen by hand before anything was run; scores are the truth with normal noise, drawn anew too.

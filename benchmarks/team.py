@@ -1,7 +1,8 @@
-"""What several people on one stream change: the model, its estimates, and what the agreement of two says of slips.
+"""The effect of several people on one stream: on the model, its estimates, and the agreement of two people as a measure
+of slips.
 
-Every run is a real session over a shuffled labelled stream, once labelled by one person and once by three of different
-speed, who answer in the order of a simulated clock. All give a wrong answer at times.
+Every run is a real session over a shuffled labeled stream, labeled once by one person and once by three with different
+speeds, who answer in the order of a simulated clock. All of them give wrong answers at times.
 """
 
 import json

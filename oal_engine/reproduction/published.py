@@ -335,8 +335,8 @@ BLOCKS = {
         notes="The paper does not describe its cross-validation. The best setting, tuned on the figure that is "
         "reported, is better than published for OAAL, CSOAL, SOA3 and SSOA3, which does not contradict it. The "
         "published lead of OA3 over SOAL-CS comes out, for the sum and for the cost. OAAL's published cost comes out "
-        "at some settings (delta_minus = 1000, delta_plus = 1), but at none of the grid with its specificity of 90.776. "
-        "SOA3 and SSOA3 are equal to rounding.",
+        "at some settings (delta_minus = 1000, delta_plus = 1), but at none of the grid with its specificity of "
+        "90.776. SOA3 and SSOA3 are equal to rounding.",
     ),
     **{
         f"paa-{name}": Block(

@@ -87,7 +87,7 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
 
 
 def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
-    """Rows are sent only to workers that cannot open them by path, once to each, also to a worker that joins later."""
+    """Rows are sent only to workers that cannot open them by path, once to each, also to workers that join later."""
     (source,) = experiments.sources(SPECIFICATION, store)
     jobs = [experiments.TunedRun(SPECIFICATION, source, "PAA-I", 9, {}).job({}, ("test", seed)) for seed in range(4)]
     expected = [counts.tolist() for counts in tuned_runs.replayed(source, jobs)]
@@ -121,7 +121,7 @@ def test_only_the_same_rows_are_seen(store):
 
 def test_workers_of_another_version_are_refused(local, store, monkeypatch):
     """Workers of another version are refused, because identical bits are promised for equal versions only."""
-    monkeypatch.setattr(cluster, "OURS", versions() | {"engine": "9.9"})
+    monkeypatch.setattr(cluster, "OUR_VERSIONS", versions() | {"engine": "9.9"})
     message = r"^the worker tcp.* must have engine 9\.9, .* It has 0\."
     with pytest.raises(experiments.ExperimentError, match=message), cluster.executor(local.scheduler_address, []):
         pass
@@ -177,7 +177,7 @@ def test_the_option(local, store, command):
 )
 def test_a_scheduler_that_is_not_there(address, message, monkeypatch):
     """The error names the address in one sentence."""
-    monkeypatch.setattr(cluster, "PATIENCE", 0.5)
+    monkeypatch.setattr(cluster, "TIMEOUT_SECONDS", 0.5)
     with pytest.raises(experiments.ExperimentError, match=message) as error, cluster.executor(address, []):
         pass
     assert "\n" not in str(error.value)

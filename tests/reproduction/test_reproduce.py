@@ -1,3 +1,5 @@
+"""The published tables run again: their protocols, verdicts, summaries and page."""
+
 import json
 from dataclasses import replace
 from functools import partial
@@ -43,7 +45,7 @@ def command(command):
 
 
 def table(matrix, y, classes=()):
-    """A table as a file would give it."""
+    """Return a table as it would be read from a file."""
     return datasets.FeatureTable(rows.as_rows(matrix), np.array(y, np.int8), None, None, {"name": "none"}, classes)
 
 
@@ -66,7 +68,7 @@ def test_german_equals_the_publication_to_the_last_printed_digit(german):
 
 
 def test_german_says_where_the_best_of_the_grid_is_another_setting(german):
-    """If another setting than the published one is best, its figure is given too."""
+    """If the best setting is not the published one, its figure is given too."""
     others = {line["algorithm"]: line["others"] for line in german["lines"] if line["part"] == "sum"}
     assert [("best", {"eta": 10.0})] == [(row["chosen"], row["settings"]) for row in others["ACOG-II"]]
     assert others["ACOG-II"][0]["ours"] > 66
@@ -123,19 +125,8 @@ def test_json_has_every_figure_with_its_settings(shared, command):
     (block,) = json.loads(printed)["blocks"]
     assert code == 0
     assert ("acog-german", 2, 24) == (block["name"], block["orders"], len(block["lines"]))
-    assert {
-        "name",
-        "paper",
-        "table",
-        "files",
-        "protocol",
-        "notes",
-        "orders",
-        "lines",
-        "claims",
-        "summary",
-        "seconds",
-    } == set(block)
+    keys = "name paper table files protocol notes orders lines claims summary seconds"
+    assert set(keys.split()) == set(block)
     numbers = {"ours", "std", "published", "published_std", "difference", "verdict"}
     keys = numbers | {"part", "algorithm", "chosen", "settings", "rates", "queried", "seconds", "published_seconds"}
     for line in block["lines"]:
@@ -167,7 +158,7 @@ def test_one_table_is_written_into_the_page_and_the_others_stay(shared, command,
 
 @pytest.mark.parametrize("name", published.BLOCKS)
 def test_the_page_has_every_table_as_it_is_described_now(name):
-    """No section of docs/reproduction.md is left from another protocol, other notes or other published figures."""
+    """Every section of docs/reproduction.md has today's protocol, notes and published figures."""
     section = reproduce.sections((ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8"))[name]
     block = published.BLOCKS[name]
     assert block.protocol in section
@@ -179,7 +170,7 @@ def test_the_page_has_every_table_as_it_is_described_now(name):
 
 
 def test_the_notes_count_the_cells_of_oaal_as_the_page_shows_them():
-    """The count of cells in which Q_A is ahead of CSOAL, level or behind is that of the five blocks together."""
+    """The notes' count of cells in which Q_A is ahead of CSOAL, level or behind is that of the five blocks."""
     sections = reproduce.sections((ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8"))
     rows = [
         line for name, section in sections.items() if name.startswith("oaal") for line in section.splitlines()
@@ -251,7 +242,7 @@ def test_a_setting_is_the_best_of_its_grid():
 
 
 def test_figures_of_more_than_two_classes_are_those_of_the_classes(three):
-    """Accuracy is the share of rounds on which the class was right, for each choice and order."""
+    """Accuracy is the share of rounds with the right class, for each choice and order."""
     counts = three.counts("MM-AMD", [{"b": 1.0}, {"b": 0.1}], 3)
     right = counts[..., range(3), range(1, 4), :].sum((-2, -1))
     assert (2, 3, 3, 4, 2) == counts.shape
@@ -278,7 +269,7 @@ def test_a_setting_that_cannot_reach_the_share_does_not_count(three):
 
 
 def test_columns_are_standardised_and_sparse_ones_stay_sparse():
-    """Deviation 1, and mean 0 where rows are dense; a column that does not vary is left as it is."""
+    """Columns get deviation 1, and mean 0 in dense rows; constant columns are left as they are."""
     matrix = np.array([[0.0, 4.0], [2.0, 4.0]])
     dense, thin = (protocols.standardized(table(kind(matrix), [1, -1])).rows for kind in (np.array, csr_array))
     assert [[-1.0, 0.0], [1.0, 0.0]] == rows.matrix(dense).tolist()
