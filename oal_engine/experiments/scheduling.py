@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -39,19 +40,14 @@ def run(
     executor: Executor | None = None,
     *,
     folder: Path | str = ".",
-    known: Mapping[str, np.ndarray] | None = None,
-    keep: Keep | None = None,
-    show: Show | None = None,
     progress: Progress | None = None,
 ) -> list[Result]:
-    """Run a comparison. Return its lines, in the order of data sets, budgets and algorithms.
+    """Run a comparison without storing it. Return its lines, in the order of data sets, budgets and algorithms.
 
-    executor: any concurrent.futures.Executor (threads by default). known: counts by key of replays that need not be run
-    again. keep: called with the counts of finished replays by key. show: called with the complete lines, whenever there
-    are more. progress: called with (done, total).
+    executor: any concurrent.futures.Executor (threads by default). folder: where files that the specification names
+    are. progress: called with (done, total).
     """
-    ready = ready_runs(spec, store, folder)
-    return run_all(ready, executor, known or {}, keep or ignore, show or ignore, progress or ignore)
+    return run_all(ready_runs(spec, store, folder), executor, progress=progress or ignore)
 
 
 def ignore(*ignored: object) -> None:
@@ -98,23 +94,22 @@ def _check_fit(run: TunedRun) -> None:
 
 
 def run_all(
-    ready: list[TunedRun],
-    executor: Executor | None,
-    known: Mapping[str, np.ndarray],
-    keep: Keep,
-    show: Show,
-    progress: Progress,
+    planned: list[TunedRun],
+    executor: Executor | None = None,
+    finished_counts: Mapping[str, np.ndarray] | None = None,
+    keep: Keep = ignore,
+    show: Show = ignore,
+    progress: Progress = ignore,
 ) -> list[Result]:
-    """Run planned runs on an executor, or on threads of its own. Return their results in order."""
-    own = executor or ThreadPoolExecutor(os.cpu_count())
-    try:
-        return _drive(ready, own, dict(known), keep, show, progress)
-    finally:
-        if executor is None:
-            own.shutdown()
+    """Run planned runs on an executor, or on threads of its own. Return their results in order.
+
+    finished_counts: counts of replays by key that are not run again.
+    """
+    with nullcontext(executor) if executor else ThreadPoolExecutor(os.cpu_count()) as workers:
+        return _advance_all(planned, workers, dict(finished_counts or {}), keep, show, progress)
 
 
-def _drive(
+def _advance_all(
     planned: list[TunedRun],
     executor: Executor,
     counts_by_key: dict[str, np.ndarray],

@@ -340,23 +340,20 @@ class TunedRun:
             [best] = yield from self._hitting(combinations(self.grid))
         else:
             best = yield from self._tuned(trials)
-        [counts] = yield from self._over([best], self.test_parts, self.spec.points)
-        floor_jobs, worst = list[str](), None
-        if self.spec.floor and not self.spec.held_out:
-            [worst] = yield from self._over([best], self.test_parts, 0)
-            floor_jobs = self._keys(best, 0)
-        time_jobs, nanoseconds = list[str](), None
-        if self.spec.times:
-            [nanoseconds] = yield from self._over([best], self.test_parts, -TIME_MARKS)
-            time_jobs = self._keys(best, -TIME_MARKS)
+        jobs, counts = yield from self._measured(best, self.spec.points)
+        has_floor = bool(self.spec.floor) and not self.spec.held_out
+        floor_jobs, worst = (yield from self._measured(best, 0)) if has_floor else ([], None)
+        time_jobs, nanoseconds = (yield from self._measured(best, -TIME_MARKS)) if self.spec.times else ([], None)
         return Result(
-            self.source.name, self.algorithm, self.budget, self.source.distinct_classes, best, trials,
-            self._keys(best, self.spec.points), counts, counts.shape[1] // 2, floor_jobs, worst,
-            self.hit if len(self.spec.hits) > 1 else None, time_jobs, nanoseconds,
+            self.source.name, self.algorithm, self.budget, self.source.distinct_classes, best, trials, jobs, counts,
+            counts.shape[1] // 2, floor_jobs, worst, self.hit if len(self.spec.hits) > 1 else None,
+            time_jobs, nanoseconds,
         )  # fmt: skip
 
-    def _keys(self, setting: Setting, points: int) -> list[str]:
-        return [job_key(self.source, self.job(setting, part, points)) for part in self.test_parts]
+    def _measured(self, setting: Setting, points: int) -> Replays[tuple[list[str], np.ndarray]]:
+        """Return the keys and the counts of a setting over the test parts."""
+        [counts] = yield from self._over([setting], self.test_parts, points)
+        return [job_key(self.source, self.job(setting, part, points)) for part in self.test_parts], counts
 
     def _over(
         self, choices: list[Setting], parts: list[Part], points: int = 1, budget: bool = True
