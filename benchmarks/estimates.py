@@ -66,7 +66,7 @@ FILES = {
 
 
 def sources(quick):
-    """The labelled data sets by name: the demo, and the shared files that exist."""
+    """Return the labeled data sets by name: the demo, and the shared files that exist."""
     shown = demo.DEMOS["tweets"]
     items = reading.read(demo.FOLDER / shown.file, shown.columns)
     yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown))

@@ -186,7 +186,7 @@ def scikit_activeml(data, strategy):
 
 
 def capymoa(data):
-    """The randomised variable uncertainty strategy of MOA over its linear hinge loss, through CapyMOA; it takes dense
+    """The randomized variable uncertainty strategy of MOA over its linear hinge loss, through CapyMOA; it takes dense
     rows only."""
     if not which("java"):
         raise ImportError("CapyMOA needs Java.")

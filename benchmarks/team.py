@@ -41,7 +41,7 @@ SHOWN = ("f1", "sum")
 
 
 def labeled(store, dataset, speeds, slips, seed):
-    """A session that these people have labelled to its end."""
+    """Return a session that these people have labeled to its end."""
     session = Session(store, create(store, dataset, **SETTINGS, seed=seed, overlap=0.2 * (len(speeds) > 1)))
     chance, events = Random(seed), (f"{session.id}-{number}" for number in count())
     clock = [(chance.expovariate(1 / pace), str(pace), pace) for pace in speeds]

@@ -2,6 +2,6 @@
 
 from .comparison import Comparison, begin, compare, load
 from .scheduling import planned_runs, run
-from .sources import data_name, labelled_data, sources
+from .sources import data_name, labeled_data, sources
 from .specifications import ExperimentError, Specification, chosen, grid, specification
 from .tuned_runs import Job, Result, TunedRun, job_key

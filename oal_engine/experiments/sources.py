@@ -29,7 +29,7 @@ def sources(spec: Specification, store: Store, folder: Path | str = ".") -> list
 
 
 def _source(store: Store, entry: Entry, folder: Path | str, spec: Specification) -> RowSource:
-    data, positive = labelled_data(store, entry, folder)
+    data, positive = labeled_data(store, entry, folder)
     if data.y.size < FOLDS:
         raise ExperimentError(f"a comparison needs {FOLDS} items or more. {data.name} has {data.y.size}.")
     full_name = data.name if positive is None else f"{data.name}={positive}"
@@ -40,7 +40,7 @@ def _source(store: Store, entry: Entry, folder: Path | str, spec: Specification)
     )
 
 
-def labelled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple[Dataset, str | None]:
+def labeled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple[Dataset, str | None]:
     """Return the data set that a comparison or replay names, and the class that is set against the rest, if any.
 
     Every item must have a label. A demo or a file is imported at its first use.

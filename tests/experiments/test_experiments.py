@@ -382,12 +382,12 @@ def test_the_same_rows_in_another_place_are_the_same(store, tmp_path):
 # Errors
 
 
-def test_unlabelled_data_is_refused(store):
+def test_unlabeled_data_is_refused(store):
     """A comparison refuses data with missing labels and streams that are too short."""
-    unlabelled = table(0)
-    unlabelled.y[3] = 0
+    unlabeled = table(0)
+    unlabeled.y[3] = 0
     for name, data, message in (
-        ("some", unlabelled, "every item of some must have a label. Some have none."),
+        ("some", unlabeled, "every item of some must have a label. Some have none."),
         ("few", table(0, 4), "a comparison needs 5 items or more. few has 4."),
     ):
         datasets.add(store, name, data, name)

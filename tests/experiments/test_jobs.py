@@ -1,4 +1,4 @@
-"""Jobs: a comparison in a process of its own, which may finish, fail, be cancelled or be killed."""
+"""Jobs: a comparison in a process of its own, which may finish, fail, be canceled or be killed."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ LONG = SHORT | {"budgets": list(range(1, 2001))}
 
 @pytest.fixture
 def store(tmp_path):
-    """A database with a small labelled data set."""
+    """A database with a small labeled data set."""
     rng = np.random.default_rng(0)
     y = rng.random(90) < 0.3
     x = rng.normal(size=(90, 3)) + 2 * y[:, None]

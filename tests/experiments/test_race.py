@@ -68,15 +68,15 @@ def test_the_clouds_are_the_same_everywhere():
 
 @pytest.mark.parametrize("kind", [np.asarray, csr_array])
 def test_the_view_of_a_data_set_shows_its_principal_components(kind):
-    """Dense or sparse, points are the projections on the first two right singular vectors of the centred rows."""
+    """Dense or sparse, points are the projections on the first two right singular vectors of the centered rows."""
     numbers = np.random.default_rng(0)
     table = numbers.normal(size=(60, 8)) * [5, 3, 1, 1, 1, 1, 1, 1] * (numbers.random((60, 8)) < 0.7) + 1
     y = np.where(table[:, 0] > 4, 1, -1)
     view = race.principal(as_rows(kind(table)), y)
-    centred = table - table.mean(0)
-    _, sizes, axes = np.linalg.svd(centred)
+    centered = table - table.mean(0)
+    _, sizes, axes = np.linalg.svd(centered)
     assert abs(axes[:2] @ view.basis) == pytest.approx(np.eye(2), abs=1e-9)
-    assert centred @ view.basis == pytest.approx(view.points, abs=1e-9)
+    assert centered @ view.basis == pytest.approx(view.points, abs=1e-9)
     assert (sizes[:2] ** 2).sum() / (sizes**2).sum() == pytest.approx(view.share)
     assert (view.points[y > 0].mean(0) >= 0).all()
 

@@ -268,7 +268,7 @@ def test_a_setting_that_cannot_reach_the_share_does_not_count(three):
     assert 1e-6 == protocols.nearby(three, published.ACCURACY, "MM-AMD", 0.2, [keen])["eta"]
 
 
-def test_columns_are_standardised_and_sparse_ones_stay_sparse():
+def test_columns_are_standardized_and_sparse_ones_stay_sparse():
     """Columns get deviation 1, and mean 0 in dense rows; constant columns are left as they are."""
     matrix = np.array([[0.0, 4.0], [2.0, 4.0]])
     dense, thin = (protocols.standardized(table(kind(matrix), [1, -1])).rows for kind in (np.array, csr_array))
