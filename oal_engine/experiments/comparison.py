@@ -125,19 +125,12 @@ class Comparison:
 
     def trials(self) -> list[dict[str, Any]]:
         """Return the settings tried while tuning, each with its criterion; the best of an algorithm comes first."""
-        return [
-            {
-                "data": line.data,
-                **_limit(line.limit),
-                "algorithm": line.algorithm,
-                "settings": tried,
-                "score": score,
-            }
-            for line in self.lines
-            for tried, score in sorted(
-                line.trials, key=lambda trial: trial[1], reverse=more_is_better(self.spec.criterion)
-            )
-        ]
+        trials = []
+        for line in self.lines:
+            shared = {"data": line.data, **_limit(line.limit), "algorithm": line.algorithm}
+            ranked = sorted(line.trials, key=lambda trial: trial[1], reverse=more_is_better(self.spec.criterion))
+            trials += [shared | {"settings": setting, "score": score} for setting, score in ranked]
+        return trials
 
     def as_json(self) -> dict[str, Any]:
         """Return the comparison as JSON. Equal specifications give equal JSON."""

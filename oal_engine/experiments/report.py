@@ -57,44 +57,29 @@ def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> 
         mark = "best" if test["best"] else "level" if test["level"] and len(values) > 1 else ""
         return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None, mark
 
-    return [
-        TableRow(
-            name,
-            line.algorithm,
-            figures.settings(line.setting),
-            float(line.counts[:, -1][..., 1].sum((1, 2)).mean()),
-            {metric: cell(name, line, metric) for metric in metrics},
-            {
-                FLOORS[key]: float(values.mean())
-                for key, values in comparison.floors(line, evaluation).items()
-                if key in FLOORS
-            },
+    rows = []
+    for name, line in lines.items():
+        cells = {metric: cell(name, line, metric) for metric in metrics}
+        bounds = comparison.floors(line, evaluation)
+        floors = {FLOORS[key]: float(bounds[key].mean()) for key in bounds if key in FLOORS}
+        rows.append(
+            TableRow(name, line.algorithm, figures.settings(line.setting), float(line.asked.mean()), cells, floors)
         )
-        for name, line in lines.items()
-    ]
+    return rows
 
 
 def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """Yield a dictionary for each line and run: its settings, and every metric of both evaluations at its end."""
     for line in comparison.as_json()["results"]:
-        ran = {key: line[key] for key in ("data", "algorithm", "budget", "hit", "tuned") if key in line}
-        ran |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
+        settings = {key: line[key] for key in ("data", "algorithm", "budget", "hit", "tuned") if key in line}
+        settings |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
         for run in line["runs"]:
-            yield (
-                ran
-                | {"seed": run["seed"], "queried": run["queried"]}
-                | {
-                    f"{evaluation}_{metric}": value
-                    for evaluation in EVALUATIONS
-                    for metric, value in run[evaluation].items()
-                    if not isinstance(value, dict)
-                }
-                | {
-                    f"floor_{evaluation}_{metric}": value
-                    for evaluation, floors in run.get("floor", {}).items()
-                    for metric, value in floors.items()
-                }
-            )
+            row = settings | {"seed": run["seed"], "queried": run["queried"]}
+            for name in EVALUATIONS:
+                row |= {f"{name}_{key}": value for key, value in run[name].items() if not isinstance(value, dict)}
+            for name, floors in run.get("floor", {}).items():
+                row |= {f"floor_{name}_{key}": value for key, value in floors.items()}
+            yield row
 
 
 def frame(comparison: Comparison) -> pandas.DataFrame:
@@ -191,19 +176,13 @@ def block_table(rows: list[TableRow]) -> str:
         below = "" if spread is None else f" <small>± {number(metric, spread)}</small>"
         return f'<td class="{mark}">{words}{below}</td>'
 
-    return html_table(
-        ["", "Labels", *(TITLES[metric] for metric in rows[0].cells), *rows[0].floors, "Settings"],
-        [
-            [
-                head_cell(row.algorithm),
-                figure_cell(f"{row.asked:,.0f}"),
-                *(cell(metric, *values) for metric, values in row.cells.items()),
-                *(figure_cell(number("f1", floor)) for floor in row.floors.values()),
-                word_cell(row.setting),
-            ]
-            for row in rows
-        ],
-    )
+    head = ["", "Labels", *(TITLES[metric] for metric in rows[0].cells), *rows[0].floors, "Settings"]
+    table = []
+    for row in rows:
+        cells = [cell(metric, *values) for metric, values in row.cells.items()]
+        cells += [figure_cell(number("f1", floor)) for floor in row.floors.values()]
+        table.append([head_cell(row.algorithm), figure_cell(f"{row.asked:,.0f}"), *cells, word_cell(row.setting)])
+    return html_table(head, table)
 
 
 def test_table(comparison: Comparison, data: str, budget: Limit, metric: str, evaluation: str) -> str:
@@ -213,36 +192,22 @@ def test_table(comparison: Comparison, data: str, budget: Limit, metric: str, ev
     def p(value: float | None) -> str:
         return "" if value is None else "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
-    return html_table(
-        ["", TITLES[metric], "paired t-test", "Wilcoxon", ""],
-        [
-            [
-                head_cell(name),
-                figure_cell(number(metric, each["mean"])),
-                figure_cell(p(each["t"])),
-                figure_cell(p(each["wilcoxon"])),
-                word_cell("best" if each["best"] else "not distinguishable" if each["level"] else "worse"),
-            ]
-            for name, each in tests.items()
-        ],
-    )
+    table = []
+    for name, each in tests.items():
+        numbers = [number(metric, each["mean"]), p(each["t"]), p(each["wilcoxon"])]
+        verdict = "best" if each["best"] else "not distinguishable" if each["level"] else "worse"
+        table.append([head_cell(name), *map(figure_cell, numbers), word_cell(verdict)])
+    return html_table(["", TITLES[metric], "paired t-test", "Wilcoxon", ""], table)
 
 
 def trial_table(trials: Iterable[Mapping[str, Any]]) -> str:
     """Return the settings tried while tuning, as HTML."""
-    return html_table(
-        ["", "Data", "Budget", "Settings", "Criterion"],
-        [
-            [
-                head_cell(each["algorithm"]),
-                word_cell(each["data"]),
-                word_cell(budget_name(Hit(each["hit"]) if "hit" in each else each["budget"])),
-                word_cell(figures.settings(each["settings"])),
-                figure_cell(f"{each['score']:.4f}"),
-            ]
-            for each in trials
-        ],
-    )
+    table = []
+    for each in trials:
+        budget = budget_name(Hit(each["hit"]) if "hit" in each else each["budget"])
+        words = [each["data"], budget, figures.settings(each["settings"])]
+        table.append([head_cell(each["algorithm"]), *map(word_cell, words), figure_cell(f"{each['score']:.4f}")])
+    return html_table(["", "Data", "Budget", "Settings", "Criterion"], table)
 
 
 def differences(
@@ -264,17 +229,12 @@ def differences(
 
 def difference_table(one: Comparison, other: Comparison, metric: str, evaluation: str) -> str:
     """Return the lines that two comparisons share as HTML, with their differences."""
-    return html_table(
-        ["", one.name, other.name, "Difference"],
-        [
-            [
-                head_cell(f"{name} · {data}, {budget_name(budget)}"),
-                *(figure_cell(number(metric, mean)) for mean in (left, right)),
-                figure_cell(("+" if right >= left else "−") + number(metric, abs(right - left))),
-            ]
-            for data, budget, name, left, right in differences(one, other, metric, evaluation)
-        ],
-    )
+    table = []
+    for data, budget, name, left, right in differences(one, other, metric, evaluation):
+        gap = ("+" if right >= left else "−") + number(metric, abs(right - left))
+        numbers = [number(metric, left), number(metric, right), gap]
+        table.append([head_cell(f"{name} · {data}, {budget_name(budget)}"), *map(figure_cell, numbers)])
+    return html_table(["", one.name, other.name, "Difference"], table)
 
 
 # ---- Files
