@@ -36,7 +36,7 @@ AUTO = strategy("auto")
 
 
 def answered(data, budget, seed):
-    """The rows answered in a session, the answers, the margins at the questions, and which answers are wrong."""
+    """Return the rows answered in a session, the answers, the margins at the questions, and which answers are wrong."""
     order, wrong = stream.shuffled(data.y.size, seed), np.random.default_rng(seed).random(data.y.size) < WRONG
     y = rows.read_only(np.where(wrong, -data.y, data.y), np.int8)
     learner, rule = AUTO.build(data.rows.columns)
@@ -47,7 +47,7 @@ def answered(data, budget, seed):
 
 
 def scores(asked, y, margins, seed):
-    """The score of each answer by method, the lowest first to be looked at, and the seconds that ours took."""
+    """Return the score of each answer by method, the lowest first to be looked at, and the seconds that ours took."""
     start = perf_counter()
     products = rows.inner_products(asked, asked)
     products = products / products.diagonal().mean() + BIAS**2
@@ -66,7 +66,7 @@ def scores(asked, y, margins, seed):
 
 
 def _cleanlab(labels, chances):
-    """The label quality scores of cleanlab, where it is installed."""
+    """Return the label quality scores of cleanlab, where it is installed."""
     try:
         from cleanlab.rank import get_label_quality_scores
     except ImportError:
@@ -76,7 +76,7 @@ def _cleanlab(labels, chances):
 
 
 def measure(quick, orders, first):
-    """The shares of wrong answers found, one line for each stream and number of labels."""
+    """Return the shares of wrong answers found, one line for each stream and number of labels."""
     lines = []
     for name in ("tweets",) if quick else STREAMS:
         *_, (_, data) = tables(name)

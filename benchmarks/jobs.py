@@ -77,7 +77,7 @@ class Cost(NamedTuple):
 
 
 def alone(work, *arguments):
-    """The cost of a function in a process of its own, which has imported what it needs before."""
+    """Return the cost of a function in a process of its own, which has imported what it needs before."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         return process.submit(_measured, work, *arguments).result()
 
@@ -106,7 +106,7 @@ def texts(count, seed=SEED):
 
 
 def written(path, some, positive, first=0):
-    """A CSV file of texts."""
+    """Return a CSV file of texts."""
     with path.open("w") as file:
         file.write("id,text,label\n")
         file.writelines(f"{k},{text},{int(y)}\n" for k, (text, y) in enumerate(zip(some, positive), first))
@@ -147,7 +147,7 @@ def imports(folder, count, _):
 
 
 def labelled(database, budget):
-    """The id of a session whose budget is spent by the data's own labels."""
+    """Return the id of a session whose budget is spent by the data's own labels."""
     store = Store(database)
     dataset = store.dataset("texts")["id"]
     rule = {"rule": "asymmetric", "parameters": {"delta_plus": 0.2, "delta_minus": 0.02}}
@@ -191,7 +191,7 @@ def predictions(folder, count, answers):
 
 
 def open_session(database, session):
-    """The answers of a session, the seconds until it is open, and those of its rounds in the kernel."""
+    """Return the answers of a session, the seconds until it is open, and those of its rounds in the kernel."""
     store = Store(database)
     opened = Session(store, session)  # compiles
     start = perf_counter()
@@ -242,7 +242,7 @@ def appends(folder, count, _):
 
 
 def commits(folder):
-    """The median milliseconds of a commit of as many rows as an answer writes, as the store writes them."""
+    """Return the median milliseconds of a commit of as many rows as an answer writes, as the store writes them."""
     store = Store(folder / "commits.db")
     path = store.path
     store.close()
@@ -314,7 +314,7 @@ def tunes(folder, count, _):
 
 
 def real(name):
-    """A stream of shared data in stored order."""
+    """Return a stream of shared data in stored order."""
     path = SHARED / REAL[name]
     if name == "ohsumed":
         items = reading.read(path, reading.Columns(("text",), "label", "id", positive=("C14",)))
@@ -363,7 +363,7 @@ JOBS: dict[str, Callable] = {
 
 
 def sections(lines, host):
-    """The lines as Markdown."""
+    """Yield the lines as Markdown."""
     yield f"{host['processor']}, {host['cores']} cores, load {host['load']} at the start."
     yield ""
     yield from table(

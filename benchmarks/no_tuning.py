@@ -80,7 +80,8 @@ OF_CLASSES = {"f1": "macro_f1", "sum": "macro_recall"}
 
 
 def tables(name, embedding=None):
-    """The plain and the richer table of a stream, of texts with an embedding; nothing where its file is missing."""
+    """Yield the plain and the richer table of a stream, of texts with an embedding; nothing where its file is
+    missing."""
     if name == "tweets":
         shown = demo.DEMOS["tweets"]
         items = reading.read(demo.FOLDER / shown.file, shown.columns)
@@ -99,7 +100,7 @@ def tables(name, embedding=None):
 
 
 def changed(data, change, later, seed):
-    """A stream that changes, from a seed: the labels of its items, and an order of visit."""
+    """Return a stream that changes, from a seed: the labels of its items, and an order of visit."""
     y, n, rng = data.y, data.y.size, np.random.default_rng(seed)
     if later is not None:
         order = rng.permutation(n)
@@ -126,7 +127,7 @@ def runs(name, data, orders, first):
 
 
 def score(judged, budget, algorithm, **values):
-    """The mean F1 and sum (push) of an algorithm in some orders, in points."""
+    """Return the mean F1 and sum (push) of an algorithm in some orders, in points."""
     chosen = strategy(algorithm, values=values)
     means = [
         replay(chosen, data, orders, ReplayOptions(rho="laplace", budget=budget, seed=seed))["mean"]["push"]
@@ -137,7 +138,7 @@ def score(judged, budget, algorithm, **values):
 
 
 def changing(algorithm):
-    """The parameters of an algorithm that suit a stream that changes."""
+    """Return the parameters of an algorithm that suit a stream that changes."""
     kind = strategy(algorithm)
     return drifting(kind.learner, kind.rule)
 
@@ -188,7 +189,7 @@ def main(
 
 
 def report(lines):
-    """The table of every stream and budget, and the mean gaps, in Markdown."""
+    """Yield the table of every stream and budget, and the mean gaps, in Markdown."""
     plain, richer = (
         {(line["stream"], line["labels"]): line for line in lines if line["features"] == kind}
         for kind in ("plain", "richer")

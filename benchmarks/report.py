@@ -14,7 +14,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 
 def heading(host, seconds):
-    """The heading of the page, with the date, the machine and the versions of the measurement."""
+    """Return the heading of the page, with the date, the machine and the versions of the measurement."""
     versions = ", ".join(f"{name} {version}" for name, version in host["packages"].items())
     return f"""# Benchmarks
 
@@ -26,7 +26,8 @@ ours and the others take one after the other, without compilation. Look at the r
 
 
 def labeling(quick):
-    """The labeling results on abstracts, compared with other tools, and on a long stream of many terms, ours alone."""
+    """Yield the labeling results on abstracts, compared with other tools, and on a long stream of many terms, ours
+    alone."""
     with label_latency.chromium() as browser:
         yield label_latency.run(browser, labels=5 if quick else 60, strategies=("OA3-diag", "CSPAA"), alone=quick)
         long = {"items": 5000, "vocabulary": 1000} if quick else {"items": 500_000, "vocabulary": 100_000}

@@ -49,7 +49,7 @@ AUTO = strategy("auto")
 
 
 def sources(quick):
-    """The streams by name, with four words each: the demo, or the shared files that exist."""
+    """Yield the streams by name, with four words each: the demo, or the shared files that exist."""
     if quick:
         shown = demo.DEMOS["tweets"]
         items = reading.read(demo.FOLDER / shown.file, shown.columns)
@@ -80,7 +80,7 @@ def known(data, way, words, seed):
 
 
 def measure(quick, orders, first):
-    """The mean F1 (push) of each stream, budget and way."""
+    """Return the mean F1 (push) of each stream, budget and way."""
     means = defaultdict(dict)
     for name, data, words in sources(quick):
         for budget in LABELS:

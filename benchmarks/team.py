@@ -74,7 +74,7 @@ def figures(session):
 
 
 def runs(orders, slips):
-    """The figures of every run, by data and people."""
+    """Yield the figures of every run, by data and people."""
     with TemporaryDirectory(prefix="oal-team-") as folder:
         store = Store(Path(folder) / "studio.db")
         for name in ("tweets", *FILES):
@@ -92,7 +92,7 @@ def runs(orders, slips):
 
 
 def average(values):
-    """The mean of the values that there are."""
+    """Return the mean of the values that there are."""
     known = [value for value in values if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")
 
