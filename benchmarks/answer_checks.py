@@ -1,9 +1,10 @@
-"""How many slips a second look finds: sessions with `auto` in which some answers, drawn anew for each order, are wrong.
+"""How many wrong answers a second look finds, in sessions with `auto` in which some answers, drawn anew for each order,
+are wrong.
 
-Each method puts the answers in an order, and what counts is the share of the wrong ones among the first 5 % and 10 %.
-Beside the model of all other answers stand the margin that the session's own model gave the item when it was asked, the
-class probability that a logistic regression gives the answer in 5-fold cross-validation, and chance. `cleanlab`, where
-it is installed, ranks by the same probabilities, adjusted by its confident learning.
+Each method ranks the answers; the figure is the share of the wrong ones among the first 5 % and 10 %. The model of all
+other answers is compared with the margin that the session's own model gave the item when it was asked, with the class
+probability that a logistic regression gives the answer in 5-fold cross-validation, and with chance. `cleanlab`, if it
+is installed, ranks by the same probabilities, adjusted by its confident learning.
 """
 
 import json
@@ -35,7 +36,7 @@ AUTO = strategy("auto")
 
 
 def answered(data, budget, seed):
-    """The rows answered in a session, the answers, the margins at the questions, and which answers are wrong."""
+    """Return the rows answered in a session, the answers, the margins at the questions, and which answers are wrong."""
     order, wrong = stream.shuffled(data.y.size, seed), np.random.default_rng(seed).random(data.y.size) < WRONG
     y = rows.read_only(np.where(wrong, -data.y, data.y), np.int8)
     learner, rule = AUTO.build(data.rows.columns)
@@ -46,7 +47,7 @@ def answered(data, budget, seed):
 
 
 def scores(asked, y, margins, seed):
-    """The score of each answer by method, the lowest first to be looked at, and the seconds that ours took."""
+    """Return the score of each answer by method, the lowest first to be looked at, and the seconds that ours took."""
     start = perf_counter()
     products = rows.inner_products(asked, asked)
     products = products / products.diagonal().mean() + BIAS**2
@@ -65,7 +66,7 @@ def scores(asked, y, margins, seed):
 
 
 def _cleanlab(labels, chances):
-    """The label quality scores of cleanlab, where it is installed."""
+    """Return the label quality scores of cleanlab, where it is installed."""
     try:
         from cleanlab.rank import get_label_quality_scores
     except ImportError:
@@ -75,7 +76,7 @@ def _cleanlab(labels, chances):
 
 
 def measure(quick, orders, first):
-    """The shares of wrong answers found, one line for each stream and number of labels."""
+    """Return the shares of wrong answers found, one line for each stream and number of labels."""
     lines = []
     for name in ("tweets",) if quick else STREAMS:
         *_, (_, data) = tables(name)

@@ -1,8 +1,9 @@
-"""How good the probabilities of exported predictions are: `auto` (several classes: `auto-classes`) labels shuffled
-streams whose labels are known, its answers are calibrated as the product does, and the items not asked are the judges.
+"""How good the probabilities of exported predictions are. `auto` (several classes: `auto-classes`) labels shuffled
+streams whose labels are known, its answers are calibrated as the product does, and the probabilities are judged on the
+items not asked.
 
-*log loss* and *brier* are relative to telling the share of hits of these items everywhere: below 1 is better. *told*
-and *true* are the mean probability of the items told at least 0.5, and the share of hits among them.
+*log loss* and *brier* are relative to a constant, the share of hits of these items: below 1 is better. *told* and
+*true* are the mean probability of the items with at least 0.5, and the share of hits among them.
 """
 
 import json
@@ -30,8 +31,10 @@ LEAST = 1e-4  # no probability is taken as surer: one wrong certainty would deci
 
 
 def probabilities(data, labels, seed):
-    """The probability of each item not asked, and whether it is a hit; None where there are too few answers. Where the
-    margins do not tell hits apart, it is their share, each answer weighted by 1 / its chance, everywhere."""
+    """Return the probability of each item not asked, and whether it is a hit, or None if there are too few answers.
+
+    If the margins do not separate hits, every probability is their share, each answer weighted by 1 / its chance.
+    """
     order, chosen = stream.shuffled(data.y.size, seed)[:ROUNDS], strategy("auto-classes" if data.classes else "auto")
     run = stream.replay(
         data.rows, data.y, order, *chosen.build(data.rows.columns, len(data.classes)), stream.objective(),
@@ -56,8 +59,8 @@ def probabilities(data, labels, seed):
 
 
 def quality(told, hits):
-    """The log loss and the Brier score, both relative to a constant; the calibration error; and how many items are told
-    at least one half, the sum of their probabilities, and their hits."""
+    """Compute the log loss and the Brier score, both relative to a constant, the calibration error, and for the items
+    with at least one half their number, the sum of their probabilities, and their hits."""
     share, told = hits.mean(), np.clip(told, LEAST, 1 - LEAST)
     bins = np.minimum((told * BINS).astype(int), BINS - 1)
     loss = -np.log(np.where(hits, told, 1 - told)).mean()
@@ -71,7 +74,7 @@ def quality(told, hits):
 
 
 def lines(groups):
-    """A line for each group of qualities: their means, and what all of them tell and hold."""
+    """Yield a line for each group of qualities: their means, and the probabilities and hits of all of them."""
     for name, each in groups.items():
         sure, told, true = sum(one["sure"] for one in each)
         means = {key: float(np.mean([one[key] for one in each])) for key in ("log loss", "brier", "error")}

@@ -1,8 +1,8 @@
-"""How safe and how sharp the floors of a session are: measured on thousands of labelled streams.
+"""How safe and how tight the guaranteed minima of a session are, measured on thousands of labeled streams.
 
-Every session is answered as the data says, or as an annotator with slips, skips or corrections would; the floors that
-the product shows after every answer are compared with the truth at that moment. Beside them stand three rules by which
-people stop screening, on the same items.
+Every session is answered as in the data, or as by an annotator with slips, skips or corrections. The guaranteed minima
+that the product shows after every answer are compared with the truth at that moment. Three rules by which people stop
+screening are run on the same items.
 """
 
 import json
@@ -30,7 +30,7 @@ SCREENED = 2_000  # items that are screened until a rule says stop
 LABELS = (300, 1000)
 WAYS = ("stored", "shuffled", "drift", "slips", "skips", "corrections", "appended")
 SLIPS = 0.05  # of the answers are wrong
-SKIPS = 0.05  # of the items cannot be labelled
+SKIPS = 0.05  # of the items cannot be labeled
 CORRECTED = 0.6  # of the labels used when all slips until then are mended
 TARGETS = (0.8, 0.95)  # of recall, with a risk of certainty.RISK
 IN_A_ROW = 100
@@ -52,7 +52,7 @@ class Course(NamedTuple):
     promised: float
 
     def floors(self, looks, label, found=None):
-        """The floors at some looks with these answers; look k is after k of them, the last one at the end."""
+        """Return the floors at some looks with these answers; look k is after k answers, the last one at the end."""
         rounds = self.looks[looks]
         pushes = np.append(0, np.cumsum(self.predicted > 0))[rounds]
         worst = certainty.tables(
@@ -62,7 +62,7 @@ class Course(NamedTuple):
         return certainty.floors(worst)
 
     def truth(self, looks, y):
-        """The metrics at some looks where the items have these classes, and their counts; 0 is not relevant."""
+        """Return the metrics at some looks if the items have these classes (0 is not relevant), and their counts."""
         seen, rounds = self.predicted.size, self.looks[looks]
         taken = np.zeros(seen, int)
         taken[self.asked] = 1
@@ -72,7 +72,7 @@ class Course(NamedTuple):
         return {name: metrics.evaluate(tables, name) for name in metrics.EVALUATIONS}, tables
 
     def over(self, looks, label, y):
-        """Whether any floor at these looks is above the truth."""
+        """Return whether any floor at these looks is above the truth."""
         known, (real, _) = self.floors(looks, label), self.truth(looks, y)
         return any(
             (known[name][metric] > real[name][metric] + 1e-12).any()
@@ -82,8 +82,11 @@ class Course(NamedTuple):
 
 
 def course(table, last, first, budget, share, seed, appended=False):
-    """A session over a stream in its order. last: what is said of each item in the end, 0 for a skip. first: what is
-    said at first. appended: the last third of the items, and a third of the labels, come later."""
+    """Run a session over a stream in its order.
+
+    last, first: the label of each item in the end, and as first given; 0 for a skip. appended: whether the last third
+    of the items, and a third of the labels, come later.
+    """
     chosen, n = strategy("auto"), last.size
     end, later = (2 * n // 3, budget // 3) if appended else (n, 0)
     plans = [
@@ -128,7 +131,7 @@ def course(table, last, first, budget, share, seed, appended=False):
 
 
 def answered(way, y, rng):
-    """What is said of each item in the end, and at first."""
+    """Return the label of each item in the end, and as first given."""
     slipped = np.where(rng.random(y.size) < SLIPS, -y, y)
     if way == "corrections":
         return y, slipped
@@ -137,8 +140,8 @@ def answered(way, y, rng):
 
 
 def ordered(way, table, rng):
-    """An order of the items, at most ROUNDS of them: a stretch as stored, shuffled, or so that topics drift (along a
-    random direction of the features)."""
+    """Return an order of the items, at most ROUNDS of them: a stretch as stored, shuffled, or so that topics drift
+    (along a random direction of the features)."""
     items = rows.length(table)
     start = int(rng.integers(1 + max(0, items - ROUNDS)))
     if way == "stored":
@@ -150,7 +153,7 @@ def ordered(way, table, rng):
 
 
 def sessions(quick, orders):
-    """What came of every session: its data, way, budget, and figures."""
+    """Yield the data, the kind of answers, the budget and the figures of every session."""
     number = count()
     for name, data in sources(quick):
         for _ in () if data.classes else range(orders):
@@ -165,7 +168,7 @@ def sessions(quick, orders):
 
 
 def figures(run, last, first, y):
-    """Whether a floor was ever above the truth, as it is said and as the data have it, and what stood at the end."""
+    """Return whether a floor was ever above the truth, by the answers and by the data, and the floors at the end."""
     size = run.looks.size
     before, after = np.split(np.arange(size), [run.mended])
     end = np.array([size - 1])
@@ -186,7 +189,8 @@ def figures(run, last, first, y):
 
 
 def stops(quick, orders):
-    """Each rule and the floor on the same items, for each target: labels spent, recall reached."""
+    """Yield the labels spent and the recall reached by each rule and by the floor, on the same items, for each
+    target."""
     for name, data in sources(quick):
         if data.classes:
             continue
@@ -203,7 +207,7 @@ def stops(quick, orders):
 
 
 def certified(runs, target, y):
-    """The first session, by its budget, whose floor reaches a target; all items are read where none does."""
+    """Return the first session, by its budget, whose floor reaches a target; if there is none, all items are read."""
     for run in runs:
         end = np.array([run.looks.size - 1])
         if run.floors(end, run.last)["push_query"]["recall"][0] >= target:
@@ -213,7 +217,8 @@ def certified(runs, target, y):
 
 
 def screened(matrix, relevant, seed):
-    """Where each rule stops a person who reads what a logistic regression finds most likely, and refits it."""
+    """Find where each rule stops a person who reads the items that a logistic regression finds most likely, and refits
+    it."""
     n, rng = relevant.size, np.random.default_rng(seed)
     seen = [*np.flatnonzero(relevant)[:1], *np.flatnonzero(~relevant)[:1]]
     seen += rng.permutation(np.setdiff1d(np.arange(n), seen))[:BATCH].tolist()
@@ -235,7 +240,7 @@ def screened(matrix, relevant, seed):
 
 
 def in_a_row(labels, chance, seen, n):
-    """The last items were all irrelevant (the usual rule of thumb)."""
+    """Return whether the last items were all irrelevant (the usual rule of thumb)."""
     return labels.size >= IN_A_ROW and not labels[-IN_A_ROW:].any()
 
 
@@ -280,12 +285,12 @@ RULES = {
 
 
 def measure(quick=False, orders=25, screenings=10):
-    """All figures: the sessions and the stops."""
+    """Return all figures: the sessions and the stops."""
     return {"sessions": list(sessions(quick, orders)), "stops": list(stops(quick, screenings))}
 
 
 def grouped(lines, *keys):
-    """Lines by the values of some keys, in their order."""
+    """Return lines by the values of some keys, in their order."""
     groups = {}
     for line in lines:
         groups.setdefault(tuple(line[key] for key in keys), []).append(line)
@@ -293,7 +298,7 @@ def grouped(lines, *keys):
 
 
 def mean(lines, *path):
-    """The mean of what stands at a path."""
+    """Return the mean of the values at a path."""
     values = []
     for line in lines:
         for key in path:
@@ -303,7 +308,7 @@ def mean(lines, *path):
 
 
 def sections(results):
-    """The tables in Markdown."""
+    """Yield the tables in Markdown."""
     known, ended = results["sessions"], results["stops"]
     yield "### Floors above the truth at any look\n"
     lines = [*grouped(known, "way"), (("all",), known)]

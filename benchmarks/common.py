@@ -43,7 +43,7 @@ class Stream(NamedTuple):
     shape: Shape
 
     def first(self, rounds):
-        """The stream of the first rounds only."""
+        """Return the stream of the first rounds only."""
         return self._replace(order=self.order[:rounds])
 
 
@@ -63,19 +63,19 @@ def synthetic(shape, permuted=False):
 
 
 def fitting(shape):
-    """The names of the learners for the classes of a shape."""
+    """Return the names of the learners for the classes of a shape."""
     return [name for name, kind in LEARNERS.items() if getattr(kind, "multiclass", False) == bool(shape.classes)]
 
 
 def own_rule(name):
-    """The query rule made for a learner, or `symmetric`."""
+    """Return the query rule made for a learner, or `symmetric`."""
     return {"covariance": "variance", "adaptive": "discriminative"}.get(
         getattr(LEARNERS[name], "provides", None), "symmetric"
     )
 
 
 def contestant(shape, learner, rule=None):
-    """A fresh learner and its rule, by name."""
+    """Return a fresh learner and its rule, by name."""
     rule = rule or own_rule(learner)
     classes = {"classes": shape.classes} if shape.classes else {}
     deltas = {"delta": DELTA} if rule == "symmetric" else {}
@@ -83,7 +83,8 @@ def contestant(shape, learner, rule=None):
 
 
 def ours(data, learner, rule=None, **options):
-    """A function that makes a fresh learner, by name, and returns our replay of a stream as a function to time."""
+    """Return a function that makes a fresh learner, by name, and returns our replay of a stream as a function to
+    time."""
 
     def start():
         parts = contestant(data.shape, learner, rule)
@@ -104,8 +105,8 @@ def fastest(start, seconds):
 
 
 def race(starts, passes, seconds=0.1):
-    """The result and the shortest processor time of each run by name; runs take turns, so that a busy machine slows
-    them all alike."""
+    """Return the result and the shortest processor time of each run by name; runs take turns, so that a busy machine
+    slows them all alike."""
     best = {}
     with threadpool_limits(1):  # threads that spin until there is work would do so on the next one's processor time
         for _ in range(passes):
@@ -116,7 +117,8 @@ def race(starts, passes, seconds=0.1):
 
 
 def table(heads, lines):
-    """The lines of a Markdown table, also readable in a terminal; columns of numbers are aligned to the right."""
+    """Return the lines of a Markdown table, also readable in a terminal; columns of numbers are aligned to the
+    right."""
     lines = [["" if cell is None else str(cell) for cell in line] for line in lines]
     columns = [(head, *(line[k] for line in lines)) for k, head in enumerate(heads)]
     rules, padded = [], []
@@ -129,12 +131,12 @@ def table(heads, lines):
 
 
 def number(value, digits=3):
-    """A positive number with `digits` significant digits and separators of thousands."""
+    """Return a positive number with `digits` significant digits and separators of thousands."""
     return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
 def installed(package):
-    """The version of a package, or "not installed"."""
+    """Return the version of a package, or "not installed"."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -142,7 +144,7 @@ def installed(package):
 
 
 def machine():
-    """The date, the hardware and the versions of the packages."""
+    """Return the date, the hardware and the versions of the packages."""
     cpuinfo = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     names = [line.partition(":")[2].strip() for line in cpuinfo.splitlines() if line.startswith("model name")]
     return {

@@ -37,12 +37,13 @@ SPECIFICATION = {
 
 
 def executor(kind, workers):
-    """A pool of threads or of spawned processes."""
+    """Return a pool of threads or of spawned processes."""
     return ThreadPoolExecutor(workers) if kind == "threads" else ProcessPoolExecutor(workers, get_context("spawn"))
 
 
 def timed(spec, store, kind, workers):
-    """The lines of a comparison and its seconds, on workers that have compiled the kernel and opened all data."""
+    """Return the lines of a comparison and its seconds, on workers that have compiled the kernel and opened all
+    data."""
     warm = replace(spec, permutations=workers, algorithms={"OAAL": {}})
     with executor(kind, workers) as pool:
         experiments.run(warm, store, pool, folder=A9A.parent)
@@ -52,7 +53,8 @@ def timed(spec, store, kind, workers):
 
 
 def measure(store, kind, spec, turns):
-    """The best replays per second of one worker and of two, in turns, so that a busy machine slows both alike."""
+    """Return the best replays per second of one worker and of two, in turns, so that a busy machine slows both
+    alike."""
     rates = {1: 0.0, 2: 0.0}
     for _ in range(turns):
         lines = {}
@@ -65,7 +67,8 @@ def measure(store, kind, spec, turns):
 
 
 def kept(store, spec):
-    """The seconds of a comparison on one thread with its stored results, and those of its replays in the kernel."""
+    """Return the seconds of a comparison on one thread with its stored results, and those of its replays in the
+    kernel."""
     seconds, replay = [], stream.replay
 
     def timed_replay(*arguments, **options):

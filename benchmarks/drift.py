@@ -1,7 +1,7 @@
-"""How often the alarm of a stream is false, and how soon it comes where the items change: measured on labelled streams.
+"""How often the drift alarm is false, and how soon it comes when the items change, measured on labeled streams.
 
-Streams are shuffled, change half of their classes for the others at once or little by little, have three times as many
-positives as before, or come in the order of their file.
+Streams are shuffled, swap half of their classes for the others at once or gradually, have three times as many positives
+as before, or come in the order of their file.
 """
 
 import json
@@ -34,7 +34,8 @@ TOPICS = 8  # classes at most that streams are made of, the most frequent
 
 
 def sources(quick):
-    """The scores, labels and words of the labels of data sets, by name: the demo, and the shared files that exist."""
+    """Yield the scores, labels and words of the labels of data sets, by name: the demo, and the shared files that
+    exist."""
     shown = demo.DEMOS["tweets"]
     yield "tweets", reading.read(demo.FOLDER / shown.file, shown.columns)
     for name, (file, columns) in () if quick else (FILES | MORE).items():
@@ -43,14 +44,14 @@ def sources(quick):
 
 
 def scored(items, features=None):
-    """Scores of the items as they are imported, of the first ITEMS of them."""
+    """Return scores of the items as they are imported, of the first ITEMS of them."""
     some = items.take(np.arange(min(ITEMS, len(items.ids))))
     made = datasets.file_table(some, features=features)
     return drift.scores(made.rows, np.arange(some.y.size)), some
 
 
 def measure(quick=False, streams=1000, repeats=40):
-    """Alarms of shuffled streams, of streams that change, and of streams as they are stored."""
+    """Return alarms of shuffled streams, of streams that change, and of streams as they are stored."""
     kept = {}
     for name, items in sources(quick):
         kept[name] = scored(items)
@@ -94,7 +95,7 @@ def change(values, items, way, before, repeats, rng):
 
 
 def halves(items, way, rng):
-    """The items of half of the classes and those of the other half, or negatives and positives."""
+    """Return the items of half of the classes and those of the other half, or negatives and positives."""
     if way == "prevalence":
         parts = items.y <= 0, items.y > 0
     else:
@@ -105,7 +106,7 @@ def halves(items, way, rng):
 
 
 def sections(results):
-    """The tables in Markdown."""
+    """Yield the tables in Markdown."""
     false = results["false"]
     alarms = [each for some in false.values() for each in some]
     yield f"False alarms: {sum(alarms)} of {len(alarms):,} shuffled streams ({np.mean(alarms):.1%}).\n"
@@ -128,7 +129,7 @@ def sections(results):
 
 
 def delay(delays):
-    """The median delay in items."""
+    """Return the median delay in items."""
     middle = delays[len(delays) // 2]
     return f"{middle:,.0f}" if np.isfinite(middle) else "none"
 

@@ -1,8 +1,8 @@
-"""How good the estimates of a session are, which use only the answers: measured on hundreds of labelled streams.
+"""How good the estimates of a session are, which use only the answers, measured on hundreds of labeled streams.
 
-Every run is one session over a shuffled stream whose questions get the labels of the data as answers; what
-`oal_engine.sessions.insights.estimates` computes from its log is compared with the truth of the window. Whether a number
-is shown is decided by the rules of the product.
+Every run is one session over a shuffled stream whose questions are answered with the labels of the data. The numbers
+that `oal_engine.sessions.insights.estimates` computes from its log are compared with the truth of the window. Whether a
+number is shown is decided by the rules of the product.
 """
 
 import json
@@ -66,7 +66,7 @@ FILES = {
 
 
 def sources(quick):
-    """The labelled data sets by name: the demo, and the shared files that exist."""
+    """Return the labeled data sets by name: the demo, and the shared files that exist."""
     shown = demo.DEMOS["tweets"]
     items = reading.read(demo.FOLDER / shown.file, shown.columns)
     yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown))
@@ -77,8 +77,8 @@ def sources(quick):
 
 
 def session(table, y, classes, chosen, plan, budget, seed):
-    """The estimates and the truth of one run, by evaluation and metric, for its window and for the last quarter of the
-    stream; None where there are too few labels."""
+    """Return the estimates and the truth of one run, by evaluation and metric, for its window and for the last quarter
+    of the stream; None where there are too few labels."""
     rounds, quarter = y.size, y.size * 3 // 4
 
     def replay(marks):
@@ -98,7 +98,8 @@ def session(table, y, classes, chosen, plan, budget, seed):
 
 
 def estimates_and_truth(run, y, classes, counts, start):
-    """The estimates for the rounds from `start`, which have these counts, as the product shows them, and the truth."""
+    """Return the estimates for the rounds from `start`, which have these counts, as the product shows them, and the
+    truth."""
     t, late = run.log[:, 0].astype(int), run.log[:, 0] >= start
     label, predicted, chance = y[t[late]], run.decided[late, 1], run.log[late, 2]
     size, rounds = np.array([late.sum()]), np.array([counts.sum()])
@@ -117,7 +118,7 @@ def estimates_and_truth(run, y, classes, counts, start):
 
 
 def runs(quick, orders):
-    """The figures of every run: (data, strategy, plan, labels, window, evaluation, metric, numbers or None)."""
+    """Yield the figures of every run: (data, strategy, plan, labels, window, evaluation, metric, numbers or None)."""
     number = count()
     for name, data in sources(quick):
         many = STRATEGIES if not data.classes else MANY
@@ -135,7 +136,8 @@ def runs(quick, orders):
 
 
 def summary(figures):
-    """The number of sessions, the share that shows a number, and the bias, coverage and half-width of those numbers."""
+    """Return the number of sessions, the share that shows a number, and the bias, coverage and half-width of those
+    numbers."""
     shown = np.array([numbers for numbers in figures if numbers is not None]).reshape(-1, 4)
     value, low, high, truth = shown.T
     line = {"sessions": len(figures), "shown": len(shown) / len(figures)}
@@ -149,12 +151,13 @@ def summary(figures):
 
 
 def of_two(run, window="window"):
-    """Whether a run has two classes and its figures are of this window."""
+    """Return whether a run has two classes and its figures are of this window."""
     return "classes" not in run[0] and run[4] == window
 
 
 def of_many(run):
-    """Whether a run has K classes and evaluates push, whose errors equal those of push-and-query with K classes."""
+    """Return whether a run has K classes and evaluates push, whose errors equal those of push-and-query with K
+    classes."""
     return "classes" in run[0] and run[4:6] == ("window", "push")
 
 
@@ -170,7 +173,7 @@ GROUPS = {  # title: the columns of a run to group by, and the filter of runs
 
 
 def measure(quick=False, orders=20):
-    """All tables as {title: list of lines}."""
+    """Return all tables as {title: list of lines}."""
     all_runs = list(runs(quick, orders))
     tables = {}
     for title, (columns, wanted) in GROUPS.items():
@@ -182,7 +185,7 @@ def measure(quick=False, orders=20):
 
 
 def sections(tables):
-    """The tables in Markdown."""
+    """Yield the tables in Markdown."""
     for title, lines in tables.items():
         if lines:
             heads = ("sessions x metrics", "shown", "bias", "rms error", "coverage", "half-width")

@@ -1,5 +1,5 @@
-"""Thousands of runs in which processes are killed, disks fill, the database is locked and the clock jumps: whether
-anything that was acknowledged is ever lost or doubled. A seed that fails is printed, and `--seed` replays it."""
+"""Thousands of runs in which processes are killed, disks fill, the database is locked and the clock jumps, to see
+whether anything acknowledged is ever lost or doubled. Failing seeds are printed, and `--seed` replays one."""
 
 import json
 import sys
@@ -18,8 +18,10 @@ from tests.harness import faults
 
 
 def measure(seeds, real=()):
-    """How often what happened in the runs of some seeds, those that failed, and the seconds; real: more seeds, whose
-    processes are killed by a signal."""
+    """Count the events in the runs of some seeds. Return the counts, the failed seeds, and the seconds.
+
+    real: more seeds, whose processes are killed by a signal.
+    """
     done, failed, start = Counter(), {}, perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         template = Path(folder, "template")

@@ -1,7 +1,7 @@
-"""Damaged files in large numbers, chosen by what they reach in the code (atheris): what is neither read nor refused in
-one sentence, takes too long or too much memory, or ends the process, is a finding.
+"""Read large numbers of damaged files, chosen by the code that they reach (atheris). A finding is a file that is
+neither read nor refused in one sentence, takes too long or too much memory, or ends the process.
 
-The damages and what reads the files stand in tests/harness/mutations.py; the tests try a few of each.
+The kinds of damage and the readers are in tests/harness/mutations.py; the tests try a few of each.
 """
 
 import re
@@ -30,7 +30,7 @@ HEADS = ("target", "executions", "branches reached", "ended the process", "findi
 
 
 def follow(name, folder, seconds, seed):
-    """Read damaged files of one kind for so many seconds, or until a finding, which is written into the folder."""
+    """Read damaged files of one kind for some seconds, or until a finding, which is written into the folder."""
     import atheris
 
     with atheris.instrument_imports(include=FOLLOWED, exclude=COMPILED):
@@ -65,8 +65,11 @@ def follow(name, folder, seconds, seed):
 
 
 def followed(name, seconds, seed, folder):
-    """The same in processes of their own until the time is over or a file is a finding: how many files were read, how
-    many branches they reached, how often a process was ended by a library that may, and the finding, if any."""
+    """Run `follow` in processes of their own until the time is over or a file is a finding.
+
+    Return the number of files read, the number of branches that they reached, how often a library that may do so ended
+    a process, and the finding, if any.
+    """
     from tests.harness.mutations import ALONE
 
     executions, reached, ended, end = 0, 0, 0, perf_counter() + seconds
@@ -94,7 +97,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Of the damages.")] = SEED,
     folder: Annotated[Path, typer.Option(help="Where the files of findings are written.")] = Path("findings"),
 ):
-    """Read damaged files of every kind, print how many, and write those that are findings; exit code 1 if any are."""
+    """Read damaged files of every kind, print how many, and write findings; the exit code is 1 if there are any."""
     from tests.harness.mutations import MAKERS
 
     folder.mkdir(exist_ok=True)

@@ -33,7 +33,7 @@ AXES = {"count": "rounds T", "features": "features d", "filled": "non-zeros a ro
 
 
 def curves():
-    """All curves; those over K only where there are multi-class learners."""
+    """Yield all curves; those over K only where there are multi-class learners."""
     for name in ("pa-i", "acog-ii-diag", "ssacog-ii"):
         yield Curve("count", name, [Shape(T, 10, 10) for T in (50_000, 200_000, 1_000_000, 5_000_000)])
     for name in ("pa-i", "acog-ii-diag", "ssacog-ii"):
@@ -47,7 +47,8 @@ def curves():
 
 
 def memory(kind):
-    """Megabytes of this process, now (VmRSS) or at the peak since `forget` (VmHWM; getrusage has the parent's peak)."""
+    """Return megabytes of this process, now (VmRSS) or at the peak since `forget` (VmHWM; getrusage has the parent's
+    peak)."""
     return int(re.search(rf"{kind}:\s+(\d+) kB", STATUS.read_text())[1]) / 1024
 
 
@@ -81,7 +82,7 @@ def point(shape, learner, times):
 
 
 def in_fresh_process(shape, learner, times=3):
-    """The result of `point` in a process of its own."""
+    """Return the result of `point` in a process of its own."""
     job = json.dumps([shape, learner, times])
     environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}  # what is freed goes back to the system at once
     child = subprocess.run([sys.executable, __file__, "--point", job], env=environment, capture_output=True, text=True)
@@ -91,12 +92,12 @@ def in_fresh_process(shape, learner, times=3):
 
 
 def exponent(x, y):
-    """The slope of a line through the points on logarithmic axes, by least squares."""
+    """Return the slope of a line through the points on logarithmic axes, by least squares."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def measure(quick=False):
-    """All curves with their points and exponents, and whether the promise on memory holds."""
+    """Return all curves with their points and exponents, and whether the promise on memory holds."""
     if not STATUS.exists():
         raise SystemExit("growth.py reads the memory of a process from /proc, which only Linux has.")
     measured = []
@@ -119,7 +120,7 @@ def measure(quick=False):
 
 
 def sections(results):
-    """The results as lines of Markdown."""
+    """Yield the results as lines of Markdown."""
     yield from ("## Growth of time and memory, every label asked", "")
     for axis, title in AXES.items():
         curves = [curve for curve in results["curves"] if curve["axis"] == axis]

@@ -1,7 +1,7 @@
-"""What an installation takes: seconds, megabytes of each requirement, and seconds until the app answers.
+"""The cost of an installation: seconds, megabytes of each requirement, and seconds until the app answers.
 
-The wheel is built and installed, with all that it requires, into an environment in which nothing is; the app is started
-there in an empty folder. A requirement is counted with what nothing else requires.
+The wheel is built and installed, with everything that it requires, into an empty environment, and the app is started
+there in an empty folder. A requirement is counted together with packages that nothing else requires.
 """
 
 import json
@@ -27,12 +27,12 @@ OURS = "oal-studio"
 
 
 def plain(name):
-    """The name of a distribution as the package index spells it."""
+    """Return the name of a distribution as the package index spells it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def installed(folder):
-    """The distributions in a folder by name: their bytes on the disk, and the names that they require."""
+    """Return the distributions in a folder by name: their bytes on the disk, and the names that they require."""
     found = {}
     for each in distributions(path=[str(folder)]):
         paths = (Path(each.locate_file(file)) for file in each.files or ())
@@ -43,7 +43,7 @@ def installed(folder):
 
 
 def reached(found, start, without=None):
-    """The distributions that some names lead to, where one is left out."""
+    """Return the distributions that some names lead to, where one is left out."""
     names, waiting = set(), [start]
     while waiting:
         name = waiting.pop()

@@ -1,8 +1,8 @@
-"""Whole jobs beside the least that each could take: its floor, measured in the same run with another tool or with the
-kernel alone. Look at the ratios.
+"""Whole jobs compared with the least time that each could take: its floor, measured in the same run with another tool
+or with the kernel alone. The ratios are the result.
 
-Jobs run in processes of their own, so that their memory is their own. To add a job: write its function, which yields
-lines, and name it in JOBS.
+Each job runs in a process of its own, which has its own memory. To add a job, write its function, which yields lines,
+and name it in JOBS.
 """
 
 import json
@@ -32,6 +32,7 @@ from throughput import check
 
 from oal_engine import datasets, experiments
 from oal_engine.datasets import reading
+from oal_engine.experiments import scheduling
 from oal_engine.kernel import rows, stream
 from oal_engine.sessions.files import export
 from oal_engine.sessions.session import Session
@@ -76,7 +77,7 @@ class Cost(NamedTuple):
 
 
 def alone(work, *arguments):
-    """The cost of a function in a process of its own, which has imported what it needs before."""
+    """Return the cost of a function in a process of its own, which has imported what it needs before."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         return process.submit(_measured, work, *arguments).result()
 
@@ -105,7 +106,7 @@ def texts(count, seed=SEED):
 
 
 def written(path, some, positive, first=0):
-    """A CSV file of texts."""
+    """Return a CSV file of texts."""
     with path.open("w") as file:
         file.write("id,text,label\n")
         file.writelines(f"{k},{text},{int(y)}\n" for k, (text, y) in enumerate(zip(some, positive), first))
@@ -146,7 +147,7 @@ def imports(folder, count, _):
 
 
 def labelled(database, budget):
-    """The id of a session whose budget is spent by the data's own labels."""
+    """Return the id of a session whose budget is spent by the data's own labels."""
     store = Store(database)
     dataset = store.dataset("texts")["id"]
     rule = {"rule": "asymmetric", "parameters": {"delta_plus": 0.2, "delta_minus": 0.02}}
@@ -190,7 +191,7 @@ def predictions(folder, count, answers):
 
 
 def open_session(database, session):
-    """The answers of a session, the seconds until it is open, and those of its rounds in the kernel."""
+    """Return the answers of a session, the seconds until it is open, and those of its rounds in the kernel."""
     store = Store(database)
     opened = Session(store, session)  # compiles
     start = perf_counter()
@@ -241,7 +242,7 @@ def appends(folder, count, _):
 
 
 def commits(folder):
-    """The median milliseconds of a commit of as many rows as an answer writes, as the store writes them."""
+    """Return the median milliseconds of a commit of as many rows as an answer writes, as the store writes them."""
     store = Store(folder / "commits.db")
     path = store.path
     store.close()
@@ -296,7 +297,7 @@ def tunes(folder, count, _):
     spec, store = experiments.specification(values), Store(folder / "tuning.db")
     lines, seconds = {}, {}
     for how, pays in (("one by one", inf), ("together", 0)):
-        experiments.PAYS = pays
+        scheduling.PASS_PAYS_ROUNDS = pays
         lines[how], seconds[how] = comparisons.timed(spec, store, "threads", 1)
     if not np.array_equal(*(each.counts for (each,) in lines.values())) or not all(
         one.trials == other.trials for one, other in zip(*lines.values())
@@ -313,7 +314,7 @@ def tunes(folder, count, _):
 
 
 def real(name):
-    """A stream of shared data in stored order."""
+    """Return a stream of shared data in stored order."""
     path = SHARED / REAL[name]
     if name == "ohsumed":
         items = reading.read(path, reading.Columns(("text",), "label", "id", positive=("C14",)))
@@ -362,7 +363,7 @@ JOBS: dict[str, Callable] = {
 
 
 def sections(lines, host):
-    """The lines as Markdown."""
+    """Yield the lines as Markdown."""
     yield f"{host['processor']}, {host['cores']} cores, load {host['load']} at the start."
     yield ""
     yield from table(

@@ -1,8 +1,8 @@
-"""Milliseconds from a key press to the next item painted, here and in the tools that do the same, in one run.
+"""Milliseconds from a key press to the next item painted, in this app and in tools with the same purpose, in one run.
 
 Each tool is started on the same texts and opened in headless Chromium, and gets real keys at the pace of a quick person
-who knows the labels. The clock is the same for all: from the time stamp of the key that gives the label (of two keys
-the last) to the second animation frame after the text of another item is in the page.
+who knows the labels. The clock is the same for all tools: from the time stamp of the key that gives the label (of two
+keys the last) to the second animation frame after the text of another item is in the page.
 """
 
 import json
@@ -117,7 +117,7 @@ def zipf(count, vocabulary, length=40, relevant=0.02):
 
 
 def words(text):
-    """A text with single spaces, however a browser has wrapped it."""
+    """Return a text with single spaces, however a browser has wrapped it."""
     return " ".join(text.split())
 
 
@@ -135,7 +135,8 @@ def chromium():
 
 
 def measure(browser, tools, items, labels, venvs=VENVS, folder=None):
-    """The result of `label` for each tool, or the reason why it was left out; our database is in `folder` if given."""
+    """Return the result of `label` for each tool, or the reason why it was left out; our database is in `folder` if
+    given."""
     results, truth = [], {words(item.text): item.relevant for item in items}
     with TemporaryDirectory(prefix="oal-latency-") as temporary:
         for tool in tools:
@@ -153,7 +154,8 @@ def measure(browser, tools, items, labels, venvs=VENVS, folder=None):
 
 
 def label(browser, tool, address, truth, labels):
-    """The percentiles of the times of `labels` labels after the warm-up, and the milliseconds to the first item."""
+    """Return the percentiles of the times of `labels` labels after the warm-up, and the milliseconds to the first
+    item."""
     page = browser.new_page(viewport={"width": 1366, "height": 900})
     page.set_default_timeout(1000 * PATIENCE)
     start = perf_counter()
@@ -178,8 +180,8 @@ def label(browser, tool, address, truth, labels):
 
 
 def first_items(browser, turns=3):
-    """Milliseconds from the click on *Try the demo*, as soon as a fresh server shows it, to the first item: the median
-    where this machine has compiled before, and the time where it never has."""
+    """Return milliseconds from the click on *Try the demo*, as soon as a fresh server shows it, to the first item: the
+    median where this machine has compiled before, and the time where it never has."""
     return {
         "compiled before": float(np.median([first_item(browser) for _ in range(turns)])),
         "never compiled": first_item(browser, cold=True),
@@ -187,7 +189,8 @@ def first_items(browser, turns=3):
 
 
 def first_item(browser, cold=False):
-    """Milliseconds to the first item of the demo in one fresh server; cold: with an empty cache of machine code."""
+    """Return milliseconds to the first item of the demo in one fresh server; cold: with an empty cache of machine
+    code."""
     with TemporaryDirectory(prefix="oal-first-") as folder:
         environment = {"XDG_CACHE_HOME": folder} if cold else {}
         with serving(Path(folder) / "studio.db", Path(folder), **environment) as (address, _):
@@ -218,7 +221,7 @@ def ratios(tools):
 
 
 def run(browser, labels=60, items=3000, vocabulary=0, strategies=("OA3-diag",), alone=False, first=True, **places):
-    """The settings and the results of all tools on real texts, or on synthetic ones of a vocabulary."""
+    """Return the settings and the results of all tools on real texts, or on synthetic ones of a vocabulary."""
     texts, source = zipf(items, vocabulary) if vocabulary else abstracts(items)
     tools = measure(browser, [*map(ours, strategies), *([] if alone else OTHERS)], texts, labels, **places)
     settings = {"unit": "ms", "labels": labels, "items": len(texts), "source": source}
@@ -229,7 +232,7 @@ def run(browser, labels=60, items=3000, vocabulary=0, strategies=("OA3-diag",), 
 
 
 def sections(runs):
-    """The labeling section of the page, from the results of several runs."""
+    """Yield the labeling section of the page, from the results of several runs."""
     yield "## From a key press to the next item, in milliseconds"
     yield ""
     yield from EXPLAINED.splitlines()
@@ -240,7 +243,7 @@ def sections(runs):
 
 
 def lines(result):
-    """The result of one run as a table and a verdict on each aim."""
+    """Yield the result of one run as a table and a verdict on each aim."""
     kinds = "painted", "acknowledged"
     heads = [
         "tool",

@@ -78,7 +78,7 @@ class Tool(NamedTuple):
 
 
 def programs(package, venvs):
-    """The folder of a package's programs, in a virtual environment that is made at the first use."""
+    """Return the folder of a package's programs, in a virtual environment that is made at the first use."""
     folder = venvs.resolve() / package
     complete = folder / "complete"
     if not complete.exists():
@@ -129,7 +129,7 @@ def _answers(address):
 
 
 def send(address, method="POST", **parts):
-    """The JSON answer to a request; `parts` are arguments of `requests`."""
+    """Return the JSON answer to a request; `parts` are arguments of `requests`."""
     answer = local.request(method, address, timeout=PATIENCE, **parts)
     answer.raise_for_status()
     return answer.json()
@@ -154,7 +154,7 @@ def table(items, heads, *columns):
 
 
 def imported(folder, items):
-    """A store with the items, and the id of their data set; an existing database in the folder is used again."""
+    """Return a store with the items, and the id of their data set; an existing database in the folder is used again."""
     store, name = Store(folder / "studio.db"), f"{len(items):,} texts"
     if not store.has_dataset(name):
         path = folder / "items.csv"
@@ -166,7 +166,7 @@ def imported(folder, items):
 
 
 def session(store, dataset, strategy):
-    """The id of a new session with a strategy."""
+    """Return the id of a new session with a strategy."""
     names = {"positive_name": NAMES[True], "negative_name": NAMES[False]}
     return create(store, dataset, **STRATEGIES[strategy] | names | {"budget": BUDGET})
 

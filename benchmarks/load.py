@@ -1,5 +1,5 @@
-"""Many annotators at once in the real app, in sessions of their own or together on one: whether every event that was
-acknowledged is stored exactly once, how long the acknowledgement takes from the key, and what it costs the server.
+"""Many annotators at once in the real app, in sessions of their own or together in one: whether every acknowledged
+event is stored exactly once, how long the acknowledgement takes from the key, and the load on the server.
 
 An annotator is a page without a browser, of which dozens fit on one machine: the card is simulated here, Streamlit's
 frontend in streamlit_page.py. All annotators run in this process, the server in another.
@@ -125,7 +125,7 @@ class Annotator:
         return not self.pending and self.payload["place"]["end"] in ("budget", "stream")
 
     def keys(self):
-        """The events at an item: an undo, or an answer, perhaps after a note or a preference."""
+        """Yield the events at an item: an undo, or an answer, perhaps after a note or a preference."""
         place = self.place
         if place is None or place["question"] is None:  # waits, as the card does
             return
@@ -150,7 +150,7 @@ class Annotator:
 
 
 def row(event, name):
-    """The row, in short, that an annotator's event must leave; None for preferences, which are replaced."""
+    """Return the row, in short, that an annotator's event must leave; None for preferences, which are replaced."""
     match event["action"]:
         case "undo":
             return "undo", event["id"], event["question"]
@@ -161,7 +161,8 @@ def row(event, name):
 
 
 def stored(store, session):
-    """The rows of a session's answers, undos and notes, in short; an answer that came after another's is kept, too."""
+    """Yield the rows of a session's answers, undos and notes, in short; an answer that came after another's is kept,
+    too."""
     questions, events, _ = store.history(session)
     items = {row["id"]: row["item"] for row in questions}  # which another question may be about
     for row in events:
@@ -175,14 +176,14 @@ def stored(store, session):
 
 
 def compared(sent, acknowledged, saved):
-    """The number of acknowledged rows that are not saved as they were sent, and of saved rows that were not sent or are
-    duplicates."""
+    """Return the number of acknowledged rows that are not saved as they were sent, and of saved rows that were not sent
+    or are duplicates."""
     sent, acknowledged, saved = Counter(sent), Counter(acknowledged), Counter(saved)
     return {"lost": (acknowledged - saved).total(), "doubled": (saved - sent).total()}
 
 
 def discrepancies(store, annotators):
-    """The numbers of lost and doubled rows of all annotators, and of sessions that do not verify."""
+    """Return the numbers of lost and doubled rows of all annotators, and of sessions that do not verify."""
     sent, acknowledged, wrong = [], [], 0
     for annotator in annotators:
         rows = {id: row(event, annotator.name) for id, (_, event) in annotator.sent.items()}
@@ -313,7 +314,7 @@ def run(
 
 
 def lines(result):
-    """The result of a run as lines of text."""
+    """Yield the result of a run as lines of text."""
     events = ", ".join(f"{count:,} {name}" for name, count in result["events"].items())
     yield f"{result['annotators']} annotators for {result['minutes']:g} minutes, {result['items']:,} texts: {events}."
     yield ""

@@ -1,11 +1,11 @@
-"""What need not be tuned: `auto`, `auto-sum` and `auto-classes` beside published algorithms with their defaults and, in
-hindsight, with the best of their grids, each chosen for the stream, the budget and the features that it is judged on.
-Of several classes F1 is macro F1, and sum the balanced accuracy, which it is of two.
+"""How good `auto`, `auto-sum` and `auto-classes` are without tuning, compared with published algorithms with their
+defaults and, in hindsight, with the best of their grids, each chosen for the stream, the budget and the features that
+it is judged on. For several classes F1 is macro F1, and sum is the balanced accuracy, as it is for two.
 
 Every number is a mean over the same random orders of a stream. "Plain" features are words by tf-idf, or the columns of
-a table; "richer" ones are those that an import makes by itself. Streams that change (`--drift`): what is looked for is
-another thing in the second half, positives get ever more frequent, or the items come in an order of their own; `auto`
-is told that the stream may change.
+a table; "richer" ones are the defaults of an import. Streams that change (`--drift`): the positive class is another one
+in the second half, positives get more and more frequent, or the items come in an order of their own; `auto` is told
+that the stream may change.
 """
 
 import json
@@ -27,7 +27,7 @@ from seeds import SHARED
 from oal_engine import datasets
 from oal_engine.datasets import demo, reading
 from oal_engine.datasets.features import embeddings
-from oal_engine.experiments.replays import replay
+from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import stream
 from oal_engine.kernel.algorithms import drifting, strategy
 
@@ -80,7 +80,8 @@ OF_CLASSES = {"f1": "macro_f1", "sum": "macro_recall"}
 
 
 def tables(name, embedding=None):
-    """The plain and the richer table of a stream, of texts with an embedding; nothing where its file is missing."""
+    """Yield the plain and the richer table of a stream, of texts with an embedding; nothing where its file is
+    missing."""
     if name == "tweets":
         shown = demo.DEMOS["tweets"]
         items = reading.read(demo.FOLDER / shown.file, shown.columns)
@@ -99,7 +100,7 @@ def tables(name, embedding=None):
 
 
 def changed(data, change, later, seed):
-    """A stream that changes, from a seed: the labels of its items, and an order of visit."""
+    """Return a stream that changes, from a seed: the labels of its items, and an order of visit."""
     y, n, rng = data.y, data.y.size, np.random.default_rng(seed)
     if later is not None:
         order = rng.permutation(n)
@@ -126,10 +127,10 @@ def runs(name, data, orders, first):
 
 
 def score(judged, budget, algorithm, **values):
-    """The mean F1 and sum (push) of an algorithm in some orders, in points."""
+    """Return the mean F1 and sum (push) of an algorithm in some orders, in points."""
     chosen = strategy(algorithm, values=values)
     means = [
-        replay(chosen, data, orders, rho="laplace", budget=budget, seed=seed)["mean"]["push"]
+        replay(chosen, data, orders, ReplayOptions(rho="laplace", budget=budget, seed=seed))["mean"]["push"]
         for data, orders, seed in judged
     ]
     names = OF_CLASSES if chosen.multiclass else dict(zip(OWN, OWN))
@@ -137,7 +138,7 @@ def score(judged, budget, algorithm, **values):
 
 
 def changing(algorithm):
-    """The parameters of an algorithm that suit a stream that changes."""
+    """Return the parameters of an algorithm that suit a stream that changes."""
     kind = strategy(algorithm)
     return drifting(kind.learner, kind.rule)
 
@@ -188,7 +189,7 @@ def main(
 
 
 def report(lines):
-    """The table of every stream and budget, and the mean gaps, in Markdown."""
+    """Yield the table of every stream and budget, and the mean gaps, in Markdown."""
     plain, richer = (
         {(line["stream"], line["labels"]): line for line in lines if line["features"] == kind}
         for kind in ("plain", "richer")

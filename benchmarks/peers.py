@@ -1,9 +1,9 @@
 """The same task in a C loop, in numpy, and in other libraries.
 
-A peer takes a stream, prepares what is not timed (compilation, files, rows as it wants them), and returns a run without
-arguments that starts afresh. The run gives how many rounds were asked; one of a twin, which is PA-I with the rule
-`symmetric` and our draws, also gives which, the counts [pushed, y + 1, asked] and the weights. To add a peer: write its
-function here and name it in PEERS.
+A peer takes a stream, prepares everything that is not timed (compilation, files, rows in its own format), and returns a
+run without arguments that starts afresh. The run returns the number of rounds asked; the run of a twin, which is PA-I
+with the rule `symmetric` and our draws, also returns which rounds, the counts [pushed, y + 1, asked] and the weights.
+To add a peer, write its function here and name it in PEERS.
 """
 
 import ctypes
@@ -88,7 +88,7 @@ def played(data, items, margin, learn):
 
 
 def entries(data):
-    """The columns and values of each row in the order of visit; the columns of a dense row are slice(None)."""
+    """Return the columns and values of each row in the order of visit; the columns of a dense row are slice(None)."""
     table = rows.matrix(data.rows)[data.order]
     if isinstance(data.rows, rows.DenseRows):
         return [(slice(None), x) for x in table]
@@ -131,7 +131,8 @@ def river(data):
 
 
 def tables(data):
-    """Each row in the order of visit as a table of one row, with the 32-bit indices that scikit-learn asks for."""
+    """Return each row in the order of visit as a table of one row, with the 32-bit indices that scikit-learn asks
+    for."""
     if isinstance(data.rows, rows.DenseRows):
         return list(rows.matrix(data.rows)[data.order][:, None])
     starts = np.array([0, data.shape.filled], np.int32)
@@ -159,7 +160,7 @@ def scikit_learn(data):
 
 
 def scikit_activeml(data, strategy):
-    """A stream strategy of scikit-activeml over scikit-learn's logistic regression; it takes dense rows only."""
+    """Return a stream strategy of scikit-activeml over scikit-learn's logistic regression; it takes dense rows only."""
     import skactiveml.stream
     from skactiveml.classifier import SklearnClassifier
     from sklearn.linear_model import SGDClassifier
@@ -186,8 +187,8 @@ def scikit_activeml(data, strategy):
 
 
 def capymoa(data):
-    """The randomised variable uncertainty strategy of MOA over its linear hinge loss, through CapyMOA; it takes dense
-    rows only."""
+    """Return the randomized variable uncertainty strategy of MOA over its linear hinge loss, through CapyMOA; it takes
+    dense rows only."""
     if not which("java"):
         raise ImportError("CapyMOA needs Java.")
     from capymoa.base import MOAClassifier

@@ -1,4 +1,4 @@
-"""What it is worth to begin with what is known: F1 of `auto` with words, items, scores or a model, and with nothing.
+"""The value of prior knowledge: F1 of `auto` with words, items, scores or a model, and without any.
 
 Every number is a mean over streams in several random orders. Seed items are drawn anew for each order and are not in
 it; the words were chosen by hand before anything was run; scores are the truth with normal noise, drawn anew too.
@@ -19,7 +19,7 @@ from common import table
 
 from oal_engine import datasets
 from oal_engine.datasets import demo, prior, reading
-from oal_engine.experiments.replays import replay
+from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import spending, stream
 from oal_engine.kernel.algorithms import strategy
 
@@ -49,7 +49,7 @@ AUTO = strategy("auto")
 
 
 def sources(quick):
-    """The streams by name, with four words each: the demo, or the shared files that exist."""
+    """Yield the streams by name, with four words each: the demo, or the shared files that exist."""
     if quick:
         shown = demo.DEMOS["tweets"]
         items = reading.read(demo.FOLDER / shown.file, shown.columns)
@@ -80,7 +80,7 @@ def known(data, way, words, seed):
 
 
 def measure(quick, orders, first):
-    """The mean F1 (push) of each stream, budget and way."""
+    """Return the mean F1 (push) of each stream, budget and way."""
     means = defaultdict(dict)
     for name, data, words in sources(quick):
         for budget in LABELS:
@@ -90,7 +90,8 @@ def measure(quick, orders, first):
                     begun, drawn = known(data, way, words, seed)
                     order = stream.shuffled(data.y.size, seed)
                     order = order[~np.isin(order, drawn)]
-                    done = replay(AUTO, data, [order], rho="laplace", budget=budget, seed=seed, prior=begun)
+                    options = ReplayOptions(rho="laplace", budget=budget, seed=seed, prior=begun)
+                    done = replay(AUTO, data, [order], options)
                     scores.append(done["mean"]["push"]["f1"])
                 means[name, budget][way] = 100 * float(np.mean(scores))
     return means

@@ -1,7 +1,8 @@
-"""What several people on one stream change: the model, its estimates, and what the agreement of two says of slips.
+"""The effect of several people on one stream: on the model, its estimates, and the agreement of two people as a measure
+of slips.
 
-Every run is a real session over a shuffled labelled stream, once labelled by one person and once by three of different
-speed, who answer in the order of a simulated clock. All give a wrong answer at times.
+Every run is a real session over a shuffled labeled stream, labeled once by one person and once by three with different
+speeds, who answer in the order of a simulated clock. All of them give wrong answers at times.
 """
 
 import json
@@ -40,7 +41,7 @@ SHOWN = ("f1", "sum")
 
 
 def labeled(store, dataset, speeds, slips, seed):
-    """A session that these people have labelled to its end."""
+    """Return a session that these people have labeled to its end."""
     session = Session(store, create(store, dataset, **SETTINGS, seed=seed, overlap=0.2 * (len(speeds) > 1)))
     chance, events = Random(seed), (f"{session.id}-{number}" for number in count())
     clock = [(chance.expovariate(1 / pace), str(pace), pace) for pace in speeds]
@@ -73,7 +74,7 @@ def figures(session):
 
 
 def runs(orders, slips):
-    """The figures of every run, by data and people."""
+    """Yield the figures of every run, by data and people."""
     with TemporaryDirectory(prefix="oal-team-") as folder:
         store = Store(Path(folder) / "studio.db")
         for name in ("tweets", *FILES):
@@ -91,7 +92,7 @@ def runs(orders, slips):
 
 
 def average(values):
-    """The mean of the values that there are."""
+    """Return the mean of the values that there are."""
     known = [value for value in values if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")
 

@@ -39,7 +39,7 @@ OA3_AIMS = [  # name, learner, microseconds a round at d = 300, and why it may t
 
 
 def long_enough(data, learner, seconds):
-    """The first part of a stream that a learner replays in about `seconds`; also compiles the kernel."""
+    """Return the first part of a stream that a learner replays in about `seconds`; also compiles the kernel."""
     rounds, time = PROBE, 0
     while time < seconds / 4 and rounds < data.order.size:
         start = ours(data.first(rounds), learner)
@@ -50,8 +50,8 @@ def long_enough(data, learner, seconds):
 
 
 def time_learners(streams, passes, seconds, chosen):
-    """Microseconds a round and the share asked of the chosen (none: all) learners that fit the rows, by order and
-    name."""
+    """Return microseconds a round and the share asked of the chosen (none: all) learners that fit the rows, by order
+    and name."""
     lines, starts = {order: {} for order in streams}, {}
     for order, data in streams.items():
         for name in (name for name in fitting(data.shape) if name in (chosen or LEARNERS)):
@@ -86,8 +86,8 @@ def check(name, result, data):
 
 
 def time_peers(streams, passes, seconds, notes):
-    """Rounds per second of PA-I with the rule `symmetric`, ours and the peers', by order and name; the slow ones run
-    the first rounds in stored order only."""
+    """Return rounds per second of PA-I with the rule `symmetric`, ours and the peers', by order and name; the slow ones
+    run the first rounds in stored order only."""
     starts, parts = {}, {}
     for order, data in streams.items():
         parts[order, OURS], starts[order, OURS] = data, ours(data, "pa-i")
@@ -113,7 +113,8 @@ def time_peers(streams, passes, seconds, notes):
 
 
 def aims(peers, learners):
-    """Each aim with its bound, figure, verdict and the reason why it may be missed; unmeasured aims are left out."""
+    """Return each aim with its bound, figure, verdict and the reason why it may be missed; unmeasured aims are left
+    out."""
     judged = []
 
     def aim(title, rows, figure, bound, why, least=True):
@@ -143,7 +144,8 @@ def aims(peers, learners):
 
 
 def measure(passes=3, rounds=None, seconds=0.1, chosen=()):
-    """All results; `rounds` shortens the streams, and slow learners run as many rounds as fit into some `seconds`."""
+    """Return all results; `rounds` shortens the streams, and slow learners run as many rounds as fit into some
+    `seconds`."""
     shapes = {name: shape._replace(count=min(rounds or shape.count, shape.count)) for name, shape in SHAPES.items()}
     learners, peers, notes = {}, {}, set()
     for name, shape in shapes.items():
@@ -156,7 +158,7 @@ def measure(passes=3, rounds=None, seconds=0.1, chosen=()):
 
 
 def sections(results):
-    """The results as lines of Markdown."""
+    """Yield the results as lines of Markdown."""
     yield from ("## Aims", "")
     marks = {True: "met", False: "**missed**"}
     missed = [aim for aim in results["aims"] if aim["why"] and not aim["met"]]

@@ -9,8 +9,10 @@ __version__ = "0.3.0"
 
 
 def _machine_code_cache() -> str:
-    """Name a folder for numba's machine code after the kernel's sources: numba itself only watches the file of the
-    cached function and would run the old code of a learner edited elsewhere."""
+    """Name a folder for numba's machine code by a hash of the kernel's sources.
+
+    Numba itself watches only the file of the cached function, and would run the old code of a learner edited elsewhere.
+    """
     sources = sorted((Path(__file__).parent / "kernel").rglob("*.py"))
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -18,5 +20,5 @@ def _machine_code_cache() -> str:
 
 
 os.environ["NUMBA_CACHE_DIR"] = _machine_code_cache()
-if "numba" in sys.modules:  # it has read the environment already
+if "numba" in sys.modules:  # it has already read the environment
     sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]

@@ -1,4 +1,4 @@
-"""The name under which workers of a cluster know the executor of comparisons: docs/cluster.md."""
+"""The name by which workers of a cluster import the executor of comparisons: docs/cluster.md."""
 
 from .experiments.cluster import executor
 

@@ -19,12 +19,13 @@ INPUT = {"accept_sparse": "csr", "dtype": np.float64}
 
 
 def _with_arrays(parts: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
-    """A named tuple with its arrays changed."""
+    """Return a named tuple with each array changed."""
     return parts._make(change(part) if isinstance(part, np.ndarray) else part for part in parts)
 
 
-def _aside(learner: Learner) -> Learner:
-    """A learner to predict with: its scratch arrays, all of one dimension, are copies, as threads may share a model."""
+def _for_prediction(learner: Learner) -> Learner:
+    """Return a learner to predict with. Its scratch arrays, which are one-dimensional, are copies, as threads may share
+    a model."""
     return _with_arrays(learner, lambda part: part.copy() if part.ndim == 1 else part)
 
 
@@ -32,17 +33,17 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     """A published algorithm, or "LEARNER + RULE", as a classifier that learns only from the labels it asks for.
 
     algorithm: a name of ALGORITHMS, or a learner and a rule as in "cspaa + asymmetric". Its own parameters are given by
-    name (eta=0.1; None: the default), and can be tuned and cloned as all others.
-    budget: labels that may be asked (None: no limit). random_state: seed >= 0 of the draws.
-    rho: what a positive weighs: "laplace" estimates it from the labels asked, "auto" takes the class ratio of y (in
-    `fit`), or a number; metric ("sum" or "cost"), alpha_p and c_p are what it is for. theta: margins from here on
-    predict positive. averaged: predict with the mean of the weights once the budget is spent.
-    positive_class: the label that is positive of two (None: the second of `classes_`, which are sorted).
+    name (eta=0.1; None: the default), and can be tuned and cloned like all others.
+    budget: most labels that may be asked (None: no limit). random_state: seed >= 0 of the draws.
+    rho: weight of a positive: "laplace" estimates it from the labels asked, "auto" takes the class ratio of y (in
+    `fit`), or a number. metric ("sum" or "cost"), alpha_p and c_p: the metric that rho is for. theta: smallest margin
+    that predicts positive. averaged: once the budget is spent, predict with the mean of the weights.
+    positive_class: the positive one of two labels (None: the second of `classes_`, which are sorted).
 
-    Only auto, auto-sum and auto-classes have an intercept: append a column of ones for one. `fit` and `fit_stream`
-    start anew, `partial_fit` goes on. Fitted: classes_, learner_, rule_, objective_, rounds_ (rows seen), and of the
-    last `fit` or `fit_stream` counts_ (a table as in `metrics`) and, for every question in turn, queried_ (row
-    numbers), margins_ and probabilities_.
+    Only auto, auto-sum and auto-classes have an intercept; for the others, append a column of ones. `fit` and
+    `fit_stream` start anew, `partial_fit` continues. Fitted: classes_, learner_, rule_, objective_, rounds_ (rows
+    seen), and from the last `fit` or `fit_stream` counts_ (a table as in `metrics`) and, for every question in turn,
+    queried_ (row numbers), margins_ and probabilities_.
     """
 
     def __init__(
@@ -73,11 +74,11 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         self._parameters = parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings and the algorithm's parameters that were given, by name."""
+        """Return the settings, and the algorithm's parameters that were given, by name."""
         return super().get_params(deep) | self._parameters
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings or parameters of the algorithm; what it does not have is refused when it learns."""
+        """Change settings or parameters of the algorithm. Unknown parameters raise an error when it learns."""
         settings = super().get_params()
         self._parameters |= {name: value for name, value in params.items() if name not in settings}
         return super().set_params(**{name: value for name, value in params.items() if name in settings})
@@ -100,7 +101,8 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return spending.plan(chosen.rule, budget, rounds, values=chosen.rule_parameters)
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Stream the rows once in their order: y answers what the rule asks, within the budget, and nothing else."""
+        """Stream the rows once in their order. Labels of y are read only if the rule asks for them, within the
+        budget."""
         X, y = validate_data(self, X, y, **INPUT)
         check_classification_targets(y)
         self._start(np.unique(y), y)
@@ -115,13 +117,13 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     def fit_stream(
         self, X: Any, oracle: Callable[[int], object], budget: int | None = None, classes: ArrayLike | None = None
     ) -> Self:
-        """Stream the rows once in their order and ask `oracle`, a function from a row's number to its label.
+        """Stream the rows once in their order, and ask `oracle`, a function from a row number to its label.
 
-        budget: labels that may be asked (None: the estimator's). classes: all labels that the oracle may give (None:
-        those of the last fit).
+        budget: most labels that may be asked (None: the estimator's). classes: all labels that the oracle may give
+        (None: the classes of the last fit).
         """
         X = validate_data(self, X, **INPUT)
-        self._start(self._known(classes))
+        self._start(self._classes(classes))
         table, learner = rows.as_rows(X), self.learner_
         n = rows.length(table)
         budget, seed = self._limits(self.budget if budget is None else budget, n)
@@ -146,19 +148,21 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             t = asked.t + 1
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
-        """Learn every row given; the first call needs `classes`, all labels that there will be.
+        """Learn every row given. The first call needs `classes`, all labels that will occur.
 
-        ValueError for a learner that visits earlier rows again: they must all stand in one table.
+        Raise ValueError for a learner that visits earlier rows again: its rows must all be in one table.
         """
         if getattr(learners.LEARNERS[learner := self._strategy().learner], "revisits", False):
             raise ValueError(f"{learner} has no partial_fit: it visits earlier rows again. Use fit or fit_stream.")
         first = not hasattr(self, "classes_")
         X, y = validate_data(self, X, y, reset=first, **INPUT)
-        known = self._known(classes)
+        all_classes = self._classes(classes)
         if first:
-            self._start(known)
-        elif not np.array_equal(known, self.classes_):
-            raise ValueError(f"classes must be those of the first call, {_list(self.classes_)}. Got {_list(known)}.")
+            self._start(all_classes)
+        elif not np.array_equal(all_classes, self.classes_):
+            raise ValueError(
+                f"classes must be the same as in the first call, {_list(self.classes_)}. Got {_list(all_classes)}."
+            )
         table, order = rows.as_rows(X), np.arange(y.size)
         stream.teach(
             table, stream.checked_order(order, table), self._numbers(y), order, self.learner_, self.rule_,
@@ -168,14 +172,15 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """What speaks for `classes_[1]`, shape (n,): of two classes the margin less theta; or (n, K) scores."""
+        """Return the evidence for `classes_[1]`, shape (n,): for two classes the margin minus theta. Else return
+        scores, shape (n, K)."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
             return self._labels[self.classes_[1]] * (scores[:, 0] - self.objective_.theta)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class of every row."""
+        """Return the class of every row."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
             best = (scores[:, 0] >= self.objective_.theta) == (self._labels[self.classes_[1]] > 0)
@@ -184,10 +189,11 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best.astype(int)]
 
     def query_probability(self, X: Any) -> np.ndarray:
-        """How likely the rule would ask for the label of every row if it came next, whatever is left of the budget."""
+        """Return the probability that the rule would ask for the label of every row if it came next, ignoring the
+        budget."""
         table = self._table(X)
         chances = np.empty(rows.length(table))
-        stream.probabilities(table, _aside(self.learner_), self.rule_, self.objective_, self.rounds_, chances)
+        stream.probabilities(table, _for_prediction(self.learner_), self.rule_, self.objective_, self.rounds_, chances)
         return chances
 
     def _table(self, X: Any) -> rows.Rows:
@@ -197,31 +203,31 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         table = self._table(X)
         scores = np.empty((rows.length(table), learners.classes(self.learner_) or 1))
-        stream.scores(table, _aside(self.learner_), self.objective_.theta, scores)
+        stream.scores(table, _for_prediction(self.learner_), self.objective_.theta, scores)
         return scores
 
     def _strategy(self, values: Values = ()) -> Strategy:
         learner, plus, rule = str(self.algorithm).partition(" + ")
         return strategy(None, learner, rule, values) if plus else strategy(self.algorithm, values=values)
 
-    def _known(self, classes: ArrayLike | None) -> np.ndarray:
-        """The classes given, or those of the last fit."""
+    def _classes(self, classes: ArrayLike | None) -> np.ndarray:
+        """Return the classes given, or the ones of the last fit."""
         if classes is None and not hasattr(self, "classes_"):
-            raise ValueError("classes must be given at first: all labels that there will be. Got None.")
+            raise ValueError("classes must be given at first: all labels that will occur. Got None.")
         return self.classes_ if classes is None else np.unique(classes)
 
     def _start(self, classes: np.ndarray, y: ArrayLike = ()) -> None:
-        """Forget what was learned and prepare for these classes; y are labels that rho may be taken from."""
+        """Forget everything learned, and prepare for these classes. y: labels from which rho may be computed."""
         chosen = self._strategy({name: value for name, value in self._parameters.items() if value is not None})
         self._labels = _labels(classes.tolist(), chosen, self.positive_class)
         weights = metrics.Weights(self.alpha_p, self.c_p)
         rho = chosen.known_rho(self.rho, weights, self.metric, self._numbers(y))
         self.objective_ = stream.objective(self.theta, rho, weights.ratio("sum"))
         self.learner_, self.rule_ = chosen.build(self.n_features_in_, classes.size * chosen.multiclass)
-        self.classes_, self.rounds_ = classes, 0  # the last, as they mark a model that has begun
+        self.classes_, self.rounds_ = classes, 0  # set last, as they mark a fitted model
 
     def _numbers(self, labels: Any) -> np.ndarray:
-        """Labels as the kernel knows them: -1 and +1, or 1 .. K."""
+        """Convert labels to the kernel's numbers: -1 and +1, or 1 .. K."""
         labels = np.asarray(labels).tolist()
         unknown = set(labels) - self._labels.keys()
         if unknown:
@@ -229,7 +235,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return rows.read_only([self._labels[label] for label in labels], np.int8)
 
     def _limits(self, budget: int | None, rounds: int) -> tuple[int, int]:
-        """The budget and the seed of a run."""
+        """Return the budget and the seed of a run."""
         owner = type(self).__name__
         budget = rounds if budget is None else int(WHOLE.check(budget, "budget", owner))
         return budget, int(WHOLE.check(self.random_state, "random_state", owner))
@@ -242,7 +248,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _labels(names: list[Any], chosen: Strategy, positive: object) -> dict[Any, int]:
-    """The kernel's number of every class."""
+    """Return the kernel's number of every class."""
     most = np.iinfo(np.int8).max
     if not 2 <= len(names) <= most:
         raise ValueError(f"a classifier needs 2 to {most} classes. Got {len(names)} class{'es' * (len(names) != 1)}.")

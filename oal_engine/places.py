@@ -1,17 +1,17 @@
-"""Where things lie, and what the command line is called: in a clone, and in an installed package."""
+"""Paths and the command-line name, in a clone and in an installed package."""
 
 import os
 from pathlib import Path
 
 _PACKED = Path(__file__).parent / "data"
-IS_INSTALLED = _PACKED.is_dir()  # a wheel has the demos inside the engine, a clone beside it
+IS_INSTALLED = _PACKED.is_dir()  # a wheel has the demos inside the engine, a clone next to it
 DATA = _PACKED if IS_INSTALLED else Path(__file__).parents[1] / "data"
 COMMAND = "oal" if IS_INSTALLED else "python -m oal_engine"
 
 
 def database_path() -> Path:
-    """The database that app and command line share: OAL_DB, or studio.db in the working directory of a clone and in
-    the user's data folder of an installed package."""
+    """Return the path of the database that app and command line share: OAL_DB, or else studio.db in the working
+    directory of a clone, or in the user's data folder of an installed package."""
     if named := os.environ.get("OAL_DB"):
         return Path(named)
     if not IS_INSTALLED:

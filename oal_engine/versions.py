@@ -1,4 +1,4 @@
-"""What made a result: the versions of this engine and of what it computes with."""
+"""The versions of the engine and of the software that its numbers may depend on."""
 
 import platform
 
@@ -8,7 +8,7 @@ from . import __version__
 
 
 def versions() -> dict[str, str]:
-    """What numbers may depend on."""
+    """Return the versions that numbers may depend on."""
     import numba
 
     return {

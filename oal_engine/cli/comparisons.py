@@ -183,7 +183,7 @@ def race(
     format_of(out, PAGE)
     given_values = _with_settings({name: {} for name in names}, settings or [])
     store = Store(db, read_only=not (source or "demo:").startswith("demo:"))  # a demo is imported at its first use
-    data = experiments.labelled_data(store, source)[0] if source else None
+    data = experiments.labeled_data(store, source)[0] if source else None
     scale = races.overlap(data.rows) if data else races.OVERLAP
     lanes = [(name, races.tuned(name, scale) | _single(values)) for name, values in given_values.items()]
     with tables.whole(out) as file:

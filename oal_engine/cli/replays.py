@@ -84,7 +84,8 @@ def replay(
     if running.budget is not None and (words := capped_words(running.budget, data.y.size)):
         print(words, file=sys.stderr)
         running = replace(running, budget=data.y.size)
-    result = replays.replay(chosen, data, visits, positive=positive, prior=known, **asdict(running), **learning.given())
+    options = replays.ReplayOptions(positive=positive, prior=known, **asdict(running), **learning.given())
+    result = replays.replay(chosen, data, visits, options)
     print(json.dumps(result)) if as_json else _print(result)
 
 
@@ -105,7 +106,7 @@ def _stored(
 ) -> tuple[datasets.Dataset, list[str] | None]:
     """A stored data set, and the class that is set against the rest, if any."""
     store = Store(db, read_only=not name.startswith("demo:"))  # a demo is imported at its first use
-    data, positive = experiments.labelled_data(store, name)
+    data, positive = experiments.labeled_data(store, name)
     if positive is not None and (importing.positive or chosen.multiclass):
         raise ValueError(
             f"{name} sets one class against the rest: it needs an algorithm for two classes, and no --positive. "

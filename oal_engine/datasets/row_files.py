@@ -20,8 +20,8 @@ from ..kernel.rows import (
     Rows,
     SparseRows,
     arrays,
-    beside,
     dense_rows,
+    mixed_rows,
     read_only,
     sparse_rows,
 )
@@ -58,7 +58,7 @@ def load(folder: Path | str, items: int) -> Rows:
     sparse = sparse_rows(indptr, indices, values, saved["columns"] - width)
     if saved["kind"] == "sparse":
         return sparse
-    return beside(sparse, mapped(folder / "block.npy", np.float32, items * width).reshape(items, width))
+    return mixed_rows(sparse, mapped(folder / "block.npy", np.float32, items * width).reshape(items, width))
 
 
 def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:

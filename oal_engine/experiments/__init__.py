@@ -1,7 +1,7 @@
 """Comparisons: from one specification of data, algorithms, budgets and tuning to reproducible results."""
 
 from .comparison import Comparison, begin, compare, load
-from .scheduling import PAYS, planned_runs, run
-from .sources import data_name, labelled_data, sources
-from .specifications import ExperimentError, Specification, chosen, grid, settings, specification
-from .tuned_runs import Job, Result, TunedRun, job_key, replayed
+from .scheduling import planned_runs, run
+from .sources import data_name, labeled_data, sources
+from .specifications import ExperimentError, Specification, chosen, grid, specification
+from .tuned_runs import Job, Result, TunedRun, job_key

@@ -1,4 +1,4 @@
-"""A Dask cluster as an executor of comparisons: rows are opened by path where a worker sees them, else uploaded."""
+"""Run comparisons on a Dask cluster. Rows are opened by path if a worker can read them, else uploaded."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,14 +15,16 @@ from ..versions import versions
 from . import tuned_runs
 from .tuned_runs import RowSource
 
-OURS = versions()
-PATIENCE = 10  # seconds for a scheduler to answer, and three times that for its first worker
+OUR_VERSIONS = versions()
+TIMEOUT_SECONDS = 10  # for a scheduler to answer; its first worker gets three times as long
 
 
 @contextmanager
 def executor(address: str, sources: Iterable[RowSource]) -> Iterator[Executor]:
-    """A concurrent.futures.Executor on the cluster of a scheduler (tcp://... or tls://...), whose workers have the rows
-    of the sources and run the same versions as this process."""
+    """Open the cluster of a scheduler (tcp://... or tls://...) as a concurrent.futures.Executor.
+
+    The workers must run the same versions as this process. They get the rows of the sources.
+    """
     if not re.fullmatch(r"(tcp|tls)://.+:[0-9]+", address):
         raise experiments.ExperimentError(
             f"a Dask scheduler must be at tcp://HOST:PORT or tls://HOST:PORT. Got {address}."
@@ -32,9 +34,9 @@ def executor(address: str, sources: Iterable[RowSource]) -> Iterator[Executor]:
             f"{address} needs a certificate: see docs/cluster.md on DASK_DISTRIBUTED__COMM."
         )
     try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
+        client = Client(address, timeout=TIMEOUT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise experiments.ExperimentError(f"there is no Dask scheduler at {address}: {error}.") from None
+        raise experiments.ExperimentError(f"no Dask scheduler answers at {address}: {error}.") from None
     with client:
         try:
             client.run_on_scheduler(versions)
@@ -43,12 +45,12 @@ def executor(address: str, sources: Iterable[RowSource]) -> Iterator[Executor]:
                 f"the scheduler at {address} needs this project installed, as its workers do: {error}."
             ) from None
         try:
-            client.wait_for_workers(1, timeout=3 * PATIENCE)
+            client.wait_for_workers(1, timeout=3 * TIMEOUT_SECONDS)
         except TimeoutError:
             raise experiments.ExperimentError(f"the cluster at {address} has no workers.") from None
         _same_versions(client)
         for source in sources:
-            if not all(client.run(seen, source).values()):
+            if not all(client.run(has_rows, source).values()):
                 client.register_plugin(Upload(source))
         yield client.get_executor()
 
@@ -57,15 +59,15 @@ def _same_versions(client: Client) -> None:
     for worker, theirs in client.run(versions, on_error="return").items():
         if isinstance(theirs, Exception):
             raise experiments.ExperimentError(f"the worker {worker} needs this project installed: {theirs}.")
-        for name, version in OURS.items():
+        for name, version in OUR_VERSIONS.items():
             if theirs[name] != version:
                 raise experiments.ExperimentError(
                     f"the worker {worker} must have {name} {version}, as this process has. It has {theirs[name]}."
                 )
 
 
-def seen(source: RowSource) -> bool:
-    """Whether this process finds the rows of a source where it says, and they are the same."""
+def has_rows(source: RowSource) -> bool:
+    """Return whether this process finds the same rows in the folder of a source."""
     try:
         return fingerprint(*mapped(source.folder, source.rounds), source.classes) == source.fingerprint
     except (OSError, ValueError):
@@ -73,7 +75,7 @@ def seen(source: RowSource) -> bool:
 
 
 class Upload(WorkerPlugin):
-    """The files of a source, for every worker that does not see them, also for those that join later."""
+    """The files of a source, for every worker that cannot read its folder, including workers that join later."""
 
     idempotent = True  # once per worker
 
@@ -83,11 +85,11 @@ class Upload(WorkerPlugin):
         self.files = {path.name: path.read_bytes() for path in Path(source.folder).iterdir()}
 
     def setup(self, worker: Any) -> None:
-        """Write them to the worker's own folder, which goes when the worker ends."""
-        if seen(self.source):
+        """Write the files to the worker's own folder, which is deleted when the worker ends."""
+        if has_rows(self.source):
             return
         folder = Path(worker.local_directory) / self.source.fingerprint
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
-        tuned_runs.PLACES[self.source.fingerprint] = str(folder)
+        tuned_runs.UPLOADED[self.source.fingerprint] = str(folder)

@@ -1,4 +1,4 @@
-"""Run, store and load comparisons; tables, tests and ranks of their results."""
+"""Run, store and load comparisons; compute tables, tests and ranks of their results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..kernel import certainty, metrics
 from ..kernel.metrics import more_is_better
 from ..versions import versions
 from . import significance
-from .scheduling import KEEP_EVERY, ignore, ready_runs, run_all
+from .scheduling import SECONDS_PER_WRITE, ignore, ready_runs, run_all
 from .sources import data_name
 from .specifications import ExperimentError, Hit, Limit, Specification, chosen, stored
 from .tuned_runs import Result, asked_of, evaluate, weights_of
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from ..store import Store
 
 
-Block: TypeAlias = tuple[str, Limit]  # what the lines of a table share: a data set, and a budget or one of several hits
+Block: TypeAlias = tuple[str, Limit]  # the lines of one table: a data set, with a budget or one of several hits
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison that was run: its specification, the versions that ran it, and the lines of its result."""
+    """A finished comparison: its specification, the versions of the software, and the lines of its result."""
 
     name: str
     spec: Specification
@@ -40,7 +40,7 @@ class Comparison:
     lines: list[Result]
 
     def values(self, line: Result, metric: str | None = None, evaluation: str | None = None) -> np.ndarray:
-        """A metric (the criterion) of each run of a line at its end."""
+        """Return a metric (by default the criterion) of each run of a line at its end."""
         if metric == "seconds":
             return self.seconds(line)[:, -1]
         evaluation = evaluation or self.spec.evaluation
@@ -53,18 +53,18 @@ class Comparison:
         return any(line.nanoseconds is not None for line in self.lines)
 
     def seconds(self, line: Result) -> np.ndarray:
-        """The seconds that each run of a line took up to its marks over the stream, of shape (runs, marks)."""
+        """Return the seconds that each run of a line took up to its marks over the stream, shape (runs, marks)."""
         if line.nanoseconds is None:
             raise ExperimentError(f"no times were measured in {self.name}. Run it with times = true.")
         return line.nanoseconds / 1e9
 
     @property
     def has_floors(self) -> bool:
-        """Whether its runs are certain of something."""
+        """Whether its runs have lower bounds of their metrics."""
         return any(line.floor_jobs for line in self.lines)
 
     def floors(self, line: Result, evaluation: str | None = None) -> dict[str, np.ndarray]:
-        """What each run of a line is certain of at its end, by metric; nothing without a floor."""
+        """Return the lower bounds of each run of a line at its end, by metric. Empty without a floor."""
         if line.worst is None:
             return {}
         tables = {name: tuple(line.worst[:, k].T) for k, name in enumerate(metrics.EVALUATIONS)}
@@ -73,8 +73,10 @@ class Comparison:
     def curve(
         self, line: Result, metric: str, evaluation: str, axis: str = "rounds"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Mean rounds and labels spent at each mark over the stream, and the mean and standard deviation of a metric
-        over the runs. axis: "labels" has marks over the labels instead, and then the end of the stream."""
+        """Return mean rounds and labels at each mark over the stream, and the mean and standard deviation of a metric.
+
+        axis: "rounds", or "labels" for marks over the labels, followed by the end of the stream.
+        """
         if metric == "seconds":
             seconds = self.seconds(line)
             items, asked, *_ = self.curve(line, "query_ratio", evaluation)
@@ -90,7 +92,7 @@ class Comparison:
         return counts.sum((-3, -2, -1)).mean(0), asked_of(counts).mean(0), values.mean(0), _spread(values)
 
     def blocks(self) -> dict[Block, dict[str, Result]]:
-        """The lines of each data set and budget, or hit, by the names that tell them apart there."""
+        """Return the lines of each data set and budget, or hit, by names that are unique there."""
         blocks: dict[Block, dict[str, Result]] = {}
         several = len({((line.data, line.limit), line.algorithm) for line in self.lines}) < len(self.lines)
         for line in self.lines:
@@ -101,18 +103,18 @@ class Comparison:
     def test(
         self, lines: dict[str, Result], metric: str | None = None, evaluation: str | None = None
     ) -> dict[str, significance.PairedTest]:
-        """Who is best of the lines of a block, and who is not distinguishable from it."""
+        """Test which line of a block is best, and which ones are not distinguishable from it."""
         values = {name: self.values(line, metric, evaluation) for name, line in lines.items()}
         return significance.against_best(values, more_is_better(metric or self.spec.criterion))
 
     def tests(
         self, metric: str | None = None, evaluation: str | None = None
     ) -> dict[Block, dict[str, significance.PairedTest]]:
-        """The test of each data set and budget."""
+        """Test the lines of each data set and budget."""
         return {block: self.test(lines, metric, evaluation) for block, lines in self.blocks().items()}
 
     def ranks(self, metric: str | None = None, evaluation: str | None = None) -> significance.Ranks:
-        """Average ranks over all data sets and budgets, of the names that are in each."""
+        """Compute average ranks over all data sets and budgets, for names that occur in each."""
         blocks = [
             {name: float(self.values(line, metric, evaluation).mean()) for name, line in lines.items()}
             for lines in self.blocks().values()
@@ -122,23 +124,16 @@ class Comparison:
         return significance.average_ranks(table, more_is_better(metric or self.spec.criterion))
 
     def trials(self) -> list[dict[str, Any]]:
-        """What was tried when settings were tuned, each with its criterion; the best of an algorithm first."""
-        return [
-            {
-                "data": line.data,
-                **_limit(line.limit),
-                "algorithm": line.algorithm,
-                "settings": tried,
-                "score": score,
-            }
-            for line in self.lines
-            for tried, score in sorted(
-                line.trials, key=lambda trial: trial[1], reverse=more_is_better(self.spec.criterion)
-            )
-        ]
+        """Return the settings tried while tuning, each with its criterion; the best of an algorithm comes first."""
+        trials = []
+        for line in self.lines:
+            shared = {"data": line.data, **_limit(line.limit), "algorithm": line.algorithm}
+            ranked = sorted(line.trials, key=lambda trial: trial[1], reverse=more_is_better(self.spec.criterion))
+            trials += [shared | {"settings": setting, "score": score} for setting, score in ranked]
+        return trials
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as JSON has it; the same specification gives the same."""
+        """Return the comparison as JSON. Equal specifications give equal JSON."""
         return {
             "specification": self.spec.values,
             "versions": self.versions,
@@ -175,30 +170,30 @@ class Comparison:
 
 
 def _limit(limit: Limit) -> dict[str, Any]:
-    """What JSON has of a budget, or of one of several hits."""
+    """Return a budget, or one of several hits, as JSON."""
     return {"budget": None, "hit": limit.labels} if isinstance(limit, Hit) else {"budget": limit}
 
 
 def _spread(values: np.ndarray) -> np.ndarray:
-    """The standard deviation over the runs, the first axis; 0 of a single one."""
+    """Return the standard deviation over the runs (first axis), or 0 for a single run."""
     return values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
 
 
 def begin(spec: Specification, store: Store, name: str | None = None) -> int:
-    """The id of the comparison of a name (by default one that its specification gives), made if there is none yet."""
+    """Return the id of a comparison by name (by default a name made of the specification). Create it if it is new."""
     values = json.loads(json.dumps(spec.values))
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
     name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
     if not store.has_comparison(name):
         return store.add_comparison(name, values, versions(), [_stored(store, data_name(each)) for each in spec.data])
-    kept = store.comparison(name)
-    if kept["specification"] != values:
+    record = store.comparison(name)
+    if record["specification"] != values:
         raise ExperimentError(f"a comparison named {name} exists with other settings. Choose another name.")
-    return kept["id"]
+    return record["id"]
 
 
 def _stored(store: Store, name: str) -> int | None:
-    """The id of the data set of a name, which may end in a class against the rest, or None."""
+    """Return the id of a data set by name, which may end in =CLASS, or None if it is not stored."""
     ids = {row["name"]: int(row["id"]) for row in store.datasets()}
     return ids.get(name, ids.get(name.rpartition("=")[0]))
 
@@ -212,8 +207,11 @@ def compare(
     folder: Path | str = ".",
     progress: Progress | None = None,
 ) -> Comparison:
-    """Run a comparison and keep it under a name; what is kept of one with the same name and specification is not run
-    again, and its lines can be loaded as soon as they are complete."""
+    """Run a comparison and store it under a name.
+
+    Replays that are stored for a comparison with the same name and specification are not run again. Lines can be loaded
+    as soon as they are complete.
+    """
     ready = ready_runs(spec, store, folder)
     comparison = begin(spec, store, name)
     keeper = _Keeper(store, comparison)
@@ -221,13 +219,13 @@ def compare(
         lines = run_all(ready, executor, store.replays(comparison), keeper.keep, keeper.show, progress or ignore)
     finally:
         keeper.write()
-    store.put_lines(comparison, _kept(lines), finished=True)
-    kept = store.comparison(comparison)
-    return Comparison(kept["name"], spec, kept["versions"], lines)
+    store.put_lines(comparison, _without_counts(lines), finished=True)
+    record = store.comparison(comparison)
+    return Comparison(record["name"], spec, record["versions"], lines)
 
 
 class _Keeper:
-    """Stores what a comparison has finished, all of a second in one transaction: a replay may be shorter than that."""
+    """Stores finished replays once a second, in one transaction: a replay may be much shorter than a second."""
 
     def __init__(self, store: Store, comparison: int) -> None:
         self.store, self.comparison = store, comparison
@@ -236,45 +234,45 @@ class _Keeper:
         self.written = -inf
 
     def keep(self, counts: dict[str, np.ndarray]) -> None:
-        """Take the counts of more replays."""
+        """Add the counts of more replays."""
         self.counts |= counts
-        if time.monotonic() - self.written >= KEEP_EVERY:
+        if time.monotonic() - self.written >= SECONDS_PER_WRITE:
             self.write()
 
     def show(self, lines: list[Result]) -> None:
-        """Take the lines that are complete by now."""
+        """Replace the lines that are complete by now."""
         self.lines = lines
 
     def write(self) -> None:
-        """Store what was taken; lines never without their replays."""
+        """Store counts and lines; lines are never stored without their replays."""
         with self.store.transaction():
             self.store.put_replays(self.comparison, self.counts)
             if self.lines:
-                self.store.put_lines(self.comparison, _kept(self.lines))
+                self.store.put_lines(self.comparison, _without_counts(self.lines))
         self.counts, self.written = {}, time.monotonic()
 
 
-def _kept(lines: list[Result]) -> list[dict[str, Any]]:
-    """Lines without their counts, which the replays have."""
+def _without_counts(lines: list[Result]) -> list[dict[str, Any]]:
+    """Return lines without their counts, which are stored with the replays."""
     arrays = ("counts", "worst", "nanoseconds")
     return [{key: value for key, value in vars(line).items() if key not in arrays} for line in lines]
 
 
 def load(store: Store, name: str | int) -> Comparison:
-    """A comparison that was kept, by its name or id, or as much of it as has a result."""
-    kept = store.comparison(name)
-    spec, known = stored(kept["specification"]), store.replays(kept["id"])
+    """Load a stored comparison by name or id, with the lines that are complete."""
+    record = store.comparison(name)
+    spec, counts_by_key = stored(record["specification"]), store.replays(record["id"])
 
     def arrays(jobs: list[str] | None) -> np.ndarray | None:
-        return np.array([known[job] for job in jobs]) if jobs else None
+        return np.array([counts_by_key[job] for job in jobs]) if jobs else None
 
     lines = [
         Result(
             **line | {"classes": tuple(line["classes"])},
-            counts=np.array([known[job] for job in line["jobs"]]),
+            counts=np.array([counts_by_key[job] for job in line["jobs"]]),
             worst=arrays(line.get("floor_jobs")),
             nanoseconds=arrays(line.get("time_jobs")),
         )
-        for line in kept["lines"] or ()
+        for line in record["lines"] or ()
     ]
-    return Comparison(kept["name"], spec, kept["versions"], lines)
+    return Comparison(record["name"], spec, record["versions"], lines)

@@ -1,6 +1,6 @@
-"""The figures of a comparison: what the app and files draw, and how files do.
+"""The figures of a comparison: the data that the app and the files draw, and how the files draw them.
 
-A view says what of a result is looked at; figures on a page of the app and in a file take it from here.
+A view selects one part of a result. Figures in the app and in files take their data from here.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 AXES = {"labels": "labels spent", "rounds": "items streamed"}
 AMOUNTS = {"budget": "budget", "share": "share of labels asked"}  # axes with a point for each budget, hit or smoothing
 AXIS_TITLES = AXES | AMOUNTS | {"labels": "labels spent (large mark: the end of the stream)"}
-LONG = 20  # letters of a name: a legend of longer ones stands below the axes, where it hides no line
-RANKS = (7.2, 2.4)  # inches of a critical-difference diagram
-WIDE = 20  # times the smallest value: an axis of larger ones is logarithmic
-MOST = 8  # lines in one figure
+LONG_NAME = 20  # characters; a legend with longer names is placed below the axes, where it hides no line
+RANKS_INCHES = (7.2, 2.4)  # size of a critical-difference diagram
+WIDE_RATIO = 20  # of largest to smallest value, from which on an axis is logarithmic
+MOST_LINES = 8  # in one figure
 
 
 @dataclass(frozen=True)
 class ResultView:
-    """What of a result is looked at: one data set and budget, a metric of an evaluation, an x axis, and some lines."""
+    """One part of a result: a data set and budget, a metric of an evaluation, an x axis, and some of the lines."""
 
     data: str
     budget: Limit
@@ -58,23 +58,23 @@ def view(comparison: Comparison, data: str | None = None, budget: Limit = None, 
 
 
 def axes(comparison: Comparison) -> dict[str, str]:
-    """Return the x axes that a comparison can be drawn over, with their names; several hits are drawn over first."""
-    known = dict(AXES)
+    """Return the x axes that a comparison can be drawn over, with their names. Several hits come first."""
+    titles = dict(AXES)
     if len(comparison.spec.budgets) > 1:
-        known["budget"] = AMOUNTS["budget"]
+        titles["budget"] = AMOUNTS["budget"]
     several = len(comparison.spec.hits) > 1
     curves = _amounts(comparison, *next(iter(comparison.blocks())), "share")
     if comparison.spec.held_out or not (several or any(len(lines) > 1 for lines in curves.values())):
-        return known
+        return titles
     share = {"share": AMOUNTS["share"]}
-    return share | known if several else known | share
+    return share | titles if several else titles | share
 
 
 def metrics(comparison: Comparison) -> tuple[str, ...]:
     """Return the metrics that a comparison can be drawn by."""
-    known = METRICS[bool(comparison.lines[0].classes)]
+    columns = METRICS[bool(comparison.lines[0].classes)]
     asked = () if comparison.spec.held_out else ("query_ratio",)
-    return known + asked + ("seconds",) * comparison.has_seconds
+    return columns + asked + ("seconds",) * comparison.has_seconds
 
 
 def drawable(comparison: Comparison, view: ResultView) -> dict[str, list[Result]]:
@@ -84,8 +84,8 @@ def drawable(comparison: Comparison, view: ResultView) -> dict[str, list[Result]
     return {name: [line] for name, line in comparison.blocks()[view.data, view.budget].items()}
 
 
-def leading(comparison: Comparison, lines: Mapping[str, Sequence[Result]], most: int = MOST) -> tuple[str, ...]:
-    """The names of the curves that are best by the criterion, in the order of the specification."""
+def leading(comparison: Comparison, lines: Mapping[str, Sequence[Result]], most: int = MOST_LINES) -> tuple[str, ...]:
+    """Return the names of the best curves by the criterion, in the order of the specification."""
     best = sorted(
         lines,
         key=lambda name: np.mean([comparison.values(line).mean() for line in lines[name]]),
@@ -95,7 +95,7 @@ def leading(comparison: Comparison, lines: Mapping[str, Sequence[Result]], most:
 
 
 def budget_name(budget: Limit) -> str:
-    """A budget, or one of several hits, in words."""
+    """Describe a budget, or one of several hits."""
     if isinstance(budget, Hit):
         labels = budget.labels
         return f"{100 * labels:.3g} % of labels asked" if labels <= 1 else f"about {labels:,.6g} labels asked"
@@ -103,12 +103,12 @@ def budget_name(budget: Limit) -> str:
 
 
 def measure(metric: str, evaluation: str) -> str:
-    """A metric in words, with its evaluation where it depends on it."""
+    """Describe a metric, with its evaluation if it depends on it."""
     return TITLES[metric] if metric in EFFORTS else f"{TITLES[metric]} ({NAMES[evaluation]})"
 
 
 def settings(values: Setting) -> str:
-    """The settings of a line in words."""
+    """Describe the settings of a line."""
     words = (
         f"{key} {value:g}" if isinstance(value, float | int) else f"{key} {value}" for key, value in values.items()
     )
@@ -116,12 +116,12 @@ def settings(values: Setting) -> str:
 
 
 def styles(comparison: Comparison, lines: Mapping[str, Sequence[Result]]) -> dict[str, Style]:
-    """The style of each curve, the same whichever of them are drawn: by its place among the best."""
+    """Return the style of each curve, by its place among the best. It does not depend on which curves are drawn."""
     names = [*leading(comparison, lines), *lines]
     return {name: STYLES[list(dict.fromkeys(names)).index(name) % len(STYLES)] for name in lines}
 
 
-# ---- What is drawn
+# ---- Data of the figures
 
 
 def curves(
@@ -144,7 +144,7 @@ def curves(
 def _points(
     comparison: Comparison, view: ResultView, lines: Sequence[Result]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The x of a curve, and the mean and standard deviation of the metric there."""
+    """Return the x of a curve, and the mean and standard deviation of the metric there."""
     if view.axis not in AMOUNTS:
         items, asked, mean, spread = comparison.curve(lines[0], view.metric, view.evaluation, view.axis)
         return asked if view.axis == "labels" else items, mean, spread
@@ -159,8 +159,11 @@ def _points(
 
 
 def _amounts(comparison: Comparison, data: str, budget: Limit, axis: str) -> dict[str, list[Result]]:
-    """The lines of each curve over labels asked, by name: they differ in their budget, in one of several hits, or in
-    the smoothing of their query rule, of which the lines with one budget are taken."""
+    """Return the lines of each curve over labels asked, by name.
+
+    The lines of a curve differ in their budget, in one of several hits, or in the smoothing of their query rule; for
+    smoothing, only lines with the given budget are used.
+    """
     tuned = comparison.spec.tune != "none"
 
     def name(line: Result) -> str:
@@ -177,13 +180,13 @@ def _amounts(comparison: Comparison, data: str, budget: Limit, axis: str) -> dic
 
 
 def is_wide(x: np.ndarray) -> bool:
-    """Whether an axis over these values is logarithmic."""
-    return bool(x.size and x.min() > 0 and x.max() / x.min() >= WIDE)
+    """Return whether an axis over these values is logarithmic."""
+    return bool(x.size and x.min() > 0 and x.max() / x.min() >= WIDE_RATIO)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What an algorithm gives over one or two of its parameters: mean and spread, of shape (values of each key)."""
+    """The results of an algorithm over one or two parameters: mean and spread, shape (values of each key)."""
 
     algorithm: str
     values: dict[str, list[float | str]]
@@ -191,24 +194,24 @@ class Sweep:
     spread: np.ndarray
 
     def best(self, metric: str) -> tuple[int, ...]:
-        """The place of the best mean."""
+        """Return the index of the best mean."""
         place = (np.nanargmax if more_is_better(metric) else np.nanargmin)(self.mean)
         return tuple(map(int, np.unravel_index(place, self.mean.shape)))
 
     def scale(self, key: str) -> str:
-        """The kind of axis that the values of a key need: log for powers, category where some are words."""
+        """Return the kind of axis that the values of a key need: log for powers, category if some are words."""
         values = [each for each in self.values[key] if not isinstance(each, str)]
         if len(values) < len(self.values[key]):
             return "category"
         return "log" if is_wide(np.array(values)) else "linear"
 
     def labels(self, key: str) -> list[str]:
-        """The values of a key in words."""
+        """Return the values of a key as texts."""
         return [each if isinstance(each, str) else f"{each:g}" for each in self.values[key]]
 
 
 def sweeps(comparison: Comparison, view: ResultView) -> Iterator[Sweep]:
-    """The Sweeps of the algorithms of a view that ran with several values of one or two parameters."""
+    """Yield the sweeps of a view's algorithms that ran with several values of one or two parameters."""
     by_algorithm: dict[str, list[Result]] = {}
     for line in comparison.blocks()[view.data, view.budget].values():
         by_algorithm.setdefault(line.algorithm, []).append(line)
@@ -232,7 +235,8 @@ def _order(value: float | str) -> tuple[bool, float | str]:
 
 
 def level_groups(ranks: Ranks) -> list[list[str]]:
-    """The groups of names, best first, whose average ranks lie within the critical difference; none inside another."""
+    """Return groups of names, best first, whose average ranks are within the critical difference. No group contains
+    another."""
     order, apart = sorted(ranks["ranks"], key=ranks["ranks"].__getitem__), ranks["critical_difference"] or 0.0
     groups: list[list[str]] = []
     reached = 0
@@ -248,7 +252,7 @@ def level_groups(ranks: Ranks) -> list[list[str]]:
 
 
 def draw_curves(axes: Axes, comparison: Comparison, view: ResultView) -> None:
-    """The curves of a view with bands of one standard deviation."""
+    """Draw the curves of a view with bands of one standard deviation."""
     amounts, places = view.axis in AMOUNTS, list[np.ndarray]()
     for name, x, mean, low, high, (color, _, dash, _, mark) in curves(comparison, view):
         places.append(x)
@@ -262,7 +266,7 @@ def draw_curves(axes: Axes, comparison: Comparison, view: ResultView) -> None:
         _scale_amounts(axes, view.axis, np.unique(np.concatenate(places)))
     axes.set(xlabel=AXIS_TITLES[view.axis], ylabel=measure(view.metric, view.evaluation))
     axes.set_title(plain(view.data if amounts else f"{view.data}, {budget_name(view.budget)}"), fontsize=9)
-    if max(map(len, view.names), default=0) <= LONG:
+    if max(map(len, view.names), default=0) <= LONG_NAME:
         axes.legend(fontsize=8)
     else:
         figure = cast("Figure", axes.figure)
@@ -280,7 +284,7 @@ def _scale_amounts(axes: Axes, axis: str, x: np.ndarray) -> None:
 
 
 def amount(axis: str, value: float) -> str:
-    """A place on an axis of labels asked in words."""
+    """Describe a value on an axis of labels asked."""
     return f"{100 * value:.3g} %" if axis == "share" else f"{value:,.6g}"
 
 
@@ -293,13 +297,13 @@ def ticks(x: np.ndarray) -> np.ndarray:
 
 
 def draw_sweep(axes: Axes, comparison: Comparison, view: ResultView, sweep: Sweep) -> None:
-    """A line over one parameter, or a heat map over two with a ring around the best."""
+    """Draw a line over one parameter, or a heat map over two with a ring around the best."""
     *above, key = sweep.values
     even = above or sweep.scale(key) == "category"
     place = np.arange(len(sweep.values[key])) if even else sweep.values[key]
     if above:
-        shown, best = axes.imshow(sweep.mean, cmap="viridis", origin="lower", aspect="auto"), sweep.best(view.metric)
-        axes.figure.colorbar(shown)
+        image, best = axes.imshow(sweep.mean, cmap="viridis", origin="lower", aspect="auto"), sweep.best(view.metric)
+        axes.figure.colorbar(image)
         axes.plot(
             best[1], best[0], "o", markersize=12, markerfacecolor="none", markeredgecolor="#c00", markeredgewidth=2
         )
@@ -318,7 +322,8 @@ def draw_sweep(axes: Axes, comparison: Comparison, view: ResultView, sweep: Swee
 
 
 def draw_ranks(axes: Axes, comparison: Comparison, ranks: Ranks) -> None:
-    """A critical-difference diagram (Demsar 2006): names at their average ranks, groups that do not differ joined."""
+    """Draw a critical-difference diagram (Demsar 2006): names at their average ranks, with bars over groups that do not
+    differ."""
     order = sorted(ranks["ranks"], key=ranks["ranks"].__getitem__)
     half = (len(order) + 1) // 2
     low, high, ink = 1, len(order), axes.xaxis.label.get_color()
@@ -342,7 +347,7 @@ def draw_ranks(axes: Axes, comparison: Comparison, ranks: Ranks) -> None:
 
 
 def figure(kind: str, comparison: Comparison, view: ResultView) -> bytes:
-    """Return the figure of a view: over labels asked its curves; else its sweep where that is all there is."""
+    """Draw the figure of a view: over labels asked its curves, else its sweep if there is only one."""
     swept = [] if view.axis in AMOUNTS else [*sweeps(comparison, view)]
     alone = len(swept) == 1 and len({line.algorithm for line in comparison.lines}) == 1
     return drawn(kind, draw_sweep, comparison, view, swept[0]) if alone else drawn(kind, draw_curves, comparison, view)

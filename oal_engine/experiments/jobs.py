@@ -1,7 +1,7 @@
-"""Comparisons in the background: each runs in a process of its own, and the database tells everybody how it is.
+"""Comparisons in the background: each runs in a process of its own, which writes its state to the database.
 
-The process outlives a page that is reloaded and a server that is restarted; the job of a comparison is the one that
-runs it, or ran it last.
+The process survives reloads of the page and restarts of the server. The job of a comparison is the process that runs
+it, or ran it last.
 """
 
 import os
@@ -23,15 +23,15 @@ from ..store import Store
 from . import specifications
 from .comparison import compare
 
-NICE = 10  # whoever labels goes first
-SHOWN_EVERY = 0.5  # seconds between two writes of how far it is
-LOST = "the process exited unexpectedly; what it had finished is kept."
+NICE = 10  # sessions get the processor first
+SECONDS_PER_UPDATE = 0.5  # of the progress in the database
+LOST = "the process exited unexpectedly; finished replays are kept."
 
 
 def start(store: Store, comparison: int) -> None:
-    """Run a comparison in a process of its own, or go on with it; nothing happens while one runs."""
+    """Start or resume a comparison in a process of its own. Do nothing while one runs."""
     command = [sys.executable, "-m", __spec__.name, str(store.path.resolve()), str(comparison)]
-    with store.transaction():  # the process waits for its end, and finds its row then
+    with store.transaction():  # the process waits for the transaction's end, so it finds its row
         if status(store, comparison)["state"] == "running":
             return
         process = subprocess.Popen(
@@ -39,27 +39,28 @@ def start(store: Store, comparison: int) -> None:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         store.put_job(comparison, process.pid, started(process.pid) or "")
-    threading.Thread(target=process.wait, daemon=True).start()  # a process that nobody waits for stays in the table
+    threading.Thread(target=process.wait, daemon=True).start()  # reaps the process when it ends
 
 
 def status(store: Store, comparison: int) -> dict[str, Any]:
-    """How a comparison is: its state, and done and total replays, seconds remaining and a message where there are any.
+    """Return the state of a comparison, the number of done and total replays, and the remaining seconds and a message
+    if known.
 
-    state: running, finished, failed, cancelled, lost (its process is gone), or stopped, where it never had a job.
+    state: running, finished, failed, cancelled, lost (its process is gone), or stopped (it never had a job).
     """
-    kept, job = store.comparison(comparison, lines=False), store.job(comparison)
+    record, job = store.comparison(comparison, lines=False), store.job(comparison)
     if job and job["state"] == "running" and started(job["pid"]) != job["started"]:
         store.end_job(comparison, job["pid"], "lost", LOST)
         job = store.job(comparison)
     if job is None:
-        job = {"state": "stopped", "done": kept["replays"], "total": None, "message": None}
-    if kept["finished_at"] and job["state"] != "running":
+        job = {"state": "stopped", "done": record["replays"], "total": None, "message": None}
+    if record["finished_at"] and job["state"] != "running":
         job["state"] = "finished"
     return job | {"remaining": _remaining(job)}
 
 
 def _remaining(job: Mapping[str, Any]) -> float | None:
-    """Seconds that are left at the speed so far, None where that is not known."""
+    """Return the seconds left at the speed so far, or None if that is not known."""
     if job["state"] != "running" or not job["total"] or job["done"] <= job["known"]:
         return None
     ran = (datetime.now(UTC) - datetime.fromisoformat(job["begun_at"])).total_seconds()
@@ -67,7 +68,7 @@ def _remaining(job: Mapping[str, Any]) -> float | None:
 
 
 def cancel(store: Store, comparison: int) -> None:
-    """End the process of a comparison; what it has finished is kept."""
+    """End the process of a comparison. Finished replays are kept."""
     with store.transaction():
         job = store.job(comparison)
         if job and job["state"] == "running" and started(job["pid"]) == job["started"]:
@@ -77,13 +78,14 @@ def cancel(store: Store, comparison: int) -> None:
 
 
 def remove(store: Store, comparison: int) -> None:
-    """Delete a comparison with everything that it kept, whatever its state."""
+    """Delete a comparison and everything stored for it, whatever its state."""
     cancel(store, comparison)
     store.remove_comparison(comparison)
 
 
 def started(pid: int) -> str | None:
-    """When a process started, as the system writes it: with its pid what tells it from all others; None if it ended."""
+    """Return when a process started, as the system writes it, or None if it ended. With the pid it identifies a
+    process."""
     if not Path("/proc/self/stat").exists():  # not Linux
         command = ["ps", "-o", "lstart=", "-p", str(pid)]
         return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
@@ -95,24 +97,24 @@ def started(pid: int) -> str | None:
 
 
 def work(path: str, comparison: int) -> None:
-    """Run a comparison as its job: what the process of `start` does."""
+    """Run a comparison as its job: the main function of the process of `start`."""
     store, pid = Store(path), os.getpid()
     job = store.job(comparison)
     if job is None or job["pid"] != pid:
         return
-    end, shown = partial(store.end_job, comparison, pid), -inf
+    end, updated = partial(store.end_job, comparison, pid), -inf
 
     def advance(done: int, total: int) -> None:
-        nonlocal shown
-        if done == total or time.monotonic() - shown >= SHOWN_EVERY:
+        nonlocal updated
+        if done == total or time.monotonic() - updated >= SECONDS_PER_UPDATE:
             store.advance_job(comparison, pid, done, total)
-            shown = time.monotonic()
+            updated = time.monotonic()
 
     try:
-        kept = store.comparison(comparison)
-        spec = specifications.stored(kept["specification"])
-        with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1)) as threads:  # a core is left for whoever labels
-            compare(spec, store, kept["name"], threads, progress=advance)
+        record = store.comparison(comparison)
+        spec = specifications.stored(record["specification"])
+        with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1)) as threads:  # leaves a core for sessions
+            compare(spec, store, record["name"], threads, progress=advance)
     except (ValueError, OSError) as error:
         end("failed", str(error))
     except Exception as error:

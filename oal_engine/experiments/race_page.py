@@ -1,4 +1,4 @@
-"""What race.js shows: the record of a race with words for every rule and item; and the page that holds one."""
+"""The data of race.js: the record of a race with a sentence for each rule and item, also as a self-contained page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,12 +12,13 @@ from . import race
 
 CLOUDS = "Two clouds (synthetic)"
 MOST_LANES = 4
-CLIPPED = 240  # characters of an item
+MOST_CHARACTERS = 240  # of an item
 Lanes = Sequence[tuple[str, Values]]  # the names of strategies, as in `race.choices`, and their parameters
 
 
 def watched(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: bool = True) -> dict[str, Any]:
-    """The record of a race over a data set, or over the clouds (None); texts: with the items that were asked about."""
+    """Record a race over a data set, or over the clouds (None). texts: whether to include the items that were asked
+    about."""
     if not 1 <= len(lanes) <= MOST_LANES:
         raise ValueError(f"a race needs 1 to {MOST_LANES} strategies. Got {len(lanes)}.")
     entrants = [race.entrant(name, values) for name, values in lanes]
@@ -27,7 +28,7 @@ def watched(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: b
     else:
         rows, y, order = race.sampled(data, seed)
         view = race.principal(rows, y)
-        note = _honest(view, len(y), len(data.y))
+        note = _limits_of(view, len(y), len(data.y))
     record = race.record(rows, y, view, entrants, budget, seed)
     asked = sorted({t for lane in record["lanes"] for t, *_ in lane["questions"]})
     for lane in record["lanes"]:
@@ -43,7 +44,7 @@ def watched(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: b
 
 
 def page(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: bool = False) -> bytes:
-    """A page of HTML with a race, which needs no server and no network; texts: with the items that were asked about."""
+    """Return a self-contained HTML page with a race. texts: whether to include the items that were asked about."""
     name = data.name if data else CLOUDS
     record = watched(data, lanes, budget, seed, texts)
     about = f"{', '.join(name for name, _ in lanes)}: {budget:,} labels each, seed {seed}. Made with OAL Studio."
@@ -51,7 +52,7 @@ def page(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: bool
 
 
 def _sentence(lane: dict[str, Any]) -> str:
-    """How the rule of a lane decides; of the asymmetric one also which side it prefers."""
+    """Describe how the rule of a lane decides, and for the asymmetric rule which side it prefers."""
     plus, minus = (lane["parameters"].get(f"delta_{side}", 0) for side in ("plus", "minus"))
     if lane["rule"] != "asymmetric" or plus == minus:
         rule: Any = QUERY_RULES[lane["rule"]]
@@ -61,15 +62,16 @@ def _sentence(lane: dict[str, Any]) -> str:
 
 def _words(item: dict[str, Any]) -> str:
     words = " ".join((item["text"] or item["id"]).split())
-    return words if len(words) <= CLIPPED else words[:CLIPPED].rstrip() + "…"
+    return words if len(words) <= MOST_CHARACTERS else words[:MOST_CHARACTERS].rstrip() + "…"
 
 
-def _honest(view: race.Plane, shown: int, items: int) -> str:
-    """What the picture leaves out, in a sentence."""
-    sample = f"A random sample of {shown:,} of {items:,} items" if shown < items else f"All {items:,} items"
+def _limits_of(view: race.Plane, n_shown: int, n_items: int) -> str:
+    """Say in a sentence which items the picture shows, and how much of their variation."""
+    part = f"A random sample of {n_shown:,} of {n_items:,}" if n_shown < n_items else f"All {n_items:,}"
+    sample = f"{part} items"
     if view.share == 1:
         return f"{sample}, in random order."
     return (
         f"{sample}, in random order. The plane holds the first two principal components, {view.share:.0%} of the "
-        "variation: lines and points are projected, so a point can lie on the other side than its prediction."
+        "variation: lines and points are projected, so a point can be on the other side than its prediction."
     )

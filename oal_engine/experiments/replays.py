@@ -1,93 +1,90 @@
-"""Replays: one strategy over data whose labels are known, in one or several orders of visit."""
+"""Replay one strategy over data whose labels are known, in one or several orders of visit."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..datasets import Dataset, FeatureTable, relabelled
 from ..datasets.prior import Prior
-from ..kernel import certainty, metrics, spending, stream
+from ..kernel import certainty, metrics, stream
 from ..kernel.algorithms import Strategy
+from ..kernel.runs import Run
 from .specifications import MOST_RUNS
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """How a strategy is replayed.
+
+    permutations: number of random orders of visit (None: one run in the stored order). positive: one class, which a
+    strategy for two classes sets against all others. audit, audit_trains, pace, floor: as in `spending.plan`; with a
+    floor, each run reports the lower bounds of its metrics, also for the case that a person reads all pushed items.
+    prior: weights that the learner begins with. The others are as in `Specification`.
+    """
+
+    permutations: int | None = None
+    positive: list[str] | None = None
+    metric: str = "sum"
+    rho: float | str = "auto"
+    alpha_p: float = 0.5
+    c_p: float = 0.9
+    theta: float = 0.0
+    budget: int | None = None
+    seed: int = 0
+    average: bool = False
+    audit: float = 0.0
+    audit_trains: bool = True
+    pace: float | None = None
+    floor: float = 0.0
+    prior: Prior | None = None
+
+    def __post_init__(self) -> None:
+        if self.permutations is not None and self.permutations > MOST_RUNS:
+            raise ValueError(f"permutations of a replay must be <= {MOST_RUNS:,}. Got {self.permutations:,}.")
+
+    @property
+    def weights(self) -> metrics.Weights:
+        """The weights of the metrics sum and cost."""
+        return metrics.Weights(self.alpha_p, self.c_p)
 
 
 def replay(
     strategy: Strategy,
     data: FeatureTable | Dataset,
     orders: list[np.ndarray] | None = None,
-    *,
-    permutations: int | None = None,
-    positive: list[str] | None = None,
-    metric: str = "sum",
-    rho: float | str = "auto",
-    alpha_p: float = 0.5,
-    c_p: float = 0.9,
-    theta: float = 0.0,
-    budget: int | None = None,
-    seed: int = 0,
-    average: bool = False,
-    audit: float = 0.0,
-    audit_trains: bool = True,
-    pace: float | None = None,
-    floor: float = 0.0,
-    prior: Prior | None = None,
+    options: ReplayOptions = ReplayOptions(),
 ) -> dict[str, Any]:
-    """Run a strategy once per order; the metrics of each run, their mean and standard deviation, ready for JSON.
+    """Run a strategy once per order. Return the metrics of each run, their mean and standard deviation, as JSON.
 
-    orders: arrays of rows, counted from 0; by default `permutations` random ones, or else the stored order. positive:
-    the one of K classes that a strategy for two classes sets against the rest. audit, audit_trains, pace, floor: as in
-    `spending.plan`; with a floor each run has those of its metrics, and the same if a person read all that was pushed.
-    prior: what is known beforehand. The others are as in `Specification`.
+    orders: arrays of row numbers (from 0), in place of the options' permutations.
     """
-    if floor and strategy.multiclass:
+    if options.floor and strategy.multiclass:
         raise ValueError("a floor is for a positive and a negative class. Got several classes.")
-    if permutations is not None and permutations > MOST_RUNS:
-        raise ValueError(f"permutations of a replay must be <= {MOST_RUNS:,}. Got {permutations:,}.")
-    rows, y, classes = data.rows, data.y, data.classes
+    y, classes = data.y, data.classes
     if classes and not strategy.multiclass:
-        y, classes = _one_against_the_rest(y, classes, positive, strategy.algorithm), ()
-    rounds, weights = y.size, metrics.Weights(alpha_p, c_p)
-    rho = strategy.known_rho(rho, weights, metric, y)
+        y, classes = _one_against_the_rest(y, classes, options.positive, strategy.algorithm), ()
     if orders is None:
-        orders = [stream.shuffled(rounds, seed + k) for k in range(permutations or 0)] or [np.arange(rounds)]
-    plan = partial(
-        spending.plan, strategy.rule, budget, rounds, audit, audit_trains, pace, strategy.rule_parameters, floor
-    )
+        seeds = range(options.seed, options.seed + (options.permutations or 0))
+        orders = [stream.shuffled(y.size, seed) for seed in seeds] or [np.arange(y.size)]
+    first = Run(
+        strategy, data.rows, y, np.arange(y.size), len(classes),
+        rho=strategy.known_rho(options.rho, options.weights, options.metric, y), ratio=options.weights.ratio("sum"),
+        theta=options.theta, budget=options.budget, seed=options.seed, average=options.average, horizon=y.size,
+        audit=options.audit, audit_trains=options.audit_trains, pace=options.pace, floor=options.floor,
+        prior=options.prior.weights if options.prior else {},
+    )  # fmt: skip
 
-    def run(number: int, order: np.ndarray, marks: list[int] | None = None) -> stream.Replay:
-        learner, rule = strategy.build(rows.columns, len(classes))
-        if prior:
-            stream.begin_with(learner, prior.weights)
-        objective = stream.objective(theta, rho, weights.ratio("sum"))
-        return stream.replay(
-            rows, y, order, learner, rule, objective,
-            budget=budget, seed=seed + number, averaged=average, plan=plan(), marks=marks, log=bool(floor),
-        )  # fmt: skip
+    def measure(number: int, order: np.ndarray) -> dict[str, Any]:
+        run = replace(first, order=order, seed=options.seed + number)
+        return {"order": number + 1} | _measured(run, options.weights, classes)
 
-    def once(number: int, order: np.ndarray) -> dict[str, Any]:
-        done = run(number, order)
-        measured = {name: metrics.as_json(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
-        floors: dict[str, Any] = {"floor": None}
-        if floor and (made := plan()) and order.size:
-
-            def until(end: int) -> np.ndarray:
-                return run(number, order, [end]).counts
-
-            for name, read in (("floor", False), ("floor_if_read", True)):
-                worst = certain(done, order, y, budget, until, made.promised, read)
-                known = certainty.floors(worst, weights)
-                floors[name] = {
-                    e: {metric: value.item() for metric, value in each.items()} for e, each in known.items()
-                }
-        return {"order": number + 1, "queried": int(done.queried), **measured, **floors, "seconds": done.seconds}
-
-    once(0, orders[0][:0])  # compiles, which is not timed
+    measure(0, orders[0][:0])  # compiles the loop, outside the measured time
     with ThreadPoolExecutor() as threads:
-        runs = list(threads.map(once, range(len(orders)), orders))
+        runs = list(threads.map(measure, range(len(orders)), orders))
     measured = [{key: run[key] for key in (*metrics.EVALUATIONS, "queried")} for run in runs]
+    plan = {"audit": options.audit, "audit_trains": options.audit_trains, "pace": options.pace}
     return {
         "algorithm": strategy.algorithm,
         "learner": strategy.learner,
@@ -97,39 +94,26 @@ def replay(
         "mean": metrics.over(measured, np.mean),
         "std": metrics.spread(measured),
         "classes": list(classes) or None,
-        "plan": {"audit": audit, "audit_trains": audit_trains, "pace": pace} | ({"floor": floor} if floor else {})
-        if plan()
-        else None,
-    } | ({"prior": prior.source} if prior else {})
+        "plan": plan | ({"floor": options.floor} if options.floor else {}) if first.plan() else None,
+    } | ({"prior": options.prior.source} if options.prior else {})
 
 
-def certain(
-    done: stream.Replay,
-    order: np.ndarray,
-    y: np.ndarray,
-    budget: int | None,
-    until: Callable[[int], np.ndarray],
-    promised: float,
-    read: bool = False,
-) -> certainty.Tables:
-    """The worst counts that the answers of a replay allow at its end, or with the last label of its budget.
-
-    done: the replay with its log. until: the counts of its first so many rounds. read: whether a person has read all
-    that was pushed.
-    """
-    asked = done.log[:, 0].astype(np.int64)
-    end = int(asked[-1]) + 1 if done.queried == budget else order.size
-    counts = until(end) if end < order.size else done.counts
-    size, rounds, pushes, found = (np.array([n]) for n in (asked.size, end, counts[1].sum(), counts[1, 2].sum()))
-    return certainty.tables(
-        y[order[asked]], done.decided[:, 1] > 0, done.log[:, 2], size, rounds, pushes, promised, found if read else None
-    )
+def _measured(run: Run, weights: metrics.Weights, classes: tuple[str, ...]) -> dict[str, Any]:
+    """Run once. Return the labels asked, the metrics, their lower bounds if there is a floor, and the seconds taken."""
+    done = run.replay(log=bool(run.floor))
+    measured = {name: metrics.as_json(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
+    floors: dict[str, Any] = {"floor": None}
+    if run.floor and run.budget is not None and run.order.size:
+        for name, are_pushes_read in (("floor", False), ("floor_if_read", True)):
+            bounds = certainty.floors(run.worst_counts(done, are_pushes_read), weights)
+            floors[name] = {e: {metric: value.item() for metric, value in each.items()} for e, each in bounds.items()}
+    return {"queried": int(done.queried), **measured, **floors, "seconds": done.seconds}
 
 
 def _one_against_the_rest(
     y: np.ndarray, classes: tuple[str, ...], positive: list[str] | None, algorithm: str
 ) -> np.ndarray:
-    """The labels of K classes as a strategy for two classes has them: -1 and +1."""
+    """Convert the labels of K classes to +1 for the class in `positive` and -1 for all others."""
     if not positive or len(positive) > 1 or positive[0] not in classes:
         raise ValueError(
             f"{algorithm} is for two classes: --positive must be one of {', '.join(classes)}. "

@@ -1,4 +1,4 @@
-"""The result of a comparison as files: tables (CSV, Parquet, LaTeX), JSON, figures, and one page of HTML."""
+"""The result of a comparison as files: tables (CSV, Parquet, LaTeX), JSON, figures, and a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Cell: TypeAlias = tuple[float, float | None, str]  # mean, spread, mark
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A line of a table: its settings in words, mean labels asked, and (mean, spread, mark) of each metric.
 
-    mark: best; level, where a paired t-test does not tell it from the best; or "". floors: the mean recall and F1 that
-    runs with a floor are certain of, by title.
+    mark: "best", "level" if a paired t-test does not distinguish it from the best, or "". floors: the mean lower bounds
+    of recall and F1, by title, for runs with a floor.
     """
 
     name: str
@@ -46,8 +46,8 @@ class Row:
 FLOORS = {"recall": "Sensitivity ≥", "f1": "F1 ≥"}
 
 
-def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> list[Row]:
-    """The Rows of a data set and budget, marked for each metric."""
+def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> list[TableRow]:
+    """Return the rows of a data set and budget, marked for each metric."""
     lines = comparison.blocks()[data, budget]
     metrics = METRICS[bool(next(iter(lines.values())).classes)]
     tests = {metric: comparison.test(lines, metric, evaluation) for metric in metrics}
@@ -57,48 +57,33 @@ def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> 
         mark = "best" if test["best"] else "level" if test["level"] and len(values) > 1 else ""
         return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None, mark
 
-    return [
-        Row(
-            name,
-            line.algorithm,
-            figures.settings(line.setting),
-            float(line.counts[:, -1][..., 1].sum((1, 2)).mean()),
-            {metric: cell(name, line, metric) for metric in metrics},
-            {
-                FLOORS[key]: float(values.mean())
-                for key, values in comparison.floors(line, evaluation).items()
-                if key in FLOORS
-            },
+    rows = []
+    for name, line in lines.items():
+        cells = {metric: cell(name, line, metric) for metric in metrics}
+        bounds = comparison.floors(line, evaluation)
+        floors = {FLOORS[key]: float(bounds[key].mean()) for key in bounds if key in FLOORS}
+        rows.append(
+            TableRow(name, line.algorithm, figures.settings(line.setting), float(line.asked.mean()), cells, floors)
         )
-        for name, line in lines.items()
-    ]
+    return rows
 
 
 def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """One dictionary for each line and run: what ran, and every metric of both evaluations at its end."""
+    """Yield a dictionary for each line and run: its settings, and every metric of both evaluations at its end."""
     for line in comparison.as_json()["results"]:
-        ran = {key: line[key] for key in ("data", "algorithm", "budget", "hit", "tuned") if key in line}
-        ran |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
+        settings = {key: line[key] for key in ("data", "algorithm", "budget", "hit", "tuned") if key in line}
+        settings |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
         for run in line["runs"]:
-            yield (
-                ran
-                | {"seed": run["seed"], "queried": run["queried"]}
-                | {
-                    f"{evaluation}_{metric}": value
-                    for evaluation in EVALUATIONS
-                    for metric, value in run[evaluation].items()
-                    if not isinstance(value, dict)
-                }
-                | {
-                    f"floor_{evaluation}_{metric}": value
-                    for evaluation, floors in run.get("floor", {}).items()
-                    for metric, value in floors.items()
-                }
-            )
+            row = settings | {"seed": run["seed"], "queried": run["queried"]}
+            for name in EVALUATIONS:
+                row |= {f"{name}_{key}": value for key, value in run[name].items() if not isinstance(value, dict)}
+            for name, floors in run.get("floor", {}).items():
+                row |= {f"floor_{name}_{key}": value for key, value in floors.items()}
+            yield row
 
 
 def frame(comparison: Comparison) -> pandas.DataFrame:
-    """The runs as a pandas table."""
+    """Return the runs as a pandas table."""
     import pandas
 
     table = pandas.DataFrame(runs(comparison))
@@ -106,19 +91,19 @@ def frame(comparison: Comparison) -> pandas.DataFrame:
 
 
 def csv(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """The runs as CSV."""
+    """Return the runs as CSV."""
     return frame(comparison).map(guarded).to_csv(index=False).encode()
 
 
 def parquet(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """The runs as Parquet."""
+    """Return the runs as Parquet."""
     file = io.BytesIO()
     frame(comparison).to_parquet(file, index=False)
     return file.getvalue()
 
 
 def as_json(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """Everything as JSON."""
+    """Return the comparison as JSON."""
     return json.dumps(comparison.as_json(), ensure_ascii=False, indent=1).encode()
 
 
@@ -130,12 +115,12 @@ LATEX = str.maketrans({
 
 
 def escaped(words: str) -> str:
-    """Words as LaTeX prints them, on one line."""
+    """Escape a text for LaTeX, on one line."""
     return plain(words).translate(LATEX)
 
 
 def latex(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """All blocks as one table of the package booktabs: the best in bold, what is level with it underlined."""
+    """Return all blocks as one table for the package booktabs: the best in bold, lines level with it underlined."""
     evaluation = view.evaluation if view else comparison.spec.evaluation
     blocks, body = comparison.blocks(), []
     columns = [TITLES[metric] for metric in METRICS[bool(comparison.lines[0].classes)]]
@@ -163,18 +148,18 @@ def _latex(metric: str, mean: float, spread: float | None, mark: str) -> str:
 
 
 def caption(comparison: Comparison, evaluation: str, literal: Callable[[str], str] = str) -> str:
-    """What a table of a comparison shows, in a sentence or two."""
+    """Describe a table of a comparison in a sentence or two."""
     spec = comparison.spec
-    marks = "the best is bold, what a paired t-test (Holm, 5 %) does not tell from it is underlined"
+    marks = "bold: best; underlined: not significantly different from the best (paired t-test, Holm, 5 %)"
     runs = f"Mean and standard deviation of {spec.permutations} runs" if spec.permutations > 1 else "One run"
     if comparison.has_floors:
-        marks += "; ≥ is what the answers of a run alone make certain (5 % risk)"
+        marks += "; ≥: lower bound from the answers of a run alone (5 % risk)"
     tuned = "Parameters as given" if spec.tune == "none" else f"Parameters tuned, {spec.tune}"
     return literal(f"{runs} under {NAMES[evaluation]} evaluation; {marks}. {tuned}: {PROTOCOLS[spec.tune]}.")
 
 
 def ranks_caption(ranks: Ranks) -> str:
-    """What a critical-difference diagram shows, in a sentence or two."""
+    """Describe a critical-difference diagram in a sentence or two."""
     friedman = "" if ranks["friedman"] is None else f" Friedman's test of no difference: p = {ranks['friedman']:.4f}."
     return (
         f"Average ranks over {ranks['blocks']} data sets and budgets, 1 is best; joined names are closer than the "
@@ -182,8 +167,8 @@ def ranks_caption(ranks: Ranks) -> str:
     )
 
 
-def block_table(rows: list[Row]) -> str:
-    """The Rows of a data set and budget as HTML: the best bold, what is level with it underlined."""
+def block_table(rows: list[TableRow]) -> str:
+    """Return a data set and budget as HTML: the best in bold, lines level with it underlined."""
 
     def cell(metric: str, mean: float, spread: float | None, mark: str) -> str:
         words = number(metric, mean)
@@ -191,64 +176,44 @@ def block_table(rows: list[Row]) -> str:
         below = "" if spread is None else f" <small>± {number(metric, spread)}</small>"
         return f'<td class="{mark}">{words}{below}</td>'
 
-    return html_table(
-        ["", "Labels", *(TITLES[metric] for metric in rows[0].cells), *rows[0].floors, "Settings"],
-        [
-            [
-                head_cell(row.algorithm),
-                figure_cell(f"{row.asked:,.0f}"),
-                *(cell(metric, *values) for metric, values in row.cells.items()),
-                *(figure_cell(number("f1", floor)) for floor in row.floors.values()),
-                word_cell(row.setting),
-            ]
-            for row in rows
-        ],
-    )
+    head = ["", "Labels", *(TITLES[metric] for metric in rows[0].cells), *rows[0].floors, "Settings"]
+    table = []
+    for row in rows:
+        cells = [cell(metric, *values) for metric, values in row.cells.items()]
+        cells += [figure_cell(number("f1", floor)) for floor in row.floors.values()]
+        table.append([head_cell(row.algorithm), figure_cell(f"{row.asked:,.0f}"), *cells, word_cell(row.setting)])
+    return html_table(head, table)
 
 
 def test_table(comparison: Comparison, data: str, budget: Limit, metric: str, evaluation: str) -> str:
-    """The p-values of a data set and budget against the best, as HTML."""
+    """Return the p-values of a data set and budget against the best, as HTML."""
     tests = comparison.test(comparison.blocks()[data, budget], metric, evaluation)
 
     def p(value: float | None) -> str:
         return "" if value is None else "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
-    return html_table(
-        ["", TITLES[metric], "paired t-test", "Wilcoxon", ""],
-        [
-            [
-                head_cell(name),
-                figure_cell(number(metric, each["mean"])),
-                figure_cell(p(each["t"])),
-                figure_cell(p(each["wilcoxon"])),
-                word_cell("best" if each["best"] else "not distinguishable" if each["level"] else "worse"),
-            ]
-            for name, each in tests.items()
-        ],
-    )
+    table = []
+    for name, each in tests.items():
+        numbers = [number(metric, each["mean"]), p(each["t"]), p(each["wilcoxon"])]
+        verdict = "best" if each["best"] else "not distinguishable" if each["level"] else "worse"
+        table.append([head_cell(name), *map(figure_cell, numbers), word_cell(verdict)])
+    return html_table(["", TITLES[metric], "paired t-test", "Wilcoxon", ""], table)
 
 
 def trial_table(trials: Iterable[Mapping[str, Any]]) -> str:
-    """What was tried when settings were tuned, as HTML."""
-    return html_table(
-        ["", "Data", "Budget", "Settings", "Criterion"],
-        [
-            [
-                head_cell(each["algorithm"]),
-                word_cell(each["data"]),
-                word_cell(budget_name(Hit(each["hit"]) if "hit" in each else each["budget"])),
-                word_cell(figures.settings(each["settings"])),
-                figure_cell(f"{each['score']:.4f}"),
-            ]
-            for each in trials
-        ],
-    )
+    """Return the settings tried while tuning, as HTML."""
+    table = []
+    for each in trials:
+        budget = budget_name(Hit(each["hit"]) if "hit" in each else each["budget"])
+        words = [each["data"], budget, figures.settings(each["settings"])]
+        table.append([head_cell(each["algorithm"]), *map(word_cell, words), figure_cell(f"{each['score']:.4f}")])
+    return html_table(["", "Data", "Budget", "Settings", "Criterion"], table)
 
 
 def differences(
     one: Comparison, other: Comparison, metric: str, evaluation: str
 ) -> list[tuple[str, Limit, str, float, float]]:
-    """(data, budget, name, mean of one, mean of the other) for the lines that two comparisons share."""
+    """Return (data, budget, name, mean of one, mean of the other) for the lines that two comparisons share."""
 
     def mean(comparison: Comparison, line: Result) -> float:
         return float(comparison.values(line, metric, evaluation).mean())
@@ -263,41 +228,36 @@ def differences(
 
 
 def difference_table(one: Comparison, other: Comparison, metric: str, evaluation: str) -> str:
-    """What two comparisons share, side by side, as HTML."""
-    return html_table(
-        ["", one.name, other.name, "Difference"],
-        [
-            [
-                head_cell(f"{name} · {data}, {budget_name(budget)}"),
-                *(figure_cell(number(metric, mean)) for mean in (left, right)),
-                figure_cell(("+" if right >= left else "−") + number(metric, abs(right - left))),
-            ]
-            for data, budget, name, left, right in differences(one, other, metric, evaluation)
-        ],
-    )
+    """Return the lines that two comparisons share as HTML, with their differences."""
+    table = []
+    for data, budget, name, left, right in differences(one, other, metric, evaluation):
+        gap = ("+" if right >= left else "−") + number(metric, abs(right - left))
+        numbers = [number(metric, left), number(metric, right), gap]
+        table.append([head_cell(f"{name} · {data}, {budget_name(budget)}"), *map(figure_cell, numbers)])
+    return html_table(["", one.name, other.name, "Difference"], table)
 
 
 # ---- Files
 
 
 def png(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """The figure of a view."""
+    """Draw the figure of a view as PNG."""
     return figures.figure("png", comparison, view or figures.view(comparison))
 
 
 def svg(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """The figure of a view, with its text as text."""
+    """Draw the figure of a view as SVG, with its text as text."""
     return figures.figure("svg", comparison, view or figures.view(comparison))
 
 
 def _other_metrics(comparison: Comparison, view: ResultView) -> list[ResultView]:
-    """A view by each other metric of the tables."""
+    """Return a view with each other metric of the tables."""
     columns = METRICS[bool(comparison.lines[0].classes)]
     return [replace(view, metric=metric) for metric in columns if metric != view.metric]
 
 
 def _figures(comparison: Comparison, views: list[ResultView], sweeps_of: Iterable[ResultView] = ()) -> str:
-    """The curves of views, and the sweeps of others, as HTML."""
+    """Draw the curves of some views, and the sweeps of others, as HTML."""
     curves = [drawn("svg", figures.draw_curves, comparison, view, size=ON_PAGE, ink=INK) for view in views]
     swept = [
         drawn("svg", figures.draw_sweep, comparison, view, sweep, size=ON_PAGE, ink=INK)
@@ -307,11 +267,11 @@ def _figures(comparison: Comparison, views: list[ResultView], sweeps_of: Iterabl
     return f"<figure>{''.join(map(inline, curves + swept))}</figure>"
 
 
-SHOWN_TRIALS = 200  # of the page; the file of JSON has none of them
+MOST_TRIALS = 200  # on the page; the JSON file has none of them
 
 
 def page(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """One page of HTML with tables, figures and the specification, which needs neither scripts nor a network."""
+    """Return a self-contained HTML page with tables, figures and the specification, without scripts."""
     spec, evaluation = comparison.spec, view.evaluation if view else comparison.spec.evaluation
     parts, drawn_over = [sentence(caption(comparison, evaluation))], set[str]()
     over = next((axis for axis in figures.AMOUNTS if axis in figures.axes(comparison)), None)
@@ -321,28 +281,28 @@ def page(comparison: Comparison, view: ResultView | None = None) -> bytes:
             first = figures.view(comparison, *block, evaluation=evaluation, axis=over)
             parts.append(f'<h2 dir="auto">{html.escape(block[0])}, over the {figures.AMOUNTS[over]}</h2>')
             parts.append(_figures(comparison, [first, *_other_metrics(comparison, first)]))
-        shown = figures.view(comparison, *block, evaluation=evaluation, axis="labels")
+        block_view = figures.view(comparison, *block, evaluation=evaluation, axis="labels")
         parts.append(f'<h2 dir="auto">{html.escape(block[0])}, {budget_name(block[1])}</h2>')
         rows = table(comparison, *block, evaluation)
         parts.append(block_table(rows))
-        views = [replace(shown, axis=axis) for axis in figures.AXES]
-        if not isinstance(block[1], Hit):  # of several hits there are many, and their curves over them say it all
-            views += _other_metrics(comparison, shown)
+        views = [replace(block_view, axis=axis) for axis in figures.AXES]
+        if not isinstance(block[1], Hit):  # several hits have one curve over all of them, drawn above
+            views += _other_metrics(comparison, block_view)
         if comparison.has_seconds:
-            views.append(replace(shown, metric="seconds", axis="rounds"))
-        swept = [shown] if spec.held_out else [shown, replace(shown, metric="query_ratio")]
+            views.append(replace(block_view, metric="seconds", axis="rounds"))
+        swept = [block_view] if spec.held_out else [block_view, replace(block_view, metric="query_ratio")]
         parts.append(_figures(comparison, views, swept))
-        tests = test_table(comparison, *block, shown.metric, evaluation)
+        tests = test_table(comparison, *block, block_view.metric, evaluation)
         parts.append(f"<details><summary>p-values against the best</summary>{tests}</details>")
     ranks = comparison.ranks(None, evaluation)
     if ranks["critical_difference"]:
         parts.append(f"<h2>Average ranks over {ranks['blocks']} data sets and budgets</h2>")
-        diagram = drawn("svg", figures.draw_ranks, comparison, ranks, size=figures.RANKS, ink=INK)
+        diagram = drawn("svg", figures.draw_ranks, comparison, ranks, size=figures.RANKS_INCHES, ink=INK)
         parts.append(f'<div class="wide" tabindex="0">{inline(diagram)}</div>')
         parts.append(sentence(ranks_caption(ranks)))
     if trials := comparison.trials():
         parts.append(
-            f"<details><summary>Settings that were tried</summary>{trial_table(trials[:SHOWN_TRIALS])}</details>"
+            f"<details><summary>Settings that were tried</summary>{trial_table(trials[:MOST_TRIALS])}</details>"
         )
     specification = json.dumps(spec.values | {"versions": comparison.versions}, indent=1, ensure_ascii=False)
     parts.append(f"<h2>Specification</h2><pre>{html.escape(specification)}</pre>")
@@ -357,4 +317,4 @@ FILES = {
     "svg": (svg, "image/svg+xml", "SVG: the figure as shown"),
     "json": (as_json, "application/json", "JSON: everything"),
     "html": (page, "text/html", "HTML report"),
-}  # suffix -> what makes the bytes out of a comparison and a view, its type, and what it is
+}  # suffix -> function of a comparison and a view that returns the bytes, media type, description

@@ -1,4 +1,4 @@
-"""Distribute the replays of a comparison over workers, and resume from what is finished."""
+"""Distribute the replays of a comparison over workers, and resume from finished ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -15,21 +16,22 @@ import numpy as np
 
 from ..datasets.reading.sources import Progress
 from ..kernel import metrics
+from ..kernel.parameters import combinations
 from .sources import sources
-from .specifications import CLASS_METRICS, ExperimentError, Grid, Specification, chosen, settings
-from .tuned_runs import Job, Result, RowSource, TunedRun, job_key, replayed, replayed_together, streamed
+from .specifications import CLASS_METRICS, ExperimentError, Grid, Specification, chosen
+from .tuned_runs import Job, Result, RowSource, TunedRun, job_key, replayed, replayed_together
 
 if TYPE_CHECKING:
     from ..store import Store
 
 
-Keep: TypeAlias = Callable[[dict[str, np.ndarray]], object]
-Show: TypeAlias = Callable[[list[Result]], object]
-CHUNK = 16  # replays that are sent to a worker together, at most
-PASS = 32  # settings of one pass over the rows, at most
-PAYS = 50_000_000  # rounds of an algorithm that take as long as compiling what runs several settings in one pass
-KEEP_EVERY = 1.0  # seconds between two writes of what is finished: a kill loses the work of two at most
-AHEAD = 128  # chunks that are with the workers before another run begins
+Keep: TypeAlias = Callable[[dict[str, np.ndarray]], object]  # called with the counts of finished replays by key
+Show: TypeAlias = Callable[[list[Result]], object]  # called with the complete lines, whenever there are more
+CHUNK_REPLAYS = 16  # most replays sent to a worker together
+PASS_SETTINGS = 32  # most settings of one pass over the rows
+PASS_PAYS_ROUNDS = 50_000_000  # rounds of an algorithm that take as long as compiling the loop of a shared pass
+SECONDS_PER_WRITE = 1.0  # of finished replays: a kill loses the work of two intervals at most
+CHUNKS_AHEAD = 128  # chunks at the workers before another run begins
 
 
 def run(
@@ -38,27 +40,22 @@ def run(
     executor: Executor | None = None,
     *,
     folder: Path | str = ".",
-    known: Mapping[str, np.ndarray] | None = None,
-    keep: Keep | None = None,
-    show: Show | None = None,
     progress: Progress | None = None,
 ) -> list[Result]:
-    """Run a comparison: its Lines, in the order of data sets, budgets and algorithms.
+    """Run a comparison without storing it. Return its lines, in the order of data sets, budgets and algorithms.
 
-    executor: any concurrent.futures.Executor (threads by default). known: counts of replays by key that need not be run
-    again. keep: a function that is given {key: counts} of what is finished. show: a function that is given the lines
-    that are complete, each time that there are more. progress: a function of (done, total).
+    executor: any concurrent.futures.Executor (threads by default). folder: where files that the specification names
+    are. progress: called with (done, total).
     """
-    ready = ready_runs(spec, store, folder)
-    return run_all(ready, executor, known or {}, keep or ignore, show or ignore, progress or ignore)
+    return run_all(ready_runs(spec, store, folder), executor, progress=progress or ignore)
 
 
 def ignore(*ignored: object) -> None:
-    """Do nothing: the default of what is called meanwhile."""
+    """Do nothing: the default callback."""
 
 
 def planned_runs(spec: Specification, sources: Iterable[RowSource]) -> list[TunedRun]:
-    """The runs of a comparison over some sources; without tuning, every setting is a run of its own."""
+    """Plan the runs of a comparison over some sources. Without tuning, every setting is a run of its own."""
     return [
         TunedRun(spec, source, algorithm, budget, values, hit)
         for source in sources
@@ -72,11 +69,11 @@ def planned_runs(spec: Specification, sources: Iterable[RowSource]) -> list[Tune
 def _entries(grid: Grid, tune: str) -> list[Grid]:
     if tune != "none":
         return [grid]
-    return [{key: [value] for key, value in setting.items()} for setting in settings(grid)]
+    return [{key: [value] for key, value in setting.items()} for setting in combinations(grid)]
 
 
 def ready_runs(spec: Specification, store: Store, folder: Path | str) -> list[TunedRun]:
-    """The runs of a comparison, which are known to fit their data."""
+    """Plan the runs of a comparison, and check that they fit their data."""
     spec.check_size()
     planned = planned_runs(spec, sources(spec, store, folder))
     for each in planned:
@@ -97,39 +94,38 @@ def _check_fit(run: TunedRun) -> None:
 
 
 def run_all(
-    ready: list[TunedRun],
-    executor: Executor | None,
-    known: Mapping[str, np.ndarray],
-    keep: Keep,
-    show: Show,
-    progress: Progress,
+    planned: list[TunedRun],
+    executor: Executor | None = None,
+    finished_counts: Mapping[str, np.ndarray] | None = None,
+    keep: Keep = ignore,
+    show: Show = ignore,
+    progress: Progress = ignore,
 ) -> list[Result]:
-    """Run planned runs on an executor, or on threads of its own. Return their results in order."""
-    own = executor or ThreadPoolExecutor(os.cpu_count())
-    try:
-        return _drive(ready, own, dict(known), keep, show, progress)
-    finally:
-        if executor is None:
-            own.shutdown()
+    """Run planned runs on an executor, or on threads of its own. Return their results in order.
+
+    finished_counts: counts of replays by key that are not run again.
+    """
+    with nullcontext(executor) if executor else ThreadPoolExecutor(os.cpu_count()) as workers:
+        return _advance_all(planned, workers, dict(finished_counts or {}), keep, show, progress)
 
 
-def _drive(
+def _advance_all(
     planned: list[TunedRun],
     executor: Executor,
-    known: dict[str, np.ndarray],
+    counts_by_key: dict[str, np.ndarray],
     keep: Keep,
     show: Show,
     progress: Progress,
 ) -> list[Result]:
-    """Advance runs side by side until each has returned its result."""
+    """Advance all runs concurrently until each has returned its result."""
     runs = [each.run() for each in planned]
     results: dict[int, Result] = {}
     fresh = iter(range(len(planned)))
-    keys: dict[int, list[str]] = {}  # by run: of what it asked for last
-    missing: dict[int, set[str]] = {}  # and of what of that is not finished
-    waiting: dict[str, list[int]] = {}  # by key of a replay that is out: the runs that asked for it
-    workers: dict[Future[list[np.ndarray]], list[str]] = {}  # what is out
-    finished: SimpleQueue[Future[list[np.ndarray]]] = SimpleQueue()  # what is back
+    keys: dict[int, list[str]] = {}  # run -> the replays it asked for last
+    missing: dict[int, set[str]] = {}  # run -> its unfinished replays
+    waiting: dict[str, list[int]] = {}  # replay at a worker -> the runs that asked for it
+    workers: dict[Future[list[np.ndarray]], list[str]] = {}  # chunk of replays at a worker -> their keys
+    finished: SimpleQueue[Future[list[np.ndarray]]] = SimpleQueue()
     work = [each.spec.work(each.grid) for each in planned]
     total, done = sum(work), 0
     rounds: Counter[str] = Counter()
@@ -137,7 +133,7 @@ def _drive(
         rounds[each.algorithm] += replays * each.source.rounds
 
     def advance(number: int, counts: list[np.ndarray] | None = None) -> None:
-        """Send a run the counts that it waits for, and hand what it asks for next to the workers."""
+        """Send a run the counts that it waits for, and hand the jobs that it asks for next to the workers."""
         nonlocal done
         try:
             jobs = next(runs[number]) if counts is None else runs[number].send(counts)
@@ -147,24 +143,25 @@ def _drive(
             return
         source = planned[number].source
         keys[number] = [job_key(source, job) for job in jobs]
-        wanted = {key: job for key, job in zip(keys[number], jobs) if key not in known}
+        wanted = {key: job for key, job in zip(keys[number], jobs) if key not in counts_by_key}
         new = {key: job for key, job in wanted.items() if key not in waiting}
         done += len(jobs) - len(new)
         missing[number] = set(wanted)
         for key in wanted:
             waiting.setdefault(key, []).append(number)
-        together = jobs[0].points == 1 and rounds[planned[number].algorithm] >= PAYS and planned[number].together
+        pays = rounds[planned[number].algorithm] >= PASS_PAYS_ROUNDS
+        together = pays and jobs[0].points == 1 and planned[number].shares_passes
         work, chunks = (replayed_together, _passes) if together else (replayed, _chunks)
         for chunk in chunks(new):
             future = executor.submit(work, source, [new[key] for key in chunk])
             workers[future] = chunk
             future.add_done_callback(finished.put)
         if not wanted:
-            advance(number, [known[key] for key in keys[number]])
+            advance(number, [counts_by_key[key] for key in keys[number]])
 
     def begin() -> None:
-        """Begin runs as long as few replays wait, so that the first have their lines early."""
-        while len(workers) < AHEAD and (number := next(fresh, None)) is not None:
+        """Begin more runs while few replays wait, so that the first runs complete their lines early."""
+        while len(workers) < CHUNKS_AHEAD and (number := next(fresh, None)) is not None:
             advance(number)
 
     try:
@@ -172,13 +169,13 @@ def _drive(
         progress(done, max(done, total))
         while workers:
             try:
-                future = finished.get(timeout=KEEP_EVERY)
+                future = finished.get(timeout=SECONDS_PER_WRITE)
             except Empty:
-                keep({})  # what was finished before does not wait for a long replay
+                keep({})  # writes earlier results without waiting for a long replay
                 continue
             chunk = workers.pop(future)
             counts = dict(zip(chunk, future.result()))
-            known |= counts
+            counts_by_key |= counts
             keep(counts)
             done += len(counts)
             progress(done, max(done, total))
@@ -186,7 +183,7 @@ def _drive(
             for number in served:
                 missing[number] -= counts.keys()
                 if not missing[number]:
-                    advance(number, [known[key] for key in keys[number]])
+                    advance(number, [counts_by_key[key] for key in keys[number]])
             begin()
     finally:
         for future in workers:
@@ -195,15 +192,16 @@ def _drive(
 
 
 def _chunks(jobs: Mapping[str, Job]) -> list[list[str]]:
-    """The keys of replays that are sent to a worker together; few are spread over all workers."""
-    return _cut(list(jobs), min(CHUNK, 1 + len(jobs) // CHUNK))
+    """Split replay keys into batches, one task each, so that even few replays use all workers."""
+    return _cut(list(jobs), min(CHUNK_REPLAYS, 1 + len(jobs) // CHUNK_REPLAYS))
 
 
 def _passes(jobs: Mapping[str, Job]) -> list[list[str]]:
-    """The same, of those that share a pass over the rows."""
-    streams = groupby(jobs, lambda key: streamed(jobs[key]))
-    return [some for _, keys in streams for some in _cut(list(keys), PASS)]
+    """Split replay keys into batches that share a pass over the rows."""
+    streams = groupby(jobs, lambda key: jobs[key].stream)
+    return [batch for _, keys in streams for batch in _cut(list(keys), PASS_SETTINGS)]
 
 
 def _cut(keys: list[str], size: int) -> list[list[str]]:
+    """Split keys into batches of `size`."""
     return [keys[start : start + size] for start in range(0, len(keys), size)]

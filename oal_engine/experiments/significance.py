@@ -1,4 +1,4 @@
-"""Who is better, and is it chance: paired tests against the best, and ranks over several data sets (Demsar 2006)."""
+"""Which algorithm is better, and whether by chance: paired tests, and ranks over several data sets (Demsar 2006)."""
 
 from collections.abc import Mapping, Sequence
 from math import sqrt
@@ -19,7 +19,7 @@ class PairedTest(TypedDict):
 
 
 class Ranks(TypedDict):
-    """Average ranks by name, over how many blocks, Friedman's p-value and Nemenyi's critical difference."""
+    """Average ranks by name, the number of blocks, Friedman's p-value and Nemenyi's critical difference."""
 
     ranks: dict[str, float]
     blocks: int
@@ -28,7 +28,7 @@ class Ranks(TypedDict):
 
 
 def holm(p: ArrayLike) -> np.ndarray:
-    """p-values corrected for being several (Holm 1979), in the order given."""
+    """Correct p-values for multiple tests (Holm 1979). Return them in the order given."""
     p = np.asarray(p, float)
     order = np.argsort(p, kind="stable")
     corrected = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
@@ -40,10 +40,10 @@ def holm(p: ArrayLike) -> np.ndarray:
 def against_best(
     values: Mapping[str, ArrayLike], more_is_better: bool = True, level: float = 0.05
 ) -> dict[str, PairedTest]:
-    """For each name in {name: a value for each run}, runs paired by their place: its mean, whether it is the best, and
-    the p-values against the best of a paired t-test and of Wilcoxon's signed rank test, corrected by Holm's method.
+    """Compare runs by name, {name: one value per run}, with the best mean; runs are paired by position.
 
-    A name is `level` with the best unless its t-test says otherwise below the level; of a single run p is None.
+    The p-values are of a paired t-test and of Wilcoxon's signed rank test, corrected by Holm's method. A name is
+    `level` with the best unless its t-test is significant at `level`. A single run has no p-values (None).
     """
     sign = 1 if more_is_better else -1
     runs_of = {name: np.asarray(runs) for name, runs in values.items()}
@@ -67,24 +67,27 @@ def against_best(
     return {name: compared(name) for name in values}
 
 
-def _t(apart: np.ndarray) -> float:
-    """The p-value of a paired t-test; without a spread it is one of always the same, or of never."""
+def _t(differences: np.ndarray) -> float:
+    """Return the p-value of a paired t-test; if all differences are equal, 1 for no difference and 0 otherwise."""
     from scipy.stats import ttest_1samp
 
-    if np.allclose(apart, apart[0], rtol=1e-9, atol=1e-12):
-        return float(abs(apart[0]) <= 1e-12)
-    return float(ttest_1samp(apart, 0).pvalue)
+    if np.allclose(differences, differences[0], rtol=1e-9, atol=1e-12):
+        return float(abs(differences[0]) <= 1e-12)
+    return float(ttest_1samp(differences, 0).pvalue)
 
 
-def _wilcoxon(apart: np.ndarray) -> float:
+def _wilcoxon(differences: np.ndarray) -> float:
     from scipy.stats import wilcoxon
 
-    return float(wilcoxon(apart).pvalue) if np.any(apart) else 1.0
+    return float(wilcoxon(differences).pvalue) if np.any(differences) else 1.0
 
 
 def average_ranks(table: Mapping[str, Sequence[float]], more_is_better: bool = True, level: float = 0.05) -> Ranks:
-    """Average ranks (1 is best) of {name: a mean for each block}, the p-value of Friedman's test, and the critical
-    difference of Nemenyi's: ranks that are further apart differ. None where there are too few blocks or names."""
+    """Rank the names of a table {name: one mean per block}; 1 is best.
+
+    Return the average ranks, the p-value of Friedman's test, and the critical difference of Nemenyi's test: ranks that
+    are further apart differ significantly. With too few blocks or names, the last two are omitted (None).
+    """
     from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
     names, blocks = len(table), len(next(iter(table.values()), ()))
@@ -92,7 +95,7 @@ def average_ranks(table: Mapping[str, Sequence[float]], more_is_better: bool = T
     ranks = dict(zip(table, rankdata(values, axis=0).mean(1).tolist())) if table else {}
     if names < 2 or blocks < 2:
         return {"ranks": ranks, "blocks": blocks, "friedman": None, "critical_difference": None}
-    tied = np.ptp(values, axis=0).max() == 0  # in every block: there is nothing to test
+    tied = np.ptp(values, axis=0).max() == 0  # equal in every block, so there is nothing to test
     friedman = None if names < 3 else 1.0 if tied else float(friedmanchisquare(*values).pvalue)
     q = studentized_range.ppf(1 - level, names, np.inf) / sqrt(2)
     return {

@@ -17,32 +17,34 @@ if TYPE_CHECKING:
     from ..store import Store
 
 
-Entry: TypeAlias = str | Mapping[str, Any]  # of a specification's data
+Entry: TypeAlias = str | Mapping[str, Any]  # one data set of a specification: a name, or how to import a file
 
 
 def sources(spec: Specification, store: Store, folder: Path | str = ".") -> list[RowSource]:
-    """The data sets of a specification; what it names by a file is imported at its first use."""
-    known = [_source(store, entry, folder, spec) for entry in spec.data]
-    if len({source.name for source in known}) < len(known):
-        raise ExperimentError(f"data sets must differ. Got {', '.join(source.name for source in known)}.")
-    return known
+    """Return the data sets of a specification. Files are imported at their first use."""
+    row_sources = [_source(store, entry, folder, spec) for entry in spec.data]
+    if len({source.name for source in row_sources}) < len(row_sources):
+        raise ExperimentError(f"data sets must differ. Got {', '.join(source.name for source in row_sources)}.")
+    return row_sources
 
 
 def _source(store: Store, entry: Entry, folder: Path | str, spec: Specification) -> RowSource:
-    data, positive = labelled_data(store, entry, folder)
+    data, positive = labeled_data(store, entry, folder)
     if data.y.size < FOLDS:
         raise ExperimentError(f"a comparison needs {FOLDS} items or more. {data.name} has {data.y.size}.")
-    shown = data.name if positive is None else f"{data.name}={positive}"
-    known = prior.make_prior(data, spec.seed_words, spec.seed_items)
-    weights = tuple(known.weights.items()) if known else ()
+    full_name = data.name if positive is None else f"{data.name}={positive}"
+    seeds = prior.make_prior(data, spec.seed_words, spec.seed_items)
+    weights = tuple(seeds.weights.items()) if seeds else ()
     return RowSource(
-        shown, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive, weights
+        full_name, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive, weights
     )
 
 
-def labelled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple[Dataset, str | None]:
-    """The data set that a comparison or a replay names, every item with a label, and the class that stands against the
-    rest, if any; a demo or a file is imported at its first use."""
+def labeled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple[Dataset, str | None]:
+    """Return the data set that a comparison or replay names, and the class that is set against the rest, if any.
+
+    Every item must have a label. A demo or a file is imported at its first use.
+    """
     name, positive = _named(store, entry, Path(folder))
     data = Dataset(store, name)
     if positive is not None and positive not in data.classes:
@@ -53,7 +55,7 @@ def labelled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple
 
 
 def _named(store: Store, entry: Entry, folder: Path) -> tuple[str, str | None]:
-    """The name of a stored data set, and the class that stands against the rest, if any."""
+    """Return the name of a stored data set, and the class that is set against the rest, if any."""
     if not isinstance(entry, str):
         return imported(store, entry, folder), None
     if entry.startswith("demo:"):
@@ -67,21 +69,24 @@ def _named(store: Store, entry: Entry, folder: Path) -> tuple[str, str | None]:
 
 
 def data_name(entry: Entry) -> str:
-    """The name that an entry of a specification's data has or will have, with the class against the rest, if any."""
+    """Return the name that an entry of a specification's data has or will have, with =CLASS for one class against the
+    rest."""
     if isinstance(entry, str):
-        known = demo.DEMOS.get(entry.removeprefix("demo:"))
-        return known.name if known and entry.startswith("demo:") else entry
+        demo_entry = demo.DEMOS.get(entry.removeprefix("demo:"))
+        return demo_entry.name if demo_entry and entry.startswith("demo:") else entry
     return entry.get("name") or Path(entry["file"]).name.split(".")[0]
 
 
-SEVERAL = ("text", "features", "positive")  # columns or words of which there may be more than one
+SEVERAL = ("text", "features", "positive")  # settings that take one or more values
 COLUMNS: dict[str, type] = {each.name: list if each.name in SEVERAL else bool if each.default is False else str
            for each in fields(reading.Columns)}  # fmt: skip
 
 
 def imported(store: Store, entry: Mapping[str, Any], folder: Path) -> str:
-    """The name of the data set that {name, file, scale, features, and columns as `reading.Columns` has them} is
-    imported as."""
+    """Import a file as a data set, unless there is one of its name. Return the name.
+
+    entry: {name, file, scale, features, and columns as in `reading.Columns`}.
+    """
     kinds: dict[str, type] = {"name": str, "file": str, "scale": str, "features": str} | COLUMNS
     values: dict[str, Any] = {
         key: [value] if key in SEVERAL and isinstance(value, str) else value for key, value in entry.items()

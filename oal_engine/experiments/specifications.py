@@ -1,4 +1,4 @@
-"""What a comparison runs: its specification, checked, and the settings that it tries of each algorithm."""
+"""The specification of a comparison, checked, and the settings that it tries of each algorithm."""
 
 import json
 import re
@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache, cached_property
-from itertools import product
 from math import inf, prod
 from pathlib import Path
 from sys import float_info
@@ -17,8 +16,8 @@ from ..kernel.algorithms import Strategy, declared, strategy
 from ..kernel.parameters import TENS, Parameter, Values
 from ..kernel.query_rules import QUERY_RULES
 
-Setting: TypeAlias = dict[str, float | str]  # a value for some parameters, or for rho, alpha_p, c_p and theta
-Grid: TypeAlias = dict[str, list[float | str]]  # the values that are tried of each
+Setting: TypeAlias = dict[str, float | str]  # values by key: parameters, or rho, alpha_p, c_p and theta
+Grid: TypeAlias = dict[str, list[float | str]]  # the values to try of each key
 
 PROTOCOLS = {
     "none": "every setting is run and shown",
@@ -26,51 +25,51 @@ PROTOCOLS = {
     "cv": "settings are tuned by five-fold cross-validation: one pass over four folds, tested on the fifth",
     "hindsight": "settings are tuned on the very orders that are shown: a bound, not a fair comparison",
 }
-CLASS_METRICS = ("accuracy", "macro_f1", "macro_recall")  # what may decide between K classes
-FREE = {  # what a setting may hold beside the parameters of learner and rule
+CLASS_METRICS = ("accuracy", "macro_f1", "macro_recall")  # allowed criteria for K classes
+FREE = {  # keys that a setting may hold in addition to the parameters of learner and rule
     "rho": Parameter(1.0, "Weight of positives in the update.", above=0),
     "alpha_p": Parameter(0.5, "Weight of sensitivity in sum.", above=0, below=1),
     "c_p": Parameter(0.9, "Cost of a missed positive.", above=0, below=1),
-    "theta": Parameter(0.0, "Margins from here on predict positive."),
+    "theta": Parameter(0.0, "Smallest margin that predicts positive."),
 }
-ESTIMATES = ("auto", "laplace")  # of rho: out of the labels of the data, or of those that were asked
+ESTIMATES = ("auto", "laplace")  # of rho: from all labels of the data, or from the labels asked
 FOLDS = 5
-MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, all of them twice
+MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, twice through
 STEPS = 12  # of the bisection that scales a query rule
-# What a comparison may hold. Each is counted before anything is enumerated.
+# The limits of a comparison are checked before anything is enumerated.
 MOST_RUNS = 10_000  # of one setting
 MOST_VALUES = 1_000  # of a parameter
 MOST_LINES = 10_000
 MOST_REPLAYS = 10_000_000
-MOST_MARKS = 5_000_000  # tables of counts, of all curves together
+MOST_MARKS = 5_000_000  # tables of counts, over all curves
 
 
 class ExperimentError(ValueError):
-    """A specification that cannot be run, in one sentence."""
+    """An invalid comparison, with the reason in one sentence."""
 
 
 @dataclass(frozen=True)
 class Hit:
-    """How many labels query rules are scaled to ask, one of several: a share (<= 1) or a number."""
+    """One of several amounts of labels that query rules are scaled to ask: a share (<= 1) or a number."""
 
     labels: float
 
 
-Limit: TypeAlias = int | Hit | None  # of the labels of a table: a budget, one of several hits, or none
+Limit: TypeAlias = int | Hit | None  # the labels of one table: a budget, one of several hits, or no limit
 
 
 @dataclass(frozen=True)
 class Specification:
-    """What a comparison runs; `algorithms` maps a name (or learner + rule) to its parameters.
+    """The parameters of a comparison. `algorithms` maps a name (or learner + rule) to its parameters.
 
     data: names of stored data sets, `demo:NAME`, files, or {name, file, label, ...} to import; `NAME=CLASS` sets one of
     K classes against the rest. A parameter is a number, a list of numbers, or powers such as 10^-5..10^5. hit: the
-    smoothing of the query rule is scaled so that a share (<= 1) or a number of labels is asked, whatever the budget; of
-    several each has its own lines. A rule that asks everything is not scaled.
-    permutations: seeds seed, seed + 1, ... of orders and draws. held_out: a run streams over four folds of five and is
-    measured by what it then predicts of the fifth; five runs are one cross-validation, the next five cut new folds.
-    seed_words, seed_items: words, and ids of items, that are known to be positive beforehand. floor: share of each
-    budget that gives every item a least chance of being asked. times: also measure the processor time up to marks
+    smoothing of the query rule is scaled so that a share (<= 1) or a number of labels is asked, whatever the budget;
+    several hits have lines of their own. A rule that asks everything is not scaled. permutations: number of runs, with
+    seeds seed, seed + 1, ... of orders and draws. held_out: a run streams over four folds of five, and is measured by
+    its predictions for the fifth; five runs are one cross-validation, and the next five use new folds. seed_words,
+    seed_items: words, and ids of items, that are known to be positive beforehand. floor: share of each budget that
+    gives every item a minimum probability of being asked. times: whether to measure also the processor time up to marks
     over the stream.
     """
 
@@ -110,7 +109,7 @@ class Specification:
 
     @property
     def values(self) -> dict[str, Any]:
-        """What JSON has of it: no empty seeds, floor or times, which earlier versions do not know."""
+        """The specification as JSON. Empty seeds, floor and times are omitted, as early versions do not know them."""
         later = ("floor", "times")
         return {key: value for key, value in asdict(self).items() if value != () and (key not in later or value)}
 
@@ -121,11 +120,11 @@ class Specification:
 
     @cached_property
     def hits(self) -> tuple[float | None, ...]:
-        """The shares or numbers of labels that query rules are scaled to; None where they are not scaled."""
+        """The shares or numbers of labels that query rules are scaled to; (None,) if they are not scaled."""
         return (None,) if self.hit is None else tuple(powers(self.hit, "hit"))
 
     def work(self, grid: Grid) -> int:
-        """About how many replays an algorithm with this grid takes on one data set with one budget and hit."""
+        """Estimate the replays of an algorithm with this grid, on one data set with one budget and hit."""
         full, one_by_one = sizes(grid)
         tested = FOLDS if self.tune == "cv" else self.trials if self.tune == "2:1" else self.permutations
         tried = 0 if self.tune == "none" else one_by_one if searched(grid) else full
@@ -135,7 +134,7 @@ class Specification:
 
     @property
     def replays(self) -> int:
-        """About how many replays there are in all."""
+        """The estimated number of replays."""
         return self._blocks * sum(self._lines(grid) * self.work(grid) for grid in self.grids.values())
 
     @property
@@ -146,11 +145,11 @@ class Specification:
         return sizes(grid)[0] if self.tune == "none" else 1
 
     def check_size(self) -> None:
-        """Refuse a comparison that is larger than a database and a memory should hold."""
+        """Raise ExperimentError if a comparison is too large for database and memory."""
         lines = self._blocks * sum(map(self._lines, self.grids.values()))
         for size, most, what in (
             (lines, MOST_LINES, "lines (data sets x budgets x hits x settings)"),
-            (self.replays, MOST_REPLAYS, "replays (lines x permutations, and those of tuning)"),
+            (self.replays, MOST_REPLAYS, "replays (lines x permutations, and tuning)"),
             (lines * self.permutations * self.points, MOST_MARKS, "marks (lines x permutations x points)"),
         ):
             if size > most:
@@ -158,7 +157,7 @@ class Specification:
 
     @property
     def sign(self) -> int:
-        """+1 where more of the criterion is better, -1 where less is."""
+        """+1 if a larger criterion is better, -1 if a smaller one is."""
         return 1 if metrics.more_is_better(self.criterion) else -1
 
     def _check_values(self) -> None:
@@ -232,7 +231,7 @@ def _whole(value: Any, what: str, low: int) -> None:
 
 
 def _allowed(owner: str, key: str, value: Any) -> None:
-    """Refuse what rho, alpha_p, c_p or theta cannot be."""
+    """Raise an error if rho, alpha_p, c_p or theta cannot have a value."""
     if key == "rho" and value in ESTIMATES:
         return
     if not _is_number(value):
@@ -242,7 +241,7 @@ def _allowed(owner: str, key: str, value: Any) -> None:
 
 
 def tables(algorithms: Any) -> dict[str, dict[str, Any]]:
-    """The algorithms of a specification, where they are {name: {key: values}}."""
+    """Return the algorithms of a specification, after checking that they are {name: {key: values}}."""
     if not isinstance(algorithms, dict) or not algorithms:
         raise ExperimentError(f"algorithms of a comparison must be a table of at least one. Got {algorithms}.")
     for name, values in algorithms.items():
@@ -252,29 +251,31 @@ def tables(algorithms: Any) -> dict[str, dict[str, Any]]:
 
 
 def specification(values: Mapping[str, Any]) -> Specification:
-    """Return the specification that JSON or TOML gives, or refuse it."""
+    """Return the specification that JSON or TOML describes. Raise ExperimentError if it is invalid."""
     spec = stored(values)
     spec.check_size()
     return spec
 
 
 def stored(values: Mapping[str, Any]) -> Specification:
-    """Return a specification whatever its size: that of a result can be shown even where a limit is new."""
-    known = {each.name for each in fields(Specification)}
+    """Return a specification of any size: the result of an old one can be shown even if it is over today's limits."""
+    names = {each.name for each in fields(Specification)}
     for key in values:
-        if key not in known:
-            raise ExperimentError(f"a comparison has no setting {key}. It has {', '.join(sorted(known))}.")
-    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-    return Specification(**given)
+        if key not in names:
+            raise ExperimentError(f"a comparison has no setting {key}. It has {', '.join(sorted(names))}.")
+    arguments: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+    }
+    return Specification(**arguments)
 
 
 def contents(path: Path | str) -> dict[str, Any]:
-    """Return what a JSON or TOML file says: a specification, or a result that holds one."""
+    """Read a JSON or TOML file: a specification, or a result that contains one."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         values = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ExperimentError(f"{Path(path).name} is no specification: {error}.") from None
+        raise ExperimentError(f"{Path(path).name} is not a specification: {error}.") from None
     if "results" in values and isinstance(values.get("specification"), dict):
         values = values["specification"]
     return {key: value for key, value in values.items() if key != "versions"}
@@ -284,14 +285,14 @@ def contents(path: Path | str) -> dict[str, Any]:
 
 
 def chosen(name: str, values: Values = ()) -> Strategy:
-    """The strategy of an algorithm's name, or of `learner + rule`."""
+    """Return the strategy of an algorithm's name, or of `learner + rule`."""
     values = {key: value for key, value in dict(values).items() if key not in FREE}
     learner, plus, rule = name.partition("+")
     return strategy(None, learner.strip(), rule.strip(), values) if plus else strategy(name, values=values)
 
 
 def powers(value: Any, key: str = "a parameter") -> list[Any]:
-    """The values that one of a specification stands for: itself, a list's, or those of powers a^m..a^n."""
+    """Return the values that a specification lists: a number, a list of numbers, or powers a^m..a^n."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value))
     if match:
         first, last = int(match[2]), int(match[3])
@@ -299,20 +300,21 @@ def powers(value: Any, key: str = "a parameter") -> list[Any]:
         try:
             return [float(match[1]) ** k for k in range(first, last + 1)]
         except ArithmeticError:
-            raise ExperimentError(f"powers must be within the numbers of a computer. Got {value}.") from None
+            raise ExperimentError(f"powers are too large for a float. Got {value}.") from None
     values = list(value) if isinstance(value, (list, tuple)) else [value]
     check_count(key, len(values))
     return values
 
 
 def check_count(key: str, count: int) -> None:
-    """Refuse more values of a key than a comparison may have."""
+    """Raise an error if a key has more values than a comparison may have."""
     if count > MOST_VALUES:
         raise ExperimentError(f"{key} must have at most {MOST_VALUES:,} values. Got {count:,}.")
 
 
 def typed(text: str, key: str) -> str | list[float | str]:
-    """The values of a parameter as somebody types them: powers, or numbers (of rho also words) separated by commas."""
+    """Parse the values of a parameter as somebody types them: powers, or numbers (of rho also words) separated by
+    commas."""
     if "^" in text:
         return text
     check_count(key, text.count(",") + 1)
@@ -325,14 +327,16 @@ def typed(text: str, key: str) -> str | list[float | str]:
 
 
 def typed_hits(text: str, key: str) -> float | str | list[float | str]:
-    """The labels to hit as somebody types them: as `typed`, and one number alone as it is."""
+    """Parse the labels to hit as `typed` does; a single number is returned as a number."""
     values = typed(text, key)
     return values[0] if isinstance(values, list) and len(values) == 1 else values
 
 
 def grid(name: str, values: Mapping[str, Any], tune: str) -> Grid:
-    """The checked values of each key that is set or tuned for an algorithm; the usual ones where none is given,
-    and none of an algorithm that tunes itself."""
+    """Return the checked values of each key that is set or tuned for an algorithm.
+
+    If no values are given, tuning uses the declared grids; algorithms that tune themselves have none.
+    """
     strategy = chosen(name)
     if tune != "none" and not values and not strategy.tunes_itself:
         values = {key: spec.grid for key, spec in declared(strategy.learner, strategy.rule).items() if spec.grid}
@@ -355,41 +359,36 @@ def _checked(name: str, key: str, values: list[Any]) -> list[float | str]:
 
 
 def has(name: str, key: str) -> bool:
-    """Whether an algorithm has a parameter, or a setting that every one has."""
+    """Return whether an algorithm has a parameter, or a setting that all algorithms have."""
     parameters = chosen(name).parameters
     both = key == "delta" and {"delta_plus", "delta_minus"} <= parameters.keys()
     return key in FREE or key in parameters or both
 
 
-def settings(grid: Grid) -> list[Setting]:
-    """Every combination of the values of a grid."""
-    return [dict(zip(grid, values)) for values in product(*grid.values())]
-
-
 def sizes(grid: Grid) -> tuple[int, int]:
-    """How many settings a grid has, and how many a search one parameter at a time would try."""
+    """Return how many settings a grid has, and how many a search one parameter at a time would try."""
     counts = [len(values) for values in grid.values()]
     return prod(counts), 2 * sum(counts)
 
 
 def searched(grid: Grid) -> bool:
-    """Whether a grid is too large to be tried as a whole."""
+    """Return whether a grid is too large to be tried in full."""
     full, one_by_one = sizes(grid)
     return full > max(MOST_SETTINGS, one_by_one)
 
 
 @cache
 def smoothing(name: str) -> dict[str, Parameter]:
-    """The parameters of an algorithm's rule by key that decide how much it asks: the larger, the more."""
+    """Return the parameters of an algorithm's rule, by key, that decide how much it asks: the larger, the more."""
     strategy = chosen(name)
     return {key: spec for key, spec in declared(strategy.learner, strategy.rule).items() if spec.smoothing}
 
 
 def asks_everything(name: str) -> bool:
-    """Whether an algorithm is fully supervised: without a budget it asks for every label."""
+    """Return whether an algorithm is fully supervised: without a budget it asks for every label."""
     return getattr(QUERY_RULES[chosen(name).rule], "exhaustive", False)
 
 
 def outlined(setting: Setting) -> str:
-    """A setting in words: C=0.1, delta=1."""
+    """Describe a setting in words, such as C=0.1, delta=1."""
     return ", ".join(f"{key}={value:g}" if _is_number(value) else f"{key}={value}" for key, value in setting.items())

@@ -1,30 +1,30 @@
-"""Tuned runs: an algorithm on a data set with a budget asks for replays, is sent their counts, ends with a result.
+"""Tuned runs: an algorithm on a data set with a budget asks for replays, receives their counts, and ends with a result.
 
-A tuned run is a generator, so that all of a comparison share one pool of workers however each tunes itself. A replay is
-a pure function of its job, which names rows on disk and holds numbers: any executor runs it, anywhere, in any order.
+A tuned run is a generator, so that all runs of a comparison share one pool of workers, however each is tuned. A replay
+is a pure function of its job, which holds numbers and names rows on disk. Any executor can run it, anywhere, in any
+order.
 """
 
 import hashlib
 import json
 from collections.abc import Container, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from math import inf
 from time import thread_time_ns
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .. import __version__
 from ..datasets import mapped, relabelled
-from ..kernel import metrics, spending, stream
+from ..kernel import metrics, stream
 from ..kernel.algorithms import Strategy
 from ..kernel.learners import LEARNERS
-from ..kernel.parameters import Parameter
+from ..kernel.parameters import Parameter, combinations
 from ..kernel.query_rules import spreads
 from ..kernel.rows import Rows
-from .replays import certain
+from ..kernel.runs import Run, class_ratio, tuning_and_test_items
 from .specifications import (
     ESTIMATES,
     FOLDS,
@@ -39,24 +39,23 @@ from .specifications import (
     chosen,
     outlined,
     searched,
-    settings,
     smoothing,
 )
 
 T = TypeVar("T")
-Part: TypeAlias = tuple[str, int]  # what is streamed, and a seed
+Part: TypeAlias = tuple[str, int]  # the kind of stream, and its seed: see `Job`
 Trial: TypeAlias = list[Any]  # a setting and its criterion
 
-TIMES = 10  # marks of a curve of seconds
-FEWEST = 4  # settings of a pass: fewer are as fast one by one
+TIME_MARKS = 10  # of a curve of seconds
+FEWEST_SETTINGS = 4  # of a pass: fewer are as fast one by one
 
 
-# ---- Replays, wherever they run
+# ---- Replays, on any worker
 
 
 class RowSource(NamedTuple):
-    """Rows with labels, as a worker finds them: their folder, and the fingerprint of everything in it; prior: the
-    columns and weights that every learner begins with."""
+    """Labeled rows as a worker finds them: their folder, and a fingerprint of rows and labels. positive: the class that
+    is set against all others, if any. prior: columns and weights that every learner begins with."""
 
     name: str
     folder: str
@@ -68,18 +67,19 @@ class RowSource(NamedTuple):
 
     @property
     def distinct_classes(self) -> tuple[str, ...]:
-        """The names of the classes that a run distinguishes, none for one against the rest."""
+        """The names of the classes that a run distinguishes; empty for one class against the rest."""
         return self.classes if self.positive is None else ()
 
 
 class Job(NamedTuple):
-    """One replay, in numbers: what runs, and over which part of the items in which order.
+    """One replay as numbers: a strategy with its settings, and the part of the items that it runs over.
 
-    part: what is streamed, and a seed of its order and of the draws: ("all", seed), ("tune", seed) or ("test", seed) of
-    a 2:1 split, ("fold", seed) for all folds but one, ("held", seed) for the same stream, counted over that one after.
-    points: marks of the curves, at even distances over the labels and as many over the stream; 1: the end alone; 0: the
-    worst counts that the answers allow, where there is a floor, in place of the true ones; -n: not counts, but the
-    nanoseconds of processor time up to each of n marks over the stream.
+    part: the kind of stream, and the seed of its order and draws. ("all", seed) is every item; ("tune", seed) and
+    ("test", seed) are the parts of a 2:1 split; ("fold", seed) is all folds but one; ("held", seed) is the same stream,
+    but the counts are predictions for the fold left out. points: number of marks of the curves, evenly spaced over the
+    labels, and as many over the stream; 1: the end alone; 0: the worst counts that the answers allow (needs a floor);
+    -n: not counts, but the nanoseconds of processor time up to each of n marks over the stream. floor: share of the
+    budget.
     """
 
     learner: str
@@ -93,140 +93,121 @@ class Job(NamedTuple):
     average: bool
     part: Part
     points: int
-    floor: float = 0.0  # share of the budget
+    floor: float = 0.0
+
+    @property
+    def stream(self) -> "Job":
+        """The job without its setting: equal for jobs that can share a pass over the rows."""
+        return self._replace(learner_parameters={}, rule_parameters={}, rho=0.0, ratio=0.0, theta=0.0)
 
 
-PLACES: dict[str, str] = {}  # fingerprint: the folder of rows that were uploaded to this worker
+UPLOADED: dict[str, str] = {}  # fingerprint -> folder of rows that were uploaded to this worker
 
 
 @lru_cache(maxsize=8)
-def opened(source: RowSource) -> tuple[Rows, np.ndarray]:
-    """The rows and labels of a source, opened once in each worker."""
-    table, y = mapped(PLACES.get(source.fingerprint, source.folder), source.rounds)
+def open_rows(source: RowSource) -> tuple[Rows, np.ndarray]:
+    """Open the rows and labels of a source, once in each worker."""
+    table, y = mapped(UPLOADED.get(source.fingerprint, source.folder), source.rounds)
     return table, y if source.positive is None else relabelled(y, source.classes, positive=source.positive)
 
 
-def split(rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """A 2:1 split of the items: those that settings are tuned over, and those that test them."""
-    mixed, third = stream.shuffled(rounds, 0), rounds // 3
-    return mixed[:-third], mixed[-third:]
-
-
 def folds(rounds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The items that are streamed, and the fold that is held out; five seeds in a row hold out each item once."""
+    """Return the items to stream, and the fold left out. FOLDS consecutive seeds leave out each item once."""
     parts = np.array_split(stream.shuffled(rounds, seed // FOLDS), FOLDS)
-    held = parts.pop(seed % FOLDS)
-    return np.concatenate(parts), held
+    left_out = parts.pop(seed % FOLDS)
+    return np.concatenate(parts), left_out
 
 
 @lru_cache(maxsize=32)
 def order(rounds: int, part: Part) -> np.ndarray:
-    """The items of a part in the order of visit."""
+    """Return the items of a part in the order of visit."""
     kind, seed = part
     if kind == "all":
         return stream.shuffled(rounds, seed)
     if kind in ("fold", "held"):
         return folds(rounds, seed)[0]
-    rest = split(rounds)[kind == "test"]
-    return rest[stream.shuffled(rest.size, seed)][: rounds // 3]
+    items = tuning_and_test_items(rounds)[kind == "test"]
+    return items[stream.shuffled(items.size, seed)][: rounds // 3]
 
 
 @lru_cache(maxsize=64)
 def imbalance(source: RowSource, part: Part) -> float:
-    """T_n / T_p of the items that a run over a part may know: none that only test it."""
+    """Return T_n / T_p of the items that a run over a part may learn from, which excludes test items."""
     kind, seed = part
-    y = opened(source)[1]
+    y = open_rows(source)[1]
     if kind != "all":
-        y = y[split(y.size)[0] if kind in ("tune", "test") else folds(y.size, seed)[0]]
-    return float((y < 0).sum() / max(1, (y > 0).sum()))
+        y = y[tuning_and_test_items(y.size)[0] if kind in ("tune", "test") else folds(y.size, seed)[0]]
+    return class_ratio(y)
 
 
 def replayed(source: RowSource, jobs: Iterable[Job]) -> list[np.ndarray]:
-    """The tables of counts of each job: at marks over its stream, or one of the items that are held out."""
-    known = dict(source.prior)
-    return [_replayed(*opened(source), len(source.distinct_classes), known, job) for job in jobs]
+    """Run jobs one by one. Return the result of each: see `Job`."""
+    return [_replayed(_run(source, job), job) for job in jobs]
 
 
 def replayed_together(source: RowSource, jobs: list[Job]) -> list[np.ndarray]:
-    """As `replayed`, in one pass over the rows; the jobs are of settings that share one, with their last counts."""
-    if len(jobs) < FEWEST:
+    """Run jobs with the same `stream` in one pass over the rows. Return the counts at the end of each."""
+    if len(jobs) < FEWEST_SETTINGS:
         return replayed(source, jobs)
-    (table, y), (kind, seed), first = opened(source), jobs[0].part, jobs[0]
+    runs = [_run(source, job) for job in jobs]
+    first, (kind, seed) = runs[0], jobs[0].part
     done = stream.replay_settings(
-        table, y, order(y.size, first.part), [_fresh(table, 0, dict(source.prior), job) for job in jobs],
-        budget=first.budget, seed=seed, averaged=first.average,
-        held=folds(y.size, seed)[1] if kind == "held" else None,
+        first.rows, first.y, first.order, [run.start() for run in runs], budget=first.budget, seed=first.seed,
+        averaged=first.average, held=folds(first.y.size, seed)[1] if kind == "held" else None,
     )  # fmt: skip
     return list(done.counts[:, None])
 
 
-def streamed(job: Job) -> Job:
-    """What the settings of one pass have in common."""
-    return job._replace(learner_parameters={}, rule_parameters={}, rho=0.0, ratio=0.0, theta=0.0)
-
-
-def _fresh(table: Rows, classes: int, prior: Mapping[int, float], job: Job) -> tuple[Any, Any, stream.Objective]:
-    """The learner, the rule and the objective that a job begins with."""
+def _run(source: RowSource, job: Job) -> Run:
+    table, y = open_rows(source)
     strategy = Strategy("", job.learner, job.rule, job.learner_parameters, job.rule_parameters, None)
-    learner, rule = strategy.build(table.columns, classes)
-    if prior:
-        stream.begin_with(learner, prior)
-    return learner, rule, stream.objective(job.theta, job.rho, job.ratio)
+    return Run(
+        strategy, table, y, order(y.size, job.part), len(source.distinct_classes), job.rho, job.ratio, job.theta,
+        job.budget, job.part[1], job.average, floor=job.floor, prior=dict(source.prior),
+    )  # fmt: skip
 
 
-def _replayed(table: Rows, y: np.ndarray, classes: int, prior: Mapping[int, float], job: Job) -> np.ndarray:
-    visits, seed = order(y.size, job.part), job.part[1]
-    points = min(abs(job.points), visits.size)
-    marks = np.linspace(0, visits.size, points + 1).astype(np.int64)[1:]
-    fresh = partial(_fresh, table, classes, prior, job)
-
-    def plan() -> spending.Plan | None:
-        return spending.plan(job.rule, job.budget, visits.size, values=job.rule_parameters, floor=job.floor)
-
-    def replay(*parts: Any, marks: ArrayLike) -> stream.Replay:
-        return stream.replay(
-            table, y, visits, *parts, budget=job.budget, seed=seed, averaged=job.average, marks=marks, log=points != 1,
-            plan=plan(),
-        )  # fmt: skip
-
+def _replayed(run: Run, job: Job) -> np.ndarray:
+    rounds = run.order.size
+    points = min(abs(job.points), rounds)
+    marks = np.linspace(0, rounds, points + 1).astype(np.int64)[1:]
     if job.points < 0:
-        replay(*fresh(), marks=[0])  # compiles, which is not timed
-        times = []
-        for mark in marks:
-            parts, start = fresh(), thread_time_ns()  # of this thread alone: others run on the same processors
-            replay(*parts, marks=[mark])
-            times.append(thread_time_ns() - start)
-        return np.maximum.accumulate(times)
+        return _nanoseconds(run, marks)
     if points == 0:
-        promised = cast(spending.Plan, plan()).promised
-
-        def until(end: int) -> np.ndarray:
-            return replay(*fresh(), marks=[end]).counts
-
-        worst = certain(replay(*fresh(), marks=[visits.size]), visits, y, job.budget, until, promised)
+        worst = run.worst_counts(run.replay(log=True))
         return np.array([worst[evaluation] for evaluation in metrics.EVALUATIONS], np.int64)[..., 0]
-    parts = fresh()
-    done = replay(*parts, marks=marks)
+    parts = run.start()
+    done = run.replay(marks, log=points > 1, parts=parts)
     if job.part[0] == "held":
-        held, counts = stream.checked_order(folds(y.size, seed)[1], table), metrics.empty(classes)
-        stream.until_query(table, y, held, *parts, seed, 0, held.size, False, counts)
-        return counts[None]
+        return run.predict(folds(run.y.size, run.seed)[1], parts)[None]
     if points == 1:
         return done.curve
-    spent = np.append(0, done.log[:, 0].astype(np.int64) + 1)  # the rounds done with each label
-    by_label = spent[np.linspace(0, done.queried, points + 1).round().astype(int)[1:]]
-    return np.concatenate([replay(*fresh(), marks=by_label).curve, done.curve])
+    rounds_by_label = np.append(0, done.log[:, 0].astype(np.int64) + 1)
+    label_marks = np.linspace(0, done.queried, points + 1).round().astype(int)[1:]
+    return np.concatenate([run.replay(rounds_by_label[label_marks], log=True).curve, done.curve])
+
+
+def _nanoseconds(run: Run, marks: np.ndarray) -> np.ndarray:
+    """Return the processor time up to each mark, of this thread only, as other threads share the processors."""
+    run.replay([0], log=True)  # compiles the loop, outside the measured time
+    times = []
+    for mark in marks:
+        parts, start = run.start(), thread_time_ns()
+        run.replay([mark], log=True, parts=parts)
+        times.append(thread_time_ns() - start)
+    return np.maximum.accumulate(times)
 
 
 # ---- Tuned runs
 
-Replays: TypeAlias = Generator[list[Job], list[np.ndarray], T]  # asks for jobs, is sent their counts
+Replays: TypeAlias = Generator[list[Job], list[np.ndarray], T]  # yields jobs, receives their counts
 
 
 def evaluate(
     spec: Specification, classes: tuple[str, ...], setting: Setting, counts: np.ndarray, evaluation: str
 ) -> dict[str, np.ndarray]:
-    """The metrics of tables of counts, under the weights of a setting where it has any, and the share asked."""
+    """Compute the metrics of tables of counts, with the weights of a setting if it has any, and the share of labels
+    asked."""
     measured = (
         metrics.evaluate_classes(counts, evaluation)
         if classes
@@ -236,25 +217,25 @@ def evaluate(
 
 
 def weights_of(spec: Specification, setting: Setting) -> metrics.Weights:
-    """The weights of a setting, where it has any, or of the specification."""
+    """Return the metric weights of a setting if it has any, else of the specification."""
     return metrics.Weights(*(float(setting.get(key, getattr(spec, key))) for key in ("alpha_p", "c_p")))
 
 
 def asked_of(counts: np.ndarray) -> np.ndarray:
-    """How many labels were asked, of tables of counts."""
+    """Return the number of labels asked, of tables of counts."""
     return counts[..., 1].sum((-2, -1))
 
 
 @dataclass(frozen=True)
 class Result:
-    """A setting of an algorithm on a data set with a budget, and what its runs counted.
+    """A setting of an algorithm on a data set with a budget, and the counts of its runs.
 
-    classes: the names of those distinguished, none for one against the rest. trials: what was tried when it was tuned,
-    as (setting, criterion). jobs: the keys of its replays. counts: (runs, marks, and a table of counts). label_marks:
-    so many of the marks, the first, are over the labels, the others over the stream (0: a version before kept none).
-    floor_jobs, worst: where there is a floor, their keys, and the worst counts that the answers allow: (runs,
-    evaluations, (tp, fp, tn, fn)). hit: which of several shares or numbers of labels its rule is scaled to. time_jobs,
-    nanoseconds: where times are measured, their keys, and the time up to marks over the stream: (runs, marks).
+    classes: names of the classes that are distinguished; empty for one class against the rest. trials: all settings of
+    the tuning, as (setting, criterion). jobs: keys of the replays. counts: shape (runs, marks, and a table of counts).
+    label_marks: number of marks, the first ones, that are over the labels; the others are over the stream (0 in results
+    of early versions). floor_jobs, worst: with a floor, the keys, and the worst counts that the answers allow: (runs,
+    evaluations, (tp, fp, tn, fn)). hit: if there are several, the share or number of labels that the rule is scaled to.
+    time_jobs, nanoseconds: if times are measured, the keys, and the time up to marks over the stream: (runs, marks).
     """
 
     data: str
@@ -274,31 +255,31 @@ class Result:
 
     @property
     def limit(self) -> Limit:
-        """The budget, or which of several hits."""
+        """The budget, or the hit if there are several."""
         return self.budget if self.hit is None else Hit(self.hit)
 
     @property
     def name(self) -> str:
-        """The algorithm, with the setting where there is one, except for what `hit` decides."""
+        """The algorithm with its setting, except for the parameters that `hit` decides."""
         return self.named(without=smoothing(self.algorithm) if self.hit is not None else ())
 
     def named(self, without: Container[str]) -> str:
-        """The algorithm with its setting, except for some keys."""
+        """Return the algorithm with its setting, except for some keys."""
         setting = {key: value for key, value in self.setting.items() if key not in without}
         return f"{self.algorithm} {outlined(setting)}".strip()
 
     @property
     def asked(self) -> np.ndarray:
-        """The labels that each run asked for."""
+        """The number of labels asked by each run."""
         return asked_of(self.counts[:, -1])
 
 
 @dataclass(frozen=True)
 class TunedRun:
-    """An algorithm on a data set with a budget: `run` yields lists of jobs, is sent their counts, and returns a Result.
+    """An algorithm on a data set with a budget. `run` yields jobs, receives their counts, and returns a Result.
 
-    grid: the values of each parameter that are tried; a single one where nothing is tuned. hit: the share or number of
-    labels that the query rule is scaled to, if any.
+    grid: the values to try of each parameter; one value each if nothing is tuned. hit: the share or number of labels
+    that the query rule is scaled to, if any.
     """
 
     spec: Specification
@@ -309,28 +290,28 @@ class TunedRun:
     hit: float | None = None
 
     @property
-    def shown(self) -> list[Part]:
+    def test_parts(self) -> list[Part]:
         """The parts that the result is over."""
         spec = self.spec
         kind = "held" if spec.held_out else "test" if spec.tune == "2:1" else "all"
         return [(kind, spec.seed + k) for k in range(spec.permutations)]
 
     @property
-    def tried(self) -> list[Part]:
+    def tuning_parts(self) -> list[Part]:
         """The parts that settings are tuned over."""
         if self.spec.tune == "2:1":
             return [("tune", k) for k in range(self.spec.trials)]
-        return [("held", k) for k in range(FOLDS)] if self.spec.tune == "cv" else self.shown
+        return [("held", k) for k in range(FOLDS)] if self.spec.tune == "cv" else self.test_parts
 
     @cached_property
-    def together(self) -> bool:
-        """Whether the settings that it tries share a pass over the rows."""
+    def shares_passes(self) -> bool:
+        """Whether the settings to try can share a pass over the rows."""
         strategy = chosen(self.algorithm)
         tries = self.spec.tune != "none" and not self.spec.floor and not spreads(strategy.rule)
-        return tries and stream.share_a_pass(LEARNERS[strategy.learner], opened(self.source)[0])
+        return tries and stream.share_a_pass(LEARNERS[strategy.learner], open_rows(self.source)[0])
 
     def job(self, setting: Setting, part: Part, points: int = 1, budget: bool = True) -> Job:
-        """The replay of a setting over a part, with the counts at so many marks; without a limit of labels if asked."""
+        """Return the job of a setting over a part. points: see `Job`. budget: whether labels are limited."""
         strategy, spec = chosen(self.algorithm, setting), self.spec
         free: dict[str, Any] = {key: setting.get(key, getattr(spec, key)) for key in FREE}
         weights = weights_of(spec, setting)
@@ -344,7 +325,8 @@ class TunedRun:
         )  # fmt: skip
 
     def _rho(self, rho: float | str, weights: metrics.Weights, part: Part) -> float:
-        """The weight of positives: of the cost, estimated (0), or as a number; auto takes it from the labels."""
+        """Return the weight of positives: `auto` takes it from labels or cost, `laplace` is 0 (estimated), or a
+        number."""
         if rho in ESTIMATES and self.spec.metric == "cost":
             return weights.ratio("cost")
         if rho == "auto":
@@ -352,65 +334,64 @@ class TunedRun:
         return 0.0 if rho == "laplace" else float(rho)
 
     def run(self) -> Replays[Result]:
-        """The result of the only setting, or of the one that is best where settings are tuned."""
+        """Tune if asked, then run the best or only setting. Return the result."""
         trials: list[Trial] = []
         if self.spec.tune == "none":
-            [best] = yield from self._hitting(settings(self.grid))
+            [best] = yield from self._hitting(combinations(self.grid))
         else:
             best = yield from self._tuned(trials)
-        [counts] = yield from self._over([best], self.shown, self.spec.points)
-        floor_jobs, worst = list[str](), None
-        if self.spec.floor and not self.spec.held_out:
-            [worst] = yield from self._over([best], self.shown, 0)
-            floor_jobs = self._keys(best, 0)
-        time_jobs, nanoseconds = list[str](), None
-        if self.spec.times:
-            [nanoseconds] = yield from self._over([best], self.shown, -TIMES)
-            time_jobs = self._keys(best, -TIMES)
+        jobs, counts = yield from self._measured(best, self.spec.points)
+        has_floor = bool(self.spec.floor) and not self.spec.held_out
+        floor_jobs, worst = (yield from self._measured(best, 0)) if has_floor else ([], None)
+        time_jobs, nanoseconds = (yield from self._measured(best, -TIME_MARKS)) if self.spec.times else ([], None)
         return Result(
-            self.source.name, self.algorithm, self.budget, self.source.distinct_classes, best, trials,
-            self._keys(best, self.spec.points), counts, counts.shape[1] // 2, floor_jobs, worst,
-            self.hit if len(self.spec.hits) > 1 else None, time_jobs, nanoseconds,
+            self.source.name, self.algorithm, self.budget, self.source.distinct_classes, best, trials, jobs, counts,
+            counts.shape[1] // 2, floor_jobs, worst, self.hit if len(self.spec.hits) > 1 else None,
+            time_jobs, nanoseconds,
         )  # fmt: skip
 
-    def _keys(self, setting: Setting, points: int) -> list[str]:
-        return [job_key(self.source, self.job(setting, part, points)) for part in self.shown]
+    def _measured(self, setting: Setting, points: int) -> Replays[tuple[list[str], np.ndarray]]:
+        """Return the keys and the counts of a setting over the test parts."""
+        [counts] = yield from self._over([setting], self.test_parts, points)
+        return [job_key(self.source, self.job(setting, part, points)) for part in self.test_parts], counts
 
     def _over(
         self, choices: list[Setting], parts: list[Part], points: int = 1, budget: bool = True
     ) -> Replays[np.ndarray]:
-        """The counts (choices, parts, marks, ...); jobs over the same part are neighbours, for they share its order."""
+        """Return counts, shape (choices, parts, marks, ...). Jobs over one part are adjacent, as they share its
+        order."""
         counts = yield [self.job(choice, part, points, budget) for part in parts for choice in choices]
         return np.reshape(counts, (len(parts), len(choices), *counts[0].shape)).swapaxes(0, 1)
 
     def _tuned(self, trials: list[Trial]) -> Replays[Setting]:
-        """The best choice of the grid; all that are tried are noted in trials."""
+        """Return the best choice of the grid. Add all choices that are tried to `trials`."""
         if not searched(self.grid):
-            return (yield from self._best(settings(self.grid), trials))
+            return (yield from self._best(combinations(self.grid), trials))
         best = {key: values[len(values) // 2] for key, values in self.grid.items()}
         for key, values in [*self.grid.items()] * 2:
             best = yield from self._best([best | {key: value} for value in values], trials)
         return best
 
     def _best(self, choices: list[Setting], trials: list[Trial]) -> Replays[Setting]:
-        """The choice with the best criterion over the parts that are tried."""
+        """Return the choice with the best criterion over the tuning parts."""
         choices = yield from self._hitting(choices)
-        counts = yield from self._over(choices, self.tried)
+        counts = yield from self._over(choices, self.tuning_parts)
         scores = [self._score(choice, each) for choice, each in zip(choices, counts)]
         trials += [trial for trial in map(list, zip(choices, scores)) if trial not in trials]
         return choices[int(np.argmax(self.spec.sign * np.array(scores)))]
 
     def _score(self, setting: Setting, counts: np.ndarray) -> float:
-        """The criterion, on average over the parts."""
+        """Return the mean criterion over the parts."""
         values = evaluate(self.spec, self.source.distinct_classes, setting, counts[:, -1], self.spec.evaluation)
         return float(values[self.spec.criterion].mean())
 
     def _hitting(self, choices: list[Setting]) -> Replays[list[Setting]]:
-        """The choices with the smoothing of the query rule scaled so that `hit` labels (or their share) are asked."""
+        """Return the choices with the smoothing of the rule scaled so that `hit` labels (or that share) are asked."""
         hit = self.hit
         if hit is None or asks_everything(self.algorithm):
             return choices
-        scales, parts = smoothing(self.algorithm), [("fold" if kind == "held" else kind, k) for kind, k in self.tried]
+        scales = smoothing(self.algorithm)
+        parts = [("fold" if kind == "held" else kind, seed) for kind, seed in self.tuning_parts]
         start = [{key: chosen(self.algorithm, choice).parameters[key] for key in scales} for choice in choices]
         low, high = np.full(len(choices), -20.0), np.full(len(choices), 20.0)
         for _ in range(STEPS):
@@ -424,14 +405,14 @@ class TunedRun:
 
 
 def _scaled(scales: Mapping[str, Parameter], base: Mapping[str, float], power: float) -> Setting:
-    """The values of some parameters times 2^power, none above what is allowed."""
+    """Return the values of some parameters times 2^power, each at most the largest value allowed."""
     most = {key: inf if spec.high is None else float(spec.high) for key, spec in scales.items()}
     return {key: min(most[key], value * 2.0**power) for key, value in base.items()}
 
 
 def job_key(source: RowSource, job: Job) -> str:
-    """What tells a replay from every other: rows, labels, job and engine."""
+    """Return the key of a replay: a hash of rows, labels, job and engine version."""
     prior = [source.prior] if source.prior else []
-    parts = job if job.floor else job[:-1]  # as the keys of earlier versions
+    parts = job if job.floor else job[:-1]  # so that jobs without a floor keep the keys of earlier versions
     key = json.dumps([source.fingerprint, source.positive, *prior, *parts, __version__], sort_keys=True)
     return hashlib.sha256(key.encode()).hexdigest()[:32]

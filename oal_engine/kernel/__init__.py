@@ -1,1 +1,1 @@
-"""What is compiled: rows, learners, query rules, and the one loop over a stream."""
+"""The compiled core: learners, query rules, draws, budget, metrics, and the loop over a stream."""

@@ -1,4 +1,4 @@
-"""The published algorithms by name: learner + query rule + what the paper fixes."""
+"""The published algorithms by name: a learner, a query rule, and the parameters that the paper fixes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,8 +35,8 @@ COG = "Wang, Zhao, Hoi: Cost-sensitive online classification (TKDE 2014)"
 
 
 def _all_fixed(learner: str, **others: float) -> dict[str, float]:
-    """All parameters of a learner and of the rule `paced` at their defaults, but for some others; what depends on
-    whether the stream changes is left open."""
+    """Return the parameters of a learner and of the rule `paced` at their defaults, with `others` overriding them.
+    Parameters whose best value depends on whether the stream changes are left out, so that they can be set."""
     specs = {
         name: spec for kind in (LEARNERS[learner], QUERY_RULES["paced"]) for name, spec in parameters(kind).items()
     }
@@ -45,7 +45,8 @@ def _all_fixed(learner: str, **others: float) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A learner and a rule by name, the paper, the parameters that it fixes, and the rho it fixes (None: the run's)."""
+    """A published algorithm: a learner and a rule by name, the paper, the parameters that the paper fixes, and the rho
+    that it fixes (None: the run decides)."""
 
     learner: str
     rule: str
@@ -55,7 +56,7 @@ class Algorithm:
 
     @property
     def runs(self) -> tuple[str, str, dict[str, float], float | None]:
-        """What it does, whatever its name and its paper."""
+        """The learner, rule, fixed parameters and rho; names for which these are equal are aliases."""
         return self.learner, self.rule, self.fixed, self.rho
 
 
@@ -142,13 +143,13 @@ ALGORITHMS = {
     "SSACOG-II": Algorithm("ssacog-ii", "all", ACOG),
 }
 
-# The learner and the rule that version 0.2.0 ran under a name, where it was others than today.
+# Names that version 0.2.0 used for another learner and rule than today.
 FORMER = {"SOAL-CS": ("acog-ii", "variance"), "CPA": ("cpa", "all"), "CW": ("cw", "all")}
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """A learner and a rule with all their parameters: what a session or a replay runs."""
+    """A learner and a query rule with all their parameters: the part of a session or replay that decides and learns."""
 
     algorithm: str
     learner: str
@@ -159,30 +160,32 @@ class Strategy:
 
     @property
     def tunes_itself(self) -> bool:
-        """Whether it is one of our own, which no paper has."""
+        """Whether it is an algorithm of this project, which has nothing to tune."""
         return self.algorithm in ALGORITHMS and ALGORITHMS[self.algorithm].paper == OWN
 
     @property
     def multiclass(self) -> bool:
-        """Whether it tells K classes apart, not -1 from +1."""
+        """Whether it distinguishes K classes instead of -1 and +1."""
         return learners.is_multiclass(self.learner)
 
     @property
     def unknown(self) -> str | None:
-        """What of it this version does not have, in words, or None: another version stored it."""
+        """The first part that this version does not know, in words, or None. A stored strategy may come from another
+        version."""
         sides = (
             ("learner", self.learner, LEARNERS, self.learner_parameters),
             ("rule", self.rule, QUERY_RULES, self.rule_parameters),
         )
-        for side, name, known, values in sides:
-            if name not in known:
+        for side, name, registry, values in sides:
+            if name not in registry:
                 return f"the {side} {name}"
-            if extra := values.keys() - parameters(known[name]).keys():
+            if extra := values.keys() - parameters(registry[name]).keys():
                 return f"the parameter {min(extra)} of the {side} {name}"
         return None
 
     def build(self, features: int, classes: int = 0) -> tuple[Learner, NamedTuple]:
-        """A fresh learner and rule for rows with so many features, in so many classes if it is multi-class."""
+        """Build the learner and the rule, untrained, for rows with `features` columns and, for a multi-class learner,
+        `classes` classes."""
         return (
             learners.build(self.learner, features, self.learner_parameters, classes),
             query_rules.build(self.rule, self.learner, self.rule_parameters),
@@ -190,12 +193,15 @@ class Strategy:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """All parameters by key: plain names, or learner.NAME and rule.NAME where both have one."""
+        """All parameters by key: the plain name, or learner.NAME and rule.NAME if both have it."""
         return _merge(self.learner_parameters, self.rule_parameters)
 
     def known_rho(self, rho: float | str, weights: Weights, metric: str, y: ArrayLike = ()) -> float:
-        """The rho of a run: what the paper fixes, a number, or by 'auto' the class ratio of the labels y weighed as the
-        metric does (cost: its weights alone); 0 where the label counts are to say it on the way ('laplace')."""
+        """Return the weight of positives in a run, or 0 if the label counts are to estimate it on the way (`laplace`).
+
+        A rho that the paper fixes wins, then a number. `auto` is the class ratio of the labels y, multiplied by the
+        weights of the metric; for the metric `cost` it is those weights alone.
+        """
         ratio = weights.ratio(metric)
         if self.rho is not None or self.multiclass:
             return self.rho or 1.0
@@ -219,9 +225,9 @@ def _merge(of_learner: Mapping[str, T], of_rule: Mapping[str, T]) -> dict[str, T
 
 
 def stored(algorithm: str, learner: str, rule: str, values: Mapping[str, Mapping[str, float]]) -> Strategy:
-    """Return a stored strategy, named `learner + rule` where its name stood for others than today.
+    """Rebuild a stored strategy. It is called `learner + rule` if its name denotes another pair today.
 
-    A parameter that it did not know yet has its default, with which a learner or a rule must do what it did before.
+    Parameters added since then get their defaults, with which a learner or rule must behave as it did before.
     """
     kinds = LEARNERS[named(LEARNERS, learner, "learner")], QUERY_RULES[named(QUERY_RULES, rule, "rule")]
     return Strategy(
@@ -235,18 +241,18 @@ def stored(algorithm: str, learner: str, rule: str, values: Mapping[str, Mapping
 
 
 def alias_of(name: str) -> str | None:
-    """Return the first published name of what a name stands for, or None where it is the first itself."""
+    """Return the first published name of the same strategy, or None if `name` is the first."""
     first = next(other for other, entry in ALGORITHMS.items() if entry.runs == ALGORITHMS[name].runs)
     return None if first == name else first
 
 
 def declared(learner: str, rule: str) -> dict[str, Parameter]:
-    """The declared parameters of a learner and a rule by key, as `Strategy.parameters` names them."""
+    """Return the declared parameters of a learner and a rule by key, with the keys of `Strategy.parameters`."""
     return _merge(parameters(LEARNERS[learner]), parameters(QUERY_RULES[rule]))
 
 
 def drifting(learner: str, rule: str) -> dict[str, float]:
-    """The parameters that suit a stream that changes, with their values."""
+    """Return the parameters that have a recommended value for streams that change, with these values."""
     specs = declared(learner, rule).items()
     return {name: spec.drifting for name, spec in specs if spec.drifting is not None}
 
@@ -257,13 +263,13 @@ def strategy(
     rule: str | None = None,
     values: Values = (),
 ) -> Strategy:
-    """The strategy of a published name, or of a learner and a rule, with some parameters set by key.
+    """Build the strategy of a published name, or of a learner and a rule, with some parameters set by key.
 
-    A key is a parameter's name, or learner.NAME or rule.NAME where both have it; `delta` also sets delta_plus and
+    A key is a parameter's name, or learner.NAME or rule.NAME if both have it. `delta` also sets delta_plus and
     delta_minus of a rule that has only these (as SOAL does).
     """
-    given, rho = dict(values), None
     fixed: dict[str, float] = {}
+    rho = None
     if algorithm:
         if learner or rule:
             raise ValueError(
@@ -276,29 +282,24 @@ def strategy(
         raise ValueError("a strategy needs the name of an algorithm, or of a learner and a rule.")
     learner, rule = named(LEARNERS, learner, "learner"), named(QUERY_RULES, rule, "rule")
     name = algorithm or f"{learner} + {rule}"
-    keys = declared(learner, rule)
-    if "delta" in given and "delta" not in keys and {"delta_plus", "delta_minus"} <= keys.keys():
-        given = {"delta_plus": given["delta"], "delta_minus": given.pop("delta")} | given
+    settings, keys = dict(values), declared(learner, rule)
+    if "delta" in settings and "delta" not in keys and {"delta_plus", "delta_minus"} <= keys.keys():
+        delta = settings.pop("delta")
+        settings = {"delta_plus": delta, "delta_minus": delta} | settings
+    declared_by = {"learner": parameters(LEARNERS[learner]), "rule": parameters(QUERY_RULES[rule])}
     sides: dict[str, dict[str, float | str]] = {
-        side: {key: value for key, value in fixed.items() if key in parameters(owner)}
-        for side, owner in (("learner", LEARNERS[learner]), ("rule", QUERY_RULES[rule]))
+        side: {key: value for key, value in fixed.items() if key in allowed} for side, allowed in declared_by.items()
     }
-    for key, value in given.items():
-        side, _, parameter = key.rpartition(".")
-        homes = [
-            home
-            for home, owner in (("learner", LEARNERS[learner]), ("rule", QUERY_RULES[rule]))
-            if parameter in parameters(owner) and side in ("", home)
-        ]
-        if len(homes) != 1:
-            raise ValueError(
-                f"{name} has no parameter {key}. It has {', '.join(keys) or 'none'}."
-                if not homes
-                else f"{key} is a parameter of {learner} and of {rule}. Say learner.{key} or rule.{key}."
-            )
+    for key, value in settings.items():
+        prefix, _, parameter = key.rpartition(".")
+        owners = [side for side, allowed in declared_by.items() if parameter in allowed and prefix in ("", side)]
+        if not owners:
+            raise ValueError(f"{name} has no parameter {key}. It has {', '.join(keys) or 'none'}.")
+        if len(owners) > 1:
+            raise ValueError(f"{key} is a parameter of {learner} and of {rule}. Say learner.{key} or rule.{key}.")
         if parameter in fixed and float(value) != fixed[parameter]:
             raise ValueError(f"{parameter} of {name} is fixed at {fixed[parameter]:g}. Got {value}.")
-        sides[homes[0]][parameter] = value
+        sides[owners[0]][parameter] = value
     query_rules.build(rule, learner)
     return Strategy(
         name,

@@ -1,4 +1,4 @@
-"""Chance as a pure function of (seed, t): the same numbers with every version of every library."""
+"""Random numbers as a pure function of (seed, t), which no version of any library changes."""
 
 import numpy as np
 from numba import njit
@@ -8,7 +8,7 @@ from .jit import METHOD
 
 @njit(**METHOD)
 def draw(seed, t):
-    """The uniform number in [0, 1) of round t: splitmix64 of seed and t (Steele et al. 2014)."""
+    """Return the uniform number in [0, 1) of round t: splitmix64 of seed and t (Steele et al. 2014)."""
     z = np.uint64(seed) + np.uint64(t + 1) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -18,7 +18,7 @@ def draw(seed, t):
 
 @njit(cache=True)
 def draws(seed, count):
-    """The first numbers of a seed as an array."""
+    """Return the numbers of rounds 0 .. count - 1 as an array."""
     numbers = np.empty(count)
     for t in range(count):
         numbers[t] = draw(seed, t)

@@ -1,10 +1,10 @@
-"""An alarm where the items of a stream change, with a stated risk of a false one, and without labels.
+"""An alarm when the items of a stream change, with a stated false alarm rate and without labels.
 
-Where the order of items says nothing, the rank of each among those before it is uniform and independent of the ranks
-before, whatever the items are like. Bets against that have a capital that is a martingale with mean 1 (conformal test
-martingale: Vovk, Nouretdinov and Gammerman 2003; the jumper that places them: Vovk et al. 2021). Items are ranked by
-several numbers each, and the mean capital of all bets is a martingale too, so that by Ville's inequality (1939) it
-reaches 1 / RISK at any time with probability RISK at most. docs/feeds.md has how soon it does where items change.
+If items come in random order, the rank of each item among the earlier ones is uniform and independent of the earlier
+ranks, whatever the items are like. The capital of bets against that is a martingale with mean 1 (conformal test
+martingale: Vovk, Nouretdinov and Gammerman 2003; the jumper that places the bets: Vovk et al. 2021). Items are ranked
+by several scores each. The mean capital of all bets is a martingale too, so by Ville's inequality (1939) it ever
+reaches 1 / RISK with probability RISK at most. docs/feeds.md has measurements of how soon it does when items change.
 """
 
 import numpy as np
@@ -13,16 +13,19 @@ from numba import njit
 from .draws import draw, draws
 from .rows import MixedRows, Rows, matrix
 
-RISK = 0.05  # that there is ever an alarm where the order of items says nothing
-SCORES = 12  # numbers of each item by which it is ranked
-SEED = 1  # of what breaks ties, and of sums by chance
-BETS = np.array([-1.8, -1.0, -0.4, 0.0, 0.4, 1.0, 1.8])  # slopes, between -2 and 2; 0 keeps the capital
-JUMPS = np.array([1e-3, 1e-4])  # shares of the capital that change their bet with each item
+RISK = 0.05  # probability that there is ever an alarm if items come in random order
+SCORES = 12  # ranked numbers per item
+SEED = 1  # of the draws that break ties, and of the random signs
+BETS = np.array([-1.8, -1.0, -0.4, 0.0, 0.4, 1.0, 1.8])  # slopes between -2 and 2; slope 0 keeps its capital
+JUMPS = np.array([1e-3, 1e-4])  # shares of the capital that are redistributed over all bets at each item
 
 
 def scores(rows: Rows, items: np.ndarray) -> np.ndarray:
-    """The numbers by which items are ranked, shape (items, SCORES): the first columns of the dense block of mixed rows,
-    of texts those of similar wording, or else sums of all columns with signs by chance."""
+    """Return the numbers by which items are ranked, shape (items, SCORES).
+
+    Mixed rows give the first columns of their dense block (for texts, similar wording); other rows give sums of all
+    columns with random signs.
+    """
     if isinstance(rows, MixedRows):
         return rows.block.reshape(-1, rows.width)[items, :SCORES].astype(float)
     signs = np.where(draws(SEED, rows.columns * SCORES) < 0.5, -1.0, 1.0)
@@ -30,9 +33,9 @@ def scores(rows: Rows, items: np.ndarray) -> np.ndarray:
 
 
 def alarm(values: np.ndarray, limit: float = 1 / RISK) -> tuple[int | None, float]:
-    """The item at which the mean capital reaches a limit, or None, and the capital at the end or there.
+    """Return the item at which the mean capital reaches `limit`, or None, and the capital there or at the end.
 
-    values: shape (items, scores), in the order of the items.
+    values: scores in the order of the items, shape (items, scores).
     """
     if not values.size:
         return None, 1.0
@@ -43,9 +46,9 @@ def alarm(values: np.ndarray, limit: float = 1 / RISK) -> tuple[int | None, floa
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _bet(ranks, limit, bets, jumps):
-    """The first item at which the mean capital reaches a limit, or -1, and the capital."""
+    """Return the first item at which the mean capital reaches the limit, or -1, and the capital."""
     scores, items = ranks.shape
-    counts = np.zeros((scores, ranks.max() + 2), np.int64)  # of each rank, as a Fenwick tree
+    counts = np.zeros((scores, ranks.max() + 2), np.int64)  # Fenwick trees of the counts by rank
     capital = np.full((scores, jumps.size, bets.size), 1.0 / bets.size)
     total = 1.0
     for t in range(items):
@@ -68,7 +71,7 @@ def _bet(ranks, limit, bets, jumps):
 
 @njit(cache=True, nogil=True)
 def _below(counts, rank):
-    """How many counted items have a smaller rank."""
+    """Return the number of counted items with a smaller rank."""
     total = 0
     while rank > 0:
         total += counts[rank]
@@ -78,7 +81,7 @@ def _below(counts, rank):
 
 @njit(cache=True, nogil=True)
 def _count(counts, rank):
-    """Count an item of a rank."""
+    """Add an item to the counts of its rank."""
     rank += 1
     while rank < counts.size:
         counts[rank] += 1

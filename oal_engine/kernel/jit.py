@@ -10,24 +10,24 @@ METHOD: Any = {
     "forceinline": True,
     "error_model": "numpy",
     "nogil": True,
-}  # no fastmath: the same bits everywhere
-INLINE = METHOD | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # compiled code calls these, Python does not
+}  # no fastmath, so that every machine gets the same bits
+INLINE = METHOD | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by compiled code only
 
 
 def always(self: object) -> bool:
-    """A method that says yes."""
+    """Return True: a trait that a class has."""
     return True
 
 
 def never(self: object) -> bool:
-    """A method that says no."""
+    """Return False: a trait that a class does not have."""
     return False
 
 
 def method(name: str, default: Any = None) -> Callable[..., Any]:
     """Return a function f(self, ...) that numba resolves to the method `name` of self's class at compile time.
 
-    Plain Python code calls the same method; a class without it gets `default`.
+    In plain Python it calls the same method. A class without the method gets `default`.
     """
 
     def call(self: object, *arguments: Any) -> Any:

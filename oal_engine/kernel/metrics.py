@@ -1,11 +1,11 @@
-"""Metrics of both evaluations, out of the table of counts [pushed, class, asked].
+"""Metrics of both evaluations, computed from the table of counts [pushed, class, asked].
 
-push: an item counts as shown where it was predicted positive. push_query: also where its label was asked.
-The class axis has negative, unknown, positive (y + 1); metrics are over the items whose class is known.
-All are fractions; a ratio without cases, such as the precision of nothing shown, is 0.
+push: an item counts as pushed if it was predicted positive. push_query: also if its label was asked. The class axis is
+negative, unknown, positive (y + 1); metrics are over the items whose class is known. All are fractions; a ratio with
+denominator 0, such as the precision of no pushes, is 0.
 
 With K classes the table is [predicted - 1, class, asked] of shape (K, K + 1, 2), where class 0 is unknown. push: an
-item passes as the class that was predicted. push_query: one that was asked passes as the class that it has.
+item is assigned the class that was predicted. push_query: an item that was asked is assigned its true class.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,12 +21,13 @@ EVALUATIONS = ("push", "push_query")
 
 
 def empty(classes: int = 0) -> np.ndarray:
-    """A table of counts without any: (2, 3, 2), or (K, K + 1, 2) for K classes."""
+    """Return a table of zero counts, shape (2, 3, 2), or (K, K + 1, 2) for K classes."""
     return np.zeros((classes, classes + 1, 2) if classes else COUNTS, np.int64)
 
 
 def pushed(counts: np.ndarray) -> np.ndarray:
-    """How many items passed as positive without being asked, of tables of counts that are not of K classes."""
+    """Return how many items were pushed as positive without being asked; counts are of two classes, with any leading
+    axes."""
     return counts[..., 1, :, 0].sum(-1)
 
 
@@ -43,7 +44,7 @@ class Weights:
                 raise ValueError(f"{name} of the metric weights must be > 0 and < 1. Got {getattr(self, name)}.")
 
     def ratio(self, metric: str) -> float:
-        """The weight of a positive against a negative: alpha_p / alpha_n for sum, c_p / c_n for cost."""
+        """Return the weight of a positive relative to a negative: alpha_p / alpha_n for sum, c_p / c_n for cost."""
         shares = {"sum": self.alpha_p, "cost": self.c_p}
         share = shares[named(shares, metric, "metric")]
         return share / (1 - share)
@@ -66,16 +67,16 @@ METRICS: dict[str, Callable[..., np.ndarray]] = {
 
 
 def confusion(counts: np.ndarray, evaluation: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """tp, fp, tn, fn of one evaluation; counts may have leading axes (a curve)."""
-    shown = counts[..., 1, :, :].sum(-1)
+    """Return tp, fp, tn, fn of one evaluation; counts may have leading axes (a curve)."""
+    pushed = counts[..., 1, :, :].sum(-1)
     if evaluation == "push_query":
-        shown = shown + counts[..., 0, :, 1]
-    hidden = counts.sum((-3, -1)) - shown
-    return shown[..., 2], shown[..., 0], hidden[..., 0], hidden[..., 2]
+        pushed = pushed + counts[..., 0, :, 1]
+    hidden = counts.sum((-3, -1)) - pushed
+    return pushed[..., 2], pushed[..., 0], hidden[..., 0], hidden[..., 2]
 
 
 def evaluate(counts: np.ndarray, evaluation: str, weights: Weights = Weights()) -> dict[str, np.ndarray]:
-    """Confusion counts and every metric of one evaluation ('push' or 'push_query') by name."""
+    """Compute the confusion counts and every metric of one evaluation ('push' or 'push_query') by name."""
     table = confusion(np.asarray(counts), evaluation)
     return dict(zip(("tp", "fp", "tn", "fn"), table)) | {
         name: metric(*table, weights) for name, metric in METRICS.items()
@@ -83,7 +84,8 @@ def evaluate(counts: np.ndarray, evaluation: str, weights: Weights = Weights()) 
 
 
 def class_confusion(counts: np.ndarray, evaluation: str) -> np.ndarray:
-    """How often each class (first of the last two axes) passed as each class, of items whose class is known."""
+    """Count how often each class (first of the last two axes) was assigned each class, over items whose class is
+    known."""
     passed = counts[..., :, 1:, :].sum(-1)
     if evaluation == "push_query":
         asked = counts[..., :, 1:, 1]
@@ -92,8 +94,11 @@ def class_confusion(counts: np.ndarray, evaluation: str) -> np.ndarray:
 
 
 def evaluate_classes(counts: np.ndarray, evaluation: str) -> dict[str, np.ndarray]:
-    """Metrics of K classes in one evaluation by name: accuracy, macro_f1 and balanced accuracy (macro_recall), and for
-    each class (last axis) its items, recall, precision and f1; averages are over the classes that occurred."""
+    """Compute the metrics of K classes in one evaluation by name.
+
+    accuracy, macro_f1 and balanced accuracy (macro_recall) are numbers; items, recall, precision and f1 have one value
+    per class (last axis). Averages are over the classes that occurred.
+    """
     table = class_confusion(np.asarray(counts), evaluation)
     right = np.diagonal(table, axis1=-2, axis2=-1)
     items, passed = table.sum(-1), table.sum(-2)
@@ -111,7 +116,7 @@ def evaluate_classes(counts: np.ndarray, evaluation: str) -> dict[str, np.ndarra
 def as_json(
     counts: np.ndarray, evaluation: str, weights: Weights = Weights(), classes: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The metrics of one table of counts as JSON has them: plain numbers, and those of each class by its name."""
+    """Return the metrics of one table of counts as plain numbers; per-class metrics are keyed by class name."""
     if not classes:
         return {name: value.item() for name, value in evaluate(counts, evaluation, weights).items()}
     values = evaluate_classes(counts, evaluation)
@@ -121,17 +126,17 @@ def as_json(
 
 
 def over(runs: Sequence[Any], statistic: Callable[[Sequence[float]], SupportsFloat]) -> Any:
-    """A statistic over runs of everything that they measured, however it is nested."""
+    """Apply a statistic to each measured number over several runs; numbers may be nested in dictionaries."""
     if isinstance(runs[0], dict):
         return {key: over([run[key] for run in runs], statistic) for key in runs[0]}
     return float(statistic(runs))
 
 
 def spread(runs: Sequence[Any]) -> Any:
-    """The sample standard deviation of everything that runs measured, None of a single one."""
+    """Return the sample standard deviation of each measured number over several runs, or None for a single run."""
     return over(runs, lambda values: np.std(values, ddof=1)) if len(runs) > 1 else None
 
 
 def more_is_better(metric: str) -> bool:
-    """Whether a larger value of a metric is a better one."""
+    """Return whether a larger value of a metric is better."""
     return metric not in ("cost", "query_ratio", "seconds")

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from inspect import signature
+from itertools import product
 from math import isfinite
-from typing import Any, NamedTuple, TypeAlias, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 import numpy as np
 
-Values: TypeAlias = Mapping[str, float | str] | tuple[()]  # of some parameters, by name
+Values: TypeAlias = Mapping[str, float | str] | tuple[()]  # parameters by name
+
+T = TypeVar("T")
 
 TENS = "10^-5..10^5"  # the grid of the papers
 
@@ -17,9 +20,9 @@ TENS = "10^-5..10^5"  # the grid of the papers
 class Parameter:
     """A number with its default, its range and one line of help, declared as a field's default value.
 
-    grid: the values that a comparison tries where it tunes the parameter, None where it leaves it at its default.
-    smoothing: whether a query rule asks more the larger it is; with high = 1 it is itself the share that is asked.
-    drifting: the value that suits a stream that changes, None where that makes no difference.
+    grid: values that a comparison tries when it tunes the parameter, or None to leave it at its default. smoothing:
+    whether a query rule asks more the larger it is; with high = 1 it is itself the share that is asked. drifting:
+    recommended value for a stream that changes, or None if that makes no difference.
     """
 
     default: float
@@ -37,11 +40,11 @@ class Parameter:
     def range(self) -> str:
         """The allowed values in words, e.g. '> 0' or '>= 0 and <= 1'."""
         bounds = ((">", self.above), (">=", self.low), ("<=", self.high), ("<", self.below))
-        words = " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None) or "any finite number"
+        words = " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None) or "a finite number"
         return "a whole number " * self.whole + words
 
     def check(self, value: float | str, name: str, owner: str) -> float:
-        """Return value as a float, or an int if whole; raise ValueError that says what is allowed and what came."""
+        """Return the value as a float, or an int if whole. Raise ValueError if it is out of range."""
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -59,24 +62,25 @@ class Parameter:
 
 
 def from_parameters(make: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """Mark a function that makes a state array from what its arguments name: `features`, `classes` or parameters."""
-    make.arguments = tuple(signature(make).parameters)  # type: ignore[attr-defined]  # `made` reads it
+    """Mark a function that makes a state array and whose arguments name its inputs: `features`, `classes` or
+    parameters."""
+    make.arguments = tuple(signature(make).parameters)  # type: ignore[attr-defined]  # read by `instantiate`
     return make
 
 
 @from_parameters
 def counter() -> np.ndarray:
-    """A state array that counts."""
+    """Return a state array that counts, at 0."""
     return np.zeros(1)
 
 
 def state(kind: type[NamedTuple]) -> dict[str, Callable[..., np.ndarray]]:
-    """The functions that make the state arrays of a learner or rule class, by field."""
+    """Return the functions that make the state arrays of a learner or rule class, by field."""
     return {name: make for name, make in get_type_hints(kind).items() if name not in parameters(kind)}
 
 
-def made(kind: type[NamedTuple], features: int, numbers: Mapping[str, float], **sizes: int) -> Any:
-    """A learner or rule for rows with so many features, with its parameters as numbers; sizes: classes, if any."""
+def instantiate(kind: type[NamedTuple], features: int, numbers: Mapping[str, float], **sizes: int) -> Any:
+    """Build a learner or rule for rows with `features` columns. numbers: all its parameters. sizes: classes, if any."""
     values = {"features": features, **numbers, **sizes}
     arrays = {}
     for field, make in state(kind).items():
@@ -86,24 +90,29 @@ def made(kind: type[NamedTuple], features: int, numbers: Mapping[str, float], **
 
 
 def parameters(kind: type[NamedTuple]) -> dict[str, Parameter]:
-    """The declared parameters of a learner or rule class, by name."""
+    """Return the declared parameters of a learner or rule class, by name."""
     return {name: value for name, value in kind._field_defaults.items() if isinstance(value, Parameter)}
 
 
 def checked(kind: type[NamedTuple], owner: str, values: Values) -> dict[str, float]:
-    """All parameters of `kind` as numbers: the given values, checked, and the defaults of the others."""
+    """Return all parameters of `kind` as numbers: the given values, checked, and the defaults of the others."""
     declared = parameters(kind)
-    given = dict(values)
-    for name in given:
+    chosen = dict(values)
+    for name in chosen:
         if name not in declared:
             allowed = ", ".join(declared) or "no parameters"
             raise ValueError(f"{owner} has no parameter {name}. It has {allowed}.")
-    return {name: spec.check(given.get(name, spec.default), name, owner) for name, spec in declared.items()}
+    return {name: spec.check(chosen.get(name, spec.default), name, owner) for name, spec in declared.items()}
 
 
 def named(registry: Iterable[str], name: object, what: str) -> str:
-    """The entry of a registry, whatever the case of its name; raise ValueError that lists the names there are."""
+    """Return the registry's spelling of a name, ignoring case. Raise ValueError with all names if it is unknown."""
     by_lower_case = {key.lower(): key for key in registry}
     if str(name).lower() not in by_lower_case:
         raise ValueError(f"{what} must be one of {', '.join(registry)}. Got {name}.")
     return by_lower_case[str(name).lower()]
+
+
+def combinations(grid: Mapping[str, Iterable[T]]) -> list[dict[str, T]]:
+    """Return every combination of the values of a grid, each as a dictionary with the grid's keys."""
+    return [dict(zip(grid, values)) for values in product(*grid.values())]

@@ -1,14 +1,18 @@
-"""Query rules: how likely the label of a row is asked, given its margin.
+"""Query rules: the probability of asking for the label of a row, given its margin.
 
-A rule is a named tuple of parameters whose method `probability(self, learner, x, p, v, rho, theta, t)` returns pi_t of
-round t (from 1).
-Its `sentence` says which rows it asks about, to people who watch it. Traits say more about it: a rule that `requires` a
-state works with the learners that provide it; one with `needs_variance` is given the variance v of every row, others 0.
-A rule with a `pace` spreads a budget by itself, and one that is `squared` has its root eased or hardened for that.
-A `signed` one reads the sign of the margin, and a multi-class learner's (the gap between its two best classes) has
-none. A `deterministic` one says yes or no: its probability is 0 or 1; one that says yes to every row is `exhaustive`
-too.
-To add a rule: write the class here and name it in QUERY_RULES.
+A rule is a named tuple of parameters. Its method `probability(self, learner, x, p, v, rho, theta, t)` returns pi_t of
+round t (from 1), and its `sentence` tells people who watch it which rows it asks about. Traits say more about it:
+
+- `requires`: a state; the rule works only with learners that provide it.
+- `needs_variance`: it reads the variance v of every row; other rules are given 0.
+- `pace`: it spreads a budget by itself.
+- `squared`: its probability is a square, and a plan eases or hardens the square root.
+- `signed`: it reads the sign of the margin. The margin of a multi-class learner (the gap between its two best classes)
+  has no sign.
+- `deterministic`: its probability is always 0 or 1.
+- `exhaustive`: its probability is always 1.
+
+To add a rule, write the class here and name it in QUERY_RULES.
 """
 
 from math import sqrt
@@ -16,18 +20,18 @@ from typing import Any, NamedTuple
 
 from .jit import always, method
 from .learners import LEARNERS, gain, has_sign, is_multiclass
-from .parameters import TENS, Parameter, Values, checked, counter, made, named, parameters
+from .parameters import TENS, Parameter, Values, checked, counter, instantiate, named, parameters
 from .rows import squared
 
 DELTA_HELP = "Smoothing: a margin of this size is asked with probability 1/2."
 SMOOTHING: dict[str, Any] = {"grid": TENS, "smoothing": True}
-SMALLEST = 1e-300  # a chance that is not 0
-SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # as the papers tune q
+SMALLEST = 1e-300  # probabilities are not rounded to 0
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # values of q that the papers try
 
 
 class Pace(NamedTuple):
-    """How a rule spreads a budget by itself: evenly over the first `share` of the stream, but over at most so many
-    rounds a label; in the `first` rounds everything is asked."""
+    """How a rule spreads a budget by itself: evenly over the first `share` of the stream, but over at most
+    `rounds_per_label` rounds a label. In the `first` rounds it asks everything."""
 
     share: float
     rounds_per_label: int
@@ -83,9 +87,9 @@ class Margin(NamedTuple):
 
 
 class Positive(NamedTuple):
-    """Ask what is predicted positive and nothing else: the baseline that fails (OAAL figure 2)."""
+    """Ask items that are predicted positive and nothing else: the baseline that fails (OAAL figure 2)."""
 
-    sentence = "Asks only about what it predicts positive."
+    sentence = "Asks only about items that it predicts positive."
     signed, deterministic = True, True
 
     def probability(self, learner, x, p, v, rho, theta, t):
@@ -160,8 +164,8 @@ class Asymmetric(NamedTuple):
 
 
 class Variance(NamedTuple):
-    """Ask for sure while the covariance could still turn the prediction, else asymmetric in what is left of the margin:
-    q = |p| - rho_max gain(v), pi = 1 if q <= 0 else delta_s / (delta_s + q) (OA3, Algorithm 3)."""
+    """Ask for sure while the covariance could still turn the prediction; beyond that, asymmetric in the rest of the
+    margin: q = |p| - rho_max gain(v), pi = 1 if q <= 0 else delta_s / (delta_s + q) (OA3, Algorithm 3)."""
 
     delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.", **SMOOTHING)
     delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.", **SMOOTHING)
@@ -196,9 +200,9 @@ class Discriminative(NamedTuple):
 
 
 class Paced(NamedTuple):
-    """pi = (delta_s / (delta_s + |p|))^2, with a larger delta on the positive side, where there is one. A budget sets
-    delta on the way: it lasts for a quarter of the stream, but at most 40 rounds a label; the first ten rounds are
-    asked. What a large budget has left then is spread over the rest."""
+    """pi = (delta_s / (delta_s + |p|))^2, with a larger delta on the positive side of learners that have one. A budget
+    sets delta on the way: it lasts for a quarter of the stream, but for at most 40 rounds a label; the first ten rounds
+    are asked. The rest of a large budget is spread over the rest of the stream."""
 
     delta: float = Parameter(
         1.0, above=0, help="Smoothing on the negative side where no budget sets it.", **SMOOTHING | {"grid": None}
@@ -206,7 +210,7 @@ class Paced(NamedTuple):
     easier: float = Parameter(5.0, above=0, help="How many times larger the smoothing is on the positive side.")
     early: int = Parameter(
         500, low=0, whole=True, drifting=0,
-        help="Labels for the beginning. Of what is beyond them, up to half of the budget is kept for the rest of the "
+        help="Labels for the beginning. If the budget is larger, up to half of it is kept for the rest of the "
         "stream; 0 suits streams that change.",
     )  # fmt: skip
 
@@ -238,28 +242,28 @@ QUERY_RULES: dict[str, type[NamedTuple]] = {
 
 
 def paceable() -> list[str]:
-    """The names of the rules that draw: only these can be asked more or less of."""
+    """Return the names of the rules that draw. Only these can be instantiate to ask more or less."""
     return [name for name, kind in QUERY_RULES.items() if not getattr(kind, "deterministic", False)]
 
 
 def leaves_out(rule: str) -> bool:
-    """Whether a rule (by name) gives some rows no chance of being asked."""
+    """Return whether a rule (by name) gives some rows no chance of being asked."""
     kind = QUERY_RULES[rule]
     return getattr(kind, "deterministic", False) and not getattr(kind, "exhaustive", False)
 
 
 def spreads(rule: str) -> bool:
-    """Whether a rule (by name) spreads a budget along the stream by itself."""
+    """Return whether a rule (by name) spreads a budget along the stream by itself."""
     return hasattr(QUERY_RULES[rule], "pace")
 
 
 def smoothing(rule: str) -> dict[str, Parameter]:
-    """The parameters of a rule (by name) that decide how much it asks: the larger, the more."""
+    """Return the parameters of a rule (by name) that decide how much it asks: the larger, the more."""
     return {name: spec for name, spec in parameters(QUERY_RULES[rule]).items() if spec.smoothing}
 
 
 def partners(rule: str) -> list[str]:
-    """The names of the learners that a rule works with."""
+    """Return the names of the learners that a rule works with."""
     kind = QUERY_RULES[named(QUERY_RULES, rule, "rule")]
     requires, signed = getattr(kind, "requires", None), getattr(kind, "signed", False)
     return [
@@ -270,9 +274,10 @@ def partners(rule: str) -> list[str]:
 
 
 def build(name: str, learner: str, values: Values = ()) -> NamedTuple:
-    """A rule with the given parameters and the defaults of the others, for a learner (by name) that it works with."""
+    """Build a rule for a learner (by name) that it works with, with the given parameters and the defaults of the
+    others."""
     name = named(QUERY_RULES, name, "rule")
     if named(LEARNERS, learner, "learner") not in partners(name):
         raise ValueError(f"rule {name} works with the learners {', '.join(partners(name))}. Got {learner}.")
-    rule: NamedTuple = made(QUERY_RULES[name], 0, checked(QUERY_RULES[name], name, values))
+    rule: NamedTuple = instantiate(QUERY_RULES[name], 0, checked(QUERY_RULES[name], name, values))
     return rule

@@ -1,7 +1,7 @@
-"""Rows as the kernel sees them: sparse (CSR), dense, or both side by side; read-only, memory-mapped from disk.
+"""Rows as the kernel reads them: sparse (CSR), dense, or mixed; read-only, memory-mapped from disk.
 
-Rows that come later are written behind those in the files, whose headers keep telling of the first: how many rows there
-are is for the caller to say. Maps of fewer rows stay as they are, and what a crash left behind is overwritten.
+Appended rows are written after the rows in the files. The file headers keep the number of the first rows; callers pass
+the current number. Existing maps stay valid, and rows left by a crash are overwritten.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 Matrix: TypeAlias = "csr_array | np.ndarray"
 
-AHEAD = 12
-CACHE_LINE = 64  # bytes
-LANES = 16  # sums side by side over a block
+AHEAD = 12  # rows between a prefetch and its use
+CACHE_LINE_BYTES = 64
+LANES = 16  # partial sums over a block
 
 
 @intrinsic
 def prefetch_line(typing, array, index):
-    """Ask for the cache line of a flat array's element; out of range is harmless."""
+    """Prefetch the cache line of an element of a flat array; an index out of range is harmless."""
 
     def codegen(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -46,9 +46,11 @@ def prefetch_line(typing, array, index):
 
 @intrinsic
 def lane_sum(typing, w, first, x, start, count, squares):
-    """The sum of w[first + k] x[start + k], with `squares` of w[first + k] x[start + k]^2, over k < count, a multiple
-    of LANES: LANES sums side by side, then halves added to halves, the same sum on every machine. A loop would add
-    one number at a time, or with fast-math in the order that suits the machine."""
+    """Sum w[first + k] x[start + k] over k < count, a multiple of LANES; if `squares`, w[first + k] x[start + k]^2.
+
+    LANES partial sums are added pairwise, halves to halves, so every machine gets the same sum. A loop would add one
+    number at a time, or with fast-math in an order that depends on the machine.
+    """
 
     def codegen(context, builder, signature, arguments):
         lanes = ir.VectorType(ir.DoubleType(), LANES)
@@ -79,13 +81,14 @@ def lane_sum(typing, w, first, x, start, count, squares):
 
 @njit(**INLINE)
 def _in_order(order, t):
-    """Whether the rows come one after the other, which the processor sees by itself."""
+    """Return whether the next rows are consecutive; then the processor prefetches them by itself."""
     last = min(t + AHEAD, order.size - 1)
     return order[last] - order[t] == last - t
 
 
 @njit(**INLINE)
-def _prefetch_table(values, columns, step, order, t):  # the step is a constant: a division costs a tenth of a round
+def _prefetch_table(values, columns, step, order, t):
+    # Callers pass the step as a constant: the division that computes it would take a tenth of a round.
     if t + AHEAD < order.size and not _in_order(order, t):
         start = order[t + AHEAD] * columns
         for k in range(start, start + columns, step):
@@ -101,7 +104,7 @@ class SparseRows(NamedTuple):
     columns: int
 
     def span(self, i):
-        i = np.uintp(i)  # an unsigned index spares the check for a negative one
+        i = np.uintp(i)  # an unsigned index needs no check for negative values
         return range(self.indptr[i], self.indptr[i + np.uintp(1)])
 
     def entry(self, i, k):
@@ -115,10 +118,10 @@ class SparseRows(NamedTuple):
             prefetch_line(self.indptr, order[t + 2 * AHEAD])
         if t + AHEAD < order.size:
             i = order[t + AHEAD]
-            for k in range(self.indptr[i], self.indptr[i + 1], CACHE_LINE // 4):
+            for k in range(self.indptr[i], self.indptr[i + 1], CACHE_LINE_BYTES // 4):
                 prefetch_line(self.indices, k)
                 prefetch_line(self.values, k)
-                prefetch_line(self.values, k + CACHE_LINE // 8)
+                prefetch_line(self.values, k + CACHE_LINE_BYTES // 8)
 
 
 class DenseRows(NamedTuple):
@@ -135,11 +138,11 @@ class DenseRows(NamedTuple):
         return np.uintp(k - i * self.columns), np.float64(self.values[np.uintp(k)])
 
     def prefetch(self, order, t):
-        _prefetch_table(self.values, self.columns, CACHE_LINE // 8, order, t)
+        _prefetch_table(self.values, self.columns, CACHE_LINE_BYTES // 8, order, t)
 
 
 class MixedRows(NamedTuple):
-    """Sparse rows with a dense block behind their columns: float32, C order, `width` columns of it, flattened."""
+    """Sparse rows followed by `width` columns of a dense block: float32, C order, flattened."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -167,7 +170,7 @@ class MixedRows(NamedTuple):
 
     def prefetch(self, order, t):
         prefetch(sparse_part(self), order, t)
-        _prefetch_table(self.block, self.width, CACHE_LINE // 4, order, t)
+        _prefetch_table(self.block, self.width, CACHE_LINE_BYTES // 4, order, t)
 
     def row_sum(self, i, w, squares):
         first, start = self.columns - self.width, i * self.width
@@ -194,7 +197,7 @@ class Row(NamedTuple):
 
 
 class MeasuredRow(NamedTuple):
-    """A row whose squared norm is known, for several settings to learn it."""
+    """A row with its squared norm, computed once for several settings."""
 
     rows: Rows
     i: int
@@ -222,7 +225,7 @@ def _block_sum(w, first, x, start, count, squares):
 
 def _row_sum(rows, i, w, squares):
     k, stop = span(rows, i).start, span(rows, i).stop
-    a = b = c = d = 0.0  # four sums in a fixed order: the processor adds them side by side
+    a = b = c = d = 0.0  # four sums in a fixed order, which the processor adds in parallel
     while k + 3 < stop:
         a += _term(w, rows, i, k, squares)
         b += _term(w, rows, i, k + 1, squares)
@@ -261,34 +264,35 @@ row_squared = method("row_squared", _row_squared)
 
 @njit(**INLINE)
 def dot(w, x):
-    """The inner product of a weight vector and a row."""
+    """Return the inner product of a weight vector and a row."""
     return row_sum(x.rows, x.i, w, False)
 
 
 @njit(**INLINE)
 def quadratic(s, x):
-    """x' diag(s) x of a row."""
+    """Return x' diag(s) x of a row."""
     return row_sum(x.rows, x.i, s, True)
 
 
 @njit(**INLINE)
 def add(w, a, x):
-    """w += a x, in place."""
+    """Add a x to w in place."""
     row_add(x.rows, x.i, w, a)
 
 
-squared = method("squared", lambda x: row_squared(x.rows, x.i))  # x.x, the squared norm of a row
+squared = method("squared", lambda x: row_squared(x.rows, x.i))  # x.x
 
 
 def read_only(array: ArrayLike, dtype: DTypeLike) -> np.ndarray:
-    """A C-contiguous read-only view: to numba a writable array is another type and another compilation."""
+    """Return a C-contiguous read-only view. To numba a writable array is another type, which needs another
+    compilation."""
     view = np.ascontiguousarray(array, dtype=dtype).view(np.ndarray)
     view.flags.writeable = False
     return view
 
 
 def as_rows(matrix: Rows | Matrix | ArrayLike) -> Rows:
-    """SparseRows or DenseRows of a scipy sparse matrix, a 2-D array, or rows; finite numbers only."""
+    """Convert a scipy sparse matrix, a 2-D array, or rows to SparseRows or DenseRows. Numbers must be finite."""
     if isinstance(matrix, Rows):
         return matrix
     if hasattr(matrix, "tocsr"):
@@ -319,19 +323,20 @@ def dense_rows(values: np.ndarray, columns: int) -> DenseRows:
     return DenseRows(read_only(values, np.float64), int(columns))
 
 
-def beside(sparse: SparseRows, table: np.ndarray) -> MixedRows:
-    """Sparse rows with those of a table behind their columns."""
+def mixed_rows(sparse: SparseRows, table: np.ndarray) -> MixedRows:
+    """Append the columns of a dense table, shape (n, width), to sparse rows."""
     width = table.shape[1]
     return MixedRows(*sparse[:-1], read_only(table.ravel(), np.float32), width, sparse.columns + width)
 
 
 def length(rows: Rows) -> int:
-    """How many rows there are."""
+    """Return the number of rows."""
     return rows.values.size // max(1, rows.columns) if isinstance(rows, DenseRows) else rows.indptr.size - 1
 
 
 def matrix(rows: Rows) -> Matrix:
-    """The rows as a scipy CSR array or a 2-D array, sharing memory; mixed ones are copied into a CSR array."""
+    """Return the rows as a scipy CSR array or a 2-D array that shares memory; mixed rows are copied into a CSR
+    array."""
     if isinstance(rows, DenseRows):
         return rows.values.reshape(-1, rows.columns)
     from scipy.sparse import csr_array, hstack
@@ -340,13 +345,13 @@ def matrix(rows: Rows) -> Matrix:
         parts: list[Any] = [matrix(rows.sparse_part()), csr_array(matrix(rows.dense_part()).astype(np.float64))]
         return csr_array(hstack(parts, format="csr"))
     indices, indptr = rows.indices, rows.indptr
-    if max(indices.size, rows.columns) < 2**31:  # scipy would copy every index where the two types differ
+    if max(indices.size, rows.columns) < 2**31:  # of one type, or scipy would copy every index
         indices, indptr = indices.view(np.int32), indptr.astype(np.int32)
     return csr_array((rows.values, indices, indptr), shape=(length(rows), rows.columns))
 
 
 def inner_products(rows: Rows, others: Rows) -> np.ndarray:
-    """The inner product of each row with each of some others of the same kind, shape (n, m)."""
+    """Return the inner products of n rows with m others of the same kind, shape (n, m)."""
     if isinstance(rows, MixedRows):
         others = cast(MixedRows, others)
         sparse = inner_products(rows.sparse_part(), others.sparse_part())
@@ -356,47 +361,48 @@ def inner_products(rows: Rows, others: Rows) -> np.ndarray:
 
 
 def take(rows: Rows, places: np.ndarray) -> Rows:
-    """Some of the rows, copied, in the order of their places."""
+    """Copy the rows at some positions, in the order of the positions."""
     if isinstance(rows, MixedRows):
         sparse = cast(SparseRows, take(rows.sparse_part(), places))
-        return beside(sparse, rows.block.reshape(-1, rows.width)[places])
+        return mixed_rows(sparse, rows.block.reshape(-1, rows.width)[places])
     return as_rows(matrix(rows)[places])
 
 
 def arrays(rows: Rows) -> dict[str, np.ndarray]:
-    """The arrays of rows by name: each has a file of its own."""
+    """Return the arrays of rows by name. Each has a file of its own."""
     return {name: value for name, value in rows._asdict().items() if isinstance(value, np.ndarray)}
 
 
 def nonzero(rows: Rows, i: int) -> tuple[np.ndarray, np.ndarray]:
-    """The columns of row i that are not zero, and their values."""
+    """Return the nonzero columns of row i, and their values."""
     if isinstance(rows, MixedRows):
-        (some, values), (others, more) = (nonzero(part, i) for part in (rows.sparse_part(), rows.dense_part()))
-        return np.append(some, others + rows.columns - rows.width), np.append(values, more)
+        columns, values = nonzero(rows.sparse_part(), i)
+        block_columns, block_values = nonzero(rows.dense_part(), i)
+        return np.append(columns, block_columns + rows.columns - rows.width), np.append(values, block_values)
     if isinstance(rows, DenseRows):
         row = rows.values[i * rows.columns : (i + 1) * rows.columns]
         columns = np.flatnonzero(row)
         return columns, row[columns]
-    held = slice(rows.indptr[i], rows.indptr[i + 1])
-    return rows.indices[held].astype(np.int64), rows.values[held]
+    entries = slice(rows.indptr[i], rows.indptr[i + 1])
+    return rows.indices[entries].astype(np.int64), rows.values[entries]
 
 
 def entries(rows: Rows, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of some rows, one row after another: which of `places` each is of, and its column. Of mixed rows
-    only those of the sparse part."""
+    """Return the entries of the rows at some positions, row by row: the index into `places` of each, and its column.
+    For mixed rows only the sparse part is read."""
     if isinstance(rows, DenseRows):
         return cast(tuple[np.ndarray, np.ndarray], np.nonzero(cast(np.ndarray, matrix(rows))[places]))
     starts = rows.indptr[places]
     sizes = rows.indptr[places + 1] - starts
-    which = np.repeat(np.arange(places.size), sizes)
-    return which, rows.indices[np.arange(which.size) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)]
+    row_indices = np.repeat(np.arange(places.size), sizes)
+    return row_indices, rows.indices[np.arange(row_indices.size) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)]
 
 
 def content(rows: Rows, i: int) -> bytes:
-    """The bytes that tell row i from all others."""
+    """Return bytes that are equal for equal rows only."""
     if isinstance(rows, MixedRows):
         return content(rows.sparse_part(), i) + content(rows.dense_part(), i)
     if isinstance(rows, DenseRows):
         return (rows.values[i * rows.columns : (i + 1) * rows.columns] + 0.0).tobytes()  # -0.0 is 0.0
-    held = slice(rows.indptr[i], rows.indptr[i + 1])
-    return rows.indices[held].tobytes() + rows.values[held].tobytes()
+    entries = slice(rows.indptr[i], rows.indptr[i + 1])
+    return rows.indices[entries].tobytes() + rows.values[entries].tobytes()

@@ -1,8 +1,8 @@
-"""How a budget is spent along a stream: a share of it on random checks (audits), a share on a floor under the chance of
-every item, the rest at an even pace.
+"""How a budget is spent along a stream: a share on random checks (audits), a share on a guaranteed minimum probability
+for every item (the floor), and the rest at an even pace.
 
-Sessions and replays without a plan do not know of it: the kernel takes a plan in place of the word that the budget
-allows a question, and is compiled apart for it.
+Runs without a plan do not depend on this module: the kernel takes a plan in place of the boolean `asking`, and is
+compiled separately for it.
 """
 
 from math import sqrt
@@ -16,27 +16,27 @@ from .jit import METHOD, method
 from .parameters import Values, checked
 from .query_rules import QUERY_RULES, paceable
 
-RECENT = 256  # rounds whose chances a pace is set by
-EVERY = 64  # rounds between two settings of a pace; in as many at both ends it is set in every round
-FLOOR = 0.1  # share of the rate that any item is asked with: no weight 1 / pi exceeds 10 / rate
-SURE = 1 - 2.0**-30  # a rule's certainty, made a chance with odds that can be lowered
+RECENT_ROUNDS = 256  # rounds whose probabilities set the pace
+ROUNDS_PER_SETTING = 64  # between two settings of the pace; within the first and last 64 rounds it is set every round
+FLOOR = 0.1  # smallest probability of any item, as a share of the rate: no weight 1 / pi exceeds 10 / rate
+SURE = 1 - 2.0**-30  # replaces a probability of 1, so that its odds can be lowered
 EASIEST = 2.0**60  # the largest factor of the odds; the smallest is its inverse
-HALVINGS = 32
-PUSHED = 3.0  # times the floor: the chance of an item that is pushed, as far as its labels last
-PUSHES = 0.1  # share of the rounds that these labels are for
-SPARE = 2.0  # standard deviations of what the floor will ask that are kept for it
+HALVINGS = 32  # steps of a bisection
+PUSHED = 3.0  # probability of an item that is pushed, in floors, while its labels last
+PUSHES = 0.1  # share of the rounds that these labels are planned for
+SPARE_DEVIATIONS = 2.0  # labels kept back for the floor, in standard deviations of the number that it will ask
 
 
 class Plan(NamedTuple):
-    """A budget of which `audits` labels are for checks up to round `horizon`, chosen evenly among its rounds (selection
-    sampling, Fan, Muller and Rezucha 1962), and the rest is spread over the first `paced` rounds (0: asked as the rule
-    wants) but for the `reserve`, which is spread from there to the horizon. In the `first` rounds everything is asked.
-    floor: the chance that an item not pushed has at least while there are labels, 0 for none; promised: the least that
-    it ever was.
+    """A budget with its plan: `audits` labels go to random checks, chosen evenly among the rounds up to `horizon`
+    (selection sampling, Fan, Muller and Rezucha 1962). The rest is spread over the first `paced` rounds (0: the rule
+    decides), except for the `reserve`, which is spread from there to the horizon. In the `first` rounds everything is
+    asked.
 
-    squared: whether the rule's chance is a square, whose root is eased or hardened. spent: labels given, and those of
-    them that were audits. recent: the rule's chances in the last rounds. force: the factor of the odds, and the rate
-    that it is for. trains: whether audits teach.
+    floor: smallest probability of asking an item that is not pushed while there are labels, 0 for none. promised: the
+    smallest value that the floor ever had. squared: whether the rule's probability is a square, whose root is eased or
+    hardened. trains: whether audits teach. spent: labels given, and how many of these were audits. recent: the rule's
+    probabilities in the last rounds. force: the factor of the odds, and the rate that it was set for.
     """
 
     budget: int
@@ -64,14 +64,14 @@ class Plan(NamedTuple):
         if self.floor:
             least, left = _floored(self, t, left, predicted)
             if self.paced:
-                _noted(self, t, pi)  # the rule may have labels again
+                _noted(self, t, pi)  # in case the rule has labels again later
         if left <= 0:
             return check, check + (1 - check) * least
         if self.paced:
             pi = _paced(self, t, pi, left)
         if t < self.first:
             pi = 1.0
-        return check, min(1.0, check + (1 - check) * (least + (1 - least) * pi))  # rounding may exceed 1
+        return check, min(1.0, check + (1 - check) * (least + (1 - least) * pi))  # rounding could exceed 1
 
     def teaches(self, audit):
         return self.trains or not audit
@@ -82,17 +82,20 @@ class Plan(NamedTuple):
 
 
 is_open = method("is_open", default=lambda self: self)
-chances = method("chances", default=lambda self, t, pi, predicted: (0.0, pi))  # of an audit, and of being asked at all
+chances = method("chances", default=lambda self, t, pi, predicted: (0.0, pi))  # of an audit, and of asking
 teaches = method("teaches", default=lambda self, audit: True)
 spend = method("spend", default=lambda self, audit: None)
 
 
 @njit(**METHOD)
 def _floored(plan, t, left, predicted):
-    """The least chance of an item, and how many of the labels left are the rule's: those that the floor will need, with
-    some to spare, are kept, so that it ends before the horizon with a negligible chance only."""
+    """Return the floor of an item, and how many of the remaining labels the rule may spend.
+
+    The labels that the floor will need, with a margin, are kept back, so that it ends before the horizon only with
+    negligible probability.
+    """
     needed = plan.floor * max(0, plan.horizon - t)
-    beyond = left - needed - SPARE * sqrt(needed)
+    beyond = left - needed - SPARE_DEVIATIONS * sqrt(needed)
     pushed = PUSHES * PUSHED * needed
     least = plan.floor
     if predicted > 0:
@@ -102,28 +105,33 @@ def _floored(plan, t, left, predicted):
 
 @njit(**METHOD)
 def _noted(plan, t, pi):
-    """Keep the rule's chance, or its root, among the recent ones; it is returned."""
-    plan.recent[t % RECENT] = pi = min(sqrt(pi) if plan.squared else pi, SURE)
+    """Record the rule's probability, or its root, among the recent ones. Return it."""
+    plan.recent[t % RECENT_ROUNDS] = pi = min(sqrt(pi) if plan.squared else pi, SURE)
     return pi
 
 
 @njit(**METHOD)
 def _eased(plan, pi, factor, rate):
-    """A chance (or the root of one) whose odds are multiplied, above the floor of a rate."""
+    """Return the probability pi, or the root of one, with its odds multiplied by `factor`, at least FLOOR * rate.
+
+    The result is FLOOR * rate + (1 - FLOOR * rate) * eased, or eased^2 for a root; eased = factor pi / (factor pi + 1 -
+    pi).
+    """
     odds = factor * pi
     eased = odds / (odds + 1 - pi)
     if plan.squared:
         return FLOOR * rate + (1 - FLOOR * rate) * eased * eased
-    return FLOOR * rate + (1 - FLOOR * rate) * odds / (odds + 1 - pi)  # rounded as the logs of earlier versions were
+    # Not `* eased`: the stored logs of earlier versions have this rounding.
+    return FLOOR * rate + (1 - FLOOR * rate) * odds / (odds + 1 - pi)
 
 
 @njit(**METHOD)
 def _paced(plan, t, pi, left):
-    """The chance of a rule, eased or hardened so that the labels left would be spent at an even rate.
+    """Return the rule's probability, eased or hardened so that the remaining labels would be spent at an even rate.
 
-    For pi = delta / (delta + |p|), or the root of its square, multiplying the odds is multiplying every delta; odds
-    serve every other rule too. The factor is set by bisection: over the last rounds the mean chance is the rate. A
-    label that is left behind the paced rounds, because an answer there was a skip, is asked for at once.
+    For pi = delta / (delta + |p|), or the root of its square, multiplying the odds multiplies every delta; for other
+    rules the odds work too. The factor is found by bisection: with it the mean probability over the last rounds equals
+    the rate. A label left over after the paced rounds, because an answer there was a skip, is asked for at once.
     """
     recent, force = plan.recent, plan.force
     end = plan.paced
@@ -132,14 +140,14 @@ def _paced(plan, t, pi, left):
     elif plan.reserve or plan.floor:
         end = plan.horizon
     pi = _noted(plan, t, pi)
-    if t < EVERY or t % EVERY == 0 or t > end - EVERY or t == plan.paced:
-        rate, known = min(1.0, left / max(1, end - t)), min(t + 1, RECENT)
+    if t < ROUNDS_PER_SETTING or t % ROUNDS_PER_SETTING == 0 or t > end - ROUNDS_PER_SETTING or t == plan.paced:
+        rate, n_recent = min(1.0, left / max(1, end - t)), min(t + 1, RECENT_ROUNDS)
         low, high = 1 / EASIEST, EASIEST
         for _ in range(HALVINGS):
             factor, total = sqrt(low * high), 0.0
-            for k in range(known):
+            for k in range(n_recent):
                 total += _eased(plan, recent[k], factor, rate)
-            if total < rate * known:
+            if total < rate * n_recent:
                 low = factor
             else:
                 high = factor
@@ -148,11 +156,14 @@ def _paced(plan, t, pi, left):
 
 
 def extended(plan: Plan, more: Plan, t: int, all_spent: bool) -> Plan:
-    """A plan with more labels from round t on, spent over the rounds left as in a stream that begins there; where the
-    reserve is being spent, they are spent with it. The floor is what its labels, old and new, allow from here on."""
+    """Return a plan with more labels from round t on, spread over the remaining rounds like the labels of a new stream.
+
+    While the reserve is being spent, they are spent with it. The floor is the one that the old and new labels allow
+    from here on.
+    """
     horizon = max(plan.horizon, t + more.horizon)
-    kept = 0.0 if all_spent else plan.floor * max(0, plan.horizon - t)
-    floor = min(1.0, (kept + more.floor * more.horizon) / (horizon - t))
+    floor_labels = 0.0 if all_spent else plan.floor * max(0, plan.horizon - t)
+    floor = min(1.0, (floor_labels + more.floor * more.horizon) / (horizon - t))
     longer = plan._replace(
         budget=plan.budget + more.budget,
         audits=plan.audits + more.audits,
@@ -167,8 +178,8 @@ def extended(plan: Plan, more: Plan, t: int, all_spent: bool) -> Plan:
 
 
 def expected(plan: Plan, rounds: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """How many checks and how many other labels a plan has spent after so many rounds, if all goes as planned; no other
-    ones where it leaves them to the rule."""
+    """Return how many audits and how many other labels a plan expects to have spent after `rounds` rounds; 0 other
+    labels if it leaves them to the rule."""
     t, floor = np.asarray(rounds), plan.floor * (1 + PUSHES * PUSHED)
     early = plan.budget - plan.audits - plan.reserve - round(floor * plan.horizon)
     checks = plan.audits * np.minimum(1, t / plan.horizon)
@@ -177,7 +188,7 @@ def expected(plan: Plan, rounds: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     spent = (0, min(plan.first, early), early, early + plan.reserve)
     ends = np.maximum.accumulate((0, min(plan.first, early), plan.paced, plan.horizon))
     others = np.interp(t, ends, spent) + floor * np.minimum(t, plan.horizon)
-    return checks, np.minimum(others, np.maximum(0, t - np.floor(checks)))  # no more than rounds
+    return checks, np.minimum(others, np.maximum(0, t - np.floor(checks)))  # at most one per round
 
 
 def plan(
@@ -190,11 +201,11 @@ def plan(
     values: Values = (),
     floor: float = 0.0,
 ) -> Plan | None:
-    """The plan of a budget over so many rounds for a rule (by name), or None where nothing is planned.
+    """Plan a budget over `horizon` rounds for a rule (by name). Return None if there is nothing to plan.
 
-    audit: share of the budget for checks, >= 0 and < 1. pace: share of the horizon in which the rest is spent evenly,
-    > 0 and <= 1, or None: as the rule does by itself. values: the parameters of the rule. floor: share of the budget
-    that gives every item a least chance of being asked, >= 0; with audit < 1.
+    audit: share of the budget for random checks, >= 0 and < 1. trains: whether audits teach. pace: share of the horizon
+    in which the rest is spent evenly, > 0 and <= 1; None: the rule's own way. values: parameters of the rule. floor:
+    share of the budget that gives every item a minimum probability of being asked, >= 0; with audit < 1.
     """
     if not 0 <= audit < 1:
         raise ValueError(f"audit must be >= 0 and < 1: the share of the budget for random checks. Got {audit}.")
@@ -228,6 +239,6 @@ def plan(
         getattr(QUERY_RULES[rule], "squared", False),
         bool(trains),
         np.zeros(2, np.int64),
-        np.zeros(RECENT if paced else 0),
+        np.zeros(RECENT_ROUNDS if paced else 0),
         np.zeros(2 if paced else 0),
     )

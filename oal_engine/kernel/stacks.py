@@ -1,9 +1,9 @@
 """Several settings of one learner and rule side by side, so that a row is read once for all of them.
 
-They are stacked: the named tuples that one replay has, whose arrays have one more dimension, the last, and whose
-numbers are arrays. Compiled code takes one setting out of a stack, whose arrays are views, or `LANES` of them at once:
-there every number is a vector of the processor, and a formula without a branch, such as the margin's, is computed for
-each lane in the order in which a replay computes it, with the same bits.
+A stack has the named tuples of a single replay with one more dimension, the last: arrays gain it, and numbers become
+arrays. Compiled code takes one setting out of a stack, whose arrays are views, or `LANES` settings at once. Then every
+number is a vector of the processor, and a formula without a branch, such as the margin's, is computed for each lane in
+the order in which a single replay computes it, with the same bits.
 """
 
 import math
@@ -25,7 +25,7 @@ VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 
 
 class Numbers(types.Type):
-    """A number for each lane. One number is that of every lane, where a formula has both."""
+    """One number per lane. A single number is converted to the same number in every lane."""
 
     def can_convert_from(self, typingctx, other):
         return Conversion.safe if other == types.float64 else None
@@ -35,7 +35,7 @@ class Numbers(types.Type):
 
 
 class Columns(types.Type):
-    """A stacked array from a setting on: its element j is a number for each lane."""
+    """A stacked array from one setting on. Its element j is one number per lane."""
 
     def __init__(self, array):
         self.array = array
@@ -47,7 +47,7 @@ NUMBERS = Numbers("Numbers")
 
 @register_model(Numbers)
 class NumbersModel(models.PrimitiveModel):
-    """Numbers are a vector of the processor."""
+    """Numbers are stored as a vector of the processor."""
 
     def __init__(self, manager, kind):
         super().__init__(manager, kind, VECTOR)
@@ -55,14 +55,14 @@ class NumbersModel(models.PrimitiveModel):
 
 @register_model(Columns)
 class ColumnsModel(models.StructModel):
-    """Columns are where the array begins for the first lane, and the bytes between two elements."""
+    """Columns are stored as the address of the first lane's first element, and the bytes between two elements."""
 
     def __init__(self, manager, kind):
         super().__init__(manager, kind, [("data", types.CPointer(kind.array.dtype)), ("stride", types.intp)])
 
 
 @lower_cast(types.float64, NUMBERS)
-def _everywhere(context, builder, given, wanted, number):
+def _everywhere(context, builder, source, target, number):
     place, nothing = ir.Constant(ir.IntType(32), 0), ir.Constant(VECTOR, ir.Undefined)
     first = ir.Constant(ir.VectorType(ir.IntType(32), LANES), None)
     return builder.shuffle_vector(builder.insert_element(nothing, number, place), nothing, first)
@@ -74,7 +74,7 @@ def _root(builder, numbers):
 
 
 def _lane_by_lane(operation, operands, instruction):
-    """Let an operation on numbers work on those of every lane."""
+    """Define an operation on numbers by an instruction that works on every lane."""
     kinds = [NUMBERS] * operands
     infer_global(operation)(type("Each", (ConcreteTemplate,), {"cases": [signature(NUMBERS, *kinds)]}))
 
@@ -91,7 +91,7 @@ for name in ("add", "sub", "mul", "truediv"):
 
 @infer_global(operator.getitem)
 class Element(AbstractTemplate):
-    """An element of columns."""
+    """The type of an element of columns."""
 
     def generic(self, args, kws):
         of_columns = isinstance(args[0], Columns) and isinstance(args[1], types.Integer)
@@ -106,18 +106,18 @@ def _element(context, builder, signature, arguments):
     return builder.load(builder.bitcast(place, VECTOR.as_pointer()), align=8)
 
 
-def _taken(stack, of_numbers, of_array):
-    """The type of what is taken out of a stack: its named tuples, with other types in place of its arrays."""
+def _extracted_type(stack, of_numbers, of_array):
+    """Return the type of one or more settings of a stack: its named tuples, with other types in place of its arrays."""
     if isinstance(stack, types.BaseTuple):
-        return types.NamedTuple([_taken(each, of_numbers, of_array) for each in stack], stack.instance_class)
+        return types.NamedTuple([_extracted_type(each, of_numbers, of_array) for each in stack], stack.instance_class)
     return of_numbers(stack) if stack.ndim == 1 else of_array(stack)
 
 
-def _take(context, builder, stack, result, value, s, make):
-    """The value of what is taken out of a stack."""
+def _extract(context, builder, stack, result, value, s, make):
+    """Generate the value of one or more settings of a stack."""
     if isinstance(stack, types.BaseTuple):
         parts = [
-            _take(context, builder, each, part, builder.extract_value(value, k), s, make)
+            _extract(context, builder, each, part, builder.extract_value(value, k), s, make)
             for k, (each, part) in enumerate(zip(stack, result))
         ]
         return context.make_tuple(builder, result, parts)
@@ -127,44 +127,44 @@ def _take(context, builder, stack, result, value, s, make):
 
 @intrinsic
 def setting(typing, stack, s):
-    """The named tuple of setting s, whose arrays are views."""
-    result = _taken(stack, lambda kind: kind.dtype, lambda kind: types.Array(kind.dtype, 1, "A"))
+    """Return the named tuple of setting s; its arrays are views."""
+    result = _extracted_type(stack, lambda kind: kind.dtype, lambda kind: types.Array(kind.dtype, 1, "A"))
 
     def view(context, builder, array, place, kind):
         if not isinstance(kind, types.Array):
             return builder.load(place)
-        made = context.make_array(kind)(context, builder)
+        result_array = context.make_array(kind)(context, builder)
         size, stride = (builder.extract_value(each, 0) for each in (array.shape, array.strides))
-        populate_array(made, place, [size], [stride], array.itemsize, None)
-        return made._getvalue()
+        populate_array(result_array, place, [size], [stride], array.itemsize, None)
+        return result_array._getvalue()
 
     def codegen(context, builder, signature, arguments):
-        return _take(context, builder, stack, result, *arguments, view)
+        return _extract(context, builder, stack, result, *arguments, view)
 
     return result(stack, types.intp), codegen
 
 
 @intrinsic
 def lanes(typing, stack, s):
-    """The named tuple of LANES settings from s on, with a number for each in place of every number."""
-    result = _taken(stack, lambda kind: NUMBERS, Columns)
+    """Return the named tuple of LANES settings from s on, with Numbers in place of every number."""
+    result = _extracted_type(stack, lambda kind: NUMBERS, Columns)
 
     def view(context, builder, array, place, kind):
         if kind == NUMBERS:
             return builder.load(builder.bitcast(place, VECTOR.as_pointer()), align=8)
-        made = cgutils.create_struct_proxy(kind)(context, builder)
-        made.data, made.stride = place, builder.extract_value(array.strides, 0)
-        return made._getvalue()
+        columns = cgutils.create_struct_proxy(kind)(context, builder)
+        columns.data, columns.stride = place, builder.extract_value(array.strides, 0)
+        return columns._getvalue()
 
     def codegen(context, builder, signature, arguments):
-        return _take(context, builder, stack, result, *arguments, view)
+        return _extract(context, builder, stack, result, *arguments, view)
 
     return result(stack, types.intp), codegen
 
 
 @intrinsic
 def write_lanes(typing, array, s, numbers):
-    """Write the numbers of LANES settings from s on into an array."""
+    """Write the numbers of LANES settings into an array, from s on."""
 
     def codegen(context, builder, signature, arguments):
         place = builder.gep(context.make_array(array)(context, builder, arguments[0]).data, [arguments[1]])
@@ -174,8 +174,8 @@ def write_lanes(typing, array, s, numbers):
     return types.void(array, types.intp, NUMBERS), codegen
 
 
-def stacked(some: Sequence[Any]) -> Any:
-    """The stack of named tuples of one kind, with the last one again and again up to a multiple of LANES."""
-    if isinstance(some[0], tuple):
-        return type(some[0])(*map(stacked, zip(*some)))
-    return np.stack([*some, *[some[-1]] * (-len(some) % LANES)], axis=-1)
+def stacked(tuples: Sequence[Any]) -> Any:
+    """Stack named tuples of one type, repeating the last one up to a multiple of LANES."""
+    if isinstance(tuples[0], tuple):
+        return type(tuples[0])(*map(stacked, zip(*tuples)))
+    return np.stack([*tuples, *[tuples[-1]] * (-len(tuples) % LANES)], axis=-1)

@@ -1,7 +1,7 @@
-"""The one loop over a stream: `until_query` runs to the next question, `replay` answers it from the known labels.
+"""The one loop over a stream: `until_query` runs to the next question, and `replay` answers it from the known labels.
 
-A session with a person, a replay and a grid of replays all run these functions. The draw of round t is a pure function
-of (seed, t): a run can be resumed anywhere, and every rule sees the same chances.
+Sessions with people, replays and grids of replays all run these functions. The draw of round t is a pure function of
+(seed, t), so a run can be resumed anywhere, and every rule sees the same draws.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,8 +39,8 @@ COMPILE: Any = {"_nrt": False, "cache": True, "no_cfunc_wrapper": True, "nogil":
 
 
 class Objective(NamedTuple):
-    """What positives weigh: a known rho > 0, or rho = 0 for its Laplace estimate over the labels `seen` (negatives,
-    positives), times `ratio` = alpha_p / alpha_n. A margin >= theta predicts positive."""
+    """The weight of positives: a known rho > 0, or, with rho = 0, its Laplace estimate over the labels `seen`
+    (negatives, positives), multiplied by `ratio` = alpha_p / alpha_n. A margin >= theta predicts positive."""
 
     theta: float
     rho: float
@@ -56,8 +56,8 @@ class Average(NamedTuple):
 
 
 class Question(NamedTuple):
-    """The round t (0-based), its margin, the variance of its row, the probability of asking, the draw below it, whether
-    it is a random check (1) or the rule's wish (0), and the class predicted: -1 or +1, or 1 .. K."""
+    """A question: the round t (0-based), the margin, the variance of the row, the probability of asking, the draw below
+    it, whether it is an audit (1) or the rule's choice (0), and the predicted class: -1 or +1, or 1 .. K."""
 
     t: int
     margin: float
@@ -68,12 +68,12 @@ class Question(NamedTuple):
     predicted: int
 
 
-MOST_COLUMNS = 2**17  # of rows that settings share a pass over: an array of 32 settings takes 32 MB
-NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # of a Question that there is not
+MOST_COLUMNS = 2**17  # of rows in a shared pass: an array of 32 settings takes 32 MB
+NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # fields of a Question at the end of the rounds
 
 
 def objective(theta: float = 0.0, rho: float = 0.0, ratio: float = 1.0) -> Objective:
-    """An objective before the first label; rho = 0 means unknown."""
+    """Return an objective before the first label. rho = 0 estimates it from the labels."""
     if not np.isfinite(theta):
         raise ValueError(f"theta must be a finite number. Got {theta}.")
     if not (np.isfinite(rho) and rho >= 0):
@@ -82,7 +82,7 @@ def objective(theta: float = 0.0, rho: float = 0.0, ratio: float = 1.0) -> Objec
 
 
 def average(learner: Learner, wanted: bool) -> Average:
-    """Return the average of a learner's weights over the rounds so far, or an empty one where it is not wanted.
+    """Return the average of a learner's weights over the rounds so far, or an empty one if it is not wanted.
 
     OAAL's option II, "the averaged model before the iteration T_B", is read as the mean of the weights that predicted
     in the rounds 1 .. T_B: each round counts once, asked or not, and the update with the last label is not in it.
@@ -91,13 +91,13 @@ def average(learner: Learner, wanted: bool) -> Average:
 
 
 def shuffled(rounds: int, seed: int) -> np.ndarray:
-    """An order of visit by seed: the ranks of its draws, so that it is the same with every version of every library."""
+    """Return an order of visit by seed: the ranks of its draws, which no version of any library changes."""
     return np.argsort(draws(seed ^ 0x5DEECE66D, rounds), kind="stable")
 
 
 @njit(**INLINE)
 def _rho(objective):
-    """(alpha_p T_n) / (alpha_n T_p), by Laplace's rule where it is not known (ACOG section 4.4.4)."""
+    """Return (alpha_p T_n) / (alpha_n T_p), estimated by Laplace's rule if unknown (ACOG section 4.4.4)."""
     if objective.rho > 0:
         return objective.rho
     return objective.ratio * (objective.seen[0] + 1) / (objective.seen[1] + 1)
@@ -138,7 +138,7 @@ def _predict(rows, y, order, learner, objective, t, stop, counts):
 
 @njit(**INLINE)
 def _remember(average, learner, x, t, everything):
-    """Bring the sum of the weights that this round may change (all, or the row's) up to and with round t."""
+    """Update the sums of the weights that this round may change (all, or the row's), including round t."""
     if everything:
         for j in range(average.total.size):
             average.total[j] += (t + 1 - average.since[j]) * weight(learner, j)
@@ -152,7 +152,7 @@ def _remember(average, learner, x, t, everything):
 
 @njit(**INLINE)
 def _learn(x, t, p, predicted, learner, rule, objective, average, v, y, last):
-    """Learn the label y (0: nothing) of a row in round t, its margin p, class predicted and variance v known; after the
+    """Learn the label y (0: nothing) of a row in round t, given its margin p, predicted class and variance v. After the
     last label of the budget, put the averaged weights in place if wanted."""
     if average.total.size:
         _remember(average, learner, x, t, last or dense_update(learner))
@@ -167,9 +167,11 @@ def _learn(x, t, p, predicted, learner, rule, objective, average, v, y, last):
 
 @njit(**COMPILE)
 def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts):
-    """Run rounds t .. stop - 1 until a label is asked: count every prediction in counts and return the Question, or one
-    with t = stop. y is -1, 0 (unknown) or +1, or a class from 1; asking: a plan of spending, or whether anything is
-    asked."""
+    """Run rounds t .. stop - 1 until a label is asked, and count every prediction. Return the Question, or one with t =
+    stop.
+
+    y: -1, 0 (unknown) or +1, or a class from 1. asking: a plan of spending, or whether anything is asked.
+    """
     if is_open(asking):
         return _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts, False)
     return _predict(rows, y, order, learner, objective, t, stop, counts)
@@ -177,9 +179,8 @@ def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking,
 
 @njit(**COMPILE)
 def inspect_rounds(rows, y, order, learner, rule, objective, seed, t, asking, counts, inspected):
-    """Fill `inspected` with (margin, probability of asking, draw, class predicted) of the rounds from t on, a round a
-    line, in which a learner and a rule stay as they are, and count the predictions in counts. asking: True, or the plan
-    of spending as it was."""
+    """Run the rounds from t on without learning, and count the predictions. Fill the rows of `inspected` with (margin,
+    probability of asking, draw, predicted class). asking: True, or the plan of spending as it was."""
     for k in range(inspected.shape[0]):
         q = _until_query(rows, y, order, learner, rule, objective, seed, t + k, t + k + 1, asking, counts, True)
         inspected[k, 0], inspected[k, 1] = q.margin, q.probability
@@ -194,37 +195,39 @@ def _teach(x, t, learner, rule, objective, average, y, last):
 
 @njit(**COMPILE)
 def learn(rows, order, learner, rule, objective, average, question, y, last):
-    """Learn the answer y (0: nothing) to a question; last says that it was the last of the budget."""
+    """Learn the answer y (0: nothing) to a question. last: whether it was the last label of the budget."""
     _teach(Row(rows, order[question.t]), question.t, learner, rule, objective, average, y, last)
 
 
-def begin_with(learner: Learner, prior: Mapping[int, float]) -> None:
-    """Give a fresh learner, which tells -1 from +1, the weights by column that it begins with."""
+def apply_prior(learner: Learner, prior: Mapping[int, float]) -> None:
+    """Set the weights, by column, that an untrained learner of two classes begins with."""
     if classes(learner):
         raise ValueError("a prior is for a positive and a negative class. Got several classes.")
     wrong = [column for column in prior if not 0 <= column < weights(learner).size]
-    if wrong:  # the compiled loop would write beside the weights
+    if wrong:  # the compiled loop would write outside the weights
         raise ValueError(f"the columns of a prior must be >= 0 and < {weights(learner).size:,}. Got {wrong[0]:,}.")
-    _begin_with(learner, np.array([*prior], np.int64), np.array([*prior.values()], np.float64))
+    _apply_prior(learner, np.array([*prior], np.int64), np.array([*prior.values()], np.float64))
 
 
 @njit(**COMPILE)
-def _begin_with(learner, columns, values):
+def _apply_prior(learner, columns, values):
     for k in range(columns.size):
         begin(learner, columns[k], values[k])
 
 
 @njit(**COMPILE)
 def add_rows(rows, items, factors, total):
-    """Add the rows `items`, each times its factor, to a vector."""
+    """Add the rows `items`, each multiplied by its factor, to the vector `total`."""
     for k in range(items.size):
         add(total, factors[k], Row(rows, items[k]))
 
 
 @njit(**COMPILE)
 def teach(rows, items, y, rounds, learner, rule, objective, average, last):
-    """Learn the labels y (0: nothing) of the rows `items` one after the other, each as in a round (not falling),
-    whatever the rule would have asked; last says that the last one is the last of the budget."""
+    """Learn the labels y (0: nothing) of the rows `items` in turn, whatever the rule would have asked.
+
+    rounds: the round of each, not decreasing. last: whether the final one is the last label of the budget.
+    """
     for k in range(items.size):
         prefetch(rows, items, k)
         done = k == items.size - 1
@@ -233,7 +236,7 @@ def teach(rows, items, y, rounds, learner, rule, objective, average, last):
 
 @njit(**COMPILE)
 def predict_rounds(rows, order, learner, theta, t, stop, margins, predicted):
-    """Write the margins and the classes predicted in rounds t .. stop - 1, in which a learner stays as it is."""
+    """Write the margins and predicted classes of rounds t .. stop - 1, without learning."""
     while t < stop:
         prefetch(rows, order, t)
         margins[t], predicted[t] = predict(learner, Row(rows, order[t]), theta)
@@ -288,9 +291,9 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, pla
 
 
 class Replay(NamedTuple):
-    """What a replay gives: the table of counts at each mark (first axis), the labels spent, the log of questions
-    (round, margin, probability) with what was decided (whether it is an audit, the class predicted), the learner as it
-    ended, and the seconds taken."""
+    """The outcome of a replay: the table of counts at each mark (first axis), the number of labels asked, the log of
+    questions (round, margin, probability), their decisions (whether an audit, the predicted class), the learner at the
+    end, and the seconds taken."""
 
     curve: np.ndarray
     queried: int
@@ -319,12 +322,12 @@ def replay(
     log: bool = False,
     plan: Plan | None = None,
 ) -> Replay:
-    """Run a whole stream whose labels are known; the learner and the objective given are used up.
+    """Run a whole stream with known labels. The learner, objective and plan passed in are modified.
 
-    order: row numbers in the order of visit. budget: labels that may be asked (None: no limit). averaged: after the
-    budget predict with the mean of the weights over the rounds up to the last label. marks: rounds after which the
-    counts are kept, ending with the number of rounds. log: keep what is known of every question. plan: of the spending
-    of a budget, from `spending.plan`; it is used up too.
+    order: row numbers in the order of visit. budget: most labels that may be asked (None: no limit). averaged: once the
+    budget is spent, predict with the mean of the weights over the rounds up to the last label. marks: rounds after
+    which the counts are kept, ending with the number of rounds. log: whether to keep a log of the questions. plan: how
+    the budget is spent, from `spending.plan`.
     """
     visits = checked_order(order, rows)
     rounds = visits.size
@@ -344,7 +347,7 @@ def replay(
 
 
 def checked_order(order: ArrayLike, rows: Rows) -> np.ndarray:
-    """An order of visit as the kernel takes it: row numbers within the rows."""
+    """Return an order of visit as an array for the kernel, after checking that it holds row numbers."""
     order = read_only(order, np.int64)
     if order.size and (order.min() < 0 or order.max() >= length(rows)):
         raise ValueError(
@@ -354,19 +357,19 @@ def checked_order(order: ArrayLike, rows: Rows) -> np.ndarray:
 
 
 def _labels(budget: int | None, rounds: int) -> int:
-    """How many labels may be asked."""
+    """Return the most labels that may be asked."""
     if budget is not None and budget < 0:
         raise ValueError(f"budget must be >= 0. Got {budget}.")
     return rounds if budget is None else int(budget)
 
 
 def _checked_labels(y: ArrayLike, learner: Learner) -> np.ndarray:
-    """Labels as the kernel takes them: one that the learner knows for every row."""
-    known, given = range(1, classes(learner) + 1) or (-1, 1), np.asarray(y)
-    whole = (given >= known[0]) & (given <= known[-1]) & (given == given.astype(np.int8)) & (given != 0)
-    if not whole.all():
-        allowed = f"{known[0]} {'to' if classes(learner) else 'or'} {known[-1]}"
-        raise ValueError(f"a replay needs a label {allowed} for every row. Got {given[~whole].min()}.")
+    """Return labels as an array for the kernel, after checking that the learner knows every one."""
+    allowed, labels = range(1, classes(learner) + 1) or (-1, 1), np.asarray(y)
+    is_allowed = (labels >= allowed[0]) & (labels <= allowed[-1]) & (labels == labels.astype(np.int8)) & (labels != 0)
+    if not is_allowed.all():
+        words = f"{allowed[0]} {'to' if classes(learner) else 'or'} {allowed[-1]}"
+        raise ValueError(f"a replay needs a label {words} for every row. Got {labels[~is_allowed].min()}.")
     return read_only(y, np.int8)
 
 
@@ -374,7 +377,7 @@ def _checked_labels(y: ArrayLike, learner: Learner) -> np.ndarray:
 
 
 class Parts(NamedTuple):
-    """What changes in a replay, or, stacked, in those of several settings."""
+    """The changing parts of a replay, or, stacked, of the replays of several settings."""
 
     learner: Learner
     rule: NamedTuple
@@ -383,8 +386,8 @@ class Parts(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """What a pass gives of each setting: the table of counts (settings, ...), the labels spent, and the parts as they
-    ended, stacked."""
+    """The outcome of a pass for each setting: the table of counts (settings, ...), the number of labels asked, and the
+    parts at the end, stacked."""
 
     counts: np.ndarray
     queried: np.ndarray
@@ -399,10 +402,10 @@ def _replay_settings(rows, y, order, parts, seed, budget, spent, margins, varian
         i = order[t]
         x, u = MeasuredRow(rows, i, squared(Row(rows, i))), draw(seed, t)
         for s in range(0, margins.size, LANES):
-            some = lanes(parts.learner, s)
-            write_lanes(margins, s, margin(some, x))
+            eight = lanes(parts.learner, s)
+            write_lanes(margins, s, margin(eight, x))
             if asking and needs_variance(parts.rule):
-                write_lanes(variances, s, variance(some, x))
+                write_lanes(variances, s, variance(eight, x))
         waiting = False
         for s in range(spent.size):
             one = setting(parts, s)
@@ -428,8 +431,11 @@ def _replay_settings(rows, y, order, parts, seed, budget, spent, margins, varian
 
 
 def share_a_pass(learner: type[NamedTuple], rows: Rows) -> bool:
-    """Whether settings of a learner can share a pass over the rows: its margin is the inner product of a row and its
-    weights, an update changes only those of the row, and the weights of many settings fit into memory."""
+    """Return whether settings of a learner can share a pass over the rows.
+
+    They can if the margin is the inner product of the row and the weights, an update changes only the weights of the
+    row's columns, and the weights of many settings fit into memory.
+    """
     own = any(hasattr(learner, name) for name in ("multiclass", "margin", "dense_update"))
     return not own and not isinstance(rows, MixedRows) and rows.columns <= MOST_COLUMNS
 
@@ -445,9 +451,10 @@ def replay_settings(
     averaged: bool = False,
     held: ArrayLike | None = None,
 ) -> Pass:
-    """Run a whole stream once for several settings of a learner, a rule and an objective: the bits of a replay of each.
+    """Run a whole stream once for several settings of a learner, a rule and an objective. The bits equal single
+    replays.
 
-    held: rows that are held out; the counts are those of what is then predicted of them. The others are as in `replay`.
+    held: rows that are held out; the counts are then over their predictions. The other arguments are as in `replay`.
     """
     visits, truth = checked_order(order, rows), _checked_labels(y, settings[0][0])
     parts: Parts = stacked([Parts(*each, average(each[0], averaged)) for each in settings])

@@ -1,7 +1,7 @@
 """The strongest directions of rows: a truncated singular value decomposition with the same bits on every machine.
 
-Subspace iteration (Halko, Martinsson and Tropp 2011) from draws that never change; every sum has a fixed order, without
-BLAS, LAPACK and fast-math.
+Subspace iteration (Halko, Martinsson and Tropp 2011) from fixed draws. Every sum has a fixed order, without BLAS,
+LAPACK or fast-math.
 """
 
 from typing import Any
@@ -13,16 +13,16 @@ from .draws import draws
 from .rows import DenseRows, Rows, entry, length, read_only, span
 
 COMPILE: Any = {"_nrt": False, "cache": True, "nogil": True, "error_model": "numpy"}
-SPARE = 20  # directions beside those that are wanted: the last of these are exact sooner
+SPARE = 20  # extra directions, with which the last wanted ones converge sooner
 ITERATIONS = 6
-SWEEPS = 30  # of rotations at most; about eight do
-EXACT = 2.0**-52  # of the largest number on the diagonal: what is smaller beside it is zero
-SMALLEST = 1e-12  # square of the weakest direction that is kept, beside that of the strongest
+SWEEPS = 30  # most sweeps of rotations; about eight suffice
+EXACT = 2.0**-52  # relative to the largest number on the diagonal: smaller numbers count as zero
+SMALLEST = 1e-12  # square of the weakest kept direction, relative to the strongest
 
 
 @njit(**COMPILE)
 def _multiply(rows, table, out):
-    """out = rows table."""
+    """Write the product of rows and a table to `out`."""
     for i in range(out.shape[0]):
         for k in range(out.shape[1]):
             out[i, k] = 0.0
@@ -34,7 +34,7 @@ def _multiply(rows, table, out):
 
 @njit(**COMPILE)
 def _multiply_transposed(rows, table, out):
-    """out += rows' table."""
+    """Add the product of the transposed rows and a table to `out`."""
     for i in range(table.shape[0]):
         for n in span(rows, i):
             j, x_j = entry(rows, i, n)
@@ -43,8 +43,8 @@ def _multiply_transposed(rows, table, out):
 
 
 @njit(**COMPILE)
-def _diagonalise(matrix, vectors):
-    """Turn a symmetric matrix into a diagonal one by Jacobi's rotations, and the rows of `vectors` with it."""
+def _diagonalize(matrix, vectors):
+    """Diagonalize a symmetric matrix by Jacobi rotations, and apply them to the rows of `vectors`."""
     size = matrix.shape[0]
     for _ in range(SWEEPS):
         turned, largest = False, 0.0
@@ -73,33 +73,34 @@ def _rotate(table, p, q, cosine, sine):
 
 
 def multiply(rows: Rows, table: np.ndarray) -> np.ndarray:
-    """The product of rows and a table."""
+    """Return the product of rows and a table."""
     out = np.empty((length(rows), table.shape[1]))
     _multiply(rows, table, out)
     return out
 
 
 def multiply_transposed(rows: Rows, table: np.ndarray) -> np.ndarray:
-    """The product of the transpose of rows and a table."""
+    """Return the product of the transposed rows and a table."""
     out = np.zeros((rows.columns, table.shape[1]))
     _multiply_transposed(rows, table, out)
     return out
 
 
 def _orthonormal(table: np.ndarray) -> np.ndarray:
-    """The left singular vectors of a table, the strongest first, without those of singular values near zero."""
+    """Return the left singular vectors of a table, the strongest first; vectors with singular values near zero are
+    omitted."""
     rows = DenseRows(read_only(table.ravel(), np.float64), table.shape[1])
     squares, vectors = multiply_transposed(rows, table), np.eye(table.shape[1])
-    _diagonalise(squares, vectors)
+    _diagonalize(squares, vectors)
     values = squares.diagonal()
     order = np.argsort(-values, kind="stable")
-    kept = order[values[order] > SMALLEST * values[order[0]]]
-    return multiply(rows, np.ascontiguousarray((vectors[kept] / np.sqrt(values[kept])[:, None]).T))
+    strong = order[values[order] > SMALLEST * values[order[0]]]
+    return multiply(rows, np.ascontiguousarray((vectors[strong] / np.sqrt(values[strong])[:, None]).T))
 
 
 def strongest(rows: Rows, wanted: int) -> np.ndarray:
-    """The right singular vectors of rows with the largest singular values, as columns: so many as are wanted, or fewer
-    where the others are near zero."""
+    """Return the right singular vectors of rows with the `wanted` largest singular values, as columns; fewer if the
+    others are near zero."""
     size = min(wanted + SPARE, length(rows), rows.columns)
     projected = draws(0, length(rows) * size).reshape(length(rows), size) - 0.5
     for _ in range(ITERATIONS):

@@ -1,7 +1,7 @@
-"""How the papers ran what their tables show: streams over orders of visit, settings chosen from grids.
+"""How the papers obtained their tables: runs over orders of visit, with settings chosen from grids.
 
-A block is a part of a published table or figure that one data file serves. Its protocol is a function of (block,
-folder, orders, zero_rows_as_mistakes) that gives a `line` for each part and algorithm.
+A block is the part of a published table or figure that uses one data file. Its protocol is a function of (block,
+folder, orders, zero_rows_as_mistakes) that yields a `line` for each part and algorithm.
 """
 
 import os
@@ -21,18 +21,20 @@ from .. import datasets
 from ..datasets import reading
 from ..datasets.reading import sources
 from ..kernel import algorithms, metrics, query_rules, rows, stream
+from ..kernel.parameters import combinations
+from ..kernel.runs import Run, class_ratio, tuning_and_test_items
 
 Choice: TypeAlias = dict[str, float]  # the settings of an algorithm
 ResultLine: TypeAlias = dict[str, Any]  # see `line`
 
 TENS = [10.0**k for k in range(-5, 6)]
 TWOS = [2.0**k for k in range(-5, 6)]
-TRIALS = 3  # orders that settings are tuned on, where the orders of the paper are not known
+TRIALS = 3  # orders to tune settings on, if the orders of the paper are not known
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What a column of a table shows: a metric of one evaluation, times a factor, with so many decimals."""
+    """The quantity in a column of a table: a metric of one evaluation, times `factor`, rounded to `digits` decimals."""
 
     metric: str
     factor: float = 1.0
@@ -40,7 +42,7 @@ class Figure:
     evaluation: str = "push"
 
     def of(self, counts: np.ndarray) -> np.ndarray:
-        """The figure of each table of counts, of two classes or more than two; counts may have leading axes."""
+        """Compute the figure of tables of counts, of two or more classes; counts may have leading axes."""
         evaluate = metrics.evaluate if counts.shape[-3:] == metrics.COUNTS else metrics.evaluate_classes
         return self.factor * evaluate(counts, self.evaluation)[self.metric]
 
@@ -71,7 +73,7 @@ class Published(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A column of a table: the figure and the printed numbers of each algorithm, None if the paper prints none."""
+    """A column of a table: the figure, and the printed numbers of each algorithm (None if the paper prints none)."""
 
     figure: Figure
     published: Mapping[str, Published | None]
@@ -81,8 +83,8 @@ class Part(NamedTuple):
 class Block:
     """A published table or figure on one data set, and the protocol `run`.
 
-    tolerance: the difference up to which ours agrees, in published standard deviations (`unit` sd; in ours if none is
-    published) or as a number. asks: whether labels are asked by a rule. ranking: algorithms as the paper ranks them,
+    tolerance: largest difference that counts as agreement, in published standard deviations (`unit` sd; in ours if none
+    is published) or as a number. asks: whether a rule asks for labels. ranking: algorithms in the order of the paper,
     the best first. claims: algorithms that the paper has ahead of all of some others. also: further settings to run, by
     part and algorithm. task: how the file is read.
     """
@@ -113,10 +115,10 @@ class Runs(NamedTuple):
 
 @dataclass(frozen=True)
 class Stream:
-    """Rows with labels, orders of visit, and what a run over them is given: the published protocol of one table.
+    """The runs of one published table: labeled rows, orders of visit, and the options that all runs share.
 
-    missed: counts added to every run, of the rows that no order visits. folds: for each fold of an order, learn the
-    labels of the others and count its predictions; 0 counts the predictions of the stream itself.
+    missed: counts added to every run, for rows that no order visits. folds: number of folds of an order, each predicted
+    after learning the others, whose predictions are counted; 0 counts the predictions of the stream itself.
     """
 
     table: datasets.FeatureTable
@@ -127,42 +129,41 @@ class Stream:
     folds: int = 0
 
     def runs(self, algorithm: str, choices: list[Choice], orders: int | None = None) -> Runs:
-        """Run an algorithm under each choice of settings over the first orders.
+        """Run an algorithm with each choice of settings over the first orders.
 
         A choice may set rho and the algorithm's parameters.
         """
-        table, visits = self.table, self.visits[:orders]
-        strategies = [
-            algorithms.strategy(algorithm, values={key: value for key, value in choice.items() if key != "rho"})
-            for choice in choices
-        ]
+        visits = self.visits[:orders]
 
-        def run(job: tuple[int, int]) -> tuple[np.ndarray, float]:
-            number, order = job
-            chosen, visit = strategies[number], visits[order]
-            rho = choices[number].get("rho", self.rho if chosen.rho is None else chosen.rho)
-            counts, seconds = self.missed + metrics.empty(len(table.classes)), 0.0
-            for fold in range(self.folds or 1):
-                parts = *chosen.build(table.rows.columns, len(table.classes)), stream.objective(rho=rho)
-                held_out = slice(fold, visit.size if self.folds else 0, self.folds or 1)
-                started = thread_time()
-                done = stream.replay(
-                    table.rows, table.y, np.delete(visit, held_out), *parts, budget=self.budget, seed=order
-                )
-                # the first includes the checks of the arguments, the second the time given to other programs
-                seconds += min(thread_time() - started, done.seconds)
-                if self.folds:
-                    done = stream.replay(table.rows, table.y, visit[held_out], *parts, budget=0)
-                counts += done.counts
-            return counts, seconds
+        def run(choice: Choice, order: int) -> tuple[np.ndarray, float]:
+            values = {key: value for key, value in choice.items() if key != "rho"}
+            strategy = algorithms.strategy(algorithm, values=values)
+            rho = choice.get("rho", self.rho if strategy.rho is None else strategy.rho)
+            return self._run(strategy, rho, visits[order], order)
 
+        jobs = list(product(choices, range(len(visits))))
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            counts, seconds = zip(*threads.map(run, product(range(len(choices)), range(len(visits)))))
+            counts, seconds = zip(*threads.map(lambda job: run(*job), jobs))
         shape = len(choices), len(visits)
         return Runs(np.reshape(counts, (*shape, *counts[0].shape)), np.reshape(seconds, shape))
 
+    def _run(self, strategy: algorithms.Strategy, rho: float, visit: np.ndarray, seed: int) -> tuple[np.ndarray, float]:
+        """Run a strategy over one order, once or once per fold. Return the counts and the seconds of learning."""
+        classes = len(self.table.classes)
+        counts, seconds = self.missed + metrics.empty(classes), 0.0
+        for fold in range(self.folds or 1):
+            held_out = slice(fold, visit.size if self.folds else 0, self.folds or 1)
+            streamed = np.delete(visit, held_out)
+            run = Run(strategy, self.table.rows, self.table.y, streamed, classes, rho, budget=self.budget, seed=seed)
+            parts, started = run.start(), thread_time()
+            done = run.replay(parts=parts)
+            # The first includes checks of the arguments, the second waits for other programs.
+            seconds += min(thread_time() - started, done.seconds)
+            counts += run.predict(visit[held_out], parts) if self.folds else done.counts
+        return counts, seconds
+
     def counts(self, algorithm: str, choices: list[Choice], orders: int | None = None) -> np.ndarray:
-        """The counts of `runs`."""
+        """Return the counts of `runs`."""
         return self.runs(algorithm, choices, orders).counts
 
     def best(
@@ -173,7 +174,7 @@ class Stream:
         orders: int | None = None,
         target: Published | None = None,
     ) -> Choice:
-        """The choice with the best figure over the first orders, or the one nearest to the published target."""
+        """Return the choice with the best figure over the first orders, or the one nearest to the published target."""
         if len(choices) == 1:
             return choices[0]
         return chosen(figure, choices, self.counts(algorithm, choices, orders), target)
@@ -181,7 +182,7 @@ class Stream:
     def descend(
         self, figure: Figure, algorithm: str, keys: tuple[str, ...], orders: int, target: Published | None = None
     ) -> Choice:
-        """A good choice of several parameters out of TENS, found by turning one at a time, all of them twice."""
+        """Return a good choice of several parameters from TENS, turning one at a time, all of them twice."""
         choice = dict.fromkeys(keys, 0.1)
         for key in keys * min(2, len(keys)):
             choice = self.best(figure, algorithm, [choice | {key: value} for value in TENS], orders, target)
@@ -189,14 +190,9 @@ class Stream:
 
 
 def chosen(figure: Figure, choices: list[Choice], counts: np.ndarray, target: Published | None = None) -> Choice:
-    """The choice whose counts have the best figure on average, or are nearest to the published target."""
+    """Return the choice with the best mean figure, or, with a target, the one nearest to its published numbers."""
     worth = -target.distance(figure, counts) if target else figure.sign * figure.of(counts).mean(1)
     return choices[int(np.argmax(worth))]
-
-
-def grid(**values: list[float]) -> list[Choice]:
-    """Every combination of the values of some parameters."""
-    return [dict(zip(values, combination)) for combination in product(*values.values())]
 
 
 def read(
@@ -229,12 +225,12 @@ def _word_counts(items: reading.Items, **settings: Any) -> datasets.FeatureTable
     from sklearn.feature_extraction.text import CountVectorizer
 
     words = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", **settings)  # nosec B106
-    made = rows.as_rows(words.fit_transform(items.texts).astype(np.float64))
-    return datasets.FeatureTable(made, items.y, items, None, {"name": "none"}, items.classes)
+    counts = rows.as_rows(words.fit_transform(items.texts).astype(np.float64))
+    return datasets.FeatureTable(counts, items.y, items, None, {"name": "none"}, items.classes)
 
 
-def standardised(table: datasets.FeatureTable) -> datasets.FeatureTable:
-    """The table with every column of deviation 1, and of mean 0 unless that would fill sparse rows."""
+def standardized(table: datasets.FeatureTable) -> datasets.FeatureTable:
+    """Scale every column of a table to deviation 1, and to mean 0 unless that would fill sparse rows."""
     from sklearn.preprocessing import StandardScaler
 
     matrix = rows.matrix(table.rows)
@@ -243,12 +239,12 @@ def standardised(table: datasets.FeatureTable) -> datasets.FeatureTable:
 
 
 def shuffles(rounds: int, count: int) -> list[np.ndarray]:
-    """Random orders of our own, the same every time."""
+    """Return `count` random orders of our own, the same on every call."""
     return [stream.shuffled(rounds, seed) for seed in range(count)]
 
 
 def recorded(path: Path, rounds: int) -> list[np.ndarray]:
-    """The orders of visit of a file, one a line, rows counted from 1."""
+    """Read orders of visit from a file: one per line, rows counted from 1."""
     try:
         with sources.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
             orders = [np.array(line.split(), dtype=np.int64) - 1 for line in lines if line.strip()]
@@ -265,22 +261,17 @@ def recorded(path: Path, rounds: int) -> list[np.ndarray]:
     return orders
 
 
-def imbalance(y: np.ndarray) -> float:
-    """T_n / T_p."""
-    return float((y < 0).sum() / (y > 0).sum())
-
-
 def line(block: Block, part: str, algorithm: str, choice: Choice, run: Stream, chosen: str = "") -> ResultLine:
-    """Run a choice of settings: ours over the orders, the published numbers, and how far apart they are."""
+    """Run a choice of settings over the orders. Return ours, the published numbers, and how far apart they are."""
     figure, published = block.parts[part]
     printed = published.get(algorithm)
     runs = run.runs(algorithm, [choice])
     counts, rates = runs.counts[0], printed.rates if printed else {}
-    known = () if run.table.classes else RATES
+    rates_known = () if run.table.classes else RATES
     return {
         "part": part, "algorithm": algorithm, "chosen": chosen, "settings": choice,
         **_compared(block, figure, counts, printed and (printed.mean, printed.std)),
-        "rates": {name: _compared(block, RATES[name], counts, rates.get(name)) for name in known},
+        "rates": {name: _compared(block, RATES[name], counts, rates.get(name)) for name in rates_known},
         "queried": float(counts[..., 1].sum() / counts.sum()),
         "seconds": float(runs.seconds.min()), "published_seconds": printed and printed.seconds,
     }  # fmt: skip
@@ -315,23 +306,28 @@ def _verdict(block: Block, figure: Figure, ours: float, spread: float | None, me
 # ---- ACOG: supervised, one parameter, the sum and the cost
 
 ACOG_GRIDS: dict[str, list[Choice]] = {
-    "Perceptron": [{}], "ROMMA": [{}], "PAUM": [{}], "PA-I": grid(C=TENS), "CPA": grid(C=TENS), "AROW": grid(r=TENS),
-}  # fmt: skip
+    "Perceptron": [{}],
+    "ROMMA": [{}],
+    "PAUM": [{}],
+    "PA-I": combinations({"C": TENS}),
+    "CPA": combinations({"C": TENS}),
+    "AROW": combinations({"r": TENS}),
+}
 FOLDS = 5
 
 
 def acog(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool, folds: int = 0) -> Iterator[ResultLine]:
-    """Every label is learned, and every setting of the grid is tried."""
+    """Learn every label, and try every setting of the grid."""
     data = read(folder, block.files[0], **block.task)
     rounds = data.y.size
     visits = recorded(folder / block.files[1], rounds)[:orders] if block.files[1:] else shuffles(rounds, orders)
     trials = orders if block.files[1:] and not folds else TRIALS
     for part, (figure, published) in block.parts.items():
-        run = Stream(data, visits, imbalance(data.y) if figure.metric == "sum" else 9.0, folds=folds)
+        run = Stream(data, visits, class_ratio(data.y) if figure.metric == "sum" else 9.0, folds=folds)
         for algorithm, printed in published.items():
-            choices = ACOG_GRIDS.get(algorithm, grid(eta=TENS))
+            choices = ACOG_GRIDS.get(algorithm, combinations({"eta": TENS}))
             if algorithm == "PAUM":  # its margin is the rho of the sum in both halves of the table
-                choices = [{"rho": imbalance(data.y)}]
+                choices = [{"rho": class_ratio(data.y)}]
             counts = run.counts(algorithm, choices, trials)
             also = block.also.get(part, {}).get(algorithm)
             picks: dict[str, Choice | None] = {"best": chosen(figure, choices, counts)}
@@ -343,12 +339,12 @@ def acog(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool, f
 
 
 def held_out(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """The labels of four folds of five are learned, and the fifth fold is predicted."""
+    """Learn the labels of four folds of five, and predict the fifth."""
     return acog(block, folder, orders, zero_rows_as_mistakes, FOLDS)
 
 
 def _picked(block: Block, part: str, algorithm: str, run: Stream, picks: Mapping[str, Choice | None]) -> ResultLine:
-    """Run the picked settings: the line of the first one, with the lines of the others in `others`."""
+    """Run some settings by name. Return the line of the first, with the lines of the others in `others`."""
     names: dict[tuple[tuple[str, float], ...], list[str]] = {}
     for name, choice in picks.items():
         if choice is not None:
@@ -375,8 +371,11 @@ OA3_PARAMETERS = {
 
 
 def without_zero_rows(run: Stream) -> Stream:
-    """The same stream where each row of zeros is a mistake that is neither asked nor learned: a margin divided by the
-    norm of such a row is not a number, and equals no label."""
+    """Count each row of zeros as a mistake that is neither asked nor learned.
+
+    The published code divides a margin by the norm of the row; for a row of zeros the result is not a number, and
+    equals no label.
+    """
     matrix: Any = rows.matrix(run.table.rows)
     empty = abs(matrix).sum(1) == 0
     y = run.table.y[empty]
@@ -386,7 +385,8 @@ def without_zero_rows(run: Stream) -> Stream:
 
 
 def oa3(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """A budget of labels, zero rows as the publication has them and, unless that is all, as the rule has them."""
+    """Spend a budget of labels. Zero rows are treated as in the publication and, unless only that is wanted, by the
+    rule."""
     data = read(folder, block.files[0])
     run = Stream(data, recorded(folder / block.files[1], data.y.size)[:orders], 9.0, budget=32000)
     for part, (figure, _) in block.parts.items():
@@ -394,7 +394,7 @@ def oa3(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) ->
             continue
         protocol = run if "rule" in part else without_zero_rows(run)
         if figure.metric == "sum":
-            protocol = replace(protocol, rho=imbalance(data.y))
+            protocol = replace(protocol, rho=class_ratio(data.y))
         for algorithm, keys in OA3_PARAMETERS.items():
             tuned = "SSOA3" if algorithm == "SOA3" else algorithm  # equal to rounding, and faster
             printed = block.parts[part].published.get(algorithm)
@@ -404,11 +404,11 @@ def oa3(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) ->
             })  # fmt: skip
 
 
-# ---- PAA: the share of labels is given, delta is found for it
+# ---- PAA: delta is found for a given share of labels
 
 
 def smoothing(run: Stream, algorithm: str, share: float, orders: int | None, choice: Choice) -> Choice:
-    """The choice with the smoothing (delta, beta, b or q) at which a share of the labels is asked."""
+    """Return the choice with the smoothing (delta, beta, b or q) at which a share of the labels is asked."""
     (key, spec), *more = query_rules.smoothing(algorithms.ALGORITHMS[algorithm].rule).items()
     key = "delta" if more else key  # it sets delta_plus and delta_minus
     if spec.high == 1:
@@ -422,40 +422,40 @@ def smoothing(run: Stream, algorithm: str, share: float, orders: int | None, cho
 
 
 def smoothed(run: Stream, algorithm: str, share: float, orders: int | None, choices: list[Choice]) -> list[Choice]:
-    """The choices with the smoothing that each needs."""
+    """Return the choices, each with the smoothing that it needs."""
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return list(threads.map(partial(smoothing, run, algorithm, share, orders), choices))
 
 
-def wanted(part: str) -> float:
-    """The share of labels in the name of a part, such as `10 % of labels`."""
+def share_of(part: str) -> float:
+    """Return the share of labels in the name of a part, such as `10 % of labels`."""
     return float(part.split()[0]) / 100
 
 
 def paa(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """A share of the labels; C and the smoothing are tuned."""
+    """Ask a share of the labels; C and the smoothing are tuned."""
     data = read(folder, block.files[0], **{"scale": "standardize+l2"} | block.task)
     run = Stream(data, shuffles(data.y.size, orders), 1.0)
     for part, (figure, published) in block.parts.items():
         trials = orders if data.y.size < 10_000 and any(published.values()) else TRIALS
         for algorithm in published:
-            choices = grid(C=TWOS) if algorithm.endswith(("-I", "-II")) else [{}]
-            choices = smoothed(run, algorithm, wanted(part), trials, choices)
+            choices = combinations({"C": TWOS}) if algorithm.endswith(("-I", "-II")) else [{}]
+            choices = smoothed(run, algorithm, share_of(part), trials, choices)
             choice = run.best(figure, algorithm, choices, trials)
             yield line(block, part, algorithm, choice, run)
 
 
 def cspaa(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """A share of the labels, or all; C and rho are T_n / T_p."""
+    """Ask a share of the labels, or all; C and rho are T_n / T_p."""
     data = read(folder, block.files[0], **block.task)
-    rho = imbalance(data.y)
+    rho = class_ratio(data.y)
     run = replace(without_zero_rows(Stream(data, shuffles(data.y.size, orders), rho)), missed=0)
     for part, (_, published) in block.parts.items():
         for algorithm in published:
             entry = algorithms.ALGORITHMS[algorithm]
             choice = {"C": rho} if "C" in algorithms.declared(entry.learner, entry.rule) else {}
-            if wanted(part) < 1:
-                choice = smoothing(run, algorithm, wanted(part), TRIALS, choice)
+            if share_of(part) < 1:
+                choice = smoothing(run, algorithm, share_of(part), TRIALS, choice)
             yield line(block, part, algorithm, choice, run)
 
 
@@ -463,13 +463,14 @@ def cspaa(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) 
 
 DADA_GRIDS = {"eta": [0.001, 0.01, 0.1, 1.0], "delta": [0.001, 0.01, 0.1, 1.0, 10.0]}
 DADA_RIVALS = {"PAA-II": {"C": TENS}, "MPAA-II": {"C": TENS}, "SOP-diag": {"a": TENS}, "SOAL-diag": {"eta": TENS}}
-NEAR = 0.05  # how far from the share of labels wanted, as a part of it, a setting may end
+NEAR = 0.05  # largest relative deviation from the wanted share of labels
 
 
 def nearby(run: Stream, figure: Figure, algorithm: str, share: float, choices: list[Choice]) -> Choice:
-    """The choice with the best figure of those that ask about a share of the labels, or that which asks nearest to it.
+    """Return the choice with the best figure among the ones that ask about the wanted share of labels, or else the one
+    closest to the share.
 
-    A first order, cut off where its labels are spent, gives the smoothing; TRIALS orders give the figure.
+    The smoothing is found on a first order, cut off where its labels are spent; the figure is over TRIALS orders.
     """
     if share < 1:
         first = replace(run, visits=run.visits[:1], budget=ceil(share * run.table.y.size))
@@ -481,10 +482,10 @@ def nearby(run: Stream, figure: Figure, algorithm: str, share: float, choices: l
 
 
 def dada(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """A share of the labels; settings one at a time."""
+    """Ask a share of the labels, and tune one setting after the other."""
     data = read(folder, block.files[0], **{"scale": "none"} | block.task)
     if block.task.get("scale") != "counts":
-        data = standardised(data)
+        data = standardized(data)
     run = Stream(data, shuffles(data.y.size, orders), 1.0)
     for part, (figure, published) in block.parts.items():
         for algorithm in published:
@@ -492,32 +493,31 @@ def dada(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -
             choice = {"delta": 1.0} if grids is DADA_GRIDS else {}
             for key, values in grids.items():
                 choices = [choice | {key: value} for value in values]
-                choice = nearby(run, figure, algorithm, wanted(part), choices)
+                choice = nearby(run, figure, algorithm, share_of(part), choices)
             yield line(block, part, algorithm, choice, run)
 
 
-# ---- OAAL: in kind, for the figures give curves and other data
+# ---- OAAL: in kind, as the paper draws curves, of other data
 
 OAAL_CHOICES: dict[str, list[Choice]] = {
     "Q_F": [{}],
-    "Q_R": grid(q=[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]),
-    "Q_D": grid(tau=TENS),
-    "Q_S": grid(delta=TENS),
-    "Q_A": grid(delta_plus=TENS, delta_minus=TENS),
+    "Q_R": combinations({"q": [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]}),
+    "Q_D": combinations({"tau": TENS}),
+    "Q_S": combinations({"delta": TENS}),
+    "Q_A": combinations({"delta_plus": TENS, "delta_minus": TENS}),
 }
 
 
 def oaal(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """A budget of labels; settings from other rows than those that are reported."""
+    """Spend a budget of labels, with settings tuned on other rows than the reported ones."""
     data = read(folder, block.files[0], **block.task)
-    mixed, third = stream.shuffled(data.y.size, 0), data.y.size // 3
-    validation, test = mixed[:-third], mixed[-third:]
+    validation, test = tuning_and_test_items(data.y.size)
 
     def visits(part: np.ndarray, count: int) -> list[np.ndarray]:
-        return [part[order][:third] for order in shuffles(part.size, count)]
+        return [part[order][: test.size] for order in shuffles(part.size, count)]
 
-    rho = imbalance(data.y[validation])
-    choices = OAAL_CHOICES | {"CSOAL": grid(C=TENS, delta=TENS, rho=[1.0, sqrt(rho), rho])}
+    rho = class_ratio(data.y[validation])
+    choices = OAAL_CHOICES | {"CSOAL": combinations({"C": TENS, "delta": TENS, "rho": [1.0, sqrt(rho), rho]})}
     for part, (figure, _) in block.parts.items():
         budget = int(part.split()[0])
         tuned = Stream(data, visits(validation, orders), rho, budget)

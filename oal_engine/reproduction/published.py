@@ -1,4 +1,4 @@
-"""The published tables: figures as printed, the data and the protocol of each, and what is known of the difference.
+"""The published tables: figures as printed, the data and protocol of each, and known reasons for differences.
 
 To add a table, or the part of one that a data file serves, name it in BLOCKS.
 """
@@ -17,7 +17,7 @@ FULL = "mean std sensitivity sensitivity_std specificity specificity_std seconds
 
 def tables(text: str, columns: str = "mean std", **figures: Figure) -> dict[str, Part]:
     """Return the parts of a table from lines of an algorithm and its printed numbers, for each part in the order of
-    `columns`; `-` stands for a number that the paper does not print."""
+    `columns`; `-` marks a number that the paper does not print."""
     names = columns.split()
     parts: dict[str, dict[str, Published | None]] = {part: {} for part in figures}
     for row in text.strip().splitlines():
@@ -115,7 +115,7 @@ def _generalization(
         f"{FOLDS}-fold cross-validation: the labels of all folds but one are learned in one pass, and the last weights "
         f"predict the fold that was held out. The sum is over all items, its mean and deviation over {orders} orders; "
         "the paper prints one number. rho = T_n/T_p; rows of unit length. Shown are the likely settings of the paper "
-        "(those of its table 2, but AROW's r = 1 on german) and the best of 10^-5 .. 10^5, chosen over "
+        "(as in its table 2, but AROW's r = 1 on german) and the best of 10^-5 .. 10^5, chosen over "
         f"{TRIALS} orders.",
         tables(text, "mean", sum=SUM), held_out, orders=orders, asks=False, also={"sum": settings},
         notes="The weights after the last round vary much from order to order, by several points for many algorithms: "
@@ -217,8 +217,8 @@ BLOCKS = {
             FULL, sum=SUM, cost_in_hundreds=COST_100,
         ),
         acog, asks=False, also={"sum": STATED, "cost in hundreds": STATED},
-        notes="AROW's printed figures are those of r = 0.1 (sum) and r = 0.0001 (cost), not those of the 1 that the "
-        "paper states. ROMMA has no parameter, yet its published sum and cost stem from different runs (sensitivity "
+        notes="AROW's printed figures come from r = 0.1 (sum) and r = 0.0001 (cost), not from the r = 1 that the paper "
+        "states. ROMMA has no parameter, yet its published sum and cost stem from different runs (sensitivity "
         "43.550 and 43.650): ours equals the second.",
     ),
     "acog-a9a": Block(
@@ -245,10 +245,10 @@ BLOCKS = {
             "sum": _etas(0.5, 8.0) | STATED,
             "cost in hundreds": STATED,
         },
-        notes="The published sums of COG and ACOG are not those of the stated grid, but of eta = 0.5 for COG and 8 for "
-        "ACOG: powers of two. The published costs are those of eta = 1 for COG and 10 for ACOG. With these the figure, "
-        "the sensitivity and the specificity all agree. The published setting is not the best one of the grid: ACOG-II "
-        "does better at eta = 1.",
+        notes="The published sums of COG and ACOG do not come from the stated grid, but from eta = 0.5 for COG and 8 "
+        "for ACOG: powers of two. The published costs come from eta = 1 for COG and 10 for ACOG. With these the "
+        "figure, the sensitivity and the specificity all agree. The published setting is not the best one of the grid: "
+        "ACOG-II does better at eta = 1.",
     ),
     "acog-german-held-out": _generalization(
         "german", ("german.libsvm.xz", "german.ID_ALL.txt.xz"), 20,
@@ -305,8 +305,9 @@ BLOCKS = {
             FULL, sum=SUM, cost=COST,
         ),
         acog, asks=False, task={"label": "c1", "positive": ("0",)},
-        notes="SACOG and SSACOG are equal to rounding here, and were not quite in the paper. Most published costs are "
-        "those of another eta than the best of the grid, larger for COG and ACOG: the paper hardly chose by this cost.",
+        notes="SACOG and SSACOG are equal to rounding here, and were not quite in the paper. Most published costs "
+        "come from another eta than the best of the grid, larger for COG and ACOG: the paper hardly chose by this "
+        "cost.",
     ),
     "oa3-w8a": Block(
         algorithms.OA3, "table 2, w8a", ("w8a.libsvm.xz", "w8a.ID_ALL.txt.xz"),
@@ -332,10 +333,10 @@ BLOCKS = {
         | {"sum, zero rows by the rule": Part(SUM, {}), "cost, zero rows by the rule": Part(COST, {})},
         oa3, claims=(("OA3", ("SOAL-CS",)), ("SOAL-CS", ("SOAL",)), ("SOA3", ("SOAL-CS",))),
         notes="The paper does not describe its cross-validation. The best setting, tuned on the figure that is "
-        "reported, is better than published for OAAL, CSOAL, SOA3 and SSOA3, which is no contradiction. The published "
-        "lead of OA3 over SOAL-CS comes out, for the sum and for the cost. OAAL's published cost comes out at some "
-        "settings (delta_minus = 1000, delta_plus = 1), but at none of the grid with its specificity of 90.776. SOA3 "
-        "and SSOA3 are equal to rounding.",
+        "reported, is better than published for OAAL, CSOAL, SOA3 and SSOA3, which does not contradict it. The "
+        "published lead of OA3 over SOAL-CS comes out, for the sum and for the cost. OAAL's published cost comes out "
+        "at some settings (delta_minus = 1000, delta_plus = 1), but at none of the grid with its specificity of "
+        "90.776. SOA3 and SSOA3 are equal to rounding.",
     ),
     **{
         f"paa-{name}": Block(

@@ -1,4 +1,4 @@
-"""The published tables run again: ours and the published figures, as results, as words and as a page."""
+"""Run the published tables again, and compare our figures with the published ones, as results, text and a page."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from .protocols import RATES, Block, oa3
 from .published import BLOCKS
 
 AGREEING = ("exact", "agrees")
-APART = 1.5  # how many times one published time must be another before their order is compared
+APART = 1.5  # smallest ratio of two published times whose order is compared
 LEGEND = """\
 How to read the tables:
 
@@ -29,7 +29,7 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 def listed() -> list[dict[str, Any]]:
-    """What each block is, the files it needs, and what is known about its protocol."""
+    """Describe each block: its paper, the files it needs, and the known details of its protocol."""
     return list(map(_described, BLOCKS))
 
 
@@ -41,7 +41,7 @@ def _described(name: str) -> dict[str, Any]:
 
 
 def outline() -> str:
-    """All blocks in words."""
+    """Describe all blocks as text."""
     return "\n\n".join(
         f"{name}: {block.paper}, {block.table}\n  needs {', '.join(block.files)}\n  {block.protocol}"
         for name, block in BLOCKS.items()
@@ -51,7 +51,7 @@ def outline() -> str:
 def reproduce(
     name: str, folder: Path | str | None = None, orders: int | None = None, zero_rows_as_mistakes: bool = False
 ) -> dict[str, Any]:
-    """Run a block with the files of a folder: what it is, a line for each figure, and a summary."""
+    """Run a block with the files of a folder. Return its description, a line for each figure, and a summary."""
     if name not in BLOCKS:
         raise ValueError(f"a table must be all or one of {', '.join(BLOCKS)}. Got {name}.")
     block, folder = BLOCKS[name], Path(folder or DATA)
@@ -100,8 +100,7 @@ def _compared(block: Block, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]
 
 
 def _together(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Say for how many figures a setting is shown at which the figure and both rates agree, and for which there is
-    none."""
+    """Say for how many figures a setting is shown at which the figure and both rates agree, and list the others."""
     printed = [line for line in lines if any(rate["verdict"] for rate in line["rates"].values())]
     if not printed:
         return
@@ -155,7 +154,7 @@ def _timed(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _claims(block: Block, lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Say for each claim and part whether the algorithm is ahead of, level with or behind the best of the others and by
     how much; each at its best setting."""
-    found = []
+    results = []
     for ahead, others in block.claims:
         cells = {}
         for part in dict.fromkeys(line["part"] for line in lines):
@@ -167,8 +166,8 @@ def _claims(block: Block, lines: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                 spread = max(named[ahead]["std"] or 0, best["std"] or 0)
                 verdict = "ahead" if apart > spread else "behind" if apart < -spread else "level"
                 cells[part] = {"verdict": verdict, "against": best["algorithm"], "by": apart}
-        found.append({"claim": f"{ahead} ahead of {' and '.join(others)}", "cells": cells})
-    return found
+        results.append({"claim": f"{ahead} ahead of {' and '.join(others)}", "cells": cells})
+    return results
 
 
 def _tuned(line: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -264,13 +263,13 @@ def _table(rows: list[dict[str, str]]) -> str:
 
 
 def sections(page: str) -> dict[str, str]:
-    """The sections of a page by the names of their blocks."""
+    """Split a page into its sections, by the names of their blocks."""
     parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)
     return {section.split()[1]: section for section in parts[1:]}
 
 
 def page(sections: Mapping[str, str]) -> str:
-    """The sections of blocks, in the order of the blocks, as a page of Markdown."""
+    """Join sections into a page of Markdown, in the order of the blocks."""
     missing = [name for name in BLOCKS if name not in sections]
     head = [
         "# Published tables, run again",

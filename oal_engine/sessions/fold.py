@@ -266,7 +266,7 @@ class Run:
         settings, classes = self.settings, len(self.settings.classes or ())
         learner, rule = self.strategy.build(self.dataset.rows.columns, classes)
         if self.prior:
-            stream.begin_with(learner, self.prior)
+            stream.apply_prior(learner, self.prior)
         objective = stream.objective(settings.theta, settings.rho, self.weights.ratio("sum"))
         average, no_question = stream.average(learner, settings.averaged), stream.Question(0, *stream.NOTHING)
         counts = metrics.empty(classes)

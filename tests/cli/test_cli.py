@@ -440,7 +440,7 @@ def cut(path):
         (("publish", "9"), "session 9 does not exist."),
         (("adopt", "missing"), "missing cannot be opened: No such file or directory."),
         (("adopt", "WORDS"), "words.txt cannot be adopted: line 1 is no JSON object: "),
-        (("compare", "--spec", "CUT"), "cut.txt.xz is no specification: "),
+        (("compare", "--spec", "CUT"), "cut.txt.xz is not a specification: "),
         (("results", "--remove"), "--trials, --remove and --out need the name of a comparison. Got none."),
         (
             ("reproduce", "acog-german", "--data-dir", "FOLDER"),

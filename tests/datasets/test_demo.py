@@ -9,7 +9,7 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import demo, reading
-from oal_engine.experiments.replays import replay
+from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy
 from tests.harness import ROOT
@@ -112,7 +112,8 @@ def tweets():
 def test_sixty_labels_of_auto_give_more_than_those_of_a_published_default(tweets):
     """In the stored order, which people see, auto beats OAAL, the best of the published algorithms as they are."""
     auto, published = (
-        replay(strategy(algorithm), tweets, budget=60, rho="laplace")["mean"] for algorithm in ("auto", "OAAL")
+        replay(strategy(algorithm), tweets, options=ReplayOptions(budget=60, rho="laplace"))["mean"]
+        for algorithm in ("auto", "OAAL")
     )
     assert (60, 60) == (auto["queried"], published["queried"])
     assert auto["push"]["f1"] > 0.6 > published["push"]["f1"]

@@ -1,4 +1,4 @@
-"""The scikit-learn estimator: scikit-learn's own checks, equality with the replay, and the tools that it works with."""
+"""The scikit-learn estimator passes scikit-learn's checks, equals the replay, and works with scikit-learn's tools."""
 
 import contextlib
 import io
@@ -160,7 +160,7 @@ def test_the_positive_class():
 
 
 def test_what_a_positive_weighs():
-    """rho is estimated, a number, or computed from y or the cost weights; a value that the paper fixes overrides it."""
+    """rho is estimated, a number, or computed from y or the cost weights; a rho that the paper fixes overrides it."""
     X, y = data()
     ratio = (y == 0).sum() / (y == 1).sum()
     for algorithm, settings, rho in (
@@ -256,64 +256,36 @@ def test_no_parameter_is_hidden_by_a_setting():
 
 
 X, Y = data()
+MODEL = OnlineActiveClassifier
+ERRORS = [
+    (lambda: MODEL("XYZ").fit(X, Y), r"algorithm must be one of auto, .*\. Got XYZ\."),
+    (lambda: MODEL("pa + x").fit(X, Y), r"rule must be one of all, .*\. Got x\."),
+    (lambda: MODEL("PA-I", eta=1).fit(X, Y), r"PA-I has no parameter eta\. It has C\."),
+    (lambda: MODEL("PA-I", C=-1).fit(X, Y), r"C of pa-i must be > 0\. Got -1\."),
+    (lambda: MODEL(budget=-1).fit(X, Y), r"budget of OnlineActiveClassifier must be a whole number >= 0\. Got -1\."),
+    (lambda: MODEL(random_state="x").fit_stream(X, Y.item, classes=[0, 1]),
+     r"random_state of OnlineActiveClassifier must be a whole number >= 0\. Got x\."),
+    (lambda: MODEL(rho="high").fit(X, Y), r"rho must be auto, laplace or a number\. Got high\."),
+    (lambda: MODEL(metric="f1").fit(X, Y), r"metric must be one of sum, cost\. Got f1\."),
+    (lambda: MODEL(rho="auto").partial_fit(X, Y, classes=[0, 1]),
+     r"rho auto needs items of both classes\. Use rho laplace or a number\."),
+    (lambda: MODEL(positive_class="x").fit(X, Y), r"positive_class must be 0 or 1\. Got x\."),
+    (lambda: MODEL("MPAA-I", positive_class=1).fit(X, Y), r"MPAA-I has no positive_class\. Got 1\."),
+    (lambda: MODEL("OAAL").fit(X, np.arange(200) % 3),
+     r"Only binary classification is supported by OAAL, more classes by auto-classes, .*, MMD\. Got 3 classes\."),
+    (lambda: MODEL().fit(X, Y * 0), r"a classifier needs 2 to 127 classes\. Got 1 class\."),
+    (lambda: MODEL("MPAA").partial_fit(X, Y, classes=range(200)), r"2 to 127 classes\. Got 200 classes\."),
+    (lambda: MODEL().partial_fit(X, Y), r"classes must be given at first: all labels that will occur\. Got None\."),
+    (lambda: MODEL("auto").partial_fit(X, Y, classes=[0, 1]),
+     r"pool has no partial_fit: it visits earlier rows again\. Use fit or fit_stream\."),
+    (lambda: MODEL("PAA-I").fit(X, Y).partial_fit(X, Y, classes=[0, 2]),
+     r"classes must be the same as in the first call, 0, 1\. Got 0, 2\."),
+    (lambda: MODEL("PAA-I").fit_stream(X, lambda row: "maybe", classes=["no", "yes"]),
+     r"a label must be one of no, yes\. Got maybe\."),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: OnlineActiveClassifier("XYZ").fit(X, Y), r"algorithm must be one of auto, .*\. Got XYZ\."),
-        (lambda: OnlineActiveClassifier("pa + x").fit(X, Y), r"rule must be one of all, .*\. Got x\."),
-        (lambda: OnlineActiveClassifier("PA-I", eta=1).fit(X, Y), r"PA-I has no parameter eta\. It has C\."),
-        (lambda: OnlineActiveClassifier("PA-I", C=-1).fit(X, Y), r"C of pa-i must be > 0\. Got -1\."),
-        (
-            lambda: OnlineActiveClassifier(budget=-1).fit(X, Y),
-            r"budget of OnlineActiveClassifier must be a whole number >= 0\. Got -1\.",
-        ),
-        (
-            lambda: OnlineActiveClassifier(random_state="x").fit_stream(X, Y.item, classes=[0, 1]),
-            r"random_state of OnlineActiveClassifier must be a whole number >= 0\. Got x\.",
-        ),
-        (lambda: OnlineActiveClassifier(rho="high").fit(X, Y), r"rho must be auto, laplace or a number\. Got high\."),
-        (lambda: OnlineActiveClassifier(metric="f1").fit(X, Y), r"metric must be one of sum, cost\. Got f1\."),
-        (
-            lambda: OnlineActiveClassifier(rho="auto").partial_fit(X, Y, classes=[0, 1]),
-            r"rho auto needs items of both classes\. Use rho laplace or a number\.",
-        ),
-        (
-            lambda: OnlineActiveClassifier(positive_class="x").fit(X, Y),
-            r"positive_class must be 0 or 1\. Got x\.",
-        ),
-        (
-            lambda: OnlineActiveClassifier("MPAA-I", positive_class=1).fit(X, Y),
-            r"MPAA-I has no positive_class\. Got 1\.",
-        ),
-        (
-            lambda: OnlineActiveClassifier("OAAL").fit(X, np.arange(200) % 3),
-            r"Only binary classification is supported by OAAL, more classes by auto-classes, .*, MMD\. Got 3 classes\.",
-        ),
-        (lambda: OnlineActiveClassifier().fit(X, Y * 0), r"a classifier needs 2 to 127 classes\. Got 1 class\."),
-        (
-            lambda: OnlineActiveClassifier("MPAA").partial_fit(X, Y, classes=range(200)),
-            r"2 to 127 classes\. Got 200 classes\.",
-        ),
-        (
-            lambda: OnlineActiveClassifier().partial_fit(X, Y),
-            r"classes must be given at first: all labels that there will be\. Got None\.",
-        ),
-        (
-            lambda: OnlineActiveClassifier("auto").partial_fit(X, Y, classes=[0, 1]),
-            r"pool has no partial_fit: it visits earlier rows again\. Use fit or fit_stream\.",
-        ),
-        (
-            lambda: OnlineActiveClassifier("PAA-I").fit(X, Y).partial_fit(X, Y, classes=[0, 2]),
-            r"classes must be those of the first call, 0, 1\. Got 0, 2\.",
-        ),
-        (
-            lambda: OnlineActiveClassifier("PAA-I").fit_stream(X, lambda row: "maybe", classes=["no", "yes"]),
-            r"a label must be one of no, yes\. Got maybe\.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("call", "message"), ERRORS)
 def test_errors_name_what_is_allowed_and_what_came(call, message):
     """A wrong value is refused in one sentence, when the estimator learns."""
     with pytest.raises(ValueError, match=f"{message}$"):

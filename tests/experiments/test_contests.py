@@ -1,13 +1,14 @@
-"""Tuned runs: a line equals the kernel's replays, and tuning uses no test row."""
+"""Tuned runs equal the kernel's replays, and tuning uses no test row."""
 
 import numpy as np
 import pytest
 
 from oal_engine import datasets, experiments
 from oal_engine.experiments import specifications, tuned_runs
-from oal_engine.experiments.replays import replay
+from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
+from oal_engine.kernel.runs import class_ratio, tuning_and_test_items
 from oal_engine.reproduction import protocols, published
 from oal_engine.store import Store
 from tests.harness.comparing import ROUNDS, spec, table
@@ -54,14 +55,15 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
 
 @pytest.mark.parametrize("budget", [20, ROUNDS])
 def test_floors_are_those_of_replays(store, budget):
-    """What the runs of a comparison are certain of, now and when it is loaded, is what the same replays say, where the
-    budget is spent early and where it lasts to the end."""
+    """The lower bounds of a comparison, also after loading, equal those of `replay`, whether the budget is spent early
+    or lasts."""
     wanted = spec(budgets=[budget], floor=0.6, alpha_p=0.7)
     made = experiments.compare(wanted, store)
     expected = replay(
-        experiments.chosen("PAA-I", {}), table(0), permutations=3, seed=wanted.seed, budget=budget, floor=0.6,
-        alpha_p=0.7,
-    )  # fmt: skip
+        experiments.chosen("PAA-I", {}),
+        table(0),
+        options=ReplayOptions(permutations=3, seed=wanted.seed, budget=budget, floor=0.6, alpha_p=0.7),
+    )
     for each in (made, experiments.load(store, made.name)):
         (line,) = each.as_json()["results"]
         assert [run["floor"] for run in expected["runs"]] == [run["floor"] for run in line["runs"]]
@@ -83,7 +85,7 @@ def test_the_curve_is_over_the_runs(store):
 
 @pytest.mark.parametrize("algorithm", ["OA3-diag", "PAA-I"])
 def test_a_curve_over_labels_has_marks_by_labels(store, algorithm):
-    """However early labels are spent, each mark is where a run had so many of them, and the last is the end."""
+    """Each mark over labels is where a run had asked that many, and the last is the end of the stream."""
     comparison = experiments.compare(spec(algorithms={algorithm: {}}, budgets=[10], points=5), store)
     (line,) = comparison.lines
     items, asked, mean, _ = comparison.curve(line, "sum", "push", "labels")
@@ -96,7 +98,7 @@ def test_a_curve_over_labels_has_marks_by_labels(store, algorithm):
 
 
 def test_several_classes(store):
-    """K classes are compared by macro F1, and NAME=CLASS equals relabelling that class by hand."""
+    """K classes are compared by macro F1, and NAME=CLASS equals relabeling that class by hand."""
     many = spec(data=["letters"], algorithms={"MPAA-I": {}, "MD-AMD": {}}, criterion="macro_f1", tune="2:1", trials=1)
     comparison = experiments.compare(many, store)
     assert [("x", "y", "z")] * 2 == [line.classes for line in comparison.lines]
@@ -119,19 +121,19 @@ def test_several_classes(store):
 
 
 def test_two_thirds_tune_and_one_third_tests(store):
-    """No test row is in a tuning stream, and the streams and results are those of the protocol of reproduce's OAAL."""
+    """No test row is in a tuning stream, and streams and results are those of OAAL's protocol in `reproduce`."""
     choices = [{"delta_plus": p, "delta_minus": m} for p in (0.1, 1.0) for m in (0.1, 1.0)]
     wanted = spec(
         algorithms={"OAAL": {"delta_plus": [0.1, 1.0], "delta_minus": [0.1, 1.0]}}, budgets=[10], tune="2:1", trials=3
     )
     (line,) = experiments.run(wanted, store)
-    data, mixed = table(0), stream.shuffled(ROUNDS, 0)
+    data = table(0)
     tuning = [tuned_runs.order(ROUNDS, ("tune", k)) for k in range(3)]
     testing = [tuned_runs.order(ROUNDS, ("test", k)) for k in range(3)]
     assert not set(np.concatenate(tuning)) & set(np.concatenate(testing))
     assert {30} == {order.size for order in tuning + testing}
-    validation, test = mixed[:-30], mixed[-30:]
-    rho = protocols.imbalance(data.y[validation])
+    validation, test = tuning_and_test_items(ROUNDS)
+    rho = class_ratio(data.y[validation])
     tuned, tested = (
         protocols.Stream(data, [part[stream.shuffled(part.size, k)][:30] for k in range(3)], rho, 10)
         for part in (validation, test)
@@ -164,7 +166,7 @@ def held_out(data, algorithm, values, seed, budget=None):
     visits = np.concatenate([fold for k, fold in enumerate(folds) if k != seed % 5])
     replay = stream.replay(
         data.rows, data.y, visits, *strategy(algorithm, values=values).build(4),
-        stream.objective(rho=protocols.imbalance(data.y[visits])), budget=budget, seed=seed,
+        stream.objective(rho=class_ratio(data.y[visits])), budget=budget, seed=seed,
     )  # fmt: skip
     counts = metrics.empty()
     for i in folds[seed % 5]:
@@ -189,7 +191,7 @@ def test_cross_validation_trains_on_four_folds_and_scores_on_the_fifth(store):
 
 
 def test_held_out_measures_the_final_model(store):
-    """Five runs predict each item once, by a model that never saw it; the next five cut other folds."""
+    """Five runs predict each item once, by a model that never saw it; the next five use other folds."""
     wanted = spec(algorithms={"PAA-I": {}, "ACOG-I": {"eta": 0.1}}, permutations=10, held_out=True)
     comparison = experiments.compare(wanted, store)
     data = table(0)
@@ -223,7 +225,7 @@ def test_a_cost_is_tuned_to_be_low(store):
 
 
 def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
-    """Beyond MOST_SETTINGS one parameter at a time is searched, all of them twice, from the middle of the grid."""
+    """Beyond MOST_SETTINGS one parameter at a time is searched, twice through, from the middle of the grid."""
     monkeypatch.setattr(specifications, "MOST_SETTINGS", 12)
     values = {"C": [0.01, 0.1, 1.0, 10.0, 100.0], "delta": [0.01, 1.0, 1e-5, 10.0]}
     (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
@@ -247,7 +249,7 @@ def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
     "algorithm", ["PAA-I", "OAAL", "D-AMD", "RPA-I", "MPAA-I", "SEL-ada", "SEL-2nd", "perceptron + margin"]
 )
 def test_hit_reaches_the_labels_wanted(tmp_path, algorithm, hit):
-    """The mean number of labels is within three percent of the wanted share or number, for every learner."""
+    """The mean number of labels is within three percent of the hit, for every kind of rule."""
     store = Store(tmp_path / "studio.db")
     data = table(3, 2500, ("x", "y", "z") if algorithm == "MPAA-I" else ())
     datasets.add(store, "a", data, "a")

@@ -87,7 +87,7 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
 
 
 def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
-    """Rows are sent only to workers that cannot open them by path, once to each, also to a worker that joins later."""
+    """Rows are sent only to workers that cannot open them by path, once to each, also to workers that join later."""
     (source,) = experiments.sources(SPECIFICATION, store)
     jobs = [experiments.TunedRun(SPECIFICATION, source, "PAA-I", 9, {}).job({}, ("test", seed)) for seed in range(4)]
     expected = [counts.tolist() for counts in tuned_runs.replayed(source, jobs)]
@@ -108,20 +108,20 @@ def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
 def places(local):
     """The folders of uploaded rows on all workers."""
     with distributed.Client(local.scheduler_address, set_as_default=False) as client:
-        return {folder for folders in client.run(lambda: tuned_runs.PLACES).values() for folder in folders.values()}
+        return {folder for folders in client.run(lambda: tuned_runs.UPLOADED).values() for folder in folders.values()}
 
 
 def test_only_the_same_rows_are_seen(store):
     """A missing folder, or one with other rows, does not count as the folder of a source."""
     (source,) = experiments.sources(SPECIFICATION, store)
-    assert cluster.seen(source)
-    assert not cluster.seen(source._replace(fingerprint="0" * 32))
-    assert not cluster.seen(source._replace(folder="missing"))
+    assert cluster.has_rows(source)
+    assert not cluster.has_rows(source._replace(fingerprint="0" * 32))
+    assert not cluster.has_rows(source._replace(folder="missing"))
 
 
 def test_workers_of_another_version_are_refused(local, store, monkeypatch):
     """Workers of another version are refused, because identical bits are promised for equal versions only."""
-    monkeypatch.setattr(cluster, "OURS", versions() | {"engine": "9.9"})
+    monkeypatch.setattr(cluster, "OUR_VERSIONS", versions() | {"engine": "9.9"})
     message = r"^the worker tcp.* must have engine 9\.9, .* It has 0\."
     with pytest.raises(experiments.ExperimentError, match=message), cluster.executor(local.scheduler_address, []):
         pass
@@ -171,13 +171,13 @@ def test_the_option(local, store, command):
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("tcp://127.0.0.1:1", "^there is no Dask scheduler at tcp://127.0.0.1:1: "),
+        ("tcp://127.0.0.1:1", "^no Dask scheduler answers at tcp://127.0.0.1:1: "),
         ("nowhere", "^a Dask scheduler must be at tcp://HOST:PORT or tls://HOST:PORT. Got nowhere.$"),
     ],
 )
 def test_a_scheduler_that_is_not_there(address, message, monkeypatch):
     """The error names the address in one sentence."""
-    monkeypatch.setattr(cluster, "PATIENCE", 0.5)
+    monkeypatch.setattr(cluster, "TIMEOUT_SECONDS", 0.5)
     with pytest.raises(experiments.ExperimentError, match=message) as error, cluster.executor(address, []):
         pass
     assert "\n" not in str(error.value)

@@ -1,4 +1,5 @@
-"""Comparisons: the same numbers wherever they run, stored, reported, and started from the command line."""
+"""Comparisons give the same numbers wherever they run, are stored and resumed, and are started from the command
+line."""
 
 import json
 import re
@@ -14,10 +15,11 @@ import pytest
 from oal_engine import datasets, experiments
 from oal_engine.cli import main as cli
 from oal_engine.datasets import prior
-from oal_engine.experiments import replays, specifications, tuned_runs
+from oal_engine.experiments import replays, scheduling, specifications, tuned_runs
 from oal_engine.experiments.specifications import Hit, Specification, specification
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy
+from oal_engine.kernel.parameters import combinations
 from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.comparing import ROUNDS, spec, table
@@ -41,13 +43,13 @@ GRIDS = {
 @pytest.fixture
 def counted(monkeypatch):
     """A list to which the key of every replay that runs is appended."""
-    keys, replayed = [], experiments.replayed
+    keys, replayed = [], scheduling.replayed
 
     def noted(source, jobs):
         keys.extend(experiments.job_key(source, job) for job in jobs)
         return replayed(source, jobs)
 
-    monkeypatch.setattr(experiments, "replayed", noted)
+    monkeypatch.setattr(scheduling, "replayed", noted)
     return keys
 
 
@@ -61,8 +63,8 @@ def passes(monkeypatch):
         return replay_settings(rows, y, order, settings, **options)
 
     monkeypatch.setattr(stream, "replay_settings", noted)
-    monkeypatch.setattr(experiments, "PAYS", 0)
-    monkeypatch.setattr(experiments, "PASS", 5)
+    monkeypatch.setattr(scheduling, "PASS_PAYS_ROUNDS", 0)
+    monkeypatch.setattr(scheduling, "PASS_SETTINGS", 5)
     return sizes
 
 
@@ -71,7 +73,7 @@ def passes(monkeypatch):
 
 @pytest.mark.parametrize("tune", ["none", "2:1", "cv", "hindsight"])
 def test_the_same_specification_gives_the_same_json(store, tmp_path, tune):
-    """The JSON is identical with one thread, four or the default, in another database, and when loaded again."""
+    """The JSON is identical with one thread, four or the default, in another database, and after loading."""
     wanted = specification(SEVERAL | {"tune": tune, "permutations": 3})
     first = json.dumps(experiments.compare(wanted, store, "first").as_json())
     for name, workers in (("one", 1), ("four", 4)):
@@ -93,7 +95,7 @@ def test_processes_give_the_same_json(store):
 
 
 def test_a_comparison_that_is_stopped_goes_on(store, counted):
-    """Finished replays are kept and not run again, and the result equals that of a comparison never stopped."""
+    """A stopped comparison keeps its finished replays, does not run them again, and ends with the usual result."""
     wanted = specification(SEVERAL)
     never = experiments.compare(wanted, store, "never stopped").as_json()
     every = list(counted)
@@ -123,23 +125,22 @@ def test_a_comparison_that_is_stopped_goes_on(store, counted):
     ],
 )
 def test_settings_that_share_a_pass_give_the_same_json(store, passes, monkeypatch, values):
-    """Settings of one order share passes over the rows where the learner and the rule allow it; the result is the same
-    as that of replays one by one, which few rounds are."""
+    """Settings that share passes over the rows give the same result as replays one by one."""
     wanted = specification({"data": ["a", "b"], "algorithms": GRIDS, "permutations": 2, "points": 5} | values)
     shared = experiments.compare(wanted, store, "shared").as_json()
     assert {5} <= set(passes) <= {4, 5}
     passes.clear()
-    monkeypatch.setattr(experiments, "PAYS", 10**9)
+    monkeypatch.setattr(scheduling, "PASS_PAYS_ROUNDS", 10**9)
     assert shared == experiments.compare(wanted, store, "one by one").as_json()
     assert [] == passes
 
 
 def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
-    """What is known beforehand is where each setting of a pass begins."""
+    """Each setting of a pass begins with the weights of the prior."""
     known = spec(algorithms={"PAA-I": GRIDS["PAA-I"]}, tune="2:1")
     (run,) = experiments.planned_runs(known, experiments.sources(known, store))
     source = run.source._replace(prior=((0, 0.5), (3, -2.0)))
-    jobs = [run.job(setting, ("tune", 1)) for setting in specifications.settings(run.grid)]
+    jobs = [run.job(setting, ("tune", 1)) for setting in combinations(run.grid)]
     together, one_by_one = tuned_runs.replayed_together(source, jobs), tuned_runs.replayed(source, jobs)
     assert [len(jobs)] == passes
     assert np.array_equal(together, one_by_one)
@@ -147,7 +148,7 @@ def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
 
 
 def test_a_comparison_of_passes_that_is_stopped_goes_on(store, passes):
-    """Settings that a finished pass had are kept and not run again, and the result equals that of one never stopped."""
+    """Settings of a finished pass are kept and not run again, and the result is the usual one."""
     wanted = specification(SEVERAL)
     never = experiments.compare(wanted, store, "never stopped").as_json()
     tried = sum(passes)
@@ -160,8 +161,8 @@ def test_a_comparison_of_passes_that_is_stopped_goes_on(store, passes):
 
 
 def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):
-    """Finished replays are stored while the next one runs: each waits until those before it are stored."""
-    begun, replayed = [], experiments.replayed
+    """Finished replays are stored while the next one runs."""
+    begun, replayed = [], scheduling.replayed
 
     def patient(source, jobs):
         end = time.monotonic() + 30
@@ -171,8 +172,8 @@ def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):
         begun.extend(jobs)
         return replayed(source, jobs)
 
-    monkeypatch.setattr(experiments, "KEEP_EVERY", 0.3)
-    monkeypatch.setattr(experiments, "replayed", patient)
+    monkeypatch.setattr(scheduling, "SECONDS_PER_WRITE", 0.3)
+    monkeypatch.setattr(scheduling, "replayed", patient)
     with ThreadPoolExecutor(1) as one:
         experiments.compare(spec(permutations=4), store, executor=one)
     assert len(begun) == len(store.replays(1)) >= 4
@@ -189,7 +190,7 @@ def stopping(stop_at):
 
 
 def test_progress_comes_to_its_end(store):
-    """Progress counts every replay and reports the total from the beginning."""
+    """Progress counts every replay, and reports the same total from the beginning."""
     for changes, total in (
         ({}, 3),
         ({"algorithms": {"PAA-I": {"C": [1, 2]}}}, 6),
@@ -215,8 +216,8 @@ def test_a_name_stands_for_one_specification(store):
 
 
 def test_a_comparison_begins_with_seeds(store):
-    """Replays with seed items are other replays than those without, and equal those of `replay` with the same prior;
-    specifications without seeds stay as earlier versions stored them."""
+    """Replays with seed items equal `replay` with the same prior; without seeds the stored specification has no such
+    key."""
     data = datasets.Dataset(store, "a")
     seeds = [str(k) for k in np.flatnonzero(data.y > 0)[:2]]
     plain, seeded = (
@@ -226,12 +227,14 @@ def test_a_comparison_begins_with_seeds(store):
     assert tuple(seeds) == experiments.load(store, "y").spec.seed_items
     assert not set(plain.lines[0].jobs) & set(seeded.lines[0].jobs)
     known = prior.make_prior(data, items=seeds)
-    runs = replays.replay(strategy("PAA-I"), data, permutations=3, budget=20, prior=known)["runs"]
+    runs = replays.replay(
+        strategy("PAA-I"), data, options=replays.ReplayOptions(permutations=3, budget=20, prior=known)
+    )["runs"]
     assert [run["push"] for run in runs] == [run["push"] for run in seeded.as_json()["results"][0]["runs"]]
 
 
 def test_the_list_leaves_the_lines_out(store):
-    """The list has every field of a comparison except its many lines, and whether it has any."""
+    """The list has every field of a comparison except its lines, and says whether it has any."""
     experiments.begin(spec(seed=1), store, "begun")
     experiments.compare(spec(), store, "run")
     run, begun = store.comparisons()
@@ -258,7 +261,7 @@ def test_the_list_leaves_the_lines_out(store):
 def test_a_sweep_shows_every_setting(store, algorithm, grid):
     """Without tuning each setting of the grid has its own line, and the runs of all lines differ."""
     comparison = experiments.compare(spec(algorithms={algorithm: grid}), store)
-    settings = experiments.settings(experiments.grid(algorithm, grid, "none"))
+    settings = combinations(experiments.grid(algorithm, grid, "none"))
     assert settings == [line.setting for line in comparison.lines]
     ((block, lines),) = comparison.blocks().items()
     assert (("a", None), len(settings)) == (block, len(lines))
@@ -284,7 +287,7 @@ def test_a_sweep_of_budgets(store):
 
 
 def test_several_hits_are_an_axis(store):
-    """Each has its own lines, whose runs ask about as many labels; what is supervised asks all of them in each."""
+    """Each hit has lines of its own, which ask about that many labels; a supervised algorithm asks for all of them."""
     algorithms = {"PAA-I": {"C": [0.1, 1]}, "PA-I": {}}
     comparison = experiments.compare(spec(algorithms=algorithms, hit=[0.2, 0.5, 60]), store, "hits")
     assert [("a", Hit(share)) for share in (0.2, 0.5, 60)] == list(comparison.blocks())
@@ -301,7 +304,7 @@ def test_several_hits_are_an_axis(store):
 
 
 def test_one_hit_is_as_before(store):
-    """A single share of labels is no axis: block, names and JSON are those of earlier versions."""
+    """A single hit changes neither block names nor the keys of the JSON."""
     comparison = experiments.compare(spec(hit=0.2), store)
     assert [("a", None)] == list(comparison.blocks())
     output = comparison.as_json()
@@ -310,13 +313,13 @@ def test_one_hit_is_as_before(store):
 
 
 def test_what_several_runs_ask_for_is_run_once(store, counted):
-    """Replays that are the same whatever the hit, as of what is supervised, are not repeated for each."""
+    """Replays that do not depend on the hit, as of a supervised algorithm, are run once."""
     experiments.compare(spec(algorithms={"PA-I": {}}, hit=[0.1, 0.2, 0.5]), store)
     assert 3 == len(counted)
 
 
 def test_the_time_along_the_stream_is_kept_and_is_no_part_of_the_json(store):
-    """With times each run has processor seconds that grow over its marks, and the same JSON as one without."""
+    """With `times` each run has processor seconds that grow over its marks; its JSON stays the same."""
     without = experiments.compare(spec(), store, "without").as_json()
     comparison = experiments.compare(spec(times=True), store, "timed")
     seconds = comparison.seconds(comparison.lines[0])
@@ -345,27 +348,16 @@ def test_tests_and_ranks_are_over_the_lines(store):
         assert wins / 4 == first
 
 
-def test_one_run_is_reported_without_a_test(store):
-    """The p-value of a single run is null, because JSON has no NaN."""
-    output = experiments.compare(spec(algorithms={"PAA-I": {}, "OAAL": {}}, permutations=1), store).as_json()
-    assert json.dumps(output, allow_nan=False)
-    assert {None} == {test["t"] for test in output["tests"][0]["algorithms"].values()}
-
-
 # Data
 
 
 def test_data_sets_are_found_or_imported(store, tmp_path):
-    """Data are named, or imported once from a file beside the specification or from a table that names its columns."""
+    """Data are named, or imported once from a file in the specification's folder or from a table that names its
+    columns."""
     (tmp_path / "texts.csv").write_text("id,words,kind\n" + "".join(f"{k},w{k % 7} x,{k % 3}\n" for k in range(12)))
     (tmp_path / "numbers.libsvm").write_text("+1 1:1\n-1 2:1\n" * 4)
-    wanted = spec(
-        data=[
-            "a",
-            "numbers.libsvm",
-            {"name": "mine", "file": "texts.csv", "text": "words", "label": "kind", "positive": ["2"]},
-        ]
-    )
+    mine = {"name": "mine", "file": "texts.csv", "text": "words", "label": "kind", "positive": ["2"]}
+    wanted = spec(data=["a", "numbers.libsvm", mine])
     sources = experiments.sources(wanted, store, tmp_path)
     assert [("a", 90), ("numbers", 8), ("mine", 12)] == [(source.name, source.rounds) for source in sources]
     assert (4, "texts.csv") == (store.dataset("mine")["positives"], store.dataset("mine")["source"])
@@ -390,16 +382,15 @@ def test_the_same_rows_in_another_place_are_the_same(store, tmp_path):
 # Errors
 
 
-def test_unlabelled_data_is_refused(store):
+def test_unlabeled_data_is_refused(store):
     """A comparison refuses data with missing labels and streams that are too short."""
-    for name, made in (("some", table(0)), ("few", table(0, 4))):
-        if name == "some":
-            made.y[3] = 0
-        datasets.add(store, name, made, name)
-    for name, message in (
-        ("some", "every item of some must have a label. Some have none."),
-        ("few", "a comparison needs 5 items or more. few has 4."),
+    unlabeled = table(0)
+    unlabeled.y[3] = 0
+    for name, data, message in (
+        ("some", unlabeled, "every item of some must have a label. Some have none."),
+        ("few", table(0, 4), "a comparison needs 5 items or more. few has 4."),
     ):
+        datasets.add(store, name, data, name)
         with pytest.raises(experiments.ExperimentError, match=f"^{message}$"):
             experiments.run(spec(data=[name]), store)
 
@@ -455,7 +446,7 @@ def test_compare_and_results(command, store):
 
 
 def test_every_key_is_an_option(command):
-    """Each key of a specification is an option of compare, and its value comes into the specification."""
+    """Each key of a specification is an option of compare, and its value gets into the specification."""
     values = {"seed": 3, "permutations": 2, "points": 4, "theta": 0.1, "floor": 0.25, "hit": 0.5, "c_p": 0.6}
     options = [text for key, value in values.items() for text in (f"--{key.replace('_', '-')}", value)]
     code, out, err = command("compare", "a", "--algorithms", "PAA-I", "--budget", 9, *options, "--times", "--json")
@@ -479,7 +470,7 @@ def test_the_downloads_of_a_result_are_specifications(command, store, tmp_path):
 
 
 def test_results_are_written_as_files(command, store, tmp_path):
-    """The suffix says what is written; a figure takes data, metric and axis, and what it does not have is refused."""
+    """The suffix decides the format; a figure takes data, metric and axis, and unknown ones are refused."""
     experiments.compare(spec(algorithms={"PAA-I": {}, "PA-I": {}}, hit=[0.2, 0.5], times=True), store, "hits")
     for name in ("a.svg", "a.png", "a.html", "a.json", "a.csv", "a.tex", "a.parquet"):
         assert (0, "", "") == command("results", "hits", "--out", name)
@@ -504,11 +495,8 @@ def test_compare_with_a_file(command, tmp_path):
     """Command-line options override a specification file, and its paths are relative to its folder."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "numbers.libsvm").write_text("+1 1:1\n-1 2:1\n" * 6)
-    (tmp_path / "folder" / "x.json").write_text(
-        json.dumps(
-            {"data": ["numbers.libsvm"], "algorithms": {"OAAL": {"delta_plus": 1}, "PAA": {}}, "permutations": 2}
-        )
-    )
+    values = {"data": ["numbers.libsvm"], "algorithms": {"OAAL": {"delta_plus": 1}, "PAA": {}}, "permutations": 2}
+    (tmp_path / "folder" / "x.json").write_text(json.dumps(values))
     output = json.loads(command("compare", "--spec", "folder/x.json", "--budget", 4, "--json")[1])
     assert ([4], 2) == tuple(output["specification"][key] for key in ("budgets", "permutations"))
     assert 4 == output["results"][0]["runs"][0]["queried"]
@@ -517,13 +505,19 @@ def test_compare_with_a_file(command, tmp_path):
 
 
 def test_tune(command, store):
-    """tune prints all trials, the best first, and the test result of the best setting."""
-    line = ("tune", "a", "--algorithm", "PAA-I", "--set", "C=10^-2..10^1", "--set", "delta=1", "--budget", 10)
+    """tune takes the weights of the metrics, and prints all trials, the best first, and the result of the best
+    setting."""
+    line = (
+        "tune", "a", "--algorithm", "PAA-I", "--set", "C=10^-2..10^1", "--set", "delta=1", "--budget", 10,
+        "--alpha-p", 0.8, "--c-p", 0.7, "--average",
+    )  # fmt: skip
     code, out, err = command(*line, "--json")
     assert (0, "") == (code, err)
     output = json.loads(out)
     assert ["specification", "versions", "trials", "result"] == list(output)
-    wanted = Specification(("a",), {"PAA-I": {"C": "10^-2..10^1", "delta": [1.0]}}, (10,), tune="2:1")
+    wanted = Specification(
+        ("a",), {"PAA-I": {"C": "10^-2..10^1", "delta": [1.0]}}, (10,), tune="2:1", alpha_p=0.8, c_p=0.7, average=True
+    )
     comparison = experiments.compare(wanted, store, "same")
     assert [(row["settings"], row["score"]) for row in comparison.trials()] == [
         (row["settings"], row["score"]) for row in output["trials"]
@@ -549,13 +543,10 @@ def test_held_out_on_the_command_line(command):
 def test_an_interrupted_command_says_that_it_goes_on(command, store, monkeypatch):
     """Ctrl-C prints one sentence, and so does `results` for the unfinished comparison."""
     line = ("compare", "a", "--algorithms", "PAA-I,OAAL", "--save", "mine")
+    stopped = "error: stopped. What is finished is kept; run the same command again to resume.\n"
     with monkeypatch.context() as context:
         context.setattr(experiments, "compare", interrupted(experiments.compare))
-        assert (
-            1,
-            "",
-            "error: stopped. What is finished is kept; run the same command again to resume.\n",
-        ) == command(*line)
+        assert (1, "", stopped) == command(*line)
     message = "error: mine is not finished. Run the same compare command again to resume it.\n"
     assert (1, "", message) == command("results", "mine")
     assert 0 < len(store.replays(store.comparison("mine")["id"])) < 20
@@ -636,7 +627,7 @@ def test_the_guide_names_every_protocol():
 
 
 def test_the_commands_of_the_guide_are_taken(tmp_path, monkeypatch):
-    """Each command of the guide is parsed into the comparison that it would run."""
+    """Each command of the guide is parsed into the comparison that it describes."""
     specs = []
     monkeypatch.setattr(experiments, "compare", lambda spec, *_, **__: specs.append(spec) or sys.exit(0))
     monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
@@ -649,11 +640,3 @@ def test_the_commands_of_the_guide_are_taken(tmp_path, monkeypatch):
         assert not end.value.code
     assert ["2:1", "none", "2:1", "2:1", "cv", "cv", "2:1", "none", "none"] == [spec.tune for spec in specs]
     assert [{"C": "10^-2..10^2"}, (300,)] == [specs[2].algorithms["PAA-I"], specs[2].budgets]
-
-
-def test_tune_takes_the_weights_of_the_metrics(command):
-    """--alpha-p, --c-p and --average are in the specification of tune, as in that of compare."""
-    weights = ("--alpha-p", 0.8, "--c-p", 0.7, "--average")
-    out = command("tune", "a", "--algorithm", "PAA-I", "--set", "C=1,2", *weights, "--json")[1]
-    settings = json.loads(out)["specification"]
-    assert (0.8, 0.7, True) == (settings["alpha_p"], settings["c_p"], settings["average"])

@@ -1,4 +1,4 @@
-"""Comparisons of version 0.2.0 say what they ran, where a name or a default means something else today."""
+"""Comparisons and sessions of version 0.2.0 keep what they ran, although some names mean something else today."""
 
 import json
 
@@ -33,7 +33,7 @@ BEFORE = {
 
 @pytest.fixture
 def store(tmp_path):
-    """A store with a comparison as version 0.2.0 stored it: its lines say what was set and nothing else."""
+    """A store with a comparison as version 0.2.0 stored it: its lines have only the parameters that were set."""
     store = stored(tmp_path)
     experiments.compare(spec(algorithms=NOW, budgets=[20]), store, "old")
     names = dict(zip(NOW, BEFORE))
@@ -50,8 +50,7 @@ def store(tmp_path):
 
 
 def test_a_comparison_says_what_it_ran(store):
-    """Learners and parameters that a specification and its lines left to a name are written out, and what is run again
-    from it is what is stored."""
+    """Learners and parameters that a name implied are written out, and running it again gives what is stored."""
     with store.transaction():
         migrated(store.db)
     comparison = experiments.load(store, "old")
@@ -63,7 +62,7 @@ def test_a_comparison_says_what_it_ran(store):
 
 
 def test_a_tuned_comparison_keeps_its_grid(tmp_path):
-    """Where parameters were tuned over their usual values nothing is written into the specification."""
+    """If parameters were tuned over their usual values, nothing is written into the specification."""
     store = stored(tmp_path)
     experiments.begin(spec(algorithms={"OAAL": {}, "CPA": {}}, tune="2:1"), store, "tuned")
     with store.transaction():
@@ -73,7 +72,7 @@ def test_a_tuned_comparison_keeps_its_grid(tmp_path):
 
 
 def test_a_session_says_what_it_ran(store):
-    """A session under a name that stood for other parts is named by them, and others keep their names."""
+    """A session under a name that denoted another pair is renamed to that pair; others keep their names."""
     parts = [*((name, *parts) for name, parts in FORMER.items()), ("PAA", "pa", "symmetric"), ("CPA", "cpa-pb", "all")]
     for name, learner, rule in parts:
         store.update_session(create(store, "a", learner=learner, rule=rule), {"algorithm": name})

@@ -1,4 +1,4 @@
-"""A race records the replays of its lanes in full, and what it teaches is true on average."""
+"""A race records the replays of its lanes in full, and its claims are true on average."""
 
 import hashlib
 import json
@@ -68,15 +68,15 @@ def test_the_clouds_are_the_same_everywhere():
 
 @pytest.mark.parametrize("kind", [np.asarray, csr_array])
 def test_the_view_of_a_data_set_shows_its_principal_components(kind):
-    """Dense or sparse, points are the projections on the first two right singular vectors of the centred rows."""
+    """Dense or sparse, points are the projections on the first two right singular vectors of the centered rows."""
     numbers = np.random.default_rng(0)
     table = numbers.normal(size=(60, 8)) * [5, 3, 1, 1, 1, 1, 1, 1] * (numbers.random((60, 8)) < 0.7) + 1
     y = np.where(table[:, 0] > 4, 1, -1)
     view = race.principal(as_rows(kind(table)), y)
-    centred = table - table.mean(0)
-    _, sizes, axes = np.linalg.svd(centred)
+    centered = table - table.mean(0)
+    _, sizes, axes = np.linalg.svd(centered)
     assert abs(axes[:2] @ view.basis) == pytest.approx(np.eye(2), abs=1e-9)
-    assert centred @ view.basis == pytest.approx(view.points, abs=1e-9)
+    assert centered @ view.basis == pytest.approx(view.points, abs=1e-9)
     assert (sizes[:2] ** 2).sum() / (sizes**2).sum() == pytest.approx(view.share)
     assert (view.points[y > 0].mean(0) >= 0).all()
 
@@ -87,7 +87,7 @@ def test_the_line_of_a_projection_is_the_cut_through_the_plane():
     view, w = race.principal(as_rows(table), np.ones(40)), np.arange(6.0)
     a, b, c = view.line(w, theta=0.3)
     for u in (-2.0, 0.0, 5.0):
-        item = view.centre + view.basis @ (u, -(c + a * u) / b)
+        item = view.center + view.basis @ (u, -(c + a * u) / b)
         assert w @ item == pytest.approx(0.3)
 
 
@@ -126,7 +126,7 @@ def test_the_record_is_small_and_ends_as_the_replay():
 
 
 def test_chances_are_the_probabilities_of_the_questions():
-    """The plotted chance at a margin is the question's probability; a rule that looks at more has no plot."""
+    """The plotted probability at a margin is the question's; a rule that depends on more has no plot."""
     rows, y, view = clouds(3)
     for name, values in race.TUNED.items():
         chosen = race.entrant(name, values)
@@ -136,7 +136,7 @@ def test_chances_are_the_probabilities_of_the_questions():
 
 
 def test_everything_for_two_classes_can_race():
-    """Each choice is a strategy whose learner tells -1 from +1; one for several classes is none."""
+    """Every algorithm for two classes is a choice, and no algorithm for several classes is."""
     assert ["OA3"] == [name for name in ("OA3", "MPAA") if name in race.choices()]
     assert not [name for name in race.choices() if race.entrant(name).multiclass]
     assert strategy("Q_A").rule_parameters == race.entrant("Q_A").rule_parameters
@@ -237,13 +237,10 @@ def test_the_first_race_is_a_typical_one():
 
 
 def test_the_first_race_shows_the_story_that_is_told():
-    """From where each part of the story begins, the asymmetric rule asks less on its shaded side than the symmetric
-    one, and its sum leads all others; at the end their order is that of the mean sums."""
+    """From the described points on, the asymmetric rule asks less on its shaded side than the symmetric one, and its
+    sum leads; at the end the order is that of the mean sums."""
     rows, y, view = race.clouds(race.SEED)
-    lanes = [
-        race.run(rows, y, race.entrant(name, values), view, race.BUDGET, race.SEED)
-        for name, values in race.TUNED.items()
-    ]
+    lanes = [race.run(rows, y, race.entrant(*each), view, race.BUDGET, race.SEED) for each in race.TUNED.items()]
     sums = np.array([metrics.evaluate(lane.counts.cumsum(0), "push")["sum"] for lane in lanes])
     for t in range(375, 1500):
         shaded = [sum(q.predicted > 0 for q in lane.questions if q.t < t) for lane in lanes[:2]]

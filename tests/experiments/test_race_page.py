@@ -1,4 +1,4 @@
-"""A race as a page of its own."""
+"""A race as a self-contained page."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_a_race_is_in_its_page_as_the_app_shows_it():
 
 
 def test_texts_are_in_the_page_only_where_they_are_asked_for(texts):
-    """Without them there is no item of the data."""
+    """The page has texts of the data only on request."""
     page = race_page.page(texts, LANES, 20, 7)
     assert {} == held(page)["items"]
     assert b"word3" not in page
@@ -39,7 +39,8 @@ def test_texts_are_in_the_page_only_where_they_are_asked_for(texts):
 
 
 def test_the_command_line_writes_a_race(texts, tmp_path, command):
-    """`race` begins as the Race page does, takes data, strategies, parameters and seed, and refuses the rest."""
+    """`race` has the defaults of the Race page, takes data, strategies, parameters and seed, and refuses other
+    values."""
     file = tmp_path / "race.html"
     assert (0, "", "") == command("race", "--out", file)
     assert race_page.page(None, [*race.TUNED.items()], race.BUDGET, race.SEED) == file.read_bytes()

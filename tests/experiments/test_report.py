@@ -14,6 +14,7 @@ import pytest
 
 from oal_engine import experiments
 from oal_engine.experiments import Comparison, Result, figures, report
+from oal_engine.kernel.parameters import combinations
 from oal_engine.output.plots import METRICS
 from tests.harness.markup import EVIL, Page
 
@@ -48,7 +49,7 @@ def made(algorithms=ALGORITHMS, data=("one", EVIL), budgets=(5, None), permutati
         for budget in budgets
         for hit in spec.hits
         for k, algorithm in enumerate(algorithms)
-        for setting in experiments.settings(experiments.grid(algorithm, algorithms[algorithm], "none"))
+        for setting in combinations(experiments.grid(algorithm, algorithms[algorithm], "none"))
     ]  # fmt: skip
     return Comparison(name, spec, {"engine": "0"}, lines)
 
@@ -92,13 +93,13 @@ def test_csv_and_parquet_have_a_row_for_each_line_and_run(comparison):
 
 
 def test_json_is_what_every_parser_reads(comparison):
-    """The JSON has no NaN, even when a single run leaves nothing to test."""
+    """The JSON has no NaN, even if a single run leaves nothing to test."""
     output = json.loads(report.as_json(comparison), parse_constant=pytest.fail)
     assert json.loads(json.dumps(comparison.as_json())) == output
 
 
 def test_latex_closes_what_it_opens_and_every_row_has_all_cells(comparison):
-    """Braces are balanced, every row has as many cells as the table has columns, and the best values are bold."""
+    """Braces are balanced, every row has all cells of the table, and the best values are bold."""
     text = report.latex(comparison).decode()
     bare = re.sub(r"\\[\\{}$&#_%]", "", text.replace("\\\\", ""))
     depth = 0
@@ -162,7 +163,7 @@ def test_figures_are_of_their_kind_and_the_same_again(comparison):
 
 
 def test_hits_are_drawn_over_the_share_of_labels_asked():
-    """A curve has the values of the tables at the shares that were asked, in their order, and its band."""
+    """A curve over several hits has the values of the tables at the shares that were asked, within its band."""
     comparison = made(**COMPARISONS["hits"])
     view = figures.view(comparison)
     assert ("share", ("PAA-I", "PA-I")) == (view.axis, view.names)
@@ -177,7 +178,7 @@ def test_hits_are_drawn_over_the_share_of_labels_asked():
 
 
 def test_budgets_are_an_axis():
-    """Over budgets each algorithm has a point at each, and no limit is at the number of items."""
+    """Over budgets each algorithm has one point per budget; no limit is drawn at the number of items."""
     comparison = made(budgets=(5, 20, None), data=("one",))
     view = figures.view(comparison, axis="budget", metric="cost")
     for name, x, mean, *_ in figures.curves(comparison, view):
@@ -189,7 +190,7 @@ def test_budgets_are_an_axis():
 
 
 def test_a_sweep_of_the_smoothing_is_drawn_over_what_it_asks():
-    """Settings that differ in the smoothing of their rule alone are one curve; others are a curve of their own."""
+    """Settings that differ only in the smoothing of their rule form one curve; other settings have their own."""
     comparison = made(
         algorithms={"PAA-I": {"delta": [0.1, 1, 10], "C": [1, 2]}, "PEA": {"delta": [0.1, 1]}},
         data=("one",),
@@ -203,7 +204,7 @@ def test_a_sweep_of_the_smoothing_is_drawn_over_what_it_asks():
 
 
 def test_a_supervised_algorithm_is_a_level_line():
-    """What asks everything at each share is drawn from the least share to the whole."""
+    """An algorithm that asks everything at each hit is drawn from the smallest share to the whole."""
     comparison = made(**COMPARISONS["hits"])
     for line in comparison.lines:
         if line.algorithm == "PA-I":
@@ -231,7 +232,8 @@ def test_a_wide_axis_has_few_ticks_within_it():
 
 
 def test_the_best_is_marked_and_so_is_what_is_level_with_it():
-    """The best value of each metric (the lowest cost) is marked, and those that a paired t-test finds level with it."""
+    """The best value of each metric (the lowest cost) is marked, and so are values that a paired t-test finds level
+    with it."""
     rows = report.table(made(), "one", 5, "push")
     for metric in METRICS[False]:
         means = {row.name: row.cells[metric][0] for row in rows}
@@ -252,7 +254,7 @@ def test_a_single_run_marks_nobody_as_level():
 
 
 def test_a_sweep_is_a_grid_of_its_means():
-    """Each mean is at the place of its setting, and the best is the highest, or the lowest for a cost."""
+    """Each mean is at the index of its setting, and the best is the highest, or the lowest for a cost."""
     comparison = made(**COMPARISONS["a sweep"])
     view = figures.view(comparison)
     (sweep,) = figures.sweeps(comparison, view)
@@ -284,7 +286,7 @@ def test_the_axis_of_a_sweep_suits_its_values(values, expected):
 
 
 def test_a_line_keeps_its_style_whichever_others_are_drawn():
-    """Hiding a line does not change the colours of the others."""
+    """Hiding a line does not change the colors of the others."""
     comparison = made()
     view = figures.view(comparison)
     looks = {name: style for name, *_, style in figures.curves(comparison, view)}
@@ -322,8 +324,8 @@ def test_a_figure_has_few_lines_and_they_are_the_best():
     lines = comparison.blocks()["one", 5]
     means = {name: comparison.values(line).mean() for name, line in lines.items()}
     names = figures.view(comparison).names
-    assert figures.MOST == len(names)
-    assert sorted(means.values())[-figures.MOST :] == sorted(means[name] for name in names)
+    assert figures.MOST_LINES == len(names)
+    assert sorted(means.values())[-figures.MOST_LINES :] == sorted(means[name] for name in names)
 
 
 @pytest.mark.parametrize(

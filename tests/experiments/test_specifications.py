@@ -67,7 +67,7 @@ WRONG = [
     ({"algorithms": {"PAA-I": {"C": 0}}}, "C of pa-i must be > 0. Got 0."),
     ({"algorithms": {"PAA-I": {"C": []}}}, "C of PAA-I needs at least one value."),
     ({"algorithms": {"PAA-I": {"C": "10^5..10^-5"}}}, "C of PAA-I needs at least one value."),
-    ({"algorithms": {"PAA-I": {"C": "10^5..10^999"}}}, "powers must be within the numbers of a computer. Got 10^5"),
+    ({"algorithms": {"PAA-I": {"C": "10^5..10^999"}}}, "powers are too large for a float. Got 10^5"),
     ({"algorithms": {"PAA-I": {"C": "much"}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got much."),
     ({"algorithms": {"PAA-I": {"C": [1, [2]]}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got [2]."),
     ({"algorithms": {"PAA-I": {"C": True}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got True."),
@@ -105,7 +105,7 @@ WRONG = [
     ({"alpha_p": "half"}, "alpha_p of a comparison must be a number. Got half."),
     ({"alpha_p": 1.0}, "alpha_p of a comparison must be > 0 and < 1. Got 1.0."),
     ({"c_p": float("nan")}, "c_p of a comparison must be > 0 and < 1. Got nan."),
-    ({"theta": float("inf")}, "theta of a comparison must be any finite number. Got inf."),
+    ({"theta": float("inf")}, "theta of a comparison must be a finite number. Got inf."),
     ({"floor": 1}, "floor of a comparison must be >= 0 and < 1: a share of the budget. Got 1."),
     ({"floor": "half"}, "floor of a comparison must be >= 0 and < 1: a share of the budget. Got half."),
     ({"floor": 0.5, "budgets": [9, None]}, "a floor needs budgets. Got none."),
@@ -148,7 +148,7 @@ BOMBS = [
 
 @pytest.mark.parametrize(("changes", "message"), BOMBS)
 def test_a_specification_is_counted_before_it_is_enumerated(changes, message):
-    """What is too large is refused with the limit and the count, within a memory that its settings would not fit."""
+    """A specification that is too large is refused with the limit and the count, in little memory."""
     tracemalloc.start()
     try:
         if message is None:
@@ -162,7 +162,7 @@ def test_a_specification_is_counted_before_it_is_enumerated(changes, message):
 
 
 def test_the_count_of_replays_is_that_of_the_runs(store):
-    """The replays that are counted for the limit are those that the runs take, whatever is tuned or swept."""
+    """The estimated number of replays equals that of the planned runs, whether they are tuned or swept."""
     for changes in ({"algorithms": {"PAA-I": {"C": [1, 2]}, "OAAL": {}}}, {"tune": "2:1"}, {"hit": [0.1, 0.2]}):
         wanted = spec(data=["a", "b"], **changes)
         runs = experiments.planned_runs(wanted, experiments.sources(wanted, store))
@@ -170,7 +170,7 @@ def test_the_count_of_replays_is_that_of_the_runs(store):
 
 
 def test_what_is_too_large_to_run_can_still_be_read():
-    """A result that was stored before there was a limit is opened; to run it is refused."""
+    """A stored result over today's limits can be opened, but not run."""
     large = specifications.stored({"data": ["a"], "algorithms": {"PAA-I": {}}, "permutations": 10**9})
     with pytest.raises(experiments.ExperimentError, match="at most 10,000,000 replays"):
         experiments.run(large, None)
@@ -178,7 +178,7 @@ def test_what_is_too_large_to_run_can_still_be_read():
 
 @pytest.mark.parametrize(("changes", "message"), WRONG)
 def test_a_wrong_specification_is_one_sentence(store, tmp_path, changes, message):
-    """A wrong value is refused before anything runs, in a sentence with what, where, what is allowed and the value."""
+    """A wrong value is refused before anything runs, in one sentence."""
     (tmp_path / "x.csv").write_text("id,text,label\n1,a,b\n")
     with pytest.raises(ValueError) as error:  # noqa: PT011
         experiments.compare(spec(**changes), store, folder=tmp_path)
@@ -191,7 +191,7 @@ def test_a_wrong_specification_is_one_sentence(store, tmp_path, changes, message
 def test_a_file_that_is_no_specification(tmp_path, text):
     """A file that is neither JSON nor TOML is refused by its name."""
     (tmp_path / "x.toml").write_text(text)
-    with pytest.raises(ValueError, match=r"^x.toml is no specification|a comparison has no setting") as error:
+    with pytest.raises(ValueError, match=r"^x.toml is not a specification|a comparison has no setting") as error:
         specification(specifications.contents(tmp_path / "x.toml"))
     assert "\n" not in str(error.value)
 
@@ -204,7 +204,7 @@ def test_the_specification_of_the_project_is_one():
 
 
 def test_the_specification_that_comes_along_needs_nothing_else(tmp_path):
-    """All data of data/compare.toml are in the project: it runs on a fresh clone."""
+    """data/compare.toml runs on a fresh clone: all its data are in the project."""
     spec = specification(tomllib.loads((ROOT / "data" / "compare.toml").read_text(encoding="utf-8")))
     sources = experiments.sources(spec, Store(tmp_path / "studio.db"), ROOT / "data")
     assert [4000, 1500] == [source.rounds for source in sources]

@@ -42,7 +42,7 @@ def test_a_difference_that_is_clear_is_not_level():
 
 
 def test_runs_without_a_spread():
-    """Without differences p is 1; with ten equal differences the t-test's p is 0 and Wilcoxon's that of ten signs."""
+    """Equal runs have p = 1; ten equal differences have a t-test with p = 0, and Wilcoxon's p of ten signs."""
     base = np.linspace(0.1, 0.7, 10)
     results = significance.against_best({"a": base, "same": base.copy(), "below": base - 0.1})
     assert (1.0, 1.0, True) == tuple(results["same"][key] for key in ("t", "wilcoxon", "level"))
@@ -86,7 +86,7 @@ def test_ranks_where_less_is_better():
 
 
 def test_what_cannot_be_ranked():
-    """One block or one name has ranks and no test, two names no Friedman test; all tied is no difference at all."""
+    """One block or one name has ranks and no test, two names have no Friedman test, and all tied have p = 1."""
     assert (None, None) == tuple(significance.average_ranks({"a": [1], "b": [2]})[key] for key in TESTS)
     assert ({}, 0, None, None) == tuple(significance.average_ranks({}).values())
     assert ({"a": 1.0}, 2, None, None) == tuple(significance.average_ranks({"a": [1, 2]}).values())

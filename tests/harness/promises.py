@@ -86,7 +86,7 @@ def built(learner, d, values=()):
 def mixed(X):
     """Rows of a table with the second half of its columns as a dense block of float32."""
     first = X.shape[1] // 2
-    return rows.beside(rows.as_rows(csr_array(X[:, :first])), X[:, first:])
+    return rows.mixed_rows(rows.as_rows(csr_array(X[:, :first])), X[:, first:])
 
 
 def run(X, y, order, learner, rule, values=(), rule_values=(), start=None, theta=0.0, rho=0.0, ratio=1.0, **options):

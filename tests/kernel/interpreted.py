@@ -1,5 +1,8 @@
-"""Every published name, and every pair of learner and rule beside its dense twin, run by test_stream.py without the
-compiler (NUMBA_DISABLE_JIT): the same source takes seconds as plain Python, and minutes to compile for every pair."""
+"""Every published name, and every pair of learner and rule, against its dense twin without the compiler.
+
+test_stream.py runs this with NUMBA_DISABLE_JIT: as plain Python it takes seconds, while compiling every pair would take
+minutes.
+"""
 
 import numpy as np
 import pytest
@@ -23,7 +26,7 @@ from tests.harness.promises import (
 )
 
 assert config.DISABLE_JIT
-# Instructions of the processor, none of Python.
+# Replaces processor instructions by plain Python.
 rows.prefetch_line = lambda array, index: None
 rows.lane_sum = lambda w, first, x, start, count, squares: sum(
     w[first + k] * float(x[start + k]) ** (1 + squares) for k in range(count)
@@ -31,7 +34,7 @@ rows.lane_sum = lambda w, first, x, start, count, squares: sum(
 
 
 def taken(stack, place):
-    """What is taken out of a stack: its tuples, with some settings of each array."""
+    """Return some settings of a stack: its tuples, with these settings of each array."""
     return type(stack)(*(taken(part, place) for part in stack)) if isinstance(stack, tuple) else stack[..., place]
 
 
@@ -54,8 +57,8 @@ def away_from_defaults(kind):
     [(csr_array, *pair) for pair in PAIRS] + [(rows, *pair) for rows in (np.asarray, mixed) for pair in EVERY],
 )
 def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
-    """Every learner with every rule asks the same rounds and learns the same weights as the textbook formulas; on other
-    rows than sparse ones every learner and every rule."""
+    """Every learner with every rule asks the same rounds and learns the same weights as the textbook formulas; on dense
+    and mixed rows, every learner and every rule."""
     X, y, order = data_for(learner)
     X = X.astype(np.float32).astype(np.float64)  # as a block holds them
     assert_twins(X, y, order, learner, rule, matrix=matrix)
@@ -64,7 +67,7 @@ def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
 
 @pytest.mark.parametrize(("learner", "rule"), EVERY)
 def test_steps_give_the_bits_of_a_replay(learner, rule):
-    """Whoever stops at every question, and saves and loads all state, asks and learns as a replay does."""
+    """A run that stops at every question, and saves and loads its state, asks and learns as a replay does."""
     a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits(learner, rule)
 
 
@@ -72,7 +75,7 @@ def test_steps_give_the_bits_of_a_replay(learner, rule):
     ("matrix", "learner", "rule"), [(csr_array, *pair) for pair in PAIRS] + [(np.asarray, *pair) for pair in EVERY]
 )
 def test_settings_that_share_a_pass_have_the_bits_of_replays_of_each(matrix, learner, rule):
-    """Each of several settings that share a pass over sparse or dense rows counts, asks and learns as one alone."""
+    """Each of several settings that share a pass counts, asks and learns as it does alone."""
     settings_that_share_a_pass_have_the_bits_of_replays_of_each(learner, rule, matrix)
 
 

@@ -1,4 +1,4 @@
-"""The published names: each is what its paper fixes, builds, and runs."""
+"""The published names: each has the parts and parameters of its paper, builds, and runs."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ import pytest
 
 from oal_engine.kernel import rows, stream
 from oal_engine.kernel.algorithms import ALGORITHMS, FORMER, declared, stored, strategy
-from oal_engine.kernel.parameters import Parameter, checked, from_parameters, made
+from oal_engine.kernel.parameters import Parameter, checked, from_parameters, instantiate
 from oal_engine.kernel.query_rules import QUERY_RULES, partners
 from tests.harness.promises import replay
 
@@ -36,7 +36,7 @@ def test_names_in_any_case():
 
 
 def test_soal_fixes_rho():
-    """SOAL weighs both classes alike; SOAL-CS and OA3 take the run's rho and so learn other weights."""
+    """SOAL weights both classes alike; SOAL-CS and OA3 take the run's rho, and learn other weights."""
     assert (1.0, 1.0, None, None) == tuple(strategy(name).rho for name in ("SOAL", "SOAL-diag", "SOAL-CS", "OA3"))
     soal, sensitive = replay(strategy("SOAL"), rho=5.0), replay(strategy("SOAL-CS"), rho=5.0)
     assert replay(strategy("SOAL-CS"), rho=1.0).learner.w.tolist() == soal.learner.w.tolist()
@@ -51,7 +51,7 @@ def test_soal_cs_has_the_first_cost_sensitive_loss():
 
 
 def test_cpa_learns_until_the_hinge_loss_is_zero():
-    """CPA learns a label that it predicted when 1 - y p > 0; the textbook's `cpa` learns mistakes alone."""
+    """CPA learns a correctly predicted label if 1 - y p > 0; the textbook's `cpa` learns only mistakes."""
     X, y = np.array([[1.0], [1.0]]), np.array([1, 1])
     for values, learned in (({"learner": "cpa", "rule": "all"}, 0.0), ({"algorithm": "CPA"}, 1.5)):
         learner, rule = strategy(**values, values={"C": 1.5}).build(1)
@@ -63,14 +63,14 @@ def test_cpa_learns_until_the_hinge_loss_is_zero():
 
 
 def test_oaal_is_asymmetric_by_default():
-    """Left alone, OAAL asks more about the items that it takes for negatives, and so differs from Q_S."""
+    """By default OAAL asks more about items predicted negative, and so differs from Q_S."""
     parameters = strategy("OAAL").parameters
     assert parameters["delta_minus"] > parameters["delta_plus"]
     assert replay(strategy("OAAL")).log.tolist() != replay(strategy("Q_S")).log.tolist()
 
 
 def test_what_was_stored_has_the_defaults_of_later_parameters():
-    """A parameter that a stored strategy did not know has its default; values that are not allowed are refused."""
+    """A parameter missing in a stored strategy has its default; unknown parameters are refused."""
     parts = "OA3", "acog-ii", "variance"
     values = {"learner": {"eta": 0.3, "gamma": 1.0}, "rule": {"delta_plus": 0.1, "delta_minus": 0.1}}
     assert strategy("OA3", values={"eta": 0.3}) == stored(*parts, values)
@@ -80,7 +80,7 @@ def test_what_was_stored_has_the_defaults_of_later_parameters():
 
 @pytest.mark.parametrize("name", FORMER)
 def test_a_name_that_stood_for_others_says_what_it_ran(name):
-    """What version 0.2.0 stored under a name that stands for other parts today is named by its parts."""
+    """A strategy of version 0.2.0 whose name denotes another pair today is renamed to its pair."""
     learner, rule = FORMER[name]
     nothing = {"learner": {}, "rule": {}}
     assert strategy(None, learner, rule) == stored(name, learner, rule, nothing)
@@ -93,7 +93,7 @@ def test_a_name_that_stood_for_others_says_what_it_ran(name):
     ("name", "a"), [("D-ADA", -1), ("D-AMD", -1), ("D-ADA-I", 1), ("D-AMD-I", 1), ("M-ADA", 0), ("M-AMD", 0)]
 )
 def test_what_a_paper_fixes_cannot_be_set(name, a):
-    """The weight of rare features is part of the name: the same value is accepted, another is refused."""
+    """A parameter that is part of the name accepts its own value and refuses others."""
     assert a == strategy(name).parameters["a"] == strategy(name, values={"a": a}).parameters["a"]
     assert a == strategy(name, values={"rule.a": str(a), "b": 2}).parameters["a"]
     with pytest.raises(ValueError, match=rf"^a of {name} is fixed at {a}\. Got 0\.5\.$"):
@@ -159,12 +159,12 @@ def test_a_supervised_algorithm_is_credited_to_its_paper(name, title):
 
 
 def test_a_state_array_is_made_from_what_it_names():
-    """A state array is computed from the parameters that its function's arguments name, and from no others."""
+    """A state array is computed from the inputs that its function's arguments name, and from no others."""
 
     class Steps(NamedTuple):
         state: from_parameters(lambda classes, step: np.full(classes, step))
         step: float = Parameter(0.5, "A step.")
         other: float = Parameter(2.0, "Nothing to it.")
 
-    made_one = made(Steps, 7, checked(Steps, "steps", {"step": 0.25}), classes=2)
+    made_one = instantiate(Steps, 7, checked(Steps, "steps", {"step": 0.25}), classes=2)
     assert [0.25, 0.25] == made_one.state.tolist()

@@ -1,4 +1,4 @@
-"""Floors hold at all looks at once, with any drift, at the stated risk, and lie where the formulas put them."""
+"""Lower bounds hold at all looks at once, under any drift, at the stated risk, and equal the formulas."""
 
 from itertools import product
 
@@ -31,7 +31,7 @@ def test_bounds_are_the_last_counts_that_the_martingales_allow(asked):
 
 
 def test_the_products_are_fair_games():
-    """Over all outcomes of draws whose chances depend on earlier ones, each product is 1 on average."""
+    """Over all outcomes of draws whose probabilities depend on earlier ones, each product is 1 on average."""
     for factor in (lambda pi: ((1 - 0.03 / pi) / 0.97, 1 / 0.97), lambda pi: ((1 + 0.2 / pi) / 1.2, 1 / 1.2)):
         mean = 0.0
         for asked in product([True, False], repeat=6):
@@ -45,8 +45,10 @@ def test_the_products_are_fair_games():
 
 
 def session(rng, n=1000, promised=0.1):
-    """A stream that drifts, a model that changes sides with its answers, chances that follow them: the arguments of
-    `floors` after every answer and at the end, and the true tables there."""
+    """Simulate a session with drift, and a model and probabilities that depend on the answers.
+
+    Return the arguments of `tables` after every answer and at the end, and the true counts there.
+    """
     y, pushed, chance = np.empty(n, int), np.empty(n, bool), np.empty(n)
     asked, luck = np.zeros(n, bool), 0
     for t in range(n):
@@ -64,43 +66,43 @@ def session(rng, n=1000, promised=0.1):
 
 
 def test_floors_hold_at_every_look():
-    """In 200 sessions at most 5 % have any floor, of any metric, above its true value at any answer; and floors say
-    something."""
+    """In at most 5 % of 200 sessions is any bound of any metric above its true value at any answer; and bounds are
+    useful."""
     wrong, last = 0, []
     for seed in range(200):
         arguments, counts = session(np.random.default_rng(seed))
-        known = floors(tables(*arguments))
+        bounds = floors(tables(*arguments))
         over = 0
         for name in metrics.EVALUATIONS:
             real = metrics.evaluate(counts, name)
-            over += sum((known[name][metric] > real[metric] + 1e-12).sum() for metric in certainty.KNOWN)
+            over += sum((bounds[name][metric] > real[metric] + 1e-12).sum() for metric in certainty.BOUNDED)
         wrong += over > 0
-        last.append(known["push_query"]["recall"][-1])
+        last.append(bounds["push_query"]["recall"][-1])
     assert wrong <= 0.05 * 200
     assert np.mean(last) > 0.1
 
 
 def test_floors_are_sharper_with_what_a_person_has_read():
-    """Where all pushed items were read, their positives are known: no floor is lower for it, and recall is higher."""
+    """If all pushed items were read, no bound is lower, and recall is higher."""
     arguments, counts = session(np.random.default_rng(3))
-    found = metrics.confusion(counts, "push")[0]
-    known, read = floors(tables(*arguments)), floors(tables(*arguments, found=found))
-    assert all((read[e][m] >= known[e][m]).all() for e in metrics.EVALUATIONS for m in certainty.KNOWN)
-    assert read["push"]["recall"][-1] > known["push"]["recall"][-1] + 0.05
+    true_pushes = metrics.confusion(counts, "push")[0]
+    bounds, read = floors(tables(*arguments)), floors(tables(*arguments, true_pushes=true_pushes))
+    assert all((read[e][m] >= bounds[e][m]).all() for e in metrics.EVALUATIONS for m in certainty.BOUNDED)
+    assert read["push"]["recall"][-1] > bounds["push"]["recall"][-1] + 0.05
     assert (read["push"]["precision"] == metrics.evaluate(counts, "push")["precision"]).all()
 
 
 def test_where_every_item_was_asked_the_floors_are_the_metrics():
-    """Nothing is left to bound; a skip counts as not positive."""
+    """If every item was asked, the bounds are the metrics; a skip counts as not positive."""
     y, pushed = np.array([1, -1, 1, 0] * 10), np.array([1, 1, 0, 0] * 10, bool)
     size = np.array([40])
     known = floors(tables(y, pushed, np.ones(40), size, size, np.array([20]), 0.1))
-    assert [0.5, 0.5, 0.5, 0.5] == [known["push"][metric][0] for metric in certainty.KNOWN]
+    assert [0.5, 0.5, 0.5, 0.5] == [known["push"][metric][0] for metric in certainty.BOUNDED]
     assert (1.0, 0.5) == (known["push_query"]["recall"][0], known["push_query"]["precision"][0])
 
 
 def test_before_any_answer_nothing_is_certain():
-    """All floors are 0 where nothing has passed."""
+    """Before the first item all bounds are 0."""
     nothing = np.zeros(0)
     known = floors(tables(nothing, nothing.astype(bool), nothing, *(np.zeros(1, int) for _ in range(3)), 0.1))
     assert {0.0} == {float(values[0]) for metric in known.values() for values in metric.values()}

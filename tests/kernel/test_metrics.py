@@ -56,7 +56,8 @@ def test_push_equals_scikit_learn(items, alpha, c):
 
 
 def test_push_and_query_by_hand():
-    """A question shows its item to the annotator, so a missed positive that was asked is a hit, a negative an alarm."""
+    """A question shows its item to the annotator, so an asked positive is a hit, and an asked negative a false
+    alarm."""
     counts = np.zeros(metrics.COUNTS, np.int64)
     counts[0] = [[50, 6], [9, 9], [3, 4]]  # not pushed: negatives, unknown, positives; each not asked, asked
     counts[1] = [[5, 2], [9, 9], [7, 1]]  # pushed
@@ -86,7 +87,7 @@ def test_counts_add_up(counts):
 @settings(deadline=None)
 @given(COUNTS)
 def test_every_metric_is_a_fraction(counts):
-    """Whatever the counts, zeros among them, every ratio lies in [0, 1]; the unknown class changes none."""
+    """For any counts every ratio is in [0, 1], and the unknown class changes none."""
     known = counts.copy()
     known[:, 1] = 0
     for name in metrics.EVALUATIONS:
@@ -107,7 +108,7 @@ def test_a_curve_is_evaluated_point_by_point(curve):
 
 
 def test_weights():
-    """The ratio is the weight of a positive over that of a negative, and a weight outside (0, 1) is refused."""
+    """The ratio is the weight of a positive over that of a negative; weights outside (0, 1) are refused."""
     assert pytest.approx((1, 9)) == (Weights().ratio("sum"), Weights().ratio("cost"))
     assert pytest.approx((4, 0.25)) == (Weights(0.8, 0.2).ratio("sum"), Weights(0.8, 0.2).ratio("cost"))
     for name in ("alpha_p", "c_p"):

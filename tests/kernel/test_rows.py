@@ -1,4 +1,5 @@
-"""Rows with a dense block behind sparse columns are one vector to every formula, and are kept, extended and checked."""
+"""Rows with a dense block after sparse columns act as one vector in every formula, and are stored, extended and
+checked."""
 
 import os
 import subprocess
@@ -12,13 +13,13 @@ from scipy.sparse import csr_array
 
 from oal_engine.datasets import row_files
 from oal_engine.kernel import rows
-from oal_engine.kernel.rows import Row, add, beside, dot, quadratic, squared
+from oal_engine.kernel.rows import Row, add, dot, mixed_rows, quadratic, squared
 from tests.harness import ROOT
 from tests.harness.promises import mixed
 
 
 def table(n=40, d=13, seed=0):
-    """A table of numbers that float32 holds, with rows and columns of zeros."""
+    """Return a table of numbers that float32 holds exactly, with rows and columns of zeros."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
     X[3], X[5, :6], X[7, 6:] = 0, 0, 0
@@ -36,7 +37,7 @@ def _products(table, w, s, sums):
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [2, 13, 32, 100])
 def test_products_are_those_of_the_whole_row(columns):
-    """The inner product, the quadratic form, the square and the sum of mixed rows are those of dense ones."""
+    """The inner product, quadratic form, square and sum of mixed rows equal those of dense rows."""
     X, rng = table(d=columns), np.random.default_rng(1)
     w, s, sums = rng.normal(size=columns), rng.random(columns), np.empty((40, 3))
     expected, twin = np.empty((40, 3)), w.copy()
@@ -50,7 +51,7 @@ def test_products_are_those_of_the_whole_row(columns):
 
 @pytest.mark.parametrize("kind", ["sparse", "dense", "mixed"])
 def test_the_entries_of_some_rows_are_found(kind):
-    """They are where the rows are not zero, row by row; of mixed rows those before the dense block."""
+    """Entries are the nonzero cells, row by row; for mixed rows, only the sparse ones."""
     X, places = table(), np.array([5, 3, 0, 5])
     kept = mixed(X) if kind == "mixed" else rows.as_rows(X if kind == "dense" else csr_array(X))
     part = X[:, : kept.columns - kept.width] if kind == "mixed" else X
@@ -59,7 +60,7 @@ def test_the_entries_of_some_rows_are_found(kind):
 
 
 def digest():
-    """The bits of the products of mixed rows."""
+    """Return a checksum of the products of mixed rows."""
     sums, rng = np.empty((40, 3)), np.random.default_rng(1)
     w, s = rng.normal(size=100), rng.random(100)
     _products(mixed(table(d=100)), w, s, sums)
@@ -77,7 +78,7 @@ def test_products_are_the_same_bits_on_every_machine(machine, tmp_path):
 
 
 def test_mixed_rows_are_kept_and_extended(tmp_path):
-    """Mixed rows are saved, mapped and extended as they are; fewer can be mapped."""
+    """Mixed rows are saved, mapped and extended unchanged, and fewer rows can be mapped."""
     X = table()
     first, later = mixed(X[:25]), mixed(X[25:])
     row_files.save(first, tmp_path)
@@ -97,7 +98,7 @@ def test_mixed_rows_are_kept_and_extended(tmp_path):
 
 
 def test_mixed_rows_are_looked_at_as_others_are():
-    """Some of the rows, the columns that are not zero, and the bytes of a row are those of the whole row."""
+    """Taken rows, nonzero columns and the bytes of a row are those of the whole row."""
     X = table()
     made = mixed(X)
     assert (40, 13) == (rows.length(made), made.columns)
@@ -110,8 +111,8 @@ def test_mixed_rows_are_looked_at_as_others_are():
 
 
 def test_a_column_of_the_block_is_none_of_the_sparse_part():
-    """A sparse column that is not there is refused, also where the block has one of that number."""
+    """A sparse column out of range is refused, even if the block has a column of that number."""
     sparse = rows.as_rows(csr_array(np.eye(3)))
-    wrong = beside(sparse._replace(columns=2), np.ones((3, 4)))
+    wrong = mixed_rows(sparse._replace(columns=2), np.ones((3, 4)))
     with pytest.raises(ValueError, match=r"columns must be < 2\. Got 2"):
         row_files.check_columns(wrong)

@@ -1,5 +1,4 @@
-"""What second-order learners do beyond the promises: long rows, the covariance before a label, and sketches that learn
-some rows, in the time that is published."""
+"""Second-order learners beyond the promises: long rows, the covariance before a label, and sketches of some rows."""
 
 from math import log
 from time import perf_counter
@@ -17,7 +16,7 @@ from tests.harness.promises import assert_twins, bits, data_for, run
 
 
 def taught(learner, X, y, **values):
-    """A learner that was given every label of some rows."""
+    """Return a learner that was given every label of some rows."""
     one = learners.build(learner, len(X[0]), values)
     table, asks = rows.as_rows(np.array(X)), query_rules.build("all", learner)
     stream.replay(table, np.array(y), np.arange(len(y)), one, asks, stream.objective(rho=1.0))
@@ -30,7 +29,7 @@ def divergence(w, s, v, t):
 
 
 def test_cw_learns_a_long_row_whose_margin_is_between_deviation_and_variance():
-    """Where phi sqrt(v) <= y p < phi v, CW learns, and ends at y p = phi v; the `cw` of version 0.2.0 does not."""
+    """If phi sqrt(v) <= y p < phi v, CW learns, and ends at y p = phi v; the `cw` of version 0.2.0 does not learn."""
     phi, x = ndtri(0.9), np.array([6.0, 0.0, 0.0])
     X, y = [[1, 1, 0], [1, -1, 0], [1, 0, 1], [1, 0, -1], x], [1] * 5
     before = taught("cw-variance", X[:4], y[:4])
@@ -44,7 +43,7 @@ def test_cw_learns_a_long_row_whose_margin_is_between_deviation_and_variance():
 
 @pytest.mark.parametrize("x", [2.0, 0.3])
 def test_the_exact_cw_takes_the_smallest_change(x):
-    """On a feature by itself CW-diag ends at the nearest distribution for which y w.x >= phi sqrt(v)."""
+    """On a single feature CW-diag ends at the nearest distribution for which y w.x >= phi sqrt(v)."""
     phi = ndtri(0.9)
     one = taught("cw-exact", [[x]], [-1])
     w, s = one.w[0], one.s[0]
@@ -61,14 +60,15 @@ def test_the_exact_cw_takes_the_smallest_change(x):
 @pytest.mark.parametrize("learner", ["acog-i", "acog-ii", "acog-i-diag", "acog-ii-diag"])
 @pytest.mark.parametrize("lag", [0.5, 1.0])
 def test_the_covariance_before_a_label_can_move_the_weights(learner, lag):
-    """With a lag of 1 the weights move along Sigma_t, as in ACOG figure 7, and with others along a mean of both."""
+    """With a lag of 1 the weights move along Sigma_t, as in ACOG figure 7, and with a lag below 1 along a mean of
+    both."""
     assert_twins(*data_for(learner), learner, "variance", {"lag": lag})
     assert [1.0] == taught(learner, [[1.0]], [1], lag=1).w.tolist()  # of eta Sigma_t x; 1/2 along Sigma_t+1
 
 
 @pytest.mark.parametrize("learner", ["sacog-i", "sacog-ii", "ssacog-i", "ssacog-ii"])
 def test_a_sketch_can_learn_some_rows(learner):
-    """A sketch that is updated every so many rounds equals its twin, and leaves its directions alone in the others."""
+    """A sketch that is updated every few rounds equals its twin, and keeps its directions in the other rounds."""
     assert_twins(*data_for(learner), learner, "variance", {"every": 4})
     X, y = np.eye(6)[:4], [1, -1, 1, 1]
     states = [taught(learner, X[:n], y[:n], every=3, m=2) for n in (1, 2, 3, 4)]
@@ -94,11 +94,11 @@ def test_sketches_have_the_bits_of_version_0_2_0(learner, m):
 
 
 def seconds(m):
-    """The least time of a Gram-Schmidt over m directions."""
+    """Return the shortest time of a Gram-Schmidt over m directions."""
 
     @njit
     def once(F, K, Kf):
-        sketched._orthonormalise_in(F, K, Kf)
+        sketched._orthonormalize_in(F, K, Kf)
 
     F, K, times = np.eye(m), np.eye(m), []
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Audits, a floor and pacing: a plan spends the budget, and every stored chance is the true probability of asking."""
+"""Audits, a floor and pacing: a plan spends the budget, and every stored probability is the true one."""
 
 import re
 
@@ -49,7 +49,7 @@ def test_the_budget_and_the_audits_are_spent_exactly(more):
 
 
 def test_a_rule_with_a_pace_of_its_own_spreads_the_budget():
-    """paced asks over a quarter of the stream, at most 40 rounds a label; a pace that is given counts more."""
+    """paced asks over a quarter of the stream, at most 40 rounds a label; an explicit pace takes precedence."""
     assert [2000, 800, 4000] == [
         spending.plan("paced", budget, 8000, pace=pace).paced for budget, pace in ((300, None), (20, None), (20, 0.5))
     ]
@@ -60,7 +60,7 @@ def test_a_rule_with_a_pace_of_its_own_spreads_the_budget():
 
 
 def test_a_large_budget_keeps_labels_for_the_rest_of_the_stream():
-    """What is beyond `early` labels, up to half of the budget, is spread from the end of the first part to the end."""
+    """Labels beyond `early`, up to half of the budget, are spread from the end of the first part to the end."""
     reserves = [spending.plan("paced", budget, 8000).reserve for budget in (300, 500, 700, 2000)]
     assert [0, 0, 200, 1000] == reserves
     assert 150 == spending.plan("paced", 300, 8000, values={"early": 0}).reserve
@@ -71,25 +71,20 @@ def test_a_large_budget_keeps_labels_for_the_rest_of_the_stream():
     assert rounds.max() > 0.9 * ROUNDS
 
 
-@pytest.mark.parametrize("learner", ["dual", "m-dual"])
-def test_a_plan_with_a_reserve_equals_its_twin(learner):
-    """A compiled plan of the rule that keeps labels back equals the formulas, also where margins have no sign."""
-    plan = {"budget": BUDGET, "horizon": 350, "audit": 0.2}
+@pytest.mark.parametrize(
+    ("learner", "share"), [("dual", {"audit": 0.2}), ("m-dual", {"audit": 0.2}), ("dual", {"floor": 0.4})]
+)
+def test_a_plan_with_a_reserve_equals_its_twin(learner, share):
+    """A compiled plan with a reserve, with audits or a floor, equals the formulas, also if margins have no sign."""
+    plan = {"budget": BUDGET, "horizon": 350} | share
     more = {"rule_values": {"early": 20}, "seed": 2, "budget": BUDGET}
     assert_twins(*data_for(learner, n=ROUNDS), learner, "paced", plan=plan, **more)
 
 
-def test_a_plan_with_a_reserve_and_a_floor_equals_its_twin():
-    """So does one in which the rule's own labels and the floor's are spread over the stream."""
-    plan = {"budget": BUDGET, "horizon": 350, "floor": 0.4}
-    more = {"rule_values": {"early": 20}, "seed": 2, "budget": BUDGET}
-    assert_twins(*data_for("dual", n=ROUNDS), "dual", "paced", plan=plan, **more)
-
-
 @pytest.mark.parametrize("rule", ["symmetric", "margin", "paced"])
 def test_every_item_that_is_not_pushed_has_the_chance_promised_to_the_horizon(rule):
-    """Under a floor the chance of items predicted negative is never below what was promised, and the labels last to the
-    horizon, whatever the rule asks."""
+    """Under a floor, items predicted negative have at least the promised probability, and labels last to the
+    horizon."""
     for seed in range(20):
         X, y, order = data(n=ROUNDS)
         plan = spending.plan(rule, BUDGET, ROUNDS, floor=0.5)
@@ -101,7 +96,8 @@ def test_every_item_that_is_not_pushed_has_the_chance_promised_to_the_horizon(ru
 
 
 def test_a_floor_goes_on_with_labels_that_are_added():
-    """It is then what its old and new labels allow over the rounds left; promised stays the least so far."""
+    """After labels are added, the floor is what old and new labels allow; `promised` stays the smallest floor so
+    far."""
     plan, more = (spending.plan("symmetric", 130, rounds, floor=0.5) for rounds in (1000, 600))
     assert [0.05, 0.05] == pytest.approx([plan.floor, plan.promised])
     longer = spending.extended(plan, more, 600, all_spent=False)
@@ -114,8 +110,8 @@ def test_a_floor_goes_on_with_labels_that_are_added():
 
 
 def test_labels_that_are_added_are_planned_for_the_rounds_left():
-    """They are spread over the first part of the rounds left, never less far than before; while a reserve is spent they
-    join it, and once all is spent they have a reserve of their own."""
+    """Added labels are spread over the first part of the remaining rounds; while a reserve is spent they join it, and
+    after all is spent they get their own."""
 
     def planned(budget, horizon, t=0, all_spent=False, before=None):
         plan = spending.plan("paced", budget, horizon, audit=0.1, values={"early": 90})
@@ -130,8 +126,8 @@ def test_labels_that_are_added_are_planned_for_the_rounds_left():
 
 
 def test_what_a_plan_expects_by_a_round():
-    """The first rounds are asked, then labels are used evenly over the paced part, the reserve over the rest, and
-    checks over the whole."""
+    """The first rounds are asked, then labels are spread over the paced part, the reserve over the rest, audits over
+    all."""
     plan = spending.plan("paced", 200, 8000, audit=0.1, values={"early": 90})
     checks, others = spending.expected(plan, [0, 10, 1005, 2000, 5000, 8000, 9000])
     assert [0, 10, 50, 90, 135, 180, 180] == others.tolist()
@@ -143,7 +139,7 @@ def test_what_a_plan_expects_by_a_round():
 
 
 def test_audits_fall_on_every_round_alike():
-    """Over many seeds each tenth of the rounds has a tenth of the audits, whatever the rule asks there."""
+    """Over many seeds each tenth of the rounds has a tenth of the audits, whatever the rule asks."""
     runs = [planned(seed=seed, audit=0.5, rounds=ROUNDS) for seed in range(300)]
     rounds = np.concatenate([replay.log[replay.decided[:, 0] > 0, 0] for replay in runs])
     observed, expected = np.histogram(rounds, 10, (0, ROUNDS))[0], len(rounds) / 10
@@ -153,8 +149,7 @@ def test_audits_fall_on_every_round_alike():
 
 @pytest.mark.parametrize("more", [{"audit": 0.3}, {"pace": 1.0}, {"audit": 0.3, "pace": 0.7}, {"floor": 0.6}])
 def test_chances_are_the_probabilities_of_asking(more):
-    """Over many seeds the weights 1 / pi of the questions sum to the rounds up to the last question, where the window
-    ends (optional stopping)."""
+    """Over many seeds the weights 1 / pi of the questions add up to the rounds up to the last question."""
     logs = [planned(seed=seed, **more).log for seed in range(200)]
     assert all(((log[:, 2] > 0) & (log[:, 2] <= 1)).all() for log in logs)
     off = np.array([(1 / log[:, 2]).sum() - (log[-1, 0] + 1) for log in logs])
@@ -162,14 +157,14 @@ def test_chances_are_the_probabilities_of_asking(more):
 
 
 def test_without_a_pace_the_rule_spends_as_it_wants():
-    """A plan with audits only does not change the rule's chances, so that it asks often at first."""
+    """Audits alone leave the rule's probabilities unchanged, so that it asks often at first."""
     replay = planned(audit=0.25)
     wished = replay.log[replay.decided[:, 0] == 0, 0]
     assert np.median(wished) < np.median(planned(audit=0.25, pace=1.0).log[:, 0]) / 2
 
 
 def test_audits_that_do_not_train_leave_the_learner_alone():
-    """When every label is an audit, the weights stay 0 unless audits train."""
+    """If every label is an audit, the weights stay 0 unless audits train."""
     for trains in (False, True):
         replay = planned(audit=0.995, trains=trains)
         assert BUDGET == replay.decided[:, 0].sum() == replay.queried
@@ -196,7 +191,7 @@ DRAWING = ", ".join(query_rules.paceable())
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(values, message):
-    """Shares outside their range, and a pace for a rule that cannot have one, are refused in one sentence."""
+    """Shares out of range, and a pace for a rule that cannot have one, are refused in one sentence."""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         spending.plan(**{"rule": "symmetric", "budget": 10, "horizon": 100} | values)
 

@@ -1,4 +1,4 @@
-"""The kernel against its dense twin, and the promises of the stream; those of learners and rules: test_promises.py."""
+"""The kernel equals its dense twin and keeps the promises of the stream; for learners and rules: test_promises.py."""
 
 import os
 import re
@@ -37,7 +37,7 @@ def test_every_pair_equals_its_dense_twin():
 
 
 def readings(rule):
-    """A learner, by name, for each way in which a rule can read the state of one."""
+    """Return one learner name for each way in which a rule can read a learner's state."""
     kinds = {name: LEARNERS[name] for name in query_rules.partners(rule)}
     return {(kind.variance, getattr(kind, "gain", None)): name for name, kind in kinds.items()}.values()
 
@@ -47,7 +47,7 @@ def readings(rule):
     [(name, rule) for rule, kind in QUERY_RULES.items() if hasattr(kind, "requires") for name in readings(rule)],
 )
 def test_a_rule_that_reads_the_state_equals_the_twin(learner, rule):
-    """A compiled rule that needs the learner's state equals its twin however that is read."""
+    """A compiled rule that needs the learner's state equals its twin, for every way to read it."""
     assert_twins(*data_for(learner, seed=2), learner, rule, ratio=0.25, seed=9)
 
 
@@ -88,8 +88,8 @@ def test_marks_cut_the_stream_without_changing_it():
 
 
 def test_learners_of_sparse_updates_share_a_pass():
-    """Settings share a pass where a margin is w.x and an update changes the weights of the row alone, on rows of a kind
-    and not of very many columns."""
+    """Settings share a pass if margins are w.x and updates change only the row's weights, on sparse or dense rows of
+    few columns."""
     table = rows.as_rows(np.eye(4))
     sharing = {name for name, kind in LEARNERS.items() if stream.share_a_pass(kind, table)}
     assert {"perceptron", "pa-i", "cspaa", "cw", "acog-ii-diag", "ada-da"} <= sharing
@@ -104,55 +104,33 @@ def test_a_budget_is_never_exceeded():
     assert [run(X, y, order, "pa-i", "all", budget=b).queried for b in (0, 1, 17, 500)] == [0, 1, 17, 120]
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: learners.build("pa-i", 3, {"C": -1}), "C of pa-i must be > 0. Got -1."),
-        (lambda: learners.build("pa-i", 3, {"c": 1}), "pa-i has no parameter c. It has C."),
-        (
-            lambda: query_rules.build("asymmetric", "pa", {"delta_plus": "x"}),
-            "delta_plus of asymmetric must be > 0. Got x.",
-        ),
-        (lambda: query_rules.build("random", "pa", {"q": 1.5}), "q of random must be > 0 and <= 1. Got 1.5."),
-        (
-            lambda: query_rules.build("variance", "pa"),
-            "rule variance works with the learners arow, cw, cw-variance, cw-exact, acog-i, acog-ii, "
-            "acog-i-diag, acog-ii-diag, sacog-i, sacog-ii, ssacog-i, ssacog-ii. Got pa.",
-        ),
-        (
-            lambda: query_rules.build("discriminative", "arow"),
-            "rule discriminative works with the learners ada-da, ada-md, m-ada-da, m-ada-md. Got arow.",
-        ),
-        (lambda: stream.objective(rho=-2), "rho must be > 0, or 0 for the Laplace estimate. Got -2."),
-        (
-            lambda: run(np.eye(3), [1, 0, 1], np.arange(3), "pa", "all"),
-            "a replay needs a label -1 or 1 for every row. Got 0.",
-        ),
-        (
-            lambda: run(np.eye(3), [1, 1, 1], [0, 3], "pa", "all"),
-            "an order must hold row numbers from 0 to 2. Got 0 to 3.",
-        ),
-        (
-            lambda: run(np.eye(3), [1, 2, 5], np.arange(3), "m-pa", "all"),
-            "a replay needs a label 1 to 4 for every row. Got 5.",
-        ),
-        (
-            lambda: learners.build("pa", 3, classes=4),
-            "4 classes need one of the learners m-perceptron, m-pa, m-pa-i, m-pa-ii, m-ada-da, m-ada-md, m-dual. "
-            "Got pa.",
-        ),
-        (lambda: learners.build("m-pa", 3, classes=1), "m-pa needs 2 classes or more. Got 1."),
-        (
-            lambda: query_rules.build("asymmetric", "m-pa"),
-            f"rule asymmetric works with the learners {', '.join(k for k in LEARNERS if k[:2] != 'm-')}. Got m-pa.",
-        ),
-        (lambda: rows.as_rows([[1, float("nan")]]), "rows must be finite numbers. Got NaN or infinity."),
-    ],
-)
-def test_errors_name_what_is_allowed_and_what_came(call, message):
+COVARIANCE = ", ".join(name for name, kind in LEARNERS.items() if getattr(kind, "provides", "") == "covariance")
+SEVERAL = "m-perceptron, m-pa, m-pa-i, m-pa-ii, m-ada-da, m-ada-md, m-dual"
+SIGNED = ", ".join(name for name in LEARNERS if name[:2] != "m-")
+ERRORS = [
+    (learners.build, ("pa-i", 3, {"C": -1}), "C of pa-i must be > 0. Got -1."),
+    (learners.build, ("pa-i", 3, {"c": 1}), "pa-i has no parameter c. It has C."),
+    (query_rules.build, ("asymmetric", "pa", {"delta_plus": "x"}), "delta_plus of asymmetric must be > 0. Got x."),
+    (query_rules.build, ("random", "pa", {"q": 1.5}), "q of random must be > 0 and <= 1. Got 1.5."),
+    (query_rules.build, ("variance", "pa"), f"rule variance works with the learners {COVARIANCE}. Got pa."),
+    (query_rules.build, ("discriminative", "arow"),
+     "rule discriminative works with the learners ada-da, ada-md, m-ada-da, m-ada-md. Got arow."),
+    (query_rules.build, ("asymmetric", "m-pa"), f"rule asymmetric works with the learners {SIGNED}. Got m-pa."),
+    (stream.objective, (0.0, -2), "rho must be > 0, or 0 for the Laplace estimate. Got -2."),
+    (run, (np.eye(3), [1, 0, 1], np.arange(3), "pa", "all"), "a replay needs a label -1 or 1 for every row. Got 0."),
+    (run, (np.eye(3), [1, 2, 5], np.arange(3), "m-pa", "all"), "a replay needs a label 1 to 4 for every row. Got 5."),
+    (run, (np.eye(3), [1, 1, 1], [0, 3], "pa", "all"), "an order must hold row numbers from 0 to 2. Got 0 to 3."),
+    (learners.build, ("pa", 3, (), 4), f"4 classes need one of the learners {SEVERAL}. Got pa."),
+    (learners.build, ("m-pa", 3, (), 1), "m-pa needs 2 classes or more. Got 1."),
+    (rows.as_rows, ([[1, float("nan")]],), "rows must be finite numbers. Got NaN or infinity."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "arguments", "message"), ERRORS)
+def test_errors_name_what_is_allowed_and_what_came(function, arguments, message):
     """A wrong value is refused in one sentence with the allowed values and the given one."""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        call()
+        function(*arguments)
 
 
 def test_a_full_covariance_over_the_limit_is_refused_with_the_ways_out(monkeypatch):
@@ -199,12 +177,11 @@ def test_machine_code_is_kept_apart_where_numba_was_imported_first():
     "name", ["pa-i", "acog-ii-diag", *(n for n, kind in LEARNERS.items() if hasattr(kind, "begin"))]
 )
 def test_a_learner_begins_with_weights(name):
-    """A learner that begins with weights predicts with them, and an answer moves them from there: first and second
-    order, and those that begin in a way of their own."""
+    """A learner predicts with its prior weights, and an answer moves them from there."""
     X = np.array([[0.6, 0.8, 0.0], [0.0, 0.6, 0.8]])
     table, prior = rows.as_rows(X), {0: 0.5, 1: -0.5}
     learner, rule = learners.build(name, 3), query_rules.build("all", name)
-    stream.begin_with(learner, prior)
+    stream.apply_prior(learner, prior)
     began = learners.weights(learner).copy()
     assert [0.5, -0.5, 0.0] == began.tolist()
     stream.replay(table, [1], [0], learner, rule, stream.objective(rho=1))
@@ -212,28 +189,29 @@ def test_a_learner_begins_with_weights(name):
     assert (True, True) == (after[0] > 0.5, after[1] > -0.5)
 
 
-def test_a_pool_says_how_much_each_member_is_heard():
-    """The weights are the mean of the members', by the shares that it names; before its first answer it names none."""
+def test_a_pool_names_the_weight_of_each_member():
+    """A pool's weights are the mean of its members', by the shares that it names; before its first answer it names
+    none."""
     X, y, order = data(seed=4, huge=1)
     pool = run(csr_array(X), y, order, "pool", "symmetric", budget=60).learner
-    shares = learners.heard(pool)
+    shares = learners.member_weights(pool)
     np.testing.assert_allclose(pool.w, [*shares.values()] @ pool.members, atol=1e-12)
     assert (1.0, {}, {}) == (
         pytest.approx(sum(shares.values())),
-        learners.heard(built("pool", 3)),
-        learners.heard(built("pa-i", 3)),
+        learners.member_weights(built("pool", 3)),
+        learners.member_weights(built("pa-i", 3)),
     )
 
 
-@pytest.mark.parametrize("column", [-1, 3])
-def test_a_prior_names_columns_that_there_are(column):
-    """Weights to begin with beside those of the features are refused, with and without a bias."""
-    for name in ("pa-i", "dual"):
-        with pytest.raises(ValueError, match=rf"the columns of a prior must be >= 0 and < 3\. Got {column}\."):
-            stream.begin_with(learners.build(name, 3), {0: 1.0, column: 1.0})
-
-
-def test_several_classes_have_no_prior():
-    """A multi-class learner refuses weights to begin with."""
-    with pytest.raises(ValueError, match="a prior is for a positive and a negative class"):
-        stream.begin_with(learners.build("m-pa", 3, classes=3), {0: 1.0})
+@pytest.mark.parametrize(
+    ("learner", "classes", "column", "message"),
+    [
+        ("pa-i", 0, -1, r"the columns of a prior must be >= 0 and < 3\. Got -1\."),
+        ("dual", 0, 3, r"the columns of a prior must be >= 0 and < 3\. Got 3\."),
+        ("m-pa", 3, 1, "a prior is for a positive and a negative class"),
+    ],
+)
+def test_a_wrong_prior_is_refused(learner, classes, column, message):
+    """A prior with columns out of range, with and without a bias, or for several classes is refused."""
+    with pytest.raises(ValueError, match=message):
+        stream.apply_prior(learners.build(learner, 3, classes=classes), {0: 1.0, column: 1.0})

@@ -1,4 +1,4 @@
-"""The truncated singular value decomposition beside scipy's, and with the same bits on every machine."""
+"""The truncated singular value decomposition equals numpy's, with the same bits on every machine."""
 
 import os
 import subprocess
@@ -13,9 +13,12 @@ from scipy.linalg import subspace_angles
 from oal_engine.kernel import rows, truncated_svd
 from tests.harness import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 def texts(n=600, terms=400, topics=12, seed=0):
-    """Rows of term frequencies of length 1, of texts of topics whose sizes and words fall off as in real ones."""
+    """Return unit-length rows of term frequencies, of texts on topics whose sizes and words fall off as in real
+    texts."""
     rng = np.random.default_rng(seed)
     words = rng.dirichlet(np.full(terms, 0.05), topics)
     topic = rng.choice(topics, n, p=(chances := 0.8 ** np.arange(topics)) / chances.sum())
@@ -23,9 +26,8 @@ def texts(n=600, terms=400, topics=12, seed=0):
     return sparse.csr_array(X / np.linalg.norm(X, axis=1, keepdims=True))
 
 
-@pytest.mark.slow
 def test_the_directions_are_those_of_scipy():
-    """The directions are orthonormal, ordered by strength, and span what the exact decomposition spans."""
+    """The directions are orthonormal, ordered by strength, and span the space of the exact decomposition."""
     X = texts()
     directions = truncated_svd.strongest(rows.as_rows(X), 12)
     exact = np.linalg.svd(X.toarray())[2][:12]
@@ -36,39 +38,31 @@ def test_the_directions_are_those_of_scipy():
     assert subspace_angles(directions, exact.T).max() < 0.02
 
 
-@pytest.mark.slow
 def test_as_much_is_explained_where_strengths_hardly_fall():
-    """Of rows without topics, whose directions are about equally strong, 98 % of what can be explained is."""
+    """For rows without topics, whose directions are about equally strong, 98 % of the best explanation is reached."""
     X = sparse.random_array((300, 200), density=0.05, rng=np.random.default_rng(3))
     directions = truncated_svd.strongest(rows.as_rows(X), 20)
     best = (np.linalg.svd(X.toarray(), compute_uv=False)[:20] ** 2).sum()
     assert ((X @ directions) ** 2).sum() > 0.98 * best
 
 
-@pytest.mark.slow
 def test_there_are_no_more_directions_than_the_rows_have():
-    """Rows of rank two have two directions, whatever is wanted."""
+    """Rows of rank two have two directions, even if more are wanted."""
     X = np.outer(np.arange(1.0, 9), [1, 2, 0, 1, 0]) + np.outer([1, 0] * 4, [0, 0, 1, 0, 3])
     directions = truncated_svd.strongest(rows.as_rows(sparse.csr_array(X)), 5)
     assert (5, 2) == directions.shape
     np.testing.assert_allclose(X @ directions @ directions.T, X, atol=1e-9)
 
 
-PRINT = """
-from tests.kernel.test_truncated_svd import digest
-print(digest())
-"""
-
-
 def digest():
-    """The bits of the directions of a few texts."""
+    """Return a checksum of the directions of a few texts."""
     return crc32(truncated_svd.strongest(rows.as_rows(texts(60, 40, 4)), 5).tobytes())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("machine", [{"NUMBA_CPU_NAME": "generic"}, {"NUMBA_OPT": "1"}, {"NUMBA_DISABLE_JIT": "1"}])
 def test_the_bits_are_the_same_on_every_machine(machine, tmp_path):
     """A processor without wide registers, a weaker compiler and plain Python give the same bits."""
     environment = os.environ | machine | {"XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", PRINT], cwd=ROOT, env=environment, capture_output=True, text=True)
+    command = [sys.executable, "-c", "from tests.kernel.test_truncated_svd import digest; print(digest())"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert f"{digest()}\n" == done.stdout, done.stderr

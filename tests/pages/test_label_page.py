@@ -504,7 +504,7 @@ def test_the_page_says_how_much_each_learner_is_heard(work):
     at.session_state["panel"] = "Learned"
     text = words(at.run())
     assert not at.exception
-    for name, share in learners.heard(server.session.state.learner).items():
+    for name, share in learners.member_weights(server.session.state.learner).items():
         assert re.search(f">{name}<.*>{share:.0%}<", text)
 
 

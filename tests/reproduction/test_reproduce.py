@@ -1,3 +1,5 @@
+"""The published tables run again: their protocols, verdicts, summaries and page."""
+
 import json
 from dataclasses import replace
 from functools import partial
@@ -9,6 +11,7 @@ from scipy.sparse import csr_array
 from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.kernel import algorithms, rows, stream
+from oal_engine.kernel.parameters import combinations
 from oal_engine.reproduction import protocols, published, reproduce
 from tests.harness import ROOT, SHARED
 
@@ -42,7 +45,7 @@ def command(command):
 
 
 def table(matrix, y, classes=()):
-    """A table as a file would give it."""
+    """Return a table as it would be read from a file."""
     return datasets.FeatureTable(rows.as_rows(matrix), np.array(y, np.int8), None, None, {"name": "none"}, classes)
 
 
@@ -65,7 +68,7 @@ def test_german_equals_the_publication_to_the_last_printed_digit(german):
 
 
 def test_german_says_where_the_best_of_the_grid_is_another_setting(german):
-    """If another setting than the published one is best, its figure is given too."""
+    """If the best setting is not the published one, its figure is given too."""
     others = {line["algorithm"]: line["others"] for line in german["lines"] if line["part"] == "sum"}
     assert [("best", {"eta": 10.0})] == [(row["chosen"], row["settings"]) for row in others["ACOG-II"]]
     assert others["ACOG-II"][0]["ours"] > 66
@@ -122,19 +125,8 @@ def test_json_has_every_figure_with_its_settings(shared, command):
     (block,) = json.loads(printed)["blocks"]
     assert code == 0
     assert ("acog-german", 2, 24) == (block["name"], block["orders"], len(block["lines"]))
-    assert {
-        "name",
-        "paper",
-        "table",
-        "files",
-        "protocol",
-        "notes",
-        "orders",
-        "lines",
-        "claims",
-        "summary",
-        "seconds",
-    } == set(block)
+    keys = "name paper table files protocol notes orders lines claims summary seconds"
+    assert set(keys.split()) == set(block)
     numbers = {"ours", "std", "published", "published_std", "difference", "verdict"}
     keys = numbers | {"part", "algorithm", "chosen", "settings", "rates", "queried", "seconds", "published_seconds"}
     for line in block["lines"]:
@@ -166,7 +158,7 @@ def test_one_table_is_written_into_the_page_and_the_others_stay(shared, command,
 
 @pytest.mark.parametrize("name", published.BLOCKS)
 def test_the_page_has_every_table_as_it_is_described_now(name):
-    """No section of docs/reproduction.md is left from another protocol, other notes or other published figures."""
+    """Every section of docs/reproduction.md has today's protocol, notes and published figures."""
     section = reproduce.sections((ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8"))[name]
     block = published.BLOCKS[name]
     assert block.protocol in section
@@ -178,7 +170,7 @@ def test_the_page_has_every_table_as_it_is_described_now(name):
 
 
 def test_the_notes_count_the_cells_of_oaal_as_the_page_shows_them():
-    """The count of cells in which Q_A is ahead of CSOAL, level or behind is that of the five blocks together."""
+    """The notes' count of cells in which Q_A is ahead of CSOAL, level or behind is that of the five blocks."""
     sections = reproduce.sections((ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8"))
     rows = [
         line for name, section in sections.items() if name.startswith("oaal") for line in section.splitlines()
@@ -244,13 +236,13 @@ def test_a_setting_is_the_best_of_its_grid():
     """The best choice has the highest sum, or the lowest cost."""
     data = table([[1.0, 0.0], [0.0, 1.0]] * 50, [1, -1] * 50)
     run = protocols.Stream(data, [np.arange(100)], 1.0)
-    choices = protocols.grid(q=[1e-9, 1.0])
+    choices = combinations({"q": [1e-9, 1.0]})
     assert [{"q": 1e-9}, {"q": 1.0}] == choices
     assert {"q": 1.0} == run.best(published.SUM, "RPE", choices) == run.best(published.COST, "RPE", choices)
 
 
 def test_figures_of_more_than_two_classes_are_those_of_the_classes(three):
-    """Accuracy is the share of rounds on which the class was right, for each choice and order."""
+    """Accuracy is the share of rounds with the right class, for each choice and order."""
     counts = three.counts("MM-AMD", [{"b": 1.0}, {"b": 0.1}], 3)
     right = counts[..., range(3), range(1, 4), :].sum((-2, -1))
     assert (2, 3, 3, 4, 2) == counts.shape
@@ -276,10 +268,10 @@ def test_a_setting_that_cannot_reach_the_share_does_not_count(three):
     assert 1e-6 == protocols.nearby(three, published.ACCURACY, "MM-AMD", 0.2, [keen])["eta"]
 
 
-def test_columns_are_standardised_and_sparse_ones_stay_sparse():
-    """Deviation 1, and mean 0 where rows are dense; a column that does not vary is left as it is."""
+def test_columns_are_standardized_and_sparse_ones_stay_sparse():
+    """Columns get deviation 1, and mean 0 in dense rows; constant columns are left as they are."""
     matrix = np.array([[0.0, 4.0], [2.0, 4.0]])
-    dense, thin = (protocols.standardised(table(kind(matrix), [1, -1])).rows for kind in (np.array, csr_array))
+    dense, thin = (protocols.standardized(table(kind(matrix), [1, -1])).rows for kind in (np.array, csr_array))
     assert [[-1.0, 0.0], [1.0, 0.0]] == rows.matrix(dense).tolist()
     assert [[0.0, 4.0], [2.0, 4.0]] == rows.matrix(thin).toarray().tolist()
 
@@ -316,7 +308,7 @@ def test_a_block_of_classes_runs_from_its_file(tmp_path):
 
 def test_letter_has_the_published_ranking(shared):
     """MD-AMD > MM-AMD > MPAA-II at a tenth of the labels, with the settings that docs/reproduction.md shows."""
-    data = protocols.standardised(
+    data = protocols.standardized(
         protocols.read(shared(LETTER.files[0]).parent, LETTER.files[0], "none", **LETTER.task)
     )
     run = protocols.Stream(data, protocols.shuffles(15_000, 2), 1.0)

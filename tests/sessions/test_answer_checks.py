@@ -132,6 +132,6 @@ def test_inner_products_are_those_of_the_dense_rows():
     for make in (
         rows.as_rows,
         lambda table: rows.as_rows(csr_array(table)),
-        lambda table: rows.beside(rows.as_rows(csr_array(table[:, :12])), table[:, 12:]),
+        lambda table: rows.mixed_rows(rows.as_rows(csr_array(table[:, :12])), table[:, 12:]),
     ):
         np.testing.assert_allclose(rows.inner_products(make(X), make(Z)), X @ Z.T, rtol=1e-6, atol=1e-6)

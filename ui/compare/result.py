@@ -138,7 +138,7 @@ def _ranks(store: Store, result: Comparison, view: ResultView) -> None:
         note("Ranks need at least two algorithms on at least two data sets or budgets.")
         return
     ink = "#fafafa" if st.context.theme.type == "dark" else "#1c2024"
-    svg = drawn("svg", figures.draw_ranks, result, ranks, size=figures.RANKS, ink=ink).decode()
+    svg = drawn("svg", figures.draw_ranks, result, ranks, size=figures.RANKS_INCHES, ink=ink).decode()
     words = ", ".join(f"{name} {rank:.2f}" for name, rank in ranks["ranks"].items())
     with st.container(key="compare-ranks"):
         st.image(svg[svg.index("<svg") :], width=760, alt=f"Average ranks: {words}")

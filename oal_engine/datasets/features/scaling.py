@@ -60,7 +60,7 @@ def made_rows(scaling: Scaling, matrix: Matrix) -> Rows:
     dense = _dense(matrix, scaling["name"], "fourier")
     waves = fourier.waves(scaling["fourier"], _standardized(scaling, dense))
     columns = sparse.csr_array(np.sqrt(1 - fourier.SHARE) * apply(scaling, dense))
-    return rows.beside(cast(SparseRows, rows.as_rows(columns)), waves)
+    return rows.mixed_rows(cast(SparseRows, rows.as_rows(columns)), waves)
 
 
 def apply(scaling: Scaling, matrix: Matrix) -> Matrix:

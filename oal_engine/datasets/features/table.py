@@ -179,7 +179,7 @@ def made_rows(
         blocks, rest = [*blocks, text_vectors.columns(fitted, vectors)], rest - text_vectors.WEIGHT
     sparse = cast(SparseRows, rows.as_rows(terms))
     sparse = sparse._replace(values=rows.read_only(np.sqrt(rest) * sparse.values, np.float64))
-    return rows.beside(sparse, np.hstack(blocks))
+    return rows.mixed_rows(sparse, np.hstack(blocks))
 
 
 def relabelled(

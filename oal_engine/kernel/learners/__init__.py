@@ -1,11 +1,11 @@
-"""The learners by name, and how one is made.
+"""The learners by name, and how one is built.
 
-A learner is a named tuple: arrays of state, each annotated with the function that makes it from the number of
-features, then numbers declared as parameters. Its method `update(self, x, y, p, v, rho, theta)` learns the label y of
-row x, given the margin p before the update, the variance v (0 for first-order learners), the cost weight rho_t of this
-label and the decision threshold theta. To add a learner: write the class in the file of its kind and name it in the
-LEARNERS of that file.
-A multi-class learner is marked so, and tells K classes 1 .. K apart; all others tell -1 from +1.
+A learner is a named tuple: arrays of state, each annotated with the function that makes it from the number of features,
+then numbers declared as parameters. Its method `update(self, x, y, p, v, rho, theta)` learns the label y of row x,
+given the margin p before the update, the variance v (0 for first-order learners), the cost weight rho_t of this label
+and the decision threshold theta. To add a learner, write the class in the file of its kind and name it in the LEARNERS
+of that file. A multi-class learner is marked `multiclass` and distinguishes K classes 1 .. K; all others distinguish -1
+and +1.
 """
 
 import os
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from ..jit import always, method
-from ..parameters import Values, checked, made, named
+from ..parameters import Values, checked, instantiate, named
 from ..rows import Row, dot
 from . import adaptive, dual, first_order, multiclass, pool, second_order, sketched
 
 
 class Learner(Protocol):
-    """A named tuple of state arrays, of which `w` are the weights, and parameters."""
+    """A named tuple of state arrays, one of which is the weights `w`, and parameters."""
 
     @property
     def w(self) -> np.ndarray: ...
@@ -37,7 +37,7 @@ LEARNERS: dict[str, type[NamedTuple]] = {
     for name, kind in module.LEARNERS.items()
 }
 
-MEMORY_LIMIT = 2 * 2**30  # bytes of a full covariance; the environment's OAL_MEMORY_LIMIT overrides it
+MEMORY_LIMIT_BYTES = 2 * 2**30  # of a full covariance; the environment variable OAL_MEMORY_LIMIT overrides it
 
 
 def _put(self: Learner, j: int, value: float) -> None:
@@ -51,14 +51,14 @@ def _predict(self: Learner, x: Row, theta: float) -> tuple[float, int]:
 
 margin = method("margin", default=lambda self, x: dot(self.w, x))
 predict = method("predict", default=_predict)  # the margin and the predicted class
-score = method("score", default=lambda self, p, k: p)  # of class k, in the row predicted last
-# The place of a prediction in the table of counts.
+score = method("score", default=lambda self, p, k: p)  # of class k in the row predicted last
+# The index of a prediction in the table of counts.
 count_index = method("count_index", default=lambda self, predicted, y: (int(predicted > 0), y + 1))
-# Of the row that was predicted last: a learner may keep what it computed then.
+# Of the row predicted last: a learner may reuse numbers computed then.
 variance = method("variance", default=lambda self, x: 0.0)
 gain = method("gain")
 put = method("put", default=_put)
-begin = method("begin", default=lambda self, j, value: put(self, j, value))  # before the first update
+begin = method("begin", default=lambda self, j, value: put(self, j, value))  # sets a weight before the first update
 update = method("update")
 dense_update = method("dense_update", default=lambda self: False)  # whether an update may change every weight
 weight = method("weight", default=lambda self, j: self.w[j])
@@ -66,40 +66,42 @@ has_sign = method("has_sign", default=always)  # whether a margin is negative on
 
 
 def weights(learner: Learner) -> np.ndarray:
-    """The weights that a learner predicts with: (d,), or (d, K) of a multi-class one."""
+    """Return the weights that a learner predicts with: (d,), or (d, K) for K classes."""
     return learner.weights() if hasattr(learner, "weights") else learner.w
 
 
 def offset(learner: Learner) -> np.ndarray:
-    """What a margin, or the score of each class, is beside the inner product of those weights and the row: the part of
-    the bias, a number or (K,)."""
+    """Return the constant that the bias adds to the margin, or to the score of each class (K,). It is 0 without a
+    bias."""
     return np.asarray(learner.w[-1] * learner.bias if hasattr(learner, "bias") else 0.0)
 
 
-def heard(learner: Learner) -> dict[str, float]:
-    """How much each member of a pool is heard, by name: shares of 1; nothing before its first answer, and of others."""
-    return getattr(learner, "heard", {})
+def member_weights(learner: Learner) -> dict[str, float]:
+    """Return the weight of each member of a pool by name; they add up to 1. Empty before the first answer, and for
+    other learners."""
+    return getattr(learner, "member_weights", {})
 
 
 def linear(learner: Learner) -> bool:
-    """Whether the margin is the inner product of those weights and the row, and an offset."""
+    """Return whether the margin is the inner product of the weights and the row, plus an offset."""
     return not hasattr(learner, "margin") or hasattr(learner, "weights")
 
 
 def is_multiclass(name: str) -> bool:
-    """Whether a learner (by name) tells K classes apart."""
+    """Return whether a learner (by name) distinguishes K classes."""
     return getattr(LEARNERS[name], "multiclass", False)
 
 
 def classes(learner: Learner) -> int:
-    """The number of classes of a multi-class learner, 0 of one that tells -1 from +1."""
+    """Return the number of classes of a multi-class learner, or 0 for a learner of -1 and +1."""
     return learner.w.shape[1] if learner.w.ndim == 2 else 0
 
 
 def build(name: str, features: int, values: Values = (), classes: int = 0) -> Learner:
-    """A fresh learner for rows with so many features, with the given parameters and the defaults of the others.
+    """Build an untrained learner for rows with `features` columns, with the given parameters and the defaults of the
+    others.
 
-    classes: how many a multi-class learner tells apart (>= 2); 0 for all other learners.
+    classes: the number of classes of a multi-class learner (>= 2); 0 for all other learners.
     """
     name = named(LEARNERS, name, "learner")
     kind = LEARNERS[name]
@@ -110,7 +112,7 @@ def build(name: str, features: int, values: Values = (), classes: int = 0) -> Le
         raise ValueError(f"{what} need one of the learners {fitting}. Got {name}.")
     if classes == 1:
         raise ValueError(f"{name} needs 2 classes or more. Got 1.")
-    limit, wide = int(os.environ.get("OAL_MEMORY_LIMIT", MEMORY_LIMIT)), "Sigma" in kind._fields
+    limit, wide = int(os.environ.get("OAL_MEMORY_LIMIT", MEMORY_LIMIT_BYTES)), "Sigma" in kind._fields
     needed = 8 * features * (features if wide else classes)
     if needed > limit:
         raise ValueError(
@@ -120,5 +122,5 @@ def build(name: str, features: int, values: Values = (), classes: int = 0) -> Le
             + "Use a diagonal learner (acog-ii-diag), a sketch (ssacog-ii), " * wide
             + f"{'i' if wide else 'I'}mport with fewer terms, or raise OAL_MEMORY_LIMIT (bytes)."
         )
-    learner: Learner = made(kind, features, numbers, **({"classes": classes} if classes else {}))
+    learner: Learner = instantiate(kind, features, numbers, **({"classes": classes} if classes else {}))
     return learner

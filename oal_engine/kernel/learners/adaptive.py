@@ -1,7 +1,7 @@
 """Adaptive subgradient learners: one learning rate per coordinate, H = delta I + diag(sqrt(sum g_i^2)).
 
-`variance` is v = sum_i x_i^2 / H_ii and `gain` how much one more label could move the margin: the query rule
-`discriminative` weighs it against the margin (D-ADA, Algorithm 1; eq. 9 for K classes).
+`variance` is v = sum_i x_i^2 / H_ii, and `gain` is how much one more label could move the margin. The query rule
+`discriminative` weighs the gain against the margin (D-ADA, Algorithm 1; eq. 9 for K classes).
 """
 
 from math import sqrt
@@ -25,7 +25,7 @@ def _variance(self, x):
 
 
 def gain(self, v):
-    """How much one more label could move the margin: eta v / 2 (D-ADA, Algorithm 1; eq. 9 for K classes)."""
+    """Return how much one more label could move the margin: eta v / 2 (D-ADA, Algorithm 1; eq. 9 for K classes)."""
     return self.eta / 2 * v
 
 
@@ -42,7 +42,7 @@ class AdaDA(NamedTuple):
     variance, gain = _variance, gain
 
     def begin(self, j, value):
-        self.w[j], self.gradients[j] = value, -value * self.delta / self.eta  # no square is known yet
+        self.w[j], self.gradients[j] = value, -value * self.delta / self.eta  # the squares are still 0
 
     def update(self, x, y, p, v, rho, theta):
         if 1 - y * p > 0:

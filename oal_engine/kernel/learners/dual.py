@@ -1,4 +1,4 @@
-"""A learner in its dual form: it keeps the rows that were answered, and visits earlier ones again at each answer."""
+"""A learner in its dual form: it keeps the answered rows, and at each answer learns some earlier ones again."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -13,49 +13,52 @@ from ..rows import Row, add, dot, squared
 from .first_order import SMALLEST
 from .first_order import C as FIRST_ORDER_C
 
-VISITS = 0x5DEECE66D  # the seed of the draws that choose what is visited again
+VISITS = 0x5DEECE66D  # seed of the draws that choose the answers to visit again
 C = replace(FIRST_ORDER_C, default=2.0)
-BIAS = Parameter(0.4, low=0, help="Value of a feature that every row has beside its own, so that the line may leave 0.")
+BIAS = Parameter(0.4, low=0, help="Constant feature added to every row, so that the line need not pass through 0.")
 EXPONENT = Parameter(
-    0.5, low=0, high=1, help="Power of the class ratio that positives weigh: 0.5 suits F1, 0.8 the weighted sum."
+    0.5,
+    low=0,
+    high=1,
+    help="Power of the class ratio that weights positives: 0.5 suits F1, 0.8 the weighted sum.",
 )
-REVISITED = Parameter(10, low=0, high=1000, whole=True, help="Earlier answers that are learned again at each.")
-MEMORY = Parameter(2000, low=1, high=10**6, whole=True, help="The latest answers that can be learned again.")
+REVISITED = Parameter(10, low=0, high=1000, whole=True, help="Earlier answers that are learned again at each answer.")
+MEMORY = Parameter(2000, low=1, high=10**6, whole=True, help="Number of latest answers that can be learned again.")
 
 
 @from_parameters
 def with_bias(features):
-    """A zero for each feature, and one for the bias."""
+    """Return a zero for each feature and one for the bias."""
     return np.zeros(features + 1)
 
 
 @from_parameters
 def answered(memory):
-    """The row numbers of the answers that are kept."""
+    """Return an array for the row numbers of the answers in memory."""
     return np.zeros(memory, np.int64)
 
 
 @from_parameters
 def numbers(memory):
-    """A number for each answer that is kept."""
+    """Return an array with a number for each answer in memory."""
     return np.zeros(memory)
 
 
 @from_parameters
 def answers():
-    """The answers so far: negative and positive ones."""
+    """Return the counts of negative and positive answers, at 0."""
     return np.zeros(2, np.int64)
 
 
 @njit(**INLINE)
 def biased(w, x, bias):
-    """The inner product of weights, of which the last is the bias's, and a row with a bias."""
+    """Return the inner product of weights, the last of which is the bias's, and a row with a bias."""
     return dot(w, x) + w[w.size - 1] * bias
 
 
 @njit(**INLINE)
-def given(self):
-    """How many answers there were."""
+def n_answers(self):
+    """Return the number of answers so far."""
     n = 0
     for kind in range(self.answers.size):
         n += self.answers[kind]
@@ -64,9 +67,9 @@ def given(self):
 
 @njit(**INLINE)
 def keep(self, x, y, kind):
-    """Keep an answer, counted with those of its kind, in place of the oldest: its place, and how many earlier ones are
-    kept."""
-    n = given(self)
+    """Store an answer in place of the oldest, and count it under `kind`. Return its place in memory, and the number of
+    earlier answers in memory."""
+    n = n_answers(self)
     place = n % self.memory
     self.items[place], self.labels[place], self.alphas[place] = x.i, y, 0.0
     self.answers[kind] += 1
@@ -74,21 +77,21 @@ def keep(self, x, y, kind):
 
 
 @njit(**INLINE)
-def drawn(self, place, earlier, k):
-    """The place of the k-th of the earlier answers to visit after the answer at a place was kept."""
-    n = given(self) - 1
+def revisited(self, place, earlier, k):
+    """Return the place of the k-th earlier answer to visit after the answer at `place` was stored."""
+    n = n_answers(self) - 1
     return (place + 1 + int(draw(VISITS, n * self.visits + k) * earlier)) % (earlier + 1)
 
 
 @njit(**INLINE)
 def cost(self, y):
-    """What a label weighs: positives the class ratio of the answers to a power, negatives 1."""
+    """Return the weight of a label: for positives a power of the class ratio of the answers, for negatives 1."""
     return ((self.answers[0] + 1) / (self.answers[1] + 1)) ** self.exponent if y > 0 else 1.0
 
 
 @njit(**INLINE)
 def visit(self, w, rows, k):
-    """Move alpha of answer k to where its loss r - y w.x is zero, within 0 .. C r, and w with it."""
+    """Move alpha of the answer at place k to where its loss r - y w.x is zero, within 0 .. C r, and update w."""
     x, y = Row(rows, self.items[k]), self.labels[k]
     r, xx = cost(self, y), squared(x) + self.bias * self.bias
     if xx <= SMALLEST:
@@ -101,20 +104,20 @@ def visit(self, w, rows, k):
 
 
 def margin(self, x):
-    """The margin of a learner with a bias."""
+    """Return the margin of a learner with a bias."""
     return biased(self.w, x, self.bias)
 
 
 def weights(self):
-    """The weights of the features, without that of the bias."""
+    """Return the weights of the features, without the bias's."""
     return self.w[:-1]
 
 
 class Dual(NamedTuple):
     """Cost-sensitive PA in its dual form, w = sum of alpha_i y_i x_i with 0 <= alpha_i <= C r_i, for the loss r_i - y_i
-    w.x_i, each x with a bias: an answer is visited when it comes, and `visits` earlier ones of the last `memory` are
-    visited again (dual coordinate descent, Hsieh et al. 2008). r of positives is ((negatives + 1) / (positives +
-    1))^exponent over the answers, of negatives 1; rho is not used."""
+    w.x_i, each x with a bias. An answer is visited when it comes, and `visits` of the last `memory` answers are visited
+    again (dual coordinate descent, Hsieh et al. 2008). r of positives is ((negatives + 1) / (positives + 1))^exponent
+    over the answers, r of negatives is 1; rho is not used."""
 
     w: with_bias
     items: answered
@@ -128,14 +131,14 @@ class Dual(NamedTuple):
     memory: int = MEMORY
 
     revisits = True
-    dense_update = always  # earlier rows have other features
+    dense_update = always  # earlier rows have other columns
     margin, weights = margin, weights
 
     def update(self, x, y, p, v, rho, theta):
         place, earlier = keep(self, x, y, int(y > 0))
         visit(self, self.w, x.rows, place)
         for k in range(self.visits if earlier else 0):
-            visit(self, self.w, x.rows, drawn(self, place, earlier, k))
+            visit(self, self.w, x.rows, revisited(self, place, earlier, k))
 
 
 LEARNERS = {"dual": Dual}

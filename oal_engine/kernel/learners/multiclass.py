@@ -1,9 +1,9 @@
 """Multi-class learners: one weight vector a class (the multi-prototype model of Crammer et al. 2006; PAA section 4).
 
-`w` has shape (d, K): the weights of all classes for one feature lie side by side. Classes are numbered from 1; the
-highest score predicts, the lowest number where several are highest, and p is the gap to the second highest. `scores`
-holds the scores of the row predicted last, until an update. The loss is l = max(0, 1 - (score of y - score of r)) with
-r the best wrong class.
+`w` has shape (d, K), so the weights of all classes for one feature are adjacent. Classes are numbered from 1. The class
+with the highest score is predicted (the lowest number among equals), and p is the gap to the second highest score.
+`scores` holds the scores of the row predicted last, until an update. The loss is l = max(0, 1 - (score of y - score of
+r)) with r the best wrong class.
 """
 
 from math import inf, sqrt
@@ -20,25 +20,28 @@ from .adaptive import DELTA, gain
 from .first_order import ETA, SMALLEST, C
 
 EXPONENT = Parameter(
-    0.5, low=0, high=1, help="Power of the class ratio that an answer weighs: 0 makes all alike, 1 rare classes heavy."
+    0.5,
+    low=0,
+    high=1,
+    help="Power of the class ratio that weights an answer: 0 weights all alike, 1 rare classes most.",
 )
 
 
 @from_parameters
 def per_weight(features, classes):
-    """A zero for each feature of each class."""
+    """Return a zero for each feature of each class."""
     return np.zeros((features, classes))
 
 
 @from_parameters
 def per_class(classes):
-    """A zero for each class."""
+    """Return a zero for each class."""
     return np.zeros(classes)
 
 
 @njit(**INLINE)
 def highest(scores, but):
-    """The place of the highest score, the first of equals, leaving one place out (-1: none)."""
+    """Return the index of the highest score (the first of equals), ignoring the index `but` (-1: none)."""
     best = int(but == 0)
     for k in range(best + 1, scores.size):
         if k != but and scores[k] > scores[best]:
@@ -46,12 +49,12 @@ def highest(scores, but):
     return best
 
 
-bias_score = method("bias_score", default=lambda self, k: 0.0)  # what the bias adds to the score of class k
+bias_score = method("bias_score", default=lambda self, k: 0.0)  # contribution of the bias to the score of class k
 
 
 @njit(**INLINE)
 def _score_all(self, x):
-    """Fill the scores of a row."""
+    """Compute the scores of a row."""
     scores = self.scores
     for k in range(scores.size):
         scores[k] = 0.0
@@ -87,7 +90,7 @@ def _put(self, j, value):
 
 
 def multiclass(kind):
-    """Mark a learner of K classes and give it the methods that they share."""
+    """Mark a learner of K classes, and add the methods that these learners share."""
     kind.multiclass = True
     kind.predict, kind.score, kind.count_index = _predict, _score, _count_index
     kind.weight, kind.put, kind.dense_update, kind.has_sign = _weight, _put, always, never
@@ -96,7 +99,7 @@ def multiclass(kind):
 
 @njit(**INLINE)
 def _rivals(scores, y):
-    """The places of the class y and of the best wrong class, and the loss."""
+    """Return the index of the class y, the index of the best wrong class, and the loss."""
     right = int(y) - 1
     wrong = highest(scores, right)
     return right, wrong, 1 - (scores[right] - scores[wrong])
@@ -104,7 +107,7 @@ def _rivals(scores, y):
 
 @njit(**INLINE)
 def _move(w, right, wrong, step, x):
-    """w_y += step x, w_r -= step x."""
+    """Add step x to w_y, and subtract it from w_r."""
     for n in span(x.rows, x.i):
         j, x_j = entry(x.rows, x.i, n)
         w[j, right] += step * x_j
@@ -168,7 +171,7 @@ class MPAII(NamedTuple):
 
 
 def _variance(self, x):
-    """v of the predicted class plus the largest of the others (D-ADA eq. 8)."""
+    """Return v of the predicted class plus the largest v of the others (D-ADA eq. 8)."""
     spread = self.spread
     for k in range(spread.size):
         spread[k] = 0.0
@@ -232,25 +235,25 @@ class MAdaMD(NamedTuple):
 
 @from_parameters
 def with_bias(features, classes):
-    """A zero for each feature of each class, and one for the bias of each class."""
+    """Return a zero for each feature of each class, and one for the bias of each class."""
     return np.zeros((features + 1, classes))
 
 
 @from_parameters
 def numbers(memory, classes):
-    """A number for each answer that is kept and each class."""
+    """Return an array with a number for each answer in memory and each class."""
     return np.zeros((memory, classes))
 
 
 @from_parameters
 def answers(classes):
-    """The answers of each class so far."""
+    """Return the number of answers of each class, at 0."""
     return np.zeros(classes, np.int64)
 
 
 @njit(**INLINE)
 def _cost(self, right):
-    """What an answer weighs: the ratio of the most frequent class to its own among the answers, to a power."""
+    """Return the weight of an answer: the count of the most frequent class over the count of its own, to a power."""
     most = 0
     for k in range(self.answers.size):
         most = max(most, self.answers[k])
@@ -259,8 +262,10 @@ def _cost(self, right):
 
 @njit(**INLINE)
 def _level(sizes, but, base, slope):
-    """The level t at which base - slope t and what the sizes (leaving one out) are above t add up to 0: it rises until
-    no more of them are below it (Michelot 1986)."""
+    """Return the level t with base - slope t + sum of max(size - t, 0) = 0, ignoring the size at index `but`.
+
+    The level rises until no more sizes are below it (Michelot 1986).
+    """
     level, held = -inf, sizes.size
     while True:
         total, count = base, 0
@@ -268,15 +273,15 @@ def _level(sizes, but, base, slope):
             if k != but and sizes[k] > level:
                 total += sizes[k]
                 count += 1
-        if count == 0 or count >= held:  # rounding may let one come back
+        if count == 0 or count >= held:  # rounding may bring one back
             return level
         level, held = total / (slope + count), count
 
 
 @njit(**INLINE)
 def _visit(self, rows, place):
-    """Move the alphas of an answer to where its loss is zero for every wrong class, within 0 .. C r together, and w
-    with them."""
+    """Move the alphas of an answer to where its loss is zero for every wrong class, with a sum within 0 .. C r, and
+    update w."""
     x, right, alphas = Row(rows, self.items[place]), int(self.labels[place]) - 1, self.alphas[place]
     r, xx, last = _cost(self, right), squared(x) + self.bias * self.bias, self.w.shape[0] - 1
     if xx <= SMALLEST:
@@ -304,10 +309,10 @@ def _visit(self, rows, place):
 
 @multiclass
 class MDual(NamedTuple):
-    """`dual` for K classes (Crammer and Singer 2001): each answer adds alpha_k x to w_y and takes it from w_k of every
-    wrong class k, alpha_k >= 0, sum of alpha_k <= C r, for the loss r - (score of y - largest other score), each x
-    with a bias. It is visited when it comes, and `visits` earlier ones of the last `memory` are visited again; a visit
-    is the exact step (Keerthi et al. 2008). r is ((answers of the most frequent class + 1) / (answers of y +
+    """`dual` for K classes (Crammer and Singer 2001): each answer adds alpha_k x to w_y and subtracts it from w_k of
+    every wrong class k, alpha_k >= 0, sum of alpha_k <= C r, for the loss r - (score of y - largest other score), each
+    x with a bias. It is visited when it comes, and `visits` of the last `memory` answers are visited again; a visit is
+    the exact step (Keerthi et al. 2008). r is ((answers of the most frequent class + 1) / (answers of y +
     1))^exponent."""
 
     w: with_bias
@@ -332,7 +337,7 @@ class MDual(NamedTuple):
         place, earlier = dual.keep(self, x, y, int(y) - 1)
         _visit(self, x.rows, place)
         for k in range(self.visits if earlier else 0):
-            _visit(self, x.rows, dual.drawn(self, place, earlier, k))
+            _visit(self, x.rows, dual.revisited(self, place, earlier, k))
 
 
 LEARNERS = {

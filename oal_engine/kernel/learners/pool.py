@@ -1,4 +1,4 @@
-"""A pool of two learners, which learn every answer, and predict together: more is heard of the one that was right."""
+"""A pool of two learners that learn every answer and predict together, weighted by past accuracy."""
 
 from dataclasses import replace
 from math import exp
@@ -15,31 +15,31 @@ from .dual import BIAS, EXPONENT, MEMORY, REVISITED, C, answered, answers, biase
 from .first_order import SMALLEST
 
 MEMBERS = 2
-HIT, ALARM, MISS, SIZE, SEEN, SHARE = range(6)  # of a record: discounted counts, the sum of |margin|, of how many, and
-# how much the member is heard
+# A record: discounted counts of outcomes, the sum of |margin| and its number of terms, and the weight of the member.
+HIT, ALARM, MISS, SIZE, SEEN, SHARE = range(6)
 
 
 @from_parameters
 def members(features):
-    """The weights of each member."""
+    """Return the weights of each member, at 0."""
     return np.zeros((MEMBERS, features + 1))
 
 
 @from_parameters
 def variances(features):
-    """A one for each feature and the bias."""
+    """Return a one for each feature and the bias."""
     return np.ones(features + 1)
 
 
 @from_parameters
 def records():
-    """How each member did on the rows that were answered, before it learned them."""
+    """Return the record of each member, at 0: how well it predicted the answered rows before it learned them."""
     return np.zeros((MEMBERS, SHARE + 1))
 
 
 @njit(**INLINE)
 def _judge(self, x, y):
-    """Count in every record what its member predicted of a row whose label is known now."""
+    """Add each member's prediction for a row with a new label to its record."""
     for m in range(MEMBERS):
         record, p = self.records[m], biased(self.members[m], x, self.bias)
         for k in range(SHARE):
@@ -60,7 +60,7 @@ def _f1(record):
 
 @njit(**INLINE)
 def _step(self, w, rows, k):
-    """A step of ACOG-II with a diagonal covariance, eta = gamma = 1, on answer k."""
+    """Make a step of ACOG-II with a diagonal covariance, eta = gamma = 1, on answer k."""
     x, y, last = Row(rows, self.items[k]), self.labels[k], w.size - 1
     if y * biased(w, x, self.bias) < 1:
         step = cost(self, y) * y
@@ -74,9 +74,9 @@ def _step(self, w, rows, k):
 
 @njit(**INLINE)
 def _combine(self):
-    """w is the mean of the members' w_m, weighted by exp(F1 / temperature) / (mean |margin|) of each."""
+    """Set w to the mean of the members' w_m, weighted by exp(F1 / temperature) / (mean |margin|) of each."""
     mean = (_f1(self.records[0]) + _f1(self.records[1])) / MEMBERS
-    trust = self.answers[1] / (self.answers[1] + 1)  # with few positives the members are alike
+    trust = self.answers[1] / (self.answers[1] + 1)  # with few positives the members get similar weights
     self.w[:] = 0.0
     total = 0.0
     for m in range(MEMBERS):
@@ -94,9 +94,9 @@ def _combine(self):
 
 class Pool(NamedTuple):
     """Two members, `dual` and ACOG-II with a diagonal covariance (eta = gamma = 1), learn each answer, and visit the
-    same earlier ones again, with positives weighed as in `dual`. Their weights are averaged by exp(F1 / temperature)
-    over what was asked, divided by the mean size of a member's margins; `discount` is what an answer counts for when
-    one more has come."""
+    same earlier answers again, with positives weighted as in `dual`. Their weights are averaged with exp(F1 /
+    temperature) over the answered items, divided by the mean size of a member's margins. Each new answer multiplies the
+    weight of the earlier ones by `discount`."""
 
     w: with_bias
     members: members
@@ -111,15 +111,15 @@ class Pool(NamedTuple):
     exponent: float = EXPONENT
     visits: int = REVISITED
     memory: int = replace(MEMORY, drifting=100)
-    temperature: float = Parameter(0.05, above=0, help="How much better a member must be to be heard e times as much.")
-    discount: float = Parameter(0.99, above=0, high=1, help="What is left, an answer later, of how a member did.")
+    temperature: float = Parameter(0.05, above=0, help="A member whose F1 is better by this gets e times the weight.")
+    discount: float = Parameter(0.99, above=0, high=1, help="Factor on a member's record at each new answer.")
 
     revisits = True
     dense_update = always
     margin, weights = dual.margin, dual.weights
 
     @property
-    def heard(self):
+    def member_weights(self):
         shares = self.records[:, SHARE]
         return dict(zip(("dual", "ACOG-II, diagonal"), (shares / shares.sum()).tolist())) if shares.any() else {}
 
@@ -130,7 +130,7 @@ class Pool(NamedTuple):
         _judge(self, x, y)
         place, earlier = dual.keep(self, x, y, int(y > 0))
         for k in range(-1, self.visits if earlier else 0):
-            answer = place if k < 0 else dual.drawn(self, place, earlier, k)
+            answer = place if k < 0 else dual.revisited(self, place, earlier, k)
             visit(self, self.members[0], x.rows, answer)
             _step(self, self.members[1], x.rows, answer)
         _combine(self)

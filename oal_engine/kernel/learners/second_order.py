@@ -1,7 +1,7 @@
 """Second-order learners: a weight vector and a covariance, full (d x d) or diagonal.
 
-`variance` is v = x' Sigma x, and leaves Sigma x in `u` for the update that may follow; `gain` is how much one more
-label of this row could move its margin, which the query rule `variance` weighs against the margin (OA3, eq. 10 and 11).
+`variance` is v = x' Sigma x, and leaves Sigma x in `u` for the update that may follow. `gain` is how much one more
+label of this row could move its margin; the query rule `variance` weighs it against the margin (OA3, eq. 10 and 11).
 """
 
 from math import sqrt
@@ -15,20 +15,20 @@ from ..parameters import TENS, Parameter, from_parameters
 from ..rows import add, dot, entry, quadratic, span
 from .first_order import ETA, SMALLEST
 
-GAMMA = Parameter(1.0, above=0, help="Regularisation: large values keep the covariance wide for longer.")
+GAMMA = Parameter(1.0, above=0, help="Regularization: large values keep the covariance wide for longer.")
 LAG = Parameter(
     0.0, low=0, high=1,
     help="Which covariance moves the weights: 0 the one after this label (as published), 1 the one before it.",
 )  # fmt: skip
-R = Parameter(1.0, above=0, help="Regularisation of AROW: small values learn faster.", grid=TENS)
+R = Parameter(1.0, above=0, help="Regularization of AROW: small values learn faster.", grid=TENS)
 CONFIDENCE = Parameter(0.9, above=0.5, below=1, help="Probability of a right prediction after the update.")
 A = Parameter(1.0, above=0, help="The matrix A starts as a times the identity.")
-LEAST = -1e150  # a ratio of a margin to its deviation below this has a square that is no number
+LEAST = -1e150  # the square of a smaller ratio of margin to deviation would overflow
 
 
 @from_parameters
 def quantile(confidence):
-    """phi, the quantile of the normal distribution at the confidence."""
+    """Return phi, the quantile of the normal distribution at the confidence."""
     from scipy.special import ndtri
 
     return np.array([ndtri(confidence)])
@@ -36,19 +36,19 @@ def quantile(confidence):
 
 @from_parameters
 def inverse(features, a):
-    """The inverse of A = a I."""
+    """Return the inverse of A = a I."""
     return np.eye(features) / a
 
 
 @from_parameters
 def squares(features, a):
-    """The diagonal of A = a I."""
+    """Return the diagonal of A = a I."""
     return np.full(features, a)
 
 
 @njit(**INLINE)
 def inner(w, u):
-    """The inner product of two vectors."""
+    """Return the inner product of two vectors."""
     total = 0.0
     for i in range(u.size):
         total += w[i] * u[i]
@@ -57,7 +57,7 @@ def inner(w, u):
 
 @njit(**INLINE)
 def multiply(Sigma, x, out):
-    """out = Sigma x; Sigma is symmetric, so its rows serve as columns."""
+    """Write Sigma x to `out`. Sigma is symmetric, so its rows serve as columns."""
     out[:] = 0
     for k in span(x.rows, x.i):
         j, x_j = entry(x.rows, x.i, k)
@@ -67,7 +67,7 @@ def multiply(Sigma, x, out):
 
 @njit(**INLINE)
 def shrink(Sigma, b, u):
-    """Sigma -= b u u'."""
+    """Subtract b u u' from Sigma."""
     for i in range(u.size):
         b_i = b * u[i]
         if b_i != 0:
@@ -76,13 +76,14 @@ def shrink(Sigma, b, u):
 
 
 def acog_gain(self, v):
-    """(eta / 2) / (1/v + 1/gamma), the second term of q in OA3's query rule without rho_max."""
+    """Return (eta / 2) / (1/v + 1/gamma), the second term of q in OA3's query rule without rho_max."""
     return self.eta / 2 / (1 / max(v, SMALLEST) + 1 / self.gamma)
 
 
 @njit(**INLINE)
 def _step(self, step, v):
-    """One ACOG step: Sigma first, then w along Sigma_new x = Sigma x gamma / (gamma + v), with a lag along Sigma x."""
+    """Make one ACOG step: Sigma first, then w along Sigma_new x = Sigma x gamma / (gamma + v), with a lag along Sigma
+    x."""
     shrink(self.Sigma, 1 / (self.gamma + v), self.u)
     step *= self.lag + (1 - self.lag) * (self.gamma / (self.gamma + v))
     for i in range(self.u.size):
@@ -91,7 +92,7 @@ def _step(self, step, v):
 
 @njit(**INLINE)
 def _diagonal_step(self, step, x):
-    """The same per coordinate: the denominator is gamma + s_i x_i^2, not gamma + x' Sigma x."""
+    """Make one ACOG step per coordinate: the denominator is gamma + s_i x_i^2 instead of gamma + x' Sigma x."""
     for k in span(x.rows, x.i):
         j, x_j = entry(x.rows, x.i, k)
         before = self.s[j]
@@ -100,8 +101,8 @@ def _diagonal_step(self, step, x):
 
 
 class Full(NamedTuple):
-    """The state of ACOG with a full covariance; `u` is Sigma x of the row looked at last. A lag of 1 moves the weights
-    along Sigma_t, as the variant of ACOG figure 7."""
+    """The state of ACOG with a full covariance; `u` is Sigma x of the row seen last. A lag of 1 moves the weights along
+    Sigma_t, as in the variant of ACOG figure 7."""
 
     w: np.zeros
     u: np.zeros
@@ -211,7 +212,7 @@ class Confident(NamedTuple):
 
 @njit(**INLINE)
 def _confident_step(self, x, y, M, v):
-    """The step of the variance form: w += step y s x, 1/s += 2 step phi x^2."""
+    """Make the step of the variance form: w += step y s x, 1/s += 2 step phi x^2."""
     phi = self.phi[0]
     b = 1 + 2 * phi * M
     step = max(0.0, (-b + sqrt(b * b - 8 * phi * (M - phi * v))) / (4 * phi * v))

@@ -1,10 +1,10 @@
-"""Sketched second-order learners: the covariance through m directions found by Oja's rule (ACOG section 3.1, OA3
-section 4), so that a queried round costs O(m^2 d), or, with the sparse sketch, O(m^3 + m s) for s non-zeros in the row.
+"""Sketched second-order learners: the covariance in m directions found by Oja's rule (ACOG section 3.1, OA3 section 4),
+so that a queried round costs O(m^2 d), or, with the sparse sketch, O(m^3 + m s) for s non-zeros in the row.
 
 Sigma = I - V' D V with orthonormal rows of V and D = diag(t L / (1 + t L)); `variance` leaves V x in `z`. The sketch
-learns every queried row, the weights only those with a loss. Where it is updated every m rounds alone (`every`, as both
-papers suggest), a round costs O(m d), or O(m^2 + m s), on average: L is then the mean over the rows that it learned,
-and t still counts all.
+learns every queried row, the weights learn only rows with a loss. If the sketch is updated only every m rounds
+(`every`, as both papers suggest), a round costs O(m d), or O(m^2 + m s), on average: L is then the mean over the rows
+that it learned, and t still counts all.
 """
 
 from typing import NamedTuple
@@ -19,37 +19,37 @@ from ..rows import add, dot, entry, span, squared
 from .first_order import ETA
 from .second_order import GAMMA, acog_gain
 
-M = Parameter(5, low=1, whole=True, help="Directions of the sketch; no more than there are features are used.")
-LARGEST = 1e100  # a row with a larger squared norm teaches nothing: its Gram-Schmidt would overflow
-APART = 1e8  # the largest entry of K: with larger ones the directions of U are too alike to be told apart
+M = Parameter(5, low=1, whole=True, help="Directions of the sketch, at most one per feature.")
+LARGEST = 1e100  # rows with a larger squared norm are not learned: Gram-Schmidt would overflow
+APART = 1e8  # largest entry of K: beyond it the directions of U are numerically parallel
 EVERY = Parameter(1, low=1, whole=True, help="Queried rounds from one update of the sketch to the next.")
 SEED = Parameter(0, low=0, whole=True, help="Seed of the directions at the start.")
 
 
 @from_parameters
 def directions(features, m, seed):
-    """m orthonormal rows at random."""
+    """Return m random orthonormal rows."""
     m = min(m, features)
     V = 2 * draws(seed, m * features).reshape(m, features) - 1
-    orthonormalise(V)
+    orthonormalize(V)
     return V
 
 
 @from_parameters
 def per_direction(features, m):
-    """A zero for each direction."""
+    """Return a zero for each direction."""
     return np.zeros(min(m, features))
 
 
 @from_parameters
 def identity(features, m):
-    """The identity over the directions."""
+    """Return the identity matrix over the directions."""
     return np.eye(min(m, features))
 
 
 @njit(cache=True, error_model="numpy")
-def orthonormalise(V):
-    """Gram-Schmidt over the rows of V, in place."""
+def orthonormalize(V):
+    """Apply Gram-Schmidt to the rows of V, in place."""
     for i in range(V.shape[0]):
         for k in range(i):
             along = 0.0
@@ -66,7 +66,7 @@ def orthonormalise(V):
 
 @njit(**INLINE)
 def _multiply(V, x, out):
-    """out = V x."""
+    """Write V x to `out`."""
     for i in range(out.size):
         out[i] = 0.0
     for k in span(x.rows, x.i):
@@ -77,7 +77,7 @@ def _multiply(V, x, out):
 
 @njit(**INLINE)
 def _rest(self, x):
-    """x' (I - V' D V) x, with V x in z."""
+    """Return x' (I - V' D V) x, with V x in z."""
     total = squared(x)
     for i in range(self.z.size):
         weight = self.t[0] * self.L[i]
@@ -87,7 +87,8 @@ def _rest(self, x):
 
 @njit(**INLINE)
 def _count(self):
-    """L = (1 - 1/n) L + (1/n) (V x)^2 / gamma, with V x in z, for the n-th row of the sketch: 1/n; 0 for the others."""
+    """Update L = (1 - 1/n) L + (1/n) (V x)^2 / gamma, with V x in z, if this is a row of the sketch, its n-th. Return
+    1/n, or 0 for other rows."""
     self.t[0] += 1
     if (self.t[0] - 1) % self.every != 0:
         return 0.0
@@ -99,7 +100,7 @@ def _count(self):
 
 @njit(**INLINE)
 def _learn(self, x, step):
-    """Oja's rule on x, then w += step Sigma x."""
+    """Apply Oja's rule to x, then add step Sigma x to w."""
     if squared(x) > LARGEST:
         return
     rate = _count(self) / self.gamma
@@ -108,7 +109,7 @@ def _learn(self, x, step):
             for k in span(x.rows, x.i):
                 j, x_j = entry(x.rows, x.i, k)
                 self.V[i, j] += rate * self.z[i] * x_j
-        orthonormalise(self.V)
+        orthonormalize(self.V)
     if step == 0:
         return
     _multiply(self.V, x, self.z)
@@ -168,7 +169,7 @@ def _weight(self, j):
 
 @njit(**INLINE)
 def _small(F, c, out):
-    """out = F c."""
+    """Write F c to `out`."""
     for i in range(out.size):
         out[i] = 0.0
         for k in range(c.size):
@@ -177,7 +178,8 @@ def _small(F, c, out):
 
 @njit(**INLINE)
 def _along(K, f, size, out):
-    """out = K f, of whose entries the first `size` alone are not zero; K is symmetric, so its rows serve as columns."""
+    """Write K f to `out`; only the first `size` entries of f are nonzero. K is symmetric, so its rows serve as
+    columns."""
     for j in range(out.size):
         out[j] = 0.0
     for k in range(size):
@@ -186,8 +188,9 @@ def _along(K, f, size, out):
 
 
 @njit(**INLINE)
-def _orthonormalise_in(F, K, Kf):
-    """Gram-Schmidt over the rows of F in the inner product a' K b, in place; Kf is scratch. F is lower triangular."""
+def _orthonormalize_in(F, K, Kf):
+    """Apply Gram-Schmidt to the rows of F in the inner product a' K b, in place; Kf is scratch. F is lower
+    triangular."""
     m = Kf.size
     for k in range(m):
         _along(K, F[k], k + 1, Kf)
@@ -208,7 +211,7 @@ def _orthonormalise_in(F, K, Kf):
 
 @njit(**INLINE)
 def _restart(self):
-    """w += U' b, U = the orthonormal rows of F U, and F = K = I: O(m^2 d), rarely."""
+    """Set w += U' b, U = the orthonormal rows of F U, and F = K = I. This costs O(m^2 d), and is rare."""
     for j in range(self.w.size):
         self.w[j] = _weight(self, j)
         for i in range(self.c.size):
@@ -216,7 +219,7 @@ def _restart(self):
         _small(self.F, self.c, self.z)
         for i in range(self.c.size):
             self.U[i, j] = self.z[i]
-    orthonormalise(self.U)
+    orthonormalize(self.U)
     self.F[:] = 0
     self.K[:] = 0
     self.b[:] = 0
@@ -226,7 +229,8 @@ def _restart(self):
 
 @njit(**INLINE)
 def _sparse_learn(self, x, step):
-    """The same with V = F U: U += d x' and w = w0 + U' b with b kept, so that only the entries of x are touched."""
+    """Learn as `_learn` does, with V = F U: U += d x' and w = w0 + U' b with b kept, so only the entries of x are
+    touched."""
     if squared(x) > LARGEST:
         return
     rate = _count(self) / self.gamma
@@ -246,7 +250,7 @@ def _sparse_learn(self, x, step):
 
 @njit(**INLINE)
 def _turn(self, x, step, rate):
-    """U += d x', w0 += (step - d'b) x, and F anew, with U x in c."""
+    """Set U += d x' and w0 += (step - d'b) x, and recompute F, with U x in c."""
     xx, m = squared(x), self.c.size
     for i in range(m):
         for k in range(m):
@@ -267,13 +271,13 @@ def _turn(self, x, step, rate):
         _restart(self)
         _multiply(self.U, x, self.c)
     else:
-        _orthonormalise_in(self.F, self.K, self.Kf)
+        _orthonormalize_in(self.F, self.K, self.Kf)
         for i in range(m):
             self.c[i] *= 1 + rate * xx
 
 
 class SparseSketch(NamedTuple):
-    """The state of SSACOG: V = F U, K = U U', and the weights w + U' b; c is U x and z is V x of the row looked at."""
+    """The state of SSACOG: V = F U, K = U U', and the weights w + U' b; c is U x and z is V x of the row seen last."""
 
     w: np.zeros
     U: directions

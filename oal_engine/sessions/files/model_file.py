@@ -96,7 +96,7 @@ def _class_names(value: Any) -> bool:
 
 
 def _means(value: Any) -> bool:
-    return _list_of(lambda mean: number(mean) and abs(mean) < 2, 1)(value) and len(value) <= latent.MOST
+    return _list_of(lambda mean: number(mean) and abs(mean) < 2, 1)(value) and len(value) <= latent.MAX_DIRECTIONS
 
 
 VECTORIZER: dict[str, Check] = {

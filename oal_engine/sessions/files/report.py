@@ -17,7 +17,7 @@ import numpy as np
 
 from ...datasets import prior
 from ...kernel import learners, metrics
-from ...kernel.certainty import KNOWN, RISK
+from ...kernel.certainty import BOUNDED, RISK
 from ...output.page import INK, WORDS, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ...output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
 from ...versions import versions
@@ -168,7 +168,7 @@ def _certain(session: Session) -> Iterator[str]:
             f"at every look, whatever the data: {certain.labels:,} labels were asked with stored chances."
         )
         titles = TITLES | {"recall": "Recall"}
-        rows = ([titles[metric], *(f"{certain.floors[name][metric]:.3f}" for name in NAMES)] for metric in KNOWN)
+        rows = ([titles[metric], *(f"{certain.floors[name][metric]:.3f}" for name in NAMES)] for metric in BOUNDED)
         yield _table(["At least", *NAMES.values()], rows)
 
 

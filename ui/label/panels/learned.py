@@ -38,7 +38,7 @@ def show(server: CardServer) -> None:
     if not session.labels:
         note("Nothing is learned yet.")
         return
-    if heard := learners.heard(session.state.learner):
+    if heard := learners.member_weights(session.state.learner):
         _heading("How much each of its learners is heard")
         _terms([(name, share, f"{share:.0%}") for name, share in heard.items()], longest=1)
     back = st.segmented_control(

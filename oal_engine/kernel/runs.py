@@ -1,0 +1,103 @@
+"""Run a strategy over rows with known labels. Replays, comparisons, reproductions and races all run through here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import certainty, spending, stream
+from .algorithms import Strategy
+from .learners import Learner
+from .rows import Rows
+
+Parts: TypeAlias = tuple[Learner, NamedTuple, stream.Objective]  # the changing state of a run
+
+
+@dataclass(frozen=True)
+class Run:
+    """A strategy over labeled rows in some order of visit. Each question is answered with the label of its row.
+
+    y: label of each row, -1 or +1, or 1 .. K. order: row numbers. classes: K, or 0 for two classes. rho: weight of
+    positives, or 0 to estimate it from the labels asked; ratio: alpha_p / alpha_n, a factor of that estimate. theta:
+    smallest margin that predicts positive. budget: most labels that may be asked (None: no limit). average: once the
+    budget is spent, predict with averaged weights. horizon: rounds that the budget is planned for (None: the length
+    of the order). audit, audit_trains, pace, floor: as in `spending.plan`. prior: weights by column at the start.
+    """
+
+    strategy: Strategy
+    rows: Rows
+    y: np.ndarray
+    order: np.ndarray
+    classes: int = 0
+    rho: float = 0.0
+    ratio: float = 1.0
+    theta: float = 0.0
+    budget: int | None = None
+    seed: int = 0
+    average: bool = False
+    horizon: int | None = None
+    audit: float = 0.0
+    audit_trains: bool = True
+    pace: float | None = None
+    floor: float = 0.0
+    prior: Mapping[int, float] = field(default_factory=dict)
+
+    def start(self) -> Parts:
+        """Build the learner, the rule and the objective, untrained."""
+        learner, rule = self.strategy.build(self.rows.columns, self.classes)
+        if self.prior:
+            stream.apply_prior(learner, self.prior)
+        return learner, rule, stream.objective(self.theta, self.rho, self.ratio)
+
+    def plan(self) -> spending.Plan | None:
+        """Return how the budget is spent, or None if the rule alone decides."""
+        horizon = self.order.size if self.horizon is None else self.horizon
+        return spending.plan(
+            self.strategy.rule, self.budget, horizon, self.audit, self.audit_trains, self.pace,
+            self.strategy.rule_parameters, self.floor,
+        )  # fmt: skip
+
+    def replay(self, marks: ArrayLike | None = None, log: bool = False, parts: Parts | None = None) -> stream.Replay:
+        """Run up to the last of `marks` (rounds; None: the end), and keep the counts at each mark.
+
+        log: whether to keep a log of the questions. parts: a state from `start`, which is modified (None: a new one).
+        """
+        return stream.replay(
+            self.rows, self.y, self.order, *(parts or self.start()), budget=self.budget, seed=self.seed,
+            averaged=self.average, marks=marks, log=log, plan=self.plan(),
+        )  # fmt: skip
+
+    def predict(self, items: np.ndarray, parts: Parts) -> np.ndarray:
+        """Return the counts of the predictions for `items` (row numbers), given the state that a replay left."""
+        return stream.replay(self.rows, self.y, items, *parts, budget=0).counts
+
+    def worst_counts(self, done: stream.Replay, are_pushes_read: bool = False) -> certainty.Tables:
+        """Return the worst confusion counts that the answers of a run with a floor allow at its end.
+
+        If the budget is spent before the end, the counts are those at the last label. done: the whole replay, with its
+        log. are_pushes_read: whether a person has read all items that were pushed.
+        """
+        asked, plan = done.log[:, 0].astype(np.int64), self.plan()
+        assert plan
+        end = int(asked[-1]) + 1 if done.queried == self.budget else self.order.size
+        counts = self.replay([end]).counts if end < self.order.size else done.counts
+        size, rounds, pushes, true_pushes = (
+            np.array([n]) for n in (asked.size, end, counts[1].sum(), counts[1, 2].sum())
+        )
+        labels, pushed, chances = self.y[self.order[asked]], done.decided[:, 1] > 0, done.log[:, 2]
+        return certainty.tables(
+            labels, pushed, chances, size, rounds, pushes, plan.promised, true_pushes if are_pushes_read else None
+        )
+
+
+def class_ratio(y: Any) -> float:
+    """Return the number of negatives for each positive, T_n / T_p; without positives, the number of negatives."""
+    return float((y < 0).sum() / max(1, (y > 0).sum()))
+
+
+def tuning_and_test_items(n_items: int) -> tuple[np.ndarray, np.ndarray]:
+    """Split the items at random: two thirds to tune settings on, and one third to test them on."""
+    mixed, third = stream.shuffled(n_items, 0), n_items // 3
+    return mixed[:-third], mixed[-third:]
