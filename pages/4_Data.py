@@ -26,5 +26,5 @@ with guarded():
     with right:
         st.header("Data sets", anchor=False)
         if not shown_datasets(store):
-            note("None yet.")
+            note("No data sets yet.")
         stored(store)

@@ -1,4 +1,4 @@
-"""What comes out of a session, as files to download, each made when it is asked for."""
+"""Files of a session to download, each written on request."""
 
 import subprocess
 import sys
@@ -21,18 +21,18 @@ CHOICES = {
     "labels": "Labels: every question with its answer",
     "decisions": "Decisions: every item that was streamed, asked or not",
     "predictions": "Predictions: every item of the stream, the surest first",
-    "positives": "Positives: what was answered or is predicted as positive",
+    "positives": "Positives: items answered or predicted as positive",
     "model": "Model: terms and weights, for `predict`",
     "report": "Report: one page of HTML",
 }
 SUFFIXES = {"model": "gz", "report": "html"}
-AT_ONCE, PATIENCE = 2, 60  # files that the server makes at once, and seconds that another one waits
-PLACES = BoundedSemaphore(AT_ONCE)
+MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
+EXPORTS = BoundedSemaphore(MAX_EXPORTS)
 PAGE_BUTTON = "Download as a page (HTML)"
 
 
 def downloads(store: Store, session: int, multiclass: bool) -> None:
-    """A button behind which the files of a session are."""
+    """Show a button that opens the downloads of a session."""
     choices = [what for what in CHOICES if not (multiclass and what == "positives")]
     with st.popover("Download", icon=":material/download:", help="Labels, decisions, predictions, model, report"):
         what = st.selectbox("What", choices, format_func=CHOICES.__getitem__, key="download-what")
@@ -54,7 +54,7 @@ def downloads(store: Store, session: int, multiclass: bool) -> None:
 
 
 def positives(store: Store, session: int) -> None:
-    """A button for the list that a session was made for."""
+    """Show a button that downloads the positives of a session."""
     st.download_button(
         "Download the list of positives",
         checked(store, session, partial(exported, store.path, session, "positives", "csv", True)),
@@ -66,17 +66,17 @@ def positives(store: Store, session: int) -> None:
 
 
 def page(store: Store, session: int) -> None:
-    """A button for the player of a session as a page of its own."""
+    """Show a button that downloads the player of a session as a page."""
     texts = st.checkbox("With the texts, and the terms learned from them", key="page-texts")
-    make = partial(made, store.path, ["publish", str(session), "--format", "html"] + ["--texts"] * texts)
+    make = partial(output, store.path, ["publish", str(session), "--format", "html"] + ["--texts"] * texts)
     file = checked(store, session, make)
     st.download_button(PAGE_BUTTON, file, f"session-{session}.html", on_click="ignore", key="publish-page")
 
 
 def checked(store: Store, session: int, make: Callable[[], bytes]) -> Callable[[], bytes]:
-    """What makes a file, asking once more, when it is wanted, whether the session is open to who is here now, and its
-    answers too."""
-    person, name = st.user.to_dict(), annotator()  # which nobody knows where Streamlit makes the file
+    """Wrap the function that makes a file: when it is called, it first checks again that the user may read the session
+    and its answers."""
+    person, name = st.user.to_dict(), annotator()  # unknown in the thread in which Streamlit makes the file
 
     def checked_again() -> bytes:
         Settings.read(store, session)
@@ -91,27 +91,23 @@ def checked(store: Store, session: int, make: Callable[[], bytes]) -> Callable[[
 
 
 def exported(database: Path, session: int, what: str, kind: str | None, texts: bool | None) -> bytes:
-    """The bytes of an export of a session."""
+    """Return the bytes of an export of a session."""
     options = (["--format", kind] if kind else []) + ["--texts"] * bool(texts)
-    return made(database, ["export", str(session), "--what", what, *options])
+    return output(database, ["export", str(session), "--what", what, *options])
 
 
-def made(database: Path, command: list[str]) -> bytes:
-    """The bytes of a file, made by a command of the command line into a temporary one; few are made at once."""
-    if not PLACES.acquire(timeout=PATIENCE):
-        raise ValueError(f"the server makes {AT_ONCE} other files. Try again in a minute.")
+def output(database: Path, command: list[str]) -> bytes:
+    """Run a command of the engine in a process of its own, and return the bytes of the file that it writes."""
+    if not EXPORTS.acquire(timeout=WAIT_SECONDS):
+        raise ValueError(f"the server is writing {MAX_EXPORTS} other files. Try again in a minute.")
     try:
-        return _made(database, command)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "output"
+            engine = [sys.executable, "-m", "oal_engine", *command, "--out", str(file), "--db", str(database.resolve())]
+            root = Path(__file__).parent.parent
+            result = subprocess.run(engine, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            if result.returncode:
+                raise ValueError(result.stderr)
+            return file.read_bytes()
     finally:
-        PLACES.release()
-
-
-def _made(database: Path, command: list[str]) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "made"
-        engine = [sys.executable, "-m", "oal_engine", *command, "--out", str(file), "--db", str(database.resolve())]
-        root = Path(__file__).parent.parent
-        done = subprocess.run(engine, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode:
-            raise ValueError(done.stderr)
-        return file.read_bytes()
+        EXPORTS.release()

@@ -1,4 +1,4 @@
-"""Tables of figures, and a strategy in words."""
+"""Tables of numbers, and a strategy in words."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from .meanings import explained
 
 
 def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem") -> None:
-    """Show lines (title, cells: numbers or words) under their heads; all words are literal."""
+    """Show a table: each line is a title and its cells (numbers or words, escaped here)."""
     head_cells = "".join(f'<th dir="auto">{explained(head)}</th>' for head in heads)
     rows = "".join(
         f'<tr><th dir="auto">{explained(title)}</th>' + "".join(f"<td>{_cell(value)}</td>" for value in values)
@@ -32,7 +32,7 @@ def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem"
 
 
 def describe(chosen: Strategy) -> str:
-    """A strategy and its parameters in a line, without those that its algorithm fixes."""
+    """Return a strategy and its parameters in one line, without the parameters that its algorithm fixes."""
     fixed = ALGORITHMS[chosen.algorithm].fixed if chosen.algorithm in ALGORITHMS else {}
     values = ", ".join(f"{key} {value:g}" for key, value in chosen.parameters.items() if key not in fixed)
     return f"{chosen.algorithm}{values and f' ({values})'}"

@@ -242,7 +242,7 @@ def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
     draft = page.get_by_role("textbox", name="Guidelines")
     draft.fill("a draft")
     store.update_session(session, {"guidelines": "what another wrote"})
-    expect(page.get_by_text("There are no guidelines yet.")).to_have_count(0)
+    expect(page.get_by_text("The session has no guidelines yet.")).to_have_count(0)
     expect(draft).to_be_focused()
     expect(draft).to_have_value("a draft")
 

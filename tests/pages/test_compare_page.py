@@ -164,7 +164,7 @@ def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
         ("compare-OAAL-delta_plus", "x<b>", "Got x&lt;b&gt;."),
         ("compare-OAAL-delta_plus", "10^2..", "delta_plus of OAAL must be numbers or powers such as 10^-5..10^5."),
         ("compare-OAAL-delta_plus", "-1", "delta_plus of asymmetric must be &gt; 0. Got -1.0."),
-        ("compare-hit", "some", "Target labels must be a number, several (1, 10), or powers such"),
+        ("compare-hit", "some", "Target number of labels must be a number, several (1, 10), or powers such"),
         ("compare-hit", "nan", "hit must be a share of the labels, or their number. Got nan."),
         ("compare-alpha_p", "2", "alpha_p of a comparison must be &gt; 0 and &lt; 1. Got 2.0."),
         ("compare-c_p", "0.5, 0.9", "Several weights are a sweep, which needs parameters as given, not tuned."),

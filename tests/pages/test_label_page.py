@@ -26,7 +26,7 @@ from tests.harness.pages import BINARY, WAIT, listed, run, words
 from ui import charts
 from ui.components import item_list
 from ui.label import card_server, messages
-from ui.label.card_server import LONGEST_REST, MORE, CardServer, keys_of
+from ui.label.card_server import CACHE_SECONDS, MORE_ITEMS, CardServer, keys_of
 from ui.label.panels import check, history, pushed, spending, stopping
 
 
@@ -38,7 +38,7 @@ def test_an_answer_belongs_to_the_item_that_was_shown(work, action):
     session = server.session
     asked, before = session.place.asked if action == "label" else session.answered(session.previous), session.labels
     values = {"id": "old", "action": action, "question": asked.id, "label": -1, "was": asked.old}
-    with pytest.raises(SessionError, match=r"this answer is to an item that is no longer asked\."):
+    with pytest.raises(SessionError, match=r"this question was replaced; reload the page\."):
         server.handle(messages.read(messages.CardEvent, values | {"item": asked.item + 1}), "anna")
     assert before == session.labels
     server.handle(messages.read(messages.CardEvent, values | {"item": asked.item}), "anna")
@@ -101,7 +101,7 @@ def test_the_end_says_what_comes_next(work, keep, budget, more):
     assert [f"Replay?session={server.session.id}", f"./?new={server.session.dataset.id}"] == [
         *payload["links"].values()
     ]
-    assert more == (MORE in payload["place"]["result"])
+    assert more == (MORE_ITEMS in payload["place"]["result"])
 
 
 def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
@@ -338,42 +338,42 @@ def test_lists_to_check_say_why_they_are_empty(work):
 def test_a_long_look_keeps_no_page_waiting(work, monkeypatch):
     """What is made in the background is shown when it is there; until then the page has what was there before, and a
     changed log is looked at again."""
-    monkeypatch.setattr(card_server, "PATIENCE", 0.01)
+    monkeypatch.setattr(card_server, "FIRST_WAIT_SECONDS", 0.01)
     server, go = work(3), Event()
 
     def slow():
         assert go.wait(WAIT)
         return server.session.version
 
-    assert server.behind("slow", slow) is None
+    assert server.in_background("slow", slow) is None
     go.set()
     card_server.BACKGROUND.submit(int).result()  # one thing is made at a time
-    first = server.behind("slow", slow)
+    first = server.in_background("slow", slow)
     assert server.session.version == first
     server.session.answer("one more", server.session.place.asked.id, -1)
     go.clear()
-    assert first == server.behind("slow", slow)
+    assert first == server.in_background("slow", slow)
     go.set()
     card_server.BACKGROUND.submit(int).result()
-    assert server.session.version == server.behind("slow", slow) != first
+    assert server.session.version == server.in_background("slow", slow) != first
 
 
-@pytest.mark.parametrize(("cost", "rest"), [(0.0, 0.0), (0.01, 0.2), (9.0, LONGEST_REST)])
+@pytest.mark.parametrize(("cost", "rest"), [(0.0, 0.0), (0.01, 0.2), (9.0, CACHE_SECONDS)])
 def test_what_takes_long_is_made_less_often_than_people_answer(work, monkeypatch, cost, rest):
     """It is shown as it was until it has rested, and as it is then; what costs nothing is never old."""
     server, time = work(3), [0.0]
-    monkeypatch.setattr(card_server, "LONGEST_REST", LONGEST_REST)
+    monkeypatch.setattr(card_server, "CACHE_SECONDS", CACHE_SECONDS)
     monkeypatch.setattr(card_server, "perf_counter", lambda: time[0])
 
     def slow():
         time[0] += cost
         return server.session.version
 
-    first = server.lately("slow", slow)
+    first = server.recent("slow", slow)
     server.session.answer("one more", server.session.place.asked.id, -1)
-    assert (first if rest else server.session.version) == server.lately("slow", slow)
+    assert (first if rest else server.session.version) == server.recent("slow", slow)
     time[0] += rest + 0.001
-    assert server.session.version == server.lately("slow", slow)
+    assert server.session.version == server.recent("slow", slow)
 
 
 # What was pushed
@@ -489,7 +489,7 @@ def test_the_page_proves_that_learning_acts(work):
     text = words(at.run())
     assert not at.exception
     share = server.session.labels.count(1) / len(server.session.labels)
-    assert re.search(r"Updated 36 times, last \d+ \w+ ago: \d+\.\d\d ms to learn it and find the next question", text)
+    assert re.search(r"Learned from 36 answers, the last one \d+ \w+ ago\.", text)
     assert f"{share:.0%} of the answers were" in text
     assert 0 < server.session.state.seconds < 60
     assert "Speaks for" in text

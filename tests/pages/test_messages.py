@@ -47,7 +47,7 @@ def test_events_of_the_card_are_read(sent):
 @pytest.mark.parametrize("sent", BROKEN)
 def test_an_invalid_event_is_refused_in_one_sentence(sent):
     """Wrong types, NaN, unpaired surrogates, too long texts and unknown actions are refused."""
-    with pytest.raises(messages.MessageError, match=r"^the browser sent what cannot be read \(.*\)\.$"):
+    with pytest.raises(messages.MessageError, match=r"^the browser sent an invalid message \(.*\)\.$"):
         messages.read(messages.CardEvent, sent)
 
 
@@ -90,7 +90,7 @@ def test_a_broken_event_keeps_no_other_from_being_stored(app_store, work, poison
     good = LABEL | {"id": "good", "question": question, "label": -1}
     for _ in range(2):  # a reload sends all of it again
         _, shown = sent(server.session.id, poison, good)
-        assert shown["error"].startswith("Not stored: the browser sent what cannot be read (")
+        assert shown["error"].startswith("Not stored: the browser sent an invalid message (")
         assert "good" in shown["acked"]
         assert messages.identity(poison) in (*shown["acked"], None)
     assert (question, -1) == (app_store.event("good")["question"], app_store.event("good")["label"])
@@ -237,5 +237,5 @@ def test_a_session_that_is_removed_says_so(app_store, work):
     assert (None, "removed") == (shown["place"]["question"], shown["place"]["end"])
     assert "This session was removed. Its owner can restore it for 30 days." == shown["place"]["result"]
     assert {"All sessions": "./"} == shown["links"]
-    assert "There is no session yet." in words(at.run())
+    assert "You have no session yet." in words(at.run())
     assert not at.exception

@@ -207,7 +207,7 @@ def test_a_bad_parameter_is_refused_in_one_sentence(store, texts):
 
 
 @pytest.mark.parametrize(("query", "sentence"), [
-    ({}, "There is no session yet."), ({"session": "9"}, "There is no session yet."),
+    ({}, "You have no session yet."), ({"session": "9"}, "You have no session yet."),
 ])  # fmt: skip
 def test_the_label_page_without_a_session_says_so(store, query, sentence):
     """Without any session the Label page shows one sentence."""
@@ -485,7 +485,7 @@ def test_vectors_stand_beside_texts(store, tmp_path):
     at.text_input(key="path").set_value(str(path)).run()
     assert ["v", "n"] == at.multiselect(key="beside").options
     at.text_input(key="embed").set_value("nowhere").run()
-    assert "There is no folder nowhere" in words(at)
+    assert "has no folder nowhere." in words(at)
     at.text_input(key="embed").set_value("").run()
     at.multiselect(key="beside").set_value(["v"]).run()
     at.button(key="import").click().run()
@@ -551,7 +551,7 @@ def test_an_unsuitable_file_is_refused_in_one_sentence(store, tmp_path):
     at = run("pages/4_Data.py")
     at.segmented_control(key="way").set_value(SERVER).run()
     at.text_input(key="path").set_value(str(tmp_path / "missing.csv")).run()
-    assert "There is no file" in words(at)
+    assert "has no file" in words(at)
     at.text_input(key="path").set_value(str(path)).run()
     at.button(key="import").click().run()
     assert not at.exception

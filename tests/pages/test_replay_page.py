@@ -28,7 +28,7 @@ def test_it_says_that_there_is_no_session(store):
     """Without a session the page says so, and still offers to open a published one."""
     at = run(PAGE)
     assert not at.exception
-    assert "There is no session yet" in words(at)
+    assert "You have no session yet" in words(at)
     assert 1 == len(at.get("file_uploader"))
 
 
@@ -40,9 +40,9 @@ def test_a_place_that_does_not_exist_is_refused(pages):
     for question in ("0", "7", "x", "-1", "9" * 30):
         at = run(PAGE, session=str(session), question=question)
         assert not at.exception
-        assert f"Question {question} does not exist: there are 6." in words(at)
+        assert f"Question {question} does not exist. The last one is 6." in words(at)
     assert "Session 99 does not exist." in words(run(PAGE, session="99"))
-    assert "Nothing was asked yet." in words(run(PAGE, session=str(create(store, texts, "PAA-I"))))
+    assert "No question yet." in words(run(PAGE, session=str(create(store, texts, "PAA-I"))))
 
 
 def test_verify_says_what_was_checked_and_what_differs(pages):
@@ -61,8 +61,8 @@ def test_verify_says_what_was_checked_and_what_differs(pages):
     at = run(PAGE, session=str(session), question="11")
     assert not at.exception
     assert "Shown up to the first mismatch." in words(at)
-    assert "There is nothing to compare with" in words(at)
-    assert "Question 12 does not exist: there are 11." in words(run(PAGE, session=str(session), question="12"))
+    assert "What if needs a session that verifies" in words(at)
+    assert "Question 12 does not exist. The last one is 11." in words(run(PAGE, session=str(session), question="12"))
 
 
 def test_an_open_player_goes_on_where_the_stream_does(pages):
@@ -98,7 +98,7 @@ def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypa
     """The page states the share of questions with answers; below the limit it draws no curve and says why."""
     store, _ = pages
     session = answer(store, add_texts(store, tmp_path, "unlabelled", None))
-    for limit, sentence, charts in ((0.0, "The others cost it a label", 2), (1.0, "no curve is drawn: it would", 0)):
+    for limit, sentence, charts in ((0.0, "Each of the other questions", 2), (1.0, "no curve is drawn: it would", 0)):
         monkeypatch.setattr(look_back, "ENOUGH", limit)
         at = run(PAGE, session=str(session))
         at.selectbox(key="other-algorithm").select("D-AMD").run()

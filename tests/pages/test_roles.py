@@ -157,12 +157,12 @@ def test_a_download_asks_again_when_it_is_wanted(app_store, session, become):
 
 def test_few_files_are_made_at_once(tmp_path, monkeypatch):
     """While as many files are made as may be, another one waits and is then refused in a sentence."""
-    monkeypatch.setattr(downloads, "PLACES", places := BoundedSemaphore(1))
-    monkeypatch.setattr(downloads, "PATIENCE", 0.01)
-    with places, pytest.raises(ValueError, match=r"^the server makes 2 other files\. Try again in a minute\.$"):
-        downloads.made(tmp_path / "studio.db", ["export", "1"])
+    monkeypatch.setattr(downloads, "EXPORTS", places := BoundedSemaphore(1))
+    monkeypatch.setattr(downloads, "WAIT_SECONDS", 0.01)
+    with places, pytest.raises(ValueError, match=r"^the server is writing 2 other files\. Try again in a minute\.$"):
+        downloads.output(tmp_path / "studio.db", ["export", "1"])
     with pytest.raises(ValueError, match="error: "):
-        downloads.made(tmp_path / "studio.db", ["export", "1"])
+        downloads.output(tmp_path / "studio.db", ["export", "1"])
     assert places.acquire(timeout=0)  # what was refused has left its place
 
 

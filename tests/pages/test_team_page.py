@@ -193,7 +193,7 @@ def test_who_has_nothing_left_reads_why(team, monkeypatch):
     server.payload(annotator="ben")
     place = server.payload(annotator="carla")["place"]
     assert ("others", None) == (place["end"], place["question"])
-    assert "What stays unanswered for 5 minutes comes to you." in place["result"]
+    assert "A question that stays unanswered for 5 minutes comes to you." in place["result"]
 
 
 def test_a_name_that_is_typed_takes_what_this_browser_shows_and_no_more(work, app_store):

@@ -1,4 +1,4 @@
-"""Below a card that has nothing to ask: the list that came of the session, and more labels for it."""
+"""Below a card without a question: the list of positives to download, and labels to add."""
 
 from oal_engine.kernel.learners import linear
 
@@ -10,7 +10,7 @@ from .panels.guidelines import may_edit
 
 
 def ending(server: CardServer) -> None:
-    """What can be done where a session has ended; call it in the fragment of the card, after the card."""
+    """Show the next steps of a session that has ended, in the card's fragment and below the card."""
     session = server.session
     if not session.place.progress.end or annotator() not in server.idle:
         return

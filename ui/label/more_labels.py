@@ -10,14 +10,16 @@ from oal_engine.sessions.settings import SessionError
 
 from ..page import annotator, complain, small_note
 
-USUAL = 100  # labels that are offered to be added
+CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
+OFFERED_LABELS = 100
 
 
 def more_labels(session: Session, key: str) -> None:
-    """A field and a button that add labels to the budget; call it in a fragment, with a key for each of its places."""
+    """Show a field and a button that add labels to the budget. Call it in a fragment; `key` must be unique on the
+    page."""
     most = session.room
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        labels = st.number_input("Labels to add", 1, most, min(USUAL, most), key=f"{key}-labels", width=150)
+        labels = st.number_input("Labels to add", 1, most, min(OFFERED_LABELS, most), key=f"{key}-labels", width=150)
         if st.button("Add labels", key=key):
             try:
                 session.add_labels(uuid4().hex, labels, annotator())
@@ -27,7 +29,7 @@ def more_labels(session: Session, key: str) -> None:
                 st.rerun()
     words = []
     if session.place.progress.end:
-        words.append(f"Labeling continues at item {session.rounds - session.askable + 1:,}, where the budget ran out.")
+        words.append(CONTINUES.format(session.rounds - session.askable + 1))
     if not session.labelled:
         words.append(estimates.forecast(session.state.budget + labels, session.multiclass))
     if words:
