@@ -1,4 +1,4 @@
-"""The command line: python -m oal_engine COMMAND, or where it is installed, oal COMMAND."""
+"""The command line: python -m oal_engine COMMAND, or oal COMMAND if installed."""
 
 import inspect
 import os
@@ -30,7 +30,7 @@ REPEATED = ("--text", "--positive", "--feature", "--set", "--details", "--show")
 
 
 def imported(name: str) -> Callable[..., None]:
-    """The function of a command, whose module is imported now."""
+    """Import the module of a command, and return its function."""
     return _expanded(getattr(import_module(f".{MODULES[name]}", __package__), _function_name(name)))
 
 
@@ -39,12 +39,12 @@ def _function_name(name: str) -> str:
 
 
 def command(name: str) -> Any:
-    """A command with all its options, as it is run."""
+    """Return the parser of a command with all its options."""
     return _parsed(imported(name), name)
 
 
 def _expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with one option for each field, in place of each parameter whose type is a data class."""
+    """Replace each parameter whose type is a data class by one option for each of its fields."""
     groups: dict[str, type[Any]] = {}
     options: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
@@ -68,13 +68,13 @@ def _expanded(command: Callable[..., None]) -> Callable[..., None]:
 
 @cache
 def _summaries(module: str) -> dict[str, str]:
-    """The first line of the docstring of each public function of a module, which is read as text, not imported."""
+    """Return the first docstring line of each public function of a module, without importing it."""
     source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
     return dict(re.findall(r'^def ([a-z]\w*)\(.*?"""(.*?)(?:"""|\n)', source, re.DOTALL | re.MULTILINE))
 
 
 class _Listed(TyperCommand):
-    """A command as `--help` lists it; its module, which may take a second to import, is imported when it is run."""
+    """A command in the list of `--help`. Its module, which may take a second to import, is imported when it is run."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         return command(str(self.name)).make_context(*arguments, **options)
@@ -83,7 +83,7 @@ class _Listed(TyperCommand):
 def spread(arguments: list[str]) -> list[str]:
     """Repeat an option that takes several values before each of them: --text a b becomes --text a --text b.
 
-    This begins behind the argument of a command, which would be taken for a value otherwise.
+    Only after the argument of the command, which would otherwise be read as a value.
     """
     words: list[str] = []
     option = None
@@ -98,10 +98,10 @@ def spread(arguments: list[str]) -> list[str]:
 
 @contextmanager
 def errors_as_sentences() -> Iterator[None]:
-    """End the program with one sentence, without a traceback, where something is wrong."""
+    """End the program with one sentence instead of a traceback after an error."""
     try:
         yield
-    except BrokenPipeError:  # nobody reads on, as behind `| head`
+    except BrokenPipeError:  # the reader has stopped, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
         file, reason = getattr(error, "filename", None), getattr(error, "strerror", None)
@@ -120,7 +120,7 @@ def _own_options(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version, and end.")
     ] = False,
 ) -> None:
-    """Declare the options that stand before the commands."""
+    """Declare the options before the commands."""
 
 
 def _parsed(function: Callable[..., None], name: str | None = None) -> Any:
@@ -130,7 +130,7 @@ def _parsed(function: Callable[..., None], name: str | None = None) -> Any:
 
 
 def main(*options: Any) -> None:
-    """Run the command line, which may take options beside its commands."""
+    """Run the command line, with further options in addition to its commands."""
     app = TyperGroup(
         help="OAL Studio: label rare classes under a budget, and compare the algorithms that choose what to ask.",
         commands={
@@ -144,5 +144,5 @@ def main(*options: Any) -> None:
 
 
 def oal() -> None:
-    """Run the command line as the program oal, which shells can complete."""
+    """Run the command line as the program oal, with shell completion."""
     main(*get_install_completion_arguments())

@@ -34,7 +34,7 @@ from ..datasets.reading.sources import DataError
 from ..kernel import learners, rows, stream
 from ..kernel.learners import Learner
 from ..output.jsonlines import JsonLinesError, checked, lines, number, or_none, whole, words
-from ..output.tables import CHUNK, FEATURES, SCORE, TEXT, OutputTable, Part, lot_of
+from ..output.tables import BLOCK_ROWS, FEATURES, SCORE, TEXT, OutputTable, Part, block_rows
 from ..store import Row
 from .insights import calibration
 from .insights.calibration import Calibration
@@ -230,7 +230,7 @@ def calibrated(session: Session) -> Calibration:
 
 def predicted(
     model: Model, table: Any, others: Sequence[str], entries: Iterable[tuple[int, Any, int]],
-    skipped: dict[str, tuple[int, int]], texts: bool = False, lot: int = CHUNK,
+    skipped: dict[str, tuple[int, int]], texts: bool = False, lot: int = BLOCK_ROWS,
 ) -> OutputTable:  # fmt: skip
     """The predictions of entries as `formats.open_entries` gives them, so many worked on at a time, with their texts or
     numbers where these are wanted and the cells of the other columns; why some are skipped is counted in `skipped`,
@@ -249,7 +249,7 @@ def predicted(
 
     def parts() -> Iterator[Part]:
         left = iter(entries)
-        while part := list(islice(left, min(lot, lot_of(len(made_of))))):
+        while part := list(islice(left, min(lot, block_rows(len(made_of))))):
             for line, item, _ in part:
                 if isinstance(item, str):  # the reason why it is skipped
                     count, first = skipped.get(item, (0, line))

@@ -175,7 +175,7 @@ def test_predict_with_vectors(ok, run, tmp_path):
     for arguments, message in (
         (("made.gz",), r"needs the embedding tiny \(\w{16}\): name its folder \(--embed\)\. Got none\."),
         (("given.gz", "--embed", "tiny"), r"needs no embedding\. Got tiny \(\w{16}\)\."),
-        (("made.gz", "--embed", "tiny", "--vectors", "v.npy"), r"--vectors is for models with vectors beside texts\."),
+        (("made.gz", "--embed", "tiny", "--vectors", "v.npy"), r"--vectors is for models of texts with vectors\."),
     ):
         code, _, error = run(*predict, *arguments)
         assert code == 1
@@ -439,7 +439,7 @@ def cut(path):
         (("verify", "9"), "session 9 does not exist."),
         (("publish", "9"), "session 9 does not exist."),
         (("adopt", "missing"), "missing cannot be opened: No such file or directory."),
-        (("adopt", "WORDS"), "words.txt cannot be adopted: line 1 is no JSON object: "),
+        (("adopt", "WORDS"), "words.txt cannot be adopted: line 1 is not a JSON object: "),
         (("compare", "--spec", "CUT"), "cut.txt.xz is no specification: "),
         (("results", "--remove"), "--trials, --remove and --out need the name of a comparison. Got none."),
         (

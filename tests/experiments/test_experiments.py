@@ -554,7 +554,7 @@ def test_an_interrupted_command_says_that_it_goes_on(command, store, monkeypatch
         assert (
             1,
             "",
-            "error: stopped. What is finished is kept; run the same command again to resume.\n",
+            "error: stopped. Finished replays are kept; run the same command again to resume.\n",
         ) == command(*line)
     message = "error: mine is not finished. Run the same compare command again to resume it.\n"
     assert (1, "", message) == command("results", "mine")

@@ -1,5 +1,5 @@
-"""The scripts and style sheets of the player and the race, which the app mounts; and pages of HTML that hold one of
-them with all that it shows, without a server or a network."""
+"""Scripts and style sheets of the player and the race, which the app mounts, and self-contained HTML pages of them,
+which need neither a server nor a network."""
 
 import html
 import json
@@ -13,8 +13,8 @@ HERE = Path(__file__).parent
 
 
 class Kind(NamedTuple):
-    """What a page can hold: the class of its script, the scripts, the style sheets after base.css, and what to know of
-    its keys."""
+    """A kind of page: the JavaScript class, the scripts, the style sheets after base.css, and a sentence on its
+    keys."""
 
     name: str
     scripts: tuple[str, ...]
@@ -29,7 +29,7 @@ PLAYER = Kind(
 )  # fmt: skip
 RACE = Kind(
     "Race", ("dom.js", "race.js"), ("explained.css", "race.css"),
-    "Space plays and pauses. The bar beside it goes to any item, also with ← and →.",
+    "Space plays and pauses. The bar next to the button goes to any item, also with ← and →.",
 )  # fmt: skip
 RESTRICTIONS = (
     "default-src 'none'; script-src 'sha256-{}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
@@ -38,19 +38,19 @@ RESTRICTIONS = (
 
 
 def text(names: Iterable[str]) -> str:
-    """The text of files in this folder, one behind the other."""
+    """Return the concatenated text of files in this folder."""
     return "".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 
 def page(kind: Kind, title: str, about: Iterable[str], data: dict[str, Any]) -> bytes:
-    """A page of HTML that shows data as the app does, under a title and sentences about it.
+    """Return an HTML page that shows data as the app does, below a title and sentences about it.
 
-    Its browser may fetch nothing and run nothing but the script in it; the data are in it as JSON without any `<`.
+    Its content security policy forbids all requests and all scripts but its own. The data are JSON without any `<`.
     """
     script = f"{text([*kind.scripts, 'page.js'])}new {kind.name}(main, data).receive(data, () => {{}});\n"
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    held = json.dumps(_rounded(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    held = held.replace("<", r"\u003c")  # so that no words end the script, or begin a comment in it
+    text_data = json.dumps(_rounded(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text_data = text_data.replace("<", r"\u003c")  # so that no text ends the script or begins a comment in it
     sentences = "".join(f'<p dir="auto">{html.escape(each)}</p>' for each in about)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
@@ -60,13 +60,13 @@ def page(kind: Kind, title: str, about: Iterable[str], data: dict[str, Any]) -> 
         f'<body><header class="oal"><h1 dir="auto">{html.escape(title)}</h1>{sentences}</header>\n<main></main>\n'
         f'<footer class="oal"><p>{html.escape(kind.keys)}</p></footer>\n'
         "<noscript><p>This page needs JavaScript.</p></noscript>\n"
-        f'<script type="application/json" id="data">{held}</script>\n'
+        f'<script type="application/json" id="data">{text_data}</script>\n'
         f'<script type="module">{script}</script></body></html>\n'
     ).encode()
 
 
 def _rounded(data: Any) -> Any:
-    """Data whose numbers have the digits that a screen can show; null for what JSON does not know."""
+    """Round the numbers in data to six digits, and replace infinite and missing ones by null."""
     if isinstance(data, dict):
         return {name: _rounded(value) for name, value in data.items()}
     if isinstance(data, (list, tuple)):

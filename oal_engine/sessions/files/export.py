@@ -9,7 +9,7 @@ import numpy as np
 from ...datasets import Dataset, columns_of
 from ...datasets.reading import details
 from ...datasets.reading.sources import DataError
-from ...output.tables import FEATURES, LABEL, TEXT, OutputTable, Part, chunks, lot_of, whole, write
+from ...output.tables import FEATURES, LABEL, TEXT, OutputTable, Part, block_rows, blocks, whole, write
 from ...store import Row, Store
 from .. import model
 from ..insights import certainty, outcome
@@ -42,7 +42,7 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
         shown, missing = _Shown(store, settings, LABELS, False), f"Written without the numbers of the items: {error}"
 
     def each() -> Iterator[tuple[Any, ...]]:
-        for part in chunks(len(log), shown.lot):
+        for part in blocks(len(log), shown.lot):
             entries = log[part.start : part.stop]
             for entry, item in zip(entries, shown.items([each.item for each in entries])):
                 row = vars(entry) | item | {
@@ -69,7 +69,7 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
     shown = _Shown(session.store, session.settings, DECISIONS, texts)
 
     def each() -> Iterator[tuple[Any, ...]]:
-        for t in chunks(decided[0].size, shown.lot):
+        for t in blocks(decided[0].size, shown.lot):
             part = slice(t.start, t.stop)
             items = shown.items(session.order[part].tolist())
             for k, item, *made in zip(t, items, *(values[part].tolist() for values in decided)):
@@ -145,7 +145,7 @@ def _ranked(session: Session, kept: np.ndarray, texts: bool) -> tuple[OutputTabl
     def parts() -> Iterator[Part]:
         ids = pa.array(session.store.ids(dataset.id))  # of all at once, as they are wanted in another order
         beside = shown.columns.keys() - columns.keys()
-        for place in chunks(ranking.size, shown.lot if beside else LOT):
+        for place in blocks(ranking.size, shown.lot if beside else LOT):
             t = ranking[place.start : place.stop]
             items = [*shown.items(order[t].tolist())] if beside else []
             cells: dict[str, Any] = {
@@ -181,7 +181,7 @@ class _Shown:
         before = [*(name for name, _ in columns), LABEL].index(LABEL)
         columns[before:before] = made_of.items()
         self.columns = dict(columns) | self.tagged | dict.fromkeys(self.kept, str)
-        self.lot = lot_of(len(made_of))
+        self.lot = block_rows(len(made_of))
 
     def items(self, positions: Collection[int]) -> Iterator[Row]:
         """The items at some positions in their order, each with its cells of these columns by name."""
