@@ -94,8 +94,8 @@ def _strategy(algorithm: str | None, learner: str | None, rule: str | None, valu
     """Return the strategy of the options. An error says which to give, and names algorithms with a similar name."""
     if not algorithm and not (learner and rule):
         raise ValueError("Give --algorithm NAME, or --learner and --rule.")
-    if algorithm and algorithm not in ALGORITHMS:
-        folded = {name.casefold(): name for name in ALGORITHMS}
+    folded = {name.casefold(): name for name in ALGORITHMS}
+    if algorithm and algorithm.casefold() not in folded:
         similar = [folded[name] for name in get_close_matches(algorithm.casefold(), folded)]
         hint = f"Did you mean {' or '.join(similar)}?" if similar else "`algorithms` lists them."
         raise ValueError(f"--algorithm must be a published algorithm. Got {algorithm}. {hint}")

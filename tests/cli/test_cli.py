@@ -390,7 +390,7 @@ def cut(path):
         (("replay", "DATA", "--algorithm", "PAX"), "algorithm must be one of auto,"),
         (
             ("replay", "DATA", "--learner", "pa"),
-            "a strategy needs the name of an algorithm, or of a learner and a rule.",
+            "Give --algorithm NAME, or --learner and --rule.",
         ),
         (("replay", "DATA", "--learner", "pa", "--rule", "variance"), "rule variance works with the learners arow,"),
         (("replay", "DATA", "--algorithm", "PA-I", "--set", "C"), "--set must be KEY=VALUE. Got C."),

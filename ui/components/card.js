@@ -54,39 +54,41 @@ class Card {
 
   build() {
     const html = `<section part="card" class="oal card" aria-label="Labeling card">
-      <div part="tools" class="tools" role="group" aria-label="Tools"></div>
-      <div class="above"><p part="why" class="why cut"></p><p part="title" class="title cut" dir="auto"></p></div>
-      <div class="sheet">
-        <div part="text" class="text scroll" dir="auto" tabindex="0" role="region" aria-label="Item to label"
+      <div part="tools" class="tools row small muted" role="group" aria-label="Tools"></div>
+      <div class="above row small muted">
+        <p part="why" class="why cut grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
+      </div>
+      <div class="sheet column">
+        <div part="text" class="text scroll box plain" dir="auto" tabindex="0" role="region" aria-label="Item to label"
           aria-live="polite"></div>
-        <button part="written" type="button" class="written cut" title="Change the note"></button>
-        <div part="memo" class="memo" hidden>
+        <button part="written" type="button" class="written cut plain" title="Change the note"></button>
+        <div part="memo" class="memo box" hidden>
           <textarea part="field" data-testid="oal-note-field" rows="2" maxlength="${LONGEST_NOTE}" dir="auto"
             aria-label="Note on this item" placeholder="A note on this item"></textarea>
           <button part="save" type="button" title="Esc or Ctrl+Enter">Save note</button>
         </div>
       </div>
-      <div part="tags" class="tags" role="group" aria-label="Tags"></div>
-      <aside part="panel" class="panel" hidden aria-label="Guidelines">
-        <header><h2>Guidelines</h2>
+      <div part="tags" class="tags wrap" role="group" aria-label="Tags"></div>
+      <aside part="panel" class="panel column" hidden aria-label="Guidelines">
+        <header class="row"><h2>Guidelines</h2>
           <button part="close" type="button" class="bare" aria-label="Close the guidelines">×</button></header>
-        <div part="rules" class="rules scroll" dir="auto" tabindex="0" role="region" aria-label="Guidelines"></div>
+        <div part="rules" class="rules scroll plain" dir="auto" tabindex="0" role="region" aria-label="Guidelines"></div>
       </aside>
       <div part="buttons" class="buttons">
         <div part="classes" class="classes"></div>
-        <div part="finder" class="finder">
+        <div part="finder" class="finder row muted">
           <input part="find" type="text" placeholder="Find a class" aria-label="Find a class" dir="auto" autocomplete="off">
           <kbd aria-hidden="true"></kbd><span part="fit" class="cut" role="status" dir="auto"></span>
         </div>
       </div>
-      <div class="after">
-        <p part="said" class="said"></p><button part="offer" type="button" class="link bare"></button>
+      <div class="after row small muted">
+        <p part="said" class="said grow"></p><button part="offer" type="button" class="link bare"></button>
       </div>
       <div class="below">
         <div part="counters" class="counters">
-          <p part="used" class="used"></p><div class="bar" aria-hidden="true"><i part="bar"></i></div><dl part="tally"></dl>
+          <p part="used" class="used strong"></p><div class="bar" aria-hidden="true"><i part="bar"></i></div><dl part="tally" class="tally"></dl>
         </div>
-        <p part="status" class="status" role="status" aria-live="polite"></p>
+        <p part="status" class="status muted" role="status" aria-live="polite"></p>
       </div>
     </section>`;
     Object.assign(this, parts(html));
@@ -128,7 +130,7 @@ class Card {
   }
 
   tool(id, name, title, run) {
-    const button = h("button.tool.bare", { type: "button", title, ...testid(id) }, h("span", name), key(""));
+    const button = h("button.tool.row.bare", { type: "button", title, ...testid(id) }, h("span", name), key(""));
     if (!/\w\w/.test(name)) button.setAttribute("aria-label", title);
     button.onmousedown = keepFocus;
     button.onclick = run;
@@ -138,7 +140,7 @@ class Card {
   button(action, label, name, id) {
     const button = h(
       "button",
-      { type: "button", class: action, ...testid(id) },
+      { type: "button", class: `${action} row`, ...testid(id) },
       h("span.name.clamp", { dir: "auto", title: name }, name),
       h("span.count"),
       key(""),
@@ -154,7 +156,7 @@ class Card {
 
   tagButton(name, id) {
     const button = h(
-      "button.tag",
+      "button.tag.row.small.muted",
       { type: "button", ...testid(id) },
       h("span.cut", { dir: "auto", title: name }, name),
       key(""),
@@ -725,8 +727,8 @@ function ending({ end, counters, result }, links = {}) {
     [REMOVED]: "This session is not open to you any more",
   };
   return [
-    h("p.end", ends[end] ?? "There is nothing to label now"),
-    h("nav.next", { "aria-label": "What comes next" }, ...Object.entries(links).map(link)),
+    h("p.end.strong", ends[end] ?? "There is nothing to label now"),
+    h("nav.next.wrap", { "aria-label": "What comes next" }, ...Object.entries(links).map(link)),
     h("p", result ?? "Every answer is saved."),
   ];
 }

@@ -17,10 +17,10 @@ class ItemList {
         <input part="search" type="search" aria-label="Search" placeholder="Search" maxlength="${LONGEST_SEARCH}">
         <select part="filter" aria-label="Show"></select>
       </div>
-      <p part="problem" class="problem" role="alert"></p>
-      <div part="list" class="list scroll" role="region" aria-label="Items"><ol part="rows" class="rows"></ol></div>
-      <div part="pages" class="pages">
-        <span part="total" role="status"></span><button part="newer" type="button" class="turn">Newer</button>
+      <p part="problem" class="problem strong" role="alert"></p>
+      <div part="list" class="list scroll box" role="region" aria-label="Items"><ol part="rows" class="rows"></ol></div>
+      <div part="pages" class="pages row muted">
+        <span part="total" class="grow" role="status"></span><button part="newer" type="button" class="turn">Newer</button>
         <button part="older" type="button" class="turn">Older</button>
       </div>
     </section>`;
@@ -104,7 +104,7 @@ class ItemList {
     }
     this.lines = lines;
     const nodes = [...lines.values()].map(({ node }) => node);
-    if (!nodes.length) nodes.push(h("li.nothing", empty));
+    if (!nodes.length) nodes.push(h("li.nothing.muted", empty));
     if (nodes.length !== this.rows.children.length || nodes.some((node, k) => node !== this.rows.children[k])) {
       this.rows.replaceChildren(...nodes);
       const node = focused && this.rows.querySelector(`[data-at="${focused}"]`);
@@ -116,15 +116,15 @@ class ItemList {
   line(row, open, pending) {
     const head = h(
       "button",
-      { type: "button", class: "head bare", "aria-expanded": open, "data-at": `${row.id}` },
+      { type: "button", class: "head column bare", "aria-expanded": open, "data-at": `${row.id}` },
       h(
-        "span.first",
+        "span.first.wrap.tiny",
         ...row.chips.map(([name, kind]) => h("span", { class: `chip cut ${kind}`, dir: "auto" }, name)),
-        h("span.id.cut", { dir: "auto" }, row.title),
-        h("span.when", { title: row.when ?? "" }, row.side ?? when(row.when)),
+        h("span.id.cut.grow.muted", { dir: "auto" }, row.title),
+        h("span.when.muted", { title: row.when ?? "" }, row.side ?? when(row.when)),
       ),
-      ...(open ? [] : [h("span.snippet.clamp", { dir: "auto" }, row.snippet), ...this.tagged(row)]),
-      ...(row.by ? [h("span.by.cut", { dir: "auto" }, row.by)] : []),
+      ...(open ? [] : [h("span.snippet.clamp.plain", { dir: "auto" }, row.snippet), ...this.tagged(row)]),
+      ...(row.by ? [h("span.by.cut.muted.tiny", { dir: "auto" }, row.by)] : []),
     );
     head.onclick = () => this.look({ open: open ? null : row.id });
     const node = h("li", { class: open ? "open" : "" }, head);
@@ -133,12 +133,12 @@ class ItemList {
   }
 
   inside(row, pending) {
-    const html = `<div class="inside">
-      <div part="text" class="text whole scroll" dir="auto" tabindex="0" role="region" aria-label="Item"></div>
-      <p part="note" class="noted" dir="auto"><b>Note: </b></p>
-      <div part="tags" class="actions"><span class="ask">Tags</span></div>
-      <div part="actions" class="actions"><span part="ask" class="ask"></span></div>
-      <p part="means" class="means"></p>
+    const html = `<div class="inside column">
+      <div part="text" class="text whole scroll box plain" dir="auto" tabindex="0" role="region" aria-label="Item"></div>
+      <p part="note" class="plain" dir="auto"><b>Note: </b></p>
+      <div part="tags" class="actions wrap"><span class="muted">Tags</span></div>
+      <div part="actions" class="actions wrap"><span part="ask" class="muted"></span></div>
+      <p part="means" class="means muted tiny"></p>
     </div>`;
     const { root, text, note, tags, actions, ask, means } = parts(html, "row-");
     text.dataset.at = `${row.id}-text`;
@@ -183,12 +183,12 @@ class ItemList {
   tagged(row) {
     const given = this.tagsOf(row).filter(([, given]) => given);
     const chips = given.map(([name]) => h("span.chip.quiet.cut", { dir: "auto" }, name));
-    return chips.length ? [h("span.tagged", ...chips)] : [];
+    return chips.length ? [h("span.tagged.wrap.tiny", ...chips)] : [];
   }
 
   tag(row, [name, given]) {
     const button = h(
-      "button.tag",
+      "button.tag.row.small.muted",
       { type: "button", dir: "auto", "aria-pressed": given, "data-at": `${row.id}-${name}` },
       h("span.cut", name),
     );

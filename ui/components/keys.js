@@ -39,7 +39,7 @@ class Keys {
   constructor(choose) {
     this.choose = choose;
     this.rows = h("ul");
-    this.problem = h("p.problem", { role: "alert" });
+    this.problem = h("p.problem.strong", { role: "alert" });
     const reset = h("button", { type: "button" }, "Reset to defaults");
     const done = h("button.filled", { type: "button" }, "Done");
     reset.onclick = () => this.set({});
@@ -51,7 +51,7 @@ class Keys {
       h("p", "Click a key, then press another one for it."),
       this.rows,
       this.problem,
-      h("footer", reset, done),
+      h("footer.row", reset, done),
     );
     for (const kind of ["keydown", "keypress", "keyup"])
       this.dialog.addEventListener(kind, (event) => this.onKey(event));
@@ -85,7 +85,7 @@ class Keys {
         const keys = keysOf(this.shortcuts, action);
         const waits = action === this.waiting;
         const button = h(
-          "button",
+          "button.row",
           {
             type: "button",
             "data-action": action.id,
@@ -96,7 +96,7 @@ class Keys {
           ...(waits ? ["Press a key…"] : keys.length ? keys.map(key) : ["none"]),
         );
         button.onclick = () => this.wait(waits ? null : action);
-        return h("li", { class: waits ? "waits" : "" }, h("span", { dir: "auto" }, action.name), button);
+        return h("li", { class: waits ? "row waits" : "row" }, h("span", { dir: "auto" }, action.name), button);
       }),
     );
     if (focused) this.rows.querySelector(`[data-action="${focused}"]`)?.focus();

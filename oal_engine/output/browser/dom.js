@@ -10,13 +10,13 @@ function content({ parts, features, ...above }) {
   const head = described(above);
   const text = [...head, ...pieces(parts)];
   if (!features?.length && !above.heading?.length && !parts.some(([text]) => text.trim())) {
-    return [...head, h("p.empty", features ? "This item has no values." : "This item has no text.")];
+    return [...head, h("p.empty.muted", features ? "This item has no values." : "This item has no text.")];
   }
   if (!features?.length) return text;
   const table = h(
     "dl.features",
     ...features.map(([name, value, weight]) =>
-      tinted(h("div", h("dt.cut", { dir: "auto", title: name }, name), h("dd", figure(value))), weight),
+      tinted(h("div", h("dt.cut.muted", { dir: "auto", title: name }, name), h("dd", figure(value))), weight),
     ),
   );
   return [...text, table];
@@ -30,7 +30,7 @@ function pieces(parts) {
 function described({ heading = [], facts = [] }) {
   return [
     ...(heading.length ? [h("p.heading", { dir: "auto" }, ...pieces(heading))] : []),
-    ...(facts.length ? [h("p.described", ...facts.map(fact))] : []),
+    ...(facts.length ? [h("p.described.wrap.small.muted", ...facts.map(fact))] : []),
   ];
 }
 

@@ -14,7 +14,7 @@ const METRICS = { sum: "Weighted sum", f1: "F1" };
 const EVALUATIONS = { push: "push", push_query: "push-and-query" };
 const YES = "▲";
 const NO = "●";
-const LEGEND = `<p class="legend">
+const LEGEND = `<p class="legend wrap small muted">
   <span><b class="yes">${YES}</b> positive</span> <span><b class="no">${NO}</b> negative</span>
   <span><b class="faint">${YES}${NO}</b> passed, not asked</span> <span><b>${YES}${NO}</b> asked</span>
   <span><i></i> what the lane says is positive</span>
@@ -59,23 +59,23 @@ class Race {
   build() {
     const speeds = SPEEDS.map((times) => `<option value="${times}">${times}×</option>`).join("");
     const html = `<section part="race" class="oal race" aria-label="Race">
-      <div class="controls">
-        <button part="toggle" data-testid="oal-play" type="button" class="play filled" aria-keyshortcuts="Space"></button>
+      <div class="controls row">
+        <button part="toggle" data-testid="oal-play" type="button" class="play strong filled" aria-keyshortcuts="Space"></button>
         <button part="again" data-testid="oal-restart" type="button" title="Back to the start">↺ Restart</button>
         <input part="scrub" type="range" min="0" max="${this.rounds}" step="1" aria-label="Items streamed">
-        <output part="clock" class="clock"></output>
+        <output part="clock" class="clock strong"></output>
         <select part="pace" data-testid="oal-speed" aria-label="Speed">${speeds}</select>
         <button part="full" data-testid="oal-full" type="button" aria-pressed="false">Full screen</button>
       </div>
       <div class="story">
         <div part="steps" class="steps"></div>
-        <p part="said" class="said" role="status"></p><p part="facts" class="facts"></p>
+        <p part="said" class="said" role="status"></p><p part="facts" class="facts strong"></p>
       </div>
       <div part="ground" class="lanes" tabindex="0" role="group" aria-label="Lanes"></div>
       <div class="curves">
-        <div part="choice" class="choice">${LEGEND}</div><canvas part="chart" class="chart" role="img"></canvas>
+        <div part="choice" class="choice wrap small">${LEGEND}</div><canvas part="chart" class="chart" role="img"></canvas>
       </div>
-      <p part="note" class="note"></p>
+      <p part="note" class="note small muted"></p>
     </section>`;
     Object.assign(this, parts(html));
     this.toggle.onclick = () => (this.playing ? this.pause() : this.play());
@@ -90,7 +90,12 @@ class Race {
     this.pace.onchange = () => (this.speed = Number(this.pace.value));
     this.story = story(this);
     this.tabs = this.story.map(({ title, from }, number) => {
-      const tab = h("button.bare", { type: "button" }, h("b", { "aria-hidden": "true" }, number + 1), title);
+      const tab = h(
+        "button.row.small.muted.bare",
+        { type: "button" },
+        h("b", { "aria-hidden": "true" }, number + 1),
+        title,
+      );
       tab.onclick = () => this.seek(Math.ceil(from * this.rounds));
       return tab;
     });
@@ -307,14 +312,14 @@ class Lane {
     const count = (part, id, title) => `<div><dt>${title}</dt><dd part="${part}" data-testid="oal-${id}"></dd></div>`;
     const html = `<article part="lane" class="lane" data-lane="${this.number}">
       <header>
-        <div><h2 part="title"></h2><p part="rule" class="rule"></p><p part="numbers" class="values"></p></div>
+        <div><h2 part="title"></h2><p part="rule" class="rule small"></p><p part="numbers" class="values tiny muted plain"></p></div>
         ${this.bump()}
       </header>
-      <p part="used" class="used"></p>
-      <div class="gauge" aria-hidden="true"><i part="gauge"></i></div>
-      <div part="plane" class="plane" role="img"><canvas part="under"></canvas><canvas part="over"></canvas></div>
-      <p part="now" class="now"></p><p part="item" class="item clamp" dir="auto"></p>
-      <dl>
+      <p part="used" class="used small"></p>
+      <div class="gauge bar" aria-hidden="true"><i part="gauge"></i></div>
+      <div part="plane" class="plane box" role="img"><canvas part="under"></canvas><canvas part="over"></canvas></div>
+      <p part="now" class="now small"></p><p part="item" class="item clamp tiny plain" dir="auto"></p>
+      <dl class="tally">
         ${count("answers", "answers", "answers")}${count("hits", "found", `${YES} found`)}
         ${count("errors", "alarms", "false alarms")}
       </dl>

@@ -36,42 +36,44 @@ class Player {
     const boxed = (part, name) =>
       `<div part="${part}" class="boxed scroll" tabindex="0" role="region" aria-label="${name}"></div>`;
     const html = `<section part="player" class="oal card replay highlight" aria-label="Player">
-      <p class="legend">
-        <b>Questions</b><span part="bar" class="muted"></span><span part="legend" class="keys"></span></p>
-      <div part="timeline" class="timeline" role="slider" tabindex="0" aria-label="Question" aria-valuemin="1">
+      <p class="legend wrap tiny">
+        <b>Questions</b><span part="bar" class="muted"></span><span part="legend" class="keys wrap"></span></p>
+      <div part="timeline" class="timeline box" role="slider" tabindex="0" aria-label="Question" aria-valuemin="1">
         <svg part="bars" preserveAspectRatio="none" aria-hidden="true"></svg><i part="cursor" class="cursor"></i>
       </div>
-      <div class="controls">
-        <div part="moves" class="group">
+      <div class="controls wrap small">
+        <div part="moves" class="group row">
           <select part="speed" aria-label="Questions a second">
             <option value="1">1 a second</option><option value="2" selected>2 a second</option>
             <option value="5">5 a second</option><option value="10">10 a second</option>
             <option value="20">20 a second</option>
           </select>
         </div>
-        <label class="group">Question
+        <label class="group row">Question
           <input part="number" type="number" min="1" aria-label="Question"><span part="of"></span></label>
-        <div part="rounds" class="group"><span>Round</span>
+        <div part="rounds" class="group row"><span>Round</span>
           <input part="round" type="number" min="1" aria-label="Round"><span part="ofRounds"></span></div>
-        <div part="jumps" class="group jumps">Next
+        <div part="jumps" class="group row jumps">Next
           <select part="wanted" data-testid="oal-class" aria-label="Class to jump to"></select></div>
       </div>
       <div class="sides">
         <div class="side">
-          <div class="above"><p part="why" class="why cut"></p><p part="title" class="title cut" dir="auto"></p></div>
-          <div part="text" class="text scroll" dir="auto" tabindex="0" role="region" aria-label="Item"></div>
+          <div class="above row small muted">
+            <p part="why" class="why cut grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
+          </div>
+          <div part="text" class="text scroll box plain" dir="auto" tabindex="0" role="region" aria-label="Item"></div>
           <dl part="facts" class="facts"></dl>
-          <p part="passed" class="passed cut"></p>
-          <div class="spent">
+          <p part="passed" class="passed cut small muted"></p>
+          <div class="spent small">
             <p part="used" class="used cut"></p><div class="bar" aria-hidden="true"><i part="budget"></i></div>
           </div>
-          <div part="changes" class="changes"></div>
+          <div part="changes" class="changes small"></div>
         </div>
         <div class="side">
           <div part="charts" class="charts"></div>
-          <p part="note" class="note muted"></p>
-          <div part="tables" class="tables">
-            <div><div part="choice" class="choice" role="group" aria-label="Evaluation"></div>
+          <p part="note" class="note small muted"></p>
+          <div part="tables" class="tables small">
+            <div><div part="choice" class="choice row" role="group" aria-label="Evaluation"></div>
               ${boxed("confusion", "Confusion table")}</div>
             ${boxed("figures", "Figures")}
           </div>
@@ -362,8 +364,8 @@ class Player {
     };
     const plane = 'viewBox="0 0 100 100" preserveAspectRatio="none" aria-hidden="true"';
     const html = `<figure class="chart" role="img">
-      <figcaption>
-        <b part="name"></b><span part="unit" class="muted"></span><span part="keys" class="keys"></span>
+      <figcaption class="wrap tiny">
+        <b part="name"></b><span part="unit" class="muted"></span><span part="keys" class="keys wrap"></span>
       </figcaption>
       <div class="plot">
         ${tick(1)}${tick(0.5)}${tick(0)}<svg part="whole" class="whole" ${plane}></svg>
@@ -458,9 +460,9 @@ class Player {
       h(
         "div",
         { title: title || value },
-        h("dt.clamp", name, ...(mark ? [" ", h("mark", mark)] : [])),
+        h("dt.clamp.muted", name, ...(mark ? [" ", h("mark", mark)] : [])),
         h("dd.cut", { dir: "auto" }, value),
-        h("dd.small.clamp", { dir: "auto" }, small),
+        h("dd.detail.clamp.muted", { dir: "auto" }, small),
       );
     const shown = (value, digits = 3) => (at ? value.toFixed(digits) : "–");
     this.facts.replaceChildren(
@@ -477,8 +479,8 @@ class Player {
     const { log } = this;
     if (painting !== this.painting) {
       this.painting = painting;
-      const item = () => (log.without ? [h("p.empty", log.without)] : content(place.item));
-      this.text.replaceChildren(...(place.item ? item() : [h("p.end", log.end), h("p", place.result)]));
+      const item = () => (log.without ? [h("p.empty.muted", log.without)] : content(place.item));
+      this.text.replaceChildren(...(place.item ? item() : [h("p.end.strong", log.end), h("p", place.result)]));
       this.text.scrollTop = 0;
     }
     put(this.why, place.why);
@@ -586,7 +588,7 @@ function nameOf({ number, round }) {
 }
 
 function tool(words, title, act, id) {
-  const button = h("button.tool", { type: "button", title, ...testid(id) }, words);
+  const button = h("button.tool.row", { type: "button", title, ...testid(id) }, words);
   if (title && words.length < 3) button.setAttribute("aria-label", title);
   button.onmousedown = keepFocus;
   button.onclick = () => button.getAttribute("aria-disabled") !== "true" && act();
