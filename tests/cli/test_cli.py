@@ -388,10 +388,7 @@ def cut(path):
     [
         (("replay", "nothing", "--algorithm", "PA"), "data set nothing does not exist. There are: none."),
         (("replay", "DATA", "--algorithm", "PAX"), "algorithm must be one of auto,"),
-        (
-            ("replay", "DATA", "--learner", "pa"),
-            "Give --algorithm NAME, or --learner and --rule.",
-        ),
+        (("replay", "DATA", "--learner", "pa"), "Give --algorithm NAME, or --learner and --rule."),
         (("replay", "DATA", "--learner", "pa", "--rule", "variance"), "rule variance works with the learners arow,"),
         (("replay", "DATA", "--algorithm", "PA-I", "--set", "C"), "--set must be KEY=VALUE. Got C."),
         (("replay", "DATA", "--algorithm", "PA-I", "--set", "C=big"), "C must be a number. Got big."),
@@ -399,10 +396,7 @@ def cut(path):
         (("replay", "DATA", "--algorithm", "PA-I", "--set", "tau=1"), "PA-I has no parameter tau. It has C."),
         (("replay", "DATA", "--algorithm", "D-ADA", "--set", "a=1"), "a of D-ADA is fixed at -1. Got 1.0."),
         (("replay", "DATA", "--algorithm", "PA", "--metric", "f1"), "metric must be one of sum, cost. Got f1."),
-        (
-            ("replay", "DATA", "--algorithm", "PA", "--rho", "high"),
-            "rho must be auto, laplace or a number. Got high.",
-        ),
+        (("replay", "DATA", "--algorithm", "PA", "--rho", "high"), "rho must be auto, laplace or a number. Got high."),
         (("replay", "DATA", "--algorithm", "PA", "--rho", "-1"), "rho must be > 0,"),
         (
             ("replay", "DATA", "--algorithm", "PA", "--alpha-p", "2"),

@@ -53,10 +53,7 @@ def test_a_race_opens_as_it_was_sent(app_store, tmp_path):
     ("address", "sentence"),
     [
         ({"view": "nothing"}, "View in the address must be one of compare, race. Got nothing."),
-        (
-            {"view": "race", "data": "<b>lost</b>"},
-            f"must be one of {CLOUDS}, things. Got <b>lost</b>.",
-        ),
+        ({"view": "race", "data": "<b>lost</b>"}, f"must be one of {CLOUDS}, things. Got <b>lost</b>."),
         ({"view": "race", "labels": "0"}, "Labels per lane in the address must be a number from 1 to 1,000. Got 0."),
         ({"view": "race", "seed": "-1"}, "Seed in the address must be a number from 0 to 2,147,483,648. Got -1."),
         ({"view": "race", "seed": "many"}, "Got many."),

@@ -150,10 +150,7 @@ def _many_classes(row: dict[str, Any]) -> dict[str, Any]:
         st.text(f"{len(row['classes'])} classes: {', '.join(row['classes'])}")
         return {"classes": tuple(row["classes"])}
     words = st.text_input(
-        "Names of the classes",
-        placeholder="joy, anger, fear",
-        help=CLASSES_HELP,
-        key=f"new-classes-{row['id']}",
+        "Names of the classes", placeholder="joy, anger, fear", help=CLASSES_HELP, key=f"new-classes-{row['id']}"
     )
     return {"classes": tuple(word.strip() for word in words.split(",") if word.strip())}
 
