@@ -165,7 +165,7 @@ def _latex(metric: str, mean: float, spread: float | None, mark: str) -> str:
 def caption(comparison: Comparison, evaluation: str, literal: Callable[[str], str] = str) -> str:
     """What a table of a comparison shows, in a sentence or two."""
     spec = comparison.spec
-    marks = "the best is bold, what a paired t-test (Holm, 5 %) does not tell from it is underlined"
+    marks = "bold: best; underlined: not significantly different from the best (paired t-test, Holm, 5 %)"
     runs = f"Mean and standard deviation of {spec.permutations} runs" if spec.permutations > 1 else "One run"
     if comparison.has_floors:
         marks += "; ≥ is what the answers of a run alone make certain (5 % risk)"

@@ -65,8 +65,8 @@ def test_unknown_labels():
     ham = upload("text,label\n" + "x,ham\n" * 3 + "x,spam\n", "x.csv")
     assert (
         fails(ham, LABELLED)
-        == "Column 'label' of x.csv holds the labels ham (3), spam (1): name those that are positive, "
-        "or make each word a class (multiclass)."
+        == "Column 'label' of x.csv has 2 labels: ham (3), spam (1). Pick the labels of the rare class (--positive), "
+        "make each word a class (--multiclass), or import no labels (--label '')."
     )
     assert (
         fails(ham, replace(LABELLED, positive=("eggs",)))
@@ -74,8 +74,8 @@ def test_unknown_labels():
     )
     mixed = upload("text,label\nx,1\nx,0\nx,yes\nx,0\n", "x.csv")
     assert fails(mixed, LABELLED) == (
-        "Column 'label' of x.csv holds the labels 0 (2), 1 (1), yes (1), "
-        "mixed from line 4 ('yes') on: name those that are positive, or make each word a class (multiclass)."
+        "Column 'label' of x.csv has 3 labels: 0 (2), 1 (1), yes (1), mixed from line 4 ('yes') on. Pick the labels of "
+        "the rare class (--positive), make each word a class (--multiclass), or import no labels (--label '')."
     )
     assert "mixed from line 3 ('0') on" in fails(upload("-1 1:1\n1 1:1\n0 1:1\n", "x.svm"))
 

@@ -139,7 +139,7 @@ def test_the_most_frequent_terms_are_kept():
 @pytest.mark.parametrize("texts", [["one", "two"], ["!", "?"]])
 def test_no_terms(texts):
     """Texts that share no term are refused with the number that they would have to share."""
-    with pytest.raises(ValueError, match="No term occurs in at least 2 of the 2 texts"):
+    with pytest.raises(ValueError, match="No word occurs in at least 2 of the 2 texts"):
         fit(texts)
 
 

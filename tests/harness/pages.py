@@ -21,6 +21,26 @@ def run(page, **query):
     return at.run()
 
 
+def press(at, key):
+    """Press a button; the page must not fail."""
+    assert not at.button(key=key).click().run().exception
+
+
+def form():
+    """Open the form of a new session on Home."""
+    at = run("home.py")
+    at.button(key="new").click().run()
+    return at
+
+
+def data_page(path):
+    """Open the Data page with a file on the server."""
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value("File on the server").run()
+    at.text_input(key="path").set_value(str(path)).run()
+    return at
+
+
 def words(at):
     """All literal HTML and text of a page."""
     return " ".join(

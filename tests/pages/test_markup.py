@@ -7,7 +7,7 @@ import pytest
 from oal_engine import experiments
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.pages import listed, run
+from tests.harness.pages import listed, press, run
 from tests.harness.shapes import workbook
 
 pytestmark = pytest.mark.slow
@@ -108,8 +108,7 @@ def session(store, chosen):
     at = chosen(QUOTED)
     at.text_input(key="name").set_value(f"data {WORD}")
     at.segmented_control(key=f"kind-label {WORD}").set_value("Each word is a class").run()
-    at.button(key="import").click().run()
-    assert not at.exception
+    press(at, "import")
     (dataset,) = store.datasets()
     classes = [*dataset["classes"]]
     names = {"positive_name": f"p {WORD}", "negative_name": f"n {WORD}", "name": f"session {WORD}"}

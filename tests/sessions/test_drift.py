@@ -43,7 +43,7 @@ def test_a_change_of_the_items_is_said(store):
     assert CHANGE <= at < CHANGE + 150
     assert all((each is None) == (streamed <= at) or streamed < at * drift.GROWTH for streamed, each in seen)
     assert drift.noticed(Session(store, opened.id)) == at
-    assert f"The items have changed: noticed at item {at + 1:,}." in drift.sentence(opened)
+    assert f"From about item {at + 1:,} the items differ from earlier ones" in drift.sentence(opened)
 
 
 @pytest.mark.parametrize(("data", "more"), [("same", {}), ("changed", {"shuffled": True})])

@@ -238,7 +238,11 @@ def fit_count(
         often = [each for each in often if -each[0] <= most_texts and not _is_letter(each[1])] or often
     most = sorted(often)[:max_terms]
     if not most:
-        raise ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
+        if len(texts) < min_df:
+            raise ValueError(
+                f"The file has only {len(texts):,} text{'s' * (len(texts) != 1)}; at least {min_df} are needed."
+            )
+        raise ValueError(f"No word occurs in at least {min_df} of the {len(texts):,} texts.")
     terms = sorted(term for _, term in most)
     if new:
         frequent = {term for term, texts_with in frequency.items() if texts_with > most_texts}

@@ -81,7 +81,7 @@ def parse(
         sample = first_rows(((line, cell_words(cells), cells) for line, cells in one_by_one(rows)), SAMPLE)
         words = first_columns(parsed.columns, (cells for _, cells, _ in sample))
         if words is None:
-            raise DataError(f"{source.name} has no row that the {reader} reader can read.")
+            raise DataError(f"{source.name} has no items, read as {reader}.")
         yield source, reader, parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
 
 

@@ -288,7 +288,7 @@ class Lane {
       .map(([key, value]) => `${key} ${figure(value)}`)
       .join(", ");
     const count = (part, id, title) => `<div><dt>${title}</dt><dd part="${part}" data-testid="oal-${id}"></dd></div>`;
-    const html = `<article part="lane" class="lane" data-lane="${this.number}">
+    const html = `<article part="lane" class="lane" data-lane="${this.number}" style="--own: var(--lane-${this.number})">
       <header>
         <div><h2 part="title"></h2><p part="rule" class="rule small"></p><p part="numbers" class="values tiny muted plain"></p></div>
         ${this.bump()}

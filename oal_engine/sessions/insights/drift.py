@@ -58,5 +58,6 @@ def sentence(run: Run) -> str | None:
     if at is None:
         return None
     return (
-        f"The items have changed: noticed at item {at + 1:,}. Where nothing changes, at most one session in 20 says so."
+        f"From about item {at + 1:,} the items differ from earlier ones (a false alarm in at most 1 session of 20). If "
+        "you did not expect this, check some recent items."
     )
