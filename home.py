@@ -8,7 +8,7 @@ import streamlit as st
 from oal_engine.sessions.backups import age_of_newest
 from oal_engine.sessions.settings import create
 from ui import page
-from ui.data.own_data import bring, look
+from ui.data.own_data import own_data_form, show_sample
 from ui.home.new_session import new_session
 from ui.home.sessions import show_dataset, show_removed, show_session, start, try_demo
 from ui.page import complain, guarded, note, open_page, small_note
@@ -41,7 +41,7 @@ with guarded():
             st.session_state["form"] = not st.session_state.get("form", False)
         if st.button("Import data", key="import"):
             st.switch_page("pages/4_Data.py")
-    bring(store)
+    own_data_form(store)
 
     if datasets and st.session_state.get("form"):
         with st.container(border=True):
@@ -49,7 +49,7 @@ with guarded():
             sample = st.container()
             settings, sent = new_session(datasets)
             with sample:
-                look(store, next(row for row in datasets if row["id"] == settings["dataset"]))
+                show_sample(store, next(row for row in datasets if row["id"] == settings["dataset"]))
             if sent:
                 try:
                     start(create(store, **settings))

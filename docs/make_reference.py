@@ -86,7 +86,7 @@ def reference():
     """The whole page."""
     lines = [HEAD, "## Commands\n", "All take `--help`. *...* marks an option that may be given several times."]
     for name in cli.MODULES:
-        lines += command(name, cli.imported(name))
+        lines += command(name, cli.load(name))
     lines += ["\n## Algorithms\n", "A published algorithm is a learner, a query rule and what its paper fixes.\n"]
     lines += ["| name | learner | rule | fixed | paper |", "|---|---|---|---|---|"]
     for name, entry in ALGORITHMS.items():

@@ -11,7 +11,7 @@ from oal_engine.sessions.files.player import UNTIL_MISMATCH
 from oal_engine.sessions.insights.curves import metric_lines
 from oal_engine.store import Store
 from ui import charts, replay
-from ui.downloads import checked, downloads, page
+from ui.downloads import downloads_button, page_button, with_access_check
 from ui.home.new_session import choose_strategy
 from ui.metric_table import describe, table
 from ui.page import (
@@ -23,10 +23,10 @@ from ui.page import (
     mail,
     note,
     open_page,
+    reason_to_withhold,
     role,
     stored_settings,
     visible_datasets,
-    withheld,
 )
 from ui.page import store as open_store
 
@@ -64,7 +64,7 @@ NOTHING_TO_COMPARE = "What if needs a session that verifies and has questions."
 def play(player: replay.Player, start: str) -> None:
     """Show the player, opened at the place named `start`."""
     trace = player.trace
-    if problem := withheld(trace.store, trace.id, annotator(), role(trace.store, trace.id)):
+    if problem := reason_to_withhold(trace.store, trace.id, annotator(), role(trace.store, trace.id)):
         note(problem)
     else:
         replay.show(player, start)
@@ -113,7 +113,7 @@ def compare(trace: look_back.Trace, other: look_back.WhatIf) -> None:
             lines += [(f"{title}, {name}", a, b) for name, a, b in zip(NAMES.values(), own, new)]
     table(("", "session", "other"), lines, "24rem")
     if other.enough:
-        for own, new in replay.compared(trace, run):
+        for own, new in replay.paired_charts(trace, run):
             charts.show(own, new)
 
 
@@ -144,12 +144,12 @@ def publish(store: Store, session: int, steps: int) -> None:
 
     st.text(PUBLISH)
     name = f"session-{session}.jsonl"
-    file = checked(store, session, make_file)
+    file = with_access_check(store, session, make_file)
     st.download_button("Download the session", file, name, type="primary", on_click="ignore", key="publish")
     if not steps:
         return
     st.text(PUBLISH_PAGE.format(PAGE_KB + PLACE_KB * steps))
-    page(store, session)
+    page_button(store, session)
 
 
 @st.fragment
@@ -164,7 +164,7 @@ def adopt(store: Store) -> None:
         st.page_link("pages/3_Replay.py", label="Replay it", query_params={"session": str(session)})
 
 
-def wanted(trace: look_back.Trace) -> str:
+def place_in_address(trace: look_back.Trace) -> str:
     """Return the place that the address names, a round or a question, as r7 or q7. The default is the first
     question."""
     for name, last, there in (("round", trace.reached, trace.reached), ("question", trace.steps, len(trace.log))):
@@ -185,7 +185,7 @@ with guarded():
         note(NO_SESSION)
         adopt(store)
         st.stop()
-    if problem := withheld(store, session, annotator(), role(store, session)):
+    if problem := reason_to_withhold(store, session, annotator(), role(store, session)):
         note(problem)
         st.page_link("pages/1_Label.py", label="Give them on Label", query_params={"session": str(session)})
         st.stop()
@@ -194,11 +194,11 @@ with guarded():
     trace = player.trace
     with st.container(horizontal=True, vertical_alignment="center"):
         heading(trace.settings.name, f"{trace.settings.algorithm} on {trace.settings.dataset_name}")
-        downloads(store, session, trace.multiclass)
+        downloads_button(store, session, trace.multiclass)
     if trace.mismatch:
         complain(f"{trace.mismatch} {UNTIL_MISMATCH}")
     if trace.steps:
-        play(player, wanted(trace))
+        play(player, place_in_address(trace))
     else:
         note(NO_QUESTION)
     tabs = st.tabs(["What if", "Verify", "Publish", "Open a published session"])

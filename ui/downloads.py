@@ -15,7 +15,7 @@ from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import Store
 
 from .access import role
-from .page import annotator, withheld
+from .page import annotator, reason_to_withhold
 
 CHOICES = {
     "labels": "Labels: every question with its answer",
@@ -31,7 +31,7 @@ EXPORTS = BoundedSemaphore(MAX_EXPORTS)
 PAGE_BUTTON = "Download as a page (HTML)"
 
 
-def downloads(store: Store, session: int, multiclass: bool) -> None:
+def downloads_button(store: Store, session: int, multiclass: bool) -> None:
     """Show a button that opens the downloads of a session."""
     choices = [what for what in CHOICES if not (multiclass and what == "positives")]
     with st.popover("Download", icon=":material/download:", help="Labels, decisions, predictions, model, report"):
@@ -44,7 +44,7 @@ def downloads(store: Store, session: int, multiclass: bool) -> None:
         suffix = SUFFIXES.get(what, kind)
         st.download_button(
             "Download",
-            checked(store, session, partial(exported, store.path, session, what, kind, texts)),
+            with_access_check(store, session, partial(export, store.path, session, what, kind, texts)),
             f"session-{session}-{what}.{suffix}",
             type="primary",
             on_click="ignore",
@@ -53,11 +53,11 @@ def downloads(store: Store, session: int, multiclass: bool) -> None:
         st.text("Prepared on request; labeling is not interrupted.")
 
 
-def positives(store: Store, session: int) -> None:
+def positives_button(store: Store, session: int) -> None:
     """Show a button that downloads the positives of a session."""
     st.download_button(
         "Download the list of positives",
-        checked(store, session, partial(exported, store.path, session, "positives", "csv", True)),
+        with_access_check(store, session, partial(export, store.path, session, "positives", "csv", True)),
         f"session-{session}-positives.csv",
         type="primary",
         on_click="ignore",
@@ -65,15 +65,15 @@ def positives(store: Store, session: int) -> None:
     )
 
 
-def page(store: Store, session: int) -> None:
+def page_button(store: Store, session: int) -> None:
     """Show a button that downloads the player of a session as a page."""
     texts = st.checkbox("With the texts, and the terms learned from them", key="page-texts")
     make = partial(output, store.path, ["publish", str(session), "--format", "html"] + ["--texts"] * texts)
-    file = checked(store, session, make)
+    file = with_access_check(store, session, make)
     st.download_button(PAGE_BUTTON, file, f"session-{session}.html", on_click="ignore", key="publish-page")
 
 
-def checked(store: Store, session: int, make: Callable[[], bytes]) -> Callable[[], bytes]:
+def with_access_check(store: Store, session: int, make: Callable[[], bytes]) -> Callable[[], bytes]:
     """Wrap the function that makes a file: when it is called, it first checks again that the user may read the session
     and its answers."""
     person, name = st.user.to_dict(), annotator()  # unknown in the thread in which Streamlit makes the file
@@ -83,14 +83,14 @@ def checked(store: Store, session: int, make: Callable[[], bytes]) -> Callable[[
         own = role(store, session, person)
         if not own:
             raise SessionError("you have no role in this session any more.")
-        if problem := withheld(store, session, name, own):
+        if problem := reason_to_withhold(store, session, name, own):
             raise SessionError(problem)
         return make()
 
     return checked_again
 
 
-def exported(database: Path, session: int, what: str, kind: str | None, texts: bool | None) -> bytes:
+def export(database: Path, session: int, what: str, kind: str | None, texts: bool | None) -> bytes:
     """Return the bytes of an export of a session."""
     options = (["--format", kind] if kind else []) + ["--texts"] * bool(texts)
     return output(database, ["export", str(session), "--what", what, *options])

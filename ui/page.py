@@ -227,7 +227,7 @@ def stored_settings(store: Store, session: int) -> Settings:
     return settings
 
 
-def withheld(store: Store, session: int, name: str, role: str | None) -> str:
+def reason_to_withhold(store: Store, session: int, name: str, role: str | None) -> str:
     """Return the reason to hide all answers of a session from an annotator, or "" if they may be read.
 
     Somebody who still has to give second answers must not see the first ones. Readers and people who do not label

@@ -79,6 +79,6 @@ def what_if(session: int, version: str, chosen: dict[str, Any]) -> look_back.Wha
     return look_back.what_if(player(session).trace, strategy(**values, values=chosen["parameters"]))
 
 
-def compared(trace: Run, other: Run) -> Iterator[tuple[curves.Chart, curves.Chart]]:
+def paired_charts(trace: Run, other: Run) -> Iterator[tuple[curves.Chart, curves.Chart]]:
     """Pair each chart of a session with the chart of another algorithm."""
     return zip(curves.of_session(trace), curves.of_session(other))

@@ -127,7 +127,7 @@ def compare(
     if not compared:
         raise ValueError("compare needs --algorithms NAME,NAME or a --spec that names some. Got neither.")
     values["algorithms"] = _with_settings(compared, settings or [])
-    result = _compared(values, running, spec.parent if spec else Path())
+    result = _run(values, running, spec.parent if spec else Path())
     print(json.dumps(result.as_json())) if as_json else _print_comparison(result)
 
 
@@ -148,7 +148,7 @@ def tune(
         raise ValueError("--tune must be 2:1, cv or hindsight. Got none.")
     values = {"data": [source], "tune": tune, "algorithms": _with_settings({algorithm: {}}, settings or [])}
     values |= set_options(budgets=budget and [budget]) | measuring.values() | learning.values()
-    result = _compared(values, running, Path())
+    result = _run(values, running, Path())
     if as_json:
         everything = result.as_json()
         report = {key: everything[key] for key in ("specification", "versions")}
@@ -213,7 +213,7 @@ def _with_settings(algorithms: Any, settings: list[str]) -> dict[str, dict[str, 
     return tables
 
 
-def _compared(values: dict[str, Any], running: Running, folder: Path) -> experiments.Comparison:
+def _run(values: dict[str, Any], running: Running, folder: Path) -> experiments.Comparison:
     """Run a comparison with a bar of progress, and keep it."""
     spec, store = specifications.specification(values), Store(running.db)
     with progress_bar() as progress, _executor(spec, store, folder, running) as executor:

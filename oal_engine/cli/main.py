@@ -29,9 +29,9 @@ MODULES = {  # of each command
 REPEATED = ("--text", "--positive", "--feature", "--set", "--details", "--show")
 
 
-def imported(name: str) -> Callable[..., None]:
+def load(name: str) -> Callable[..., None]:
     """Import the module of a command, and return its function."""
-    return _expanded(getattr(import_module(f".{MODULES[name]}", __package__), _function_name(name)))
+    return _with_field_options(getattr(import_module(f".{MODULES[name]}", __package__), _function_name(name)))
 
 
 def _function_name(name: str) -> str:
@@ -40,10 +40,10 @@ def _function_name(name: str) -> str:
 
 def command(name: str) -> Any:
     """Return the parser of a command with all its options."""
-    return _parsed(imported(name), name)
+    return _parser(load(name), name)
 
 
-def _expanded(command: Callable[..., None]) -> Callable[..., None]:
+def _with_field_options(command: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter whose type is a data class by one option for each of its fields."""
     groups: dict[str, type[Any]] = {}
     options: list[inspect.Parameter] = []
@@ -80,7 +80,7 @@ class _Listed(TyperCommand):
         return command(str(self.name)).make_context(*arguments, **options)
 
 
-def spread(arguments: list[str]) -> list[str]:
+def repeat_options(arguments: list[str]) -> list[str]:
     """Repeat an option that takes several values before each of them: --text a b becomes --text a --text b.
 
     Only after the argument of the command, which would otherwise be read as a value.
@@ -123,7 +123,7 @@ def _own_options(
     """Declare the options before the commands."""
 
 
-def _parsed(function: Callable[..., None], name: str | None = None) -> Any:
+def _parser(function: Callable[..., None], name: str | None = None) -> Any:
     app = typer.Typer(add_completion=False)
     app.command(name)(function)
     return typer.main.get_command(app)
@@ -136,11 +136,11 @@ def main(*options: Any) -> None:
         commands={
             name: _Listed(name, help=_summaries(module)[_function_name(name)]) for name, module in MODULES.items()
         },
-        params=[*_parsed(_own_options).params, *options],
+        params=[*_parser(_own_options).params, *options],
         no_args_is_help=True,
     )
     with errors_as_sentences():
-        app(spread(sys.argv[1:]))
+        app(repeat_options(sys.argv[1:]))
 
 
 def oal() -> None:

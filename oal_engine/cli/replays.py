@@ -74,9 +74,9 @@ def replay(
         raise ValueError("--orders FILE and --permutations NUMBER cannot be given together.")
     data: datasets.FeatureTable | datasets.Dataset
     if Path(source).is_file():
-        data, positive = _read(source, chosen, importing, reading), importing.positive
+        data, positive = _file_data(source, chosen, importing, reading), importing.positive
     else:
-        data, positive = _stored(source, chosen, importing, reading, db)
+        data, positive = _stored_data(source, chosen, importing, reading, db)
     visits = recorded(orders, data.y.size) if orders else None
     learned = _weights(seed_model) if seed_model else None
     start = prior.made(data, *knowing.lists, learned, _scores(seed_scores) if seed_scores else None)
@@ -102,7 +102,7 @@ def _strategy(algorithm: str | None, learner: str | None, rule: str | None, valu
     return strategy(algorithm, learner, rule, values)
 
 
-def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -> datasets.FeatureTable:
+def _file_data(path: str, chosen: Strategy, importing: Importing, reading: Reading) -> datasets.FeatureTable:
     """Read the rows and labels of a file for this replay only."""
     columns = replace(importing.columns(path, reading), details=())
     if chosen.multiclass and not importing.positive:
@@ -114,7 +114,7 @@ def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -
     return datasets.file_table(items, importing.scale, **options)
 
 
-def _stored(
+def _stored_data(
     name: str, chosen: Strategy, importing: Importing, reading: Reading, db: Path | None
 ) -> tuple[datasets.Dataset, list[str] | None]:
     """Return a stored data set, and its positive classes if the options or NAME=CLASS name any."""

@@ -581,7 +581,7 @@ def test_help_lists_every_command(ok):
     """Each command is listed with the first line of its docstring, without importing its module."""
     shown = " ".join(ok("--help").replace("│", " ").split())
     for name in cli.MODULES:
-        assert f" {name} {cli.imported(name).__doc__.splitlines()[0]} " in shown
+        assert f" {name} {cli.load(name).__doc__.splitlines()[0]} " in shown
 
 
 def test_the_version_is_printed(run):

@@ -17,7 +17,7 @@ from tests.harness.pages import BINARY, run, words
 from ui.label import card_server, messages
 from ui.label.card_server import CardServer
 from ui.label.panels import history
-from ui.page import withheld
+from ui.page import reason_to_withhold
 
 MOST, MOST_OF_TIMES = 0.55, 0.6  # AUC; that of times varies by 0.02 from run to run
 NEAR = 40  # questions
@@ -166,9 +166,13 @@ def test_first_answers_are_withheld_from_who_gives_the_second(server, app_store)
     session = server.session
     while not session.unseen("ben"):
         answer(server)
-    assert "" == withheld(app_store, session.id, "anna", "owner")
-    assert "" == withheld(app_store, session.id, "ben", "owner") == withheld(app_store, session.id, "ben", "reader")
-    assert withheld(app_store, session.id, "ben", "annotator").startswith(
+    assert "" == reason_to_withhold(app_store, session.id, "anna", "owner")
+    assert (
+        ""
+        == reason_to_withhold(app_store, session.id, "ben", "owner")
+        == reason_to_withhold(app_store, session.id, "ben", "reader")
+    )
+    assert reason_to_withhold(app_store, session.id, "ben", "annotator").startswith(
         "You may still be asked for a second answer to 1 "
     )
     while session.unseen("ben"):  # his page had a question of his own by then

@@ -144,7 +144,7 @@ def test_a_download_asks_again_when_it_is_wanted(app_store, session, become):
     """The button of an open page makes no file once the role is gone, or the session."""
     app_store.put_role(session, BEN, "reader", ANNA)
     become(BEN)
-    wanted = downloads.checked(app_store, session, lambda: b"a file")
+    wanted = downloads.with_access_check(app_store, session, lambda: b"a file")
     assert b"a file" == wanted()
     app_store.put_role(session, BEN, None, ANNA)
     with pytest.raises(SessionError, match="no role"):
@@ -152,7 +152,7 @@ def test_a_download_asks_again_when_it_is_wanted(app_store, session, become):
     become(ANNA)
     app_store.remove_session(session, ANNA)
     with pytest.raises(ValueError, match="does not exist"):
-        downloads.checked(app_store, session, lambda: b"a file")()
+        downloads.with_access_check(app_store, session, lambda: b"a file")()
 
 
 def test_few_files_are_made_at_once(tmp_path, monkeypatch):

@@ -49,7 +49,7 @@ def compare(store: Store) -> None:
         with right:
             _list(store)
     elif asked.isdecimal() and int(asked) in [row["id"] for row in _visible(store)]:
-        _one(store, int(asked))
+        _show_comparison(store, int(asked))
     else:
         complain(UNKNOWN.format(asked))
         st.page_link(PAGE, label="All comparisons")
@@ -101,7 +101,7 @@ def _more_menu(store: Store, row: dict[str, Any]) -> None:
             remove_after_asking(REMOVED.format(row["name"]), owns, remove)
 
 
-def _one(store: Store, comparison: int) -> None:
+def _show_comparison(store: Store, comparison: int) -> None:
     """Show a comparison: its name, the buttons of its job, its progress and its result."""
     row, state = store.comparison(comparison), jobs.status(store, comparison)["state"]
     with one_row("compare"):

@@ -31,10 +31,10 @@ def card(key: str, handle: Callable, payload: Callable) -> None:
 
     payload: a function of (problem to show, annotator, review, marks), as `CardServer.payload`.
     """
-    mounted(_mount, key, messages.CardEvent, handle, payload, review=messages.Review, marks=messages.Marks)
+    mount_component(_mount, key, messages.CardEvent, handle, payload, review=messages.Review, marks=messages.Marks)
 
 
-def mounted(mount: Mount, key: str, kind: Any, handle: Callable, payload: Callable, **views: Any) -> None:
+def mount_component(mount: Mount, key: str, kind: Any, handle: Callable, payload: Callable, **views: Any) -> None:
     """Mount a component: pass each new event of a kind to `handle(event, annotator)`, then show the result of
     `payload`.
 
@@ -46,7 +46,7 @@ def mounted(mount: Mount, key: str, kind: Any, handle: Callable, payload: Callab
     """
     state = st.session_state.get(key) or {}
     name, login = who_labels()
-    acked, problem = _handled(key, kind, handle, state.get("events"), name, login)
+    acked, problem = _handle_new(key, kind, handle, state.get("events"), name, login)
     values = []
     for part, view in views.items():
         try:
@@ -60,7 +60,7 @@ def mounted(mount: Mount, key: str, kind: Any, handle: Callable, payload: Callab
         st.rerun()  # the first run of a browser session knows the state only after the mount
 
 
-def _handled(key: str, kind: Any, handle: Callable, events: Any, name: str, login: bool) -> tuple[list, str | None]:
+def _handle_new(key: str, kind: Any, handle: Callable, events: Any, name: str, login: bool) -> tuple[list, str | None]:
     """Pass each new event to `handle`. Return the ids to acknowledge, and the first problem.
 
     The annotator is the log-in, or without one the name that was typed in when the event was made.

@@ -11,7 +11,7 @@ from ..label import messages
 from ..label.card_server import CardServer
 from ..page import check_may_answer, counted
 from . import component
-from .card import mounted
+from .card import mount_component
 
 PAGE = 50  # items
 SNIPPET_CHARACTERS = 300
@@ -38,7 +38,7 @@ def show(server: CardServer, name: str, correct: Callable, page: Callable, event
         view = view or messages.View()
         return {"name": key, "session": server.name, "view": view.model_dump(), "error": problem} | page(view)
 
-    mounted(_mount, key, events, handle, payload, view=messages.View)
+    mount_component(_mount, key, events, handle, payload, view=messages.View)
 
 
 def page_of(

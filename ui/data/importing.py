@@ -198,7 +198,7 @@ def show_near_duplicates(store: Store, row: dict[str, Any]) -> None:
                 st.text(f"{1 + group['copies']:,} × {' '.join(group['text'].split())[:GROUP_CHARACTERS]}")
 
 
-def stored(store: Store) -> None:
+def list_datasets(store: Store) -> None:
     """List the data sets, each with a button that removes it."""
     removable, n_removed = owns(), Counter(row["dataset"] for row in store.removed_sessions())
     for row in shown_datasets(store):

@@ -38,7 +38,7 @@ class _Pasted(BytesIO):
         self.file_id = words
 
 
-def bring(store: Store) -> None:
+def own_data_form(store: Store) -> None:
     """Let the user drop a file or paste texts, import them, and open the form of a new session on them.
 
     Doubtful parts of the file are asked about as on the Data page.
@@ -61,10 +61,10 @@ def bring(store: Store) -> None:
     refused, problem = state.get("own-problem", ("", ""))
     if file[0].file_id != refused:
         problem = ""
-    described = None if problem else _clear(file)
-    if described := described or _asked(file, problem):
+    described = None if problem else _guess(file)
+    if described := described or _ask(file, problem):
         try:
-            dataset, report = _imported(store, file, *described)
+            dataset, report = _import(store, file, *described)
         except PROBLEMS as error:
             state["own-problem"] = file[0].file_id, without_options(str(error))
         else:
@@ -72,7 +72,7 @@ def bring(store: Store) -> None:
         st.rerun()
 
 
-def _clear(file: File) -> tuple[reading.Columns, Described] | None:
+def _guess(file: File) -> tuple[reading.Columns, Described] | None:
     """Return the guessed columns and layout of a file, or None if anything is doubtful."""
     plain = None, "utf-8", sources.Layout()
     with suppress(*PROBLEMS):
@@ -82,7 +82,7 @@ def _clear(file: File) -> tuple[reading.Columns, Described] | None:
     return None
 
 
-def _asked(file: File, problem: str) -> tuple[reading.Columns, Described] | None:
+def _ask(file: File, problem: str) -> tuple[reading.Columns, Described] | None:
     """Ask for the columns and layout of a file. None until the form is sent. problem: why the last import failed."""
     with st.container(border=True):
         st.text(UNCLEAR)
@@ -97,7 +97,7 @@ def _asked(file: File, problem: str) -> tuple[reading.Columns, Described] | None
         return (columns, described) if sent else None
 
 
-def _imported(store: Store, file: File, columns: reading.Columns, described: Described) -> tuple[int, str]:
+def _import(store: Store, file: File, columns: reading.Columns, described: Described) -> tuple[int, str]:
     """Import a file as a data set with a free name. Return its id and a report."""
     stem, names = file[1].split(".")[0] or "My data", {row["name"] for row in store.datasets()}
     title = next(each for n in range(1, len(names) + 2) if (each := stem if n == 1 else f"{stem} {n}") not in names)
@@ -109,7 +109,7 @@ def _imported(store: Store, file: File, columns: reading.Columns, described: Des
     return store.dataset(title)["id"], f"{title}: {report}"
 
 
-def look(store: Store, row: dict[str, Any]) -> None:
+def show_sample(store: Store, row: dict[str, Any]) -> None:
     """Show random items of a data set, with a button for others."""
     if report := st.session_state.pop("own-report", None):
         note(report)

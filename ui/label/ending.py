@@ -2,7 +2,7 @@
 
 from oal_engine.kernel.learners import linear
 
-from ..downloads import positives
+from ..downloads import positives_button
 from ..page import annotator
 from .card_server import CardServer
 from .more_labels import more_labels
@@ -16,6 +16,6 @@ def ending(server: CardServer) -> None:
         return
     owned = may_edit(server)
     if not session.multiclass and linear(session.learner):
-        positives(session.store, session.id)
+        positives_button(session.store, session.id)
     if session.room > 0 and owned:
         more_labels(session, "add-labels")
