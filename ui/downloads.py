@@ -41,28 +41,29 @@ def downloads_button(store: Store, session: int, multiclass: bool) -> None:
             kind = st.segmented_control("Format", list(tables.FORMATS), default="csv", required=True, key="download-as")
         if what in ("decisions", "predictions", "positives"):
             texts = st.checkbox("With texts or numbers", key="download-texts")
-        suffix = SUFFIXES.get(what, kind)
-        st.download_button(
-            "Download",
-            with_access_check(store, session, partial(export, store.path, session, what, kind, texts)),
-            f"session-{session}-{what}.{suffix}",
-            type="primary",
-            on_click="ignore",
-            key="download",
-        )
+        _export_button("Download", store, session, what, SUFFIXES.get(what, kind), kind, texts, "download")
         st.text("Prepared on request; labeling is not interrupted.")
 
 
 def positives_button(store: Store, session: int) -> None:
     """Show a button that downloads the positives of a session."""
-    st.download_button(
-        "Download the list of positives",
-        with_access_check(store, session, partial(export, store.path, session, "positives", "csv", True)),
-        f"session-{session}-positives.csv",
-        type="primary",
-        on_click="ignore",
-        key="download-positives",
-    )
+    words = "Download the list of positives"
+    _export_button(words, store, session, "positives", "csv", "csv", True, "download-positives")
+
+
+def _export_button(
+    words: str,
+    store: Store,
+    session: int,
+    what: str,
+    suffix: str | None,
+    kind: str | None,
+    texts: bool | None,
+    key: str,
+) -> None:
+    file = with_access_check(store, session, partial(export, store.path, session, what, kind, texts))
+    name = f"session-{session}-{what}.{suffix}"
+    st.download_button(words, file, name, type="primary", on_click="ignore", key=key)
 
 
 def page_button(store: Store, session: int) -> None:

@@ -58,13 +58,9 @@ def new_comparison(store: Store) -> int | None:
     runs = middle.number_input("Runs", 1, specifications.MOST_RUNS, 10, key="compare-runs", help=RUNS_HELP)
     criteria = [*METRICS[many]]
     criterion = right.selectbox(
-        "Criterion",
-        criteria,
-        criteria.index("macro_f1" if many else "f1"),
-        format_func=TITLES.__getitem__,
-        key=f"compare-criterion-{many}",
-        help=listed(TITLES[each] for each in criteria),
-    )
+        "Criterion", criteria, criteria.index("macro_f1" if many else "f1"), format_func=TITLES.__getitem__,
+        key=f"compare-criterion-{many}", help=listed(TITLES[each] for each in criteria),
+    )  # fmt: skip
     algorithms = st.multiselect(
         "Algorithms", _fitting(many), FIRST[many], key=f"compare-algorithms-{many}", help=ALGORITHMS_HELP
     )
@@ -140,12 +136,9 @@ def _parameters(name: str, tune: str) -> dict[str, Any]:
     st.html(f"<b>{html.escape(name)}</b>" + ("" if free else " has none."))
     typed = {}
     for column, (key, value) in zip(st.columns(max(3, len(free))), free.items()):
-        text = column.text_input(
-            key,
-            placeholder="tuned" if key in usual else f"{value:g}",
-            key=f"compare-{name}-{key}",
-            help=literal(PARAMETER_HELP.format(specifications.TENS, value)),
-        ).strip()
+        hint = "tuned" if key in usual else f"{value:g}"
+        help = literal(PARAMETER_HELP.format(specifications.TENS, value))
+        text = column.text_input(key, placeholder=hint, key=f"compare-{name}-{key}", help=help).strip()
         if text:
             typed[key] = specifications.typed(text, f"{key} of {name}")
     return (usual | typed) if typed else {}
@@ -166,9 +159,8 @@ def _more(tune: str, many: bool) -> dict[str, Any]:
     if tune == "2:1":
         settings["trials"] = middle.number_input("Streams to tune on", 1, 100, 3, key="compare-trials")
     if not many:
-        settings["metric"] = right.selectbox(
-            "Learners aim at", AIMS, format_func=AIMS.__getitem__, key="compare-metric"
-        )
+        aim = AIMS.__getitem__
+        settings["metric"] = right.selectbox("Learners aim at", AIMS, format_func=aim, key="compare-metric")
         for column, (key, (label, usual)) in zip((left, middle, right), WEIGHTS.items()):
             text = column.text_input(label, usual, key=f"compare-{key}", help=SWEEP_HELP)
             settings[key] = text.strip() if text.strip() in ("auto", "laplace") else specifications.typed(text, label)

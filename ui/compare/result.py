@@ -97,14 +97,9 @@ def _view(result: Comparison) -> ResultView:
     kinds = [*metrics.EVALUATIONS]
     check_choice("evaluation", "Evaluation", NAMES.values())
     evaluation = columns[2].selectbox(
-        "Evaluation",
-        kinds,
-        kinds.index(result.spec.evaluation),
-        format_func=NAMES.__getitem__,
-        key="evaluation",
-        help=listed(NAMES.values()),
-        bind=BOUND,
-    )
+        "Evaluation", kinds, kinds.index(result.spec.evaluation), format_func=NAMES.__getitem__, key="evaluation",
+        help=listed(NAMES.values()), bind=BOUND,
+    )  # fmt: skip
     axes = figures.axes(result)
     check_choice("over", "Curves over", axes.values())
     axis = columns[3].selectbox("Curves over", axes, format_func=axes.__getitem__, key="over", bind=BOUND)
@@ -187,15 +182,8 @@ def _specification(store: Store, result: Comparison, view: ResultView) -> None:
 def _downloads(result: Comparison, view: ResultView) -> None:
     base = re.sub(r"[^\w.-]+", "-", result.name).strip("-")[:60] or "comparison"
     for suffix, (make, kind, words) in report.FILES.items():
-        st.download_button(
-            words,
-            partial(make, result, view),
-            f"{base}.{suffix}",
-            kind,
-            key=f"compare-download-{suffix}",
-            on_click="ignore",
-            width="stretch",
-        )
+        file, name, key = partial(make, result, view), f"{base}.{suffix}", f"compare-download-{suffix}"
+        st.download_button(words, file, name, kind, key=key, on_click="ignore", width="stretch")
 
 
 # ---- Charts
@@ -260,20 +248,15 @@ def _ends(result: Comparison, view: ResultView) -> go.Figure:
     blocks = {budget: lines for (data, budget), lines in result.blocks().items() if data == view.data}
     styles, traces = figures.styles(result, figures.drawable(result, view)), []
     for name in view.names:
-        values = {
-            budget_name(budget): result.values(lines[name], view.metric, view.evaluation)
-            for budget, lines in blocks.items()
-            if name in lines
-        }
+        budgets = [budget for budget, lines in blocks.items() if name in lines]
+        values = [result.values(blocks[budget][name], view.metric, view.evaluation) for budget in budgets]
+        means = np.array([each.mean() for each in values])
+        spreads = np.array([each.std(ddof=1) if len(each) > 1 else 0 for each in values])
         color, _, _, mark, _ = styles[name]
         traces.append(go.Scatter(
-            x=[*values], y=[each.mean() for each in values.values()], mode="markers", name=html.escape(name),
-            error_y=_bars(
-                np.array([each.mean() for each in values.values()]),
-                np.array([each.std(ddof=1) if len(each) > 1 else 0 for each in values.values()]),
-            ),
-            marker={"color": color, "symbol": mark, "size": 10}, offsetgroup=name, cliponaxis=False,
-            hovertemplate="%{y:.3f} ± %{error_y.array:.3f}",
+            x=[*map(budget_name, budgets)], y=[*means], error_y=_bars(means, spreads), mode="markers",
+            name=html.escape(name), marker={"color": color, "symbol": mark, "size": 10}, offsetgroup=name,
+            cliponaxis=False, hovertemplate="%{y:.3f} ± %{error_y.array:.3f}",
         ))  # fmt: skip
     return go.Figure(traces, {
         "height": _height(view), "scattermode": "group", "scattergap": 0.35, "xaxis": {"type": "category"},

@@ -120,12 +120,9 @@ def choose_columns(peek: reading.Peek) -> reading.Columns:
     left, right = st.columns(2)
     text = left.multiselect("Text (several are joined)", columns, list(guess.text), key="text")
     label = right.selectbox(
-        "Label",
-        [NONE, *columns],
-        index=1 + columns.index(guess.label) if guess.label else 0,
-        format_func=lambda column: "none: nothing is labeled yet" if column == NONE else column,
-        key="label",
-    )
+        "Label", [NONE, *columns], index=1 + columns.index(guess.label) if guess.label else 0,
+        format_func=lambda column: "none: nothing is labeled yet" if column == NONE else column, key="label",
+    )  # fmt: skip
     features = None
     if not text and peek.numeric:
         guessed = peek.numeric if guess.features is None else guess.features
@@ -134,12 +131,9 @@ def choose_columns(peek: reading.Peek) -> reading.Columns:
     if features and (gaps := {each: peek.gaps[each] for each in features if each in peek.gaps}):
         cells = "; ".join(f"{each}: {words}" for each, words in gaps.items())
         missing = left.radio(
-            literal(GAPS.format(cells)),
-            reading.MISSING,
-            index=None,
+            literal(GAPS.format(cells)), reading.MISSING, index=None, key="missing",
             format_func=lambda key: f"{key}: {reading.MISSING[key]}",
-            key="missing",
-        )
+        )  # fmt: skip
     identity = left.selectbox("Id", [NONE, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key="id")
     with right:
         words = [str(row.get(label, "")) for row in peek.rows]
@@ -170,12 +164,8 @@ def label_rule(words: list[str], label: str, several: str | None, each_word: boo
         return {"multiclass": True}
     if kind == HEADINGS:
         return {"positive": mesh_terms(), "headings": True}
-    positive = st.text_input(
-        "Positive label words",
-        key="positive",
-        placeholder="e.g. " + ", ".join(sorted(set(words) - {""})[:2]),
-        help=POSITIVE_HELP,
-    )
+    example = "e.g. " + ", ".join(sorted(set(words) - {""})[:2])
+    positive = st.text_input("Positive label words", key="positive", placeholder=example, help=POSITIVE_HELP)
     contains = st.checkbox(literal(SEVERAL.format(several or "a|b")), bool(several), key=f"contains-{label}")
     return {"positive": tuple(word.strip() for word in positive.split(",") if word.strip()), "contains": contains}
 

@@ -110,14 +110,10 @@ def import_form(store: Store) -> None:
     kinds = datasets.TEXT_FEATURES if columns.text else {AUTOMATIC: ""} | VECTOR_FEATURES
     kind = "texts" if columns.text else "vectors"
     features = right.selectbox(
-        "Features",
-        kinds,
-        format_func=lambda key: kinds[key] or key,
-        key=f"features-of-{kind}",
+        "Features", kinds, format_func=lambda key: kinds[key] or key, key=f"features-of-{kind}",
         help=FEATURES_HELP[kind],
-    )
-    scale_and_features = {"scale": scale, "features": features}
-    more |= {key: None if choice == AUTOMATIC else choice for key, choice in scale_and_features.items()}
+    )  # fmt: skip
+    more |= {"scale": None if scale == AUTOMATIC else scale, "features": None if features == AUTOMATIC else features}
     more |= {"title": title, "owner": mail(), "layout": layout}
     with st.container(horizontal=True):
         sent = st.button("Import", type="primary", key="import")
@@ -158,11 +154,8 @@ def append_form(store: Store) -> None:
 
 def show_dataset(row: dict[str, Any]) -> None:
     """Show a data set with its classes or their balance."""
-    st.html(
-        entry(
-            row["name"], row["source"], counted(row["items"], "item"), counted(datasets.named_features(row), "feature")
-        )
-    )
+    counts = counted(row["items"], "item"), counted(datasets.named_features(row), "feature")
+    st.html(entry(row["name"], row["source"], *counts))
     labelled = row["positives"] + row["negatives"]
     if columns := datasets.columns_of(row).get("details"):
         st.text(WITH_ITEMS.format(", ".join(columns)))

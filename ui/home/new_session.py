@@ -220,18 +220,13 @@ def fields(
     """
     for name in specs if bind else ():
         check_number(f"{key}-{name}", f"{name} of {key}")
-    return {
-        name: column.number_input(
-            name,
-            value=float(start[name]),
-            format="%g",
-            step=None,
-            help=f"{spec.help} Must be {spec.range}.",
-            key=f"{key}-{name}",
-            bind=bind,
-        )
-        for column, (name, spec) in zip(st.columns(max(1, len(specs))), specs.items())
-    }
+    values = {}
+    for column, (name, spec) in zip(st.columns(max(1, len(specs))), specs.items()):
+        values[name] = column.number_input(
+            name, value=float(start[name]), format="%g", step=None, help=f"{spec.help} Must be {spec.range}.",
+            key=f"{key}-{name}", bind=bind,
+        )  # fmt: skip
+    return values
 
 
 def _share(toggle: str, help: str, slider: str, key: str, scale: tuple[int, int, int, int]) -> float:
@@ -270,13 +265,8 @@ def _plan(rule: str) -> dict[str, Any]:
     audit = left.number_input("Random checks (% of the budget)", 0, 90, 0, 5, key="new-audit", help=CHECKS)
     trains = left.toggle("Random checks train the model too", True, key="new-audit-trains", help=TRAINS)
     paced = rule in paceable()
-    pace = right.selectbox(
-        "Spend the budget",
-        list(PACES),
-        key="new-pace",
-        disabled=not paced,
-        help=PACE_HELP if paced else NO_PACE_HELP.format(rule),
-    )
+    help = PACE_HELP if paced else NO_PACE_HELP.format(rule)
+    pace = right.selectbox("Spend the budget", list(PACES), key="new-pace", disabled=not paced, help=help)
     return {"audit": audit / 100, "audit_trains": trains, "pace": PACES[pace] if paced else None}
 
 

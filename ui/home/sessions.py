@@ -46,9 +46,8 @@ def show_session(store: Store, row: dict[str, Any]) -> None:
     middle.progress(min(1.0, used), text)
     with right.container(horizontal=True, horizontal_alignment="right"):
         done = row["labels"] >= row["budget"]
-        if st.button(
-            "Result" if done else "Resume", key=f"resume-{row['id']}", type="secondary" if done else "primary"
-        ):
+        word = "Result" if done else "Resume"
+        if st.button(word, key=f"resume-{row['id']}", type="secondary" if done else "primary"):
             start(row["id"])
         with st.popover("", icon=":material/more_horiz:", help="More"):
             st.page_link(REPLAY, label="Replay", query_params={"session": str(row["id"])})

@@ -178,14 +178,8 @@ class CardServer:
         with self._lock:
             session = self.session
             keys = keys_of(session.names)
-            frame = {
-                "session": self.name,
-                "error": problem,
-                "classes": [
-                    {"label": label, "name": name, "keys": keys[label]} for label, name in session.names.items()
-                ],
-                "pushed": MEANINGS["pushed"],
-            }
+            classes = [{"label": label, "name": name, "keys": keys[label]} for label, name in session.names.items()]
+            frame = {"session": self.name, "error": problem, "classes": classes, "pushed": MEANINGS["pushed"]}
             try:
                 settings = self.settings()
             except Removed as gone:
@@ -239,17 +233,10 @@ class CardServer:
         """Return the card's data for a session that is no longer open, with the reason."""
         counters = asdict(self.session.place.progress)
         place = {"question": None, "end": "removed", "counters": counters, "result": capitalized(why)}
-        return {
-            "place": place,
-            "previous": None,
-            "verdict": None,
-            "branches": {},
-            "review": None,
-            "tags": [],
-            "guidelines": "",
-            "links": {"All sessions": "./"},
-            "preferences": None,
-        }
+        nothing = dict.fromkeys(("previous", "verdict", "review", "preferences"))
+        return nothing | {
+            "place": place, "branches": {}, "tags": [], "guidelines": "", "links": {"All sessions": "./"},
+        }  # fmt: skip
 
     def _skipped(self, after: int, place: Place, annotations: Annotations) -> dict[str, Any]:
         """Return the first skipped questions after a question number, and how many there are."""
