@@ -123,10 +123,7 @@ def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
 def test_labels_are_added_on_the_way_beside_the_settings(app_store, work):
     """The panel with the settings adds labels while a question waits, which stays."""
     session = work(5).session
-    at = run("pages/1_Label.py", session=str(session.id))
-    at.session_state["panel"] = "Guidelines"
-    at.run().button(key="add-labels-early").click().run()
-    assert not at.exception
+    press(listed(session.id, "guidelines"), "add-labels-early")
     again = Session(app_store, session.id)
     assert (300, session.place.asked) == (again.place.progress.budget, again.place.asked)
 
@@ -483,10 +480,7 @@ def test_terms_that_moved_are_shown_since_a_number_of_answers(work):
 def test_the_page_proves_that_learning_acts(work):
     """The page shows the number of updates, the time of the last one, and the share of positives among the answers."""
     server = work(40)
-    at = run("pages/1_Label.py", session=str(server.session.id))
-    at.session_state["panel"] = "Learned"
-    text = words(at.run())
-    assert not at.exception
+    text = words(listed(server.session.id, "learned"))
     share = server.session.labels.count(1) / len(server.session.labels)
     assert re.search(r"Learned from 36 answers, the last one \d+ \w+ ago\.", text)
     assert f"{share:.0%} of the answers were" in text
@@ -498,10 +492,7 @@ def test_the_page_proves_that_learning_acts(work):
 def test_the_page_says_how_much_each_learner_is_heard(work):
     """Where several learners are averaged, the page names them, each with its share."""
     server = work(5, algorithm="auto")
-    at = run("pages/1_Label.py", session=str(server.session.id))
-    at.session_state["panel"] = "Learned"
-    text = words(at.run())
-    assert not at.exception
+    text = words(listed(server.session.id, "learned"))
     for name, share in learners.heard(server.session.state.learner).items():
         assert re.search(f">{name}<.*>{share:.0%}<", text)
 
@@ -699,9 +690,7 @@ def test_metrics_are_explained_where_they_stand(work):
 def test_guidelines_are_written_on_the_page_and_literal(app_store, keep, owner):
     """Without a log-in anybody may write guidelines, and they are shown literally."""
     session = create(app_store, keep(), **BINARY, owner=owner)
-    at = run("pages/1_Label.py", session=str(session), annotator="anna")
-    at.session_state["panel"] = "Guidelines"
-    at.run()
+    at = listed(session, "guidelines")
     at.text_area(key="guidelines").set_value("Count <b>every</b> $walk$")
     press(at, "guidelines-save")
     assert "Count <b>every</b> $walk$" == app_store.session(session)["guidelines"]

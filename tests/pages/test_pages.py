@@ -182,14 +182,19 @@ def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
     assert ["joy", "fear", "anger"] == store.session(store.sessions()[0]["id"])["classes"]
 
 
-def test_a_bad_parameter_is_refused_in_one_sentence(store, texts):
-    """A wrong value makes no session and no traceback."""
+@pytest.mark.parametrize(("key", "value", "sentence"), [
+    ("-C", -1.0, "C of pa-i must be > 0. Got -1.0."),
+    *(("new-budget", value, f"budget of a session must be a whole number >= 1 and < 2^53. Got {value}.")
+      for value in (0.0, -5.0, 2.5)),
+])  # fmt: skip
+def test_a_wrong_number_is_refused_in_one_sentence(store, texts, key, value, sentence):
+    """A wrong parameter or budget makes no session, and no other value takes its place."""
     at = form()
     at.selectbox(key="new-algorithm").select("PAA-I").run()
-    next(box for box in at.number_input if box.key.endswith("-C")).set_value(-1.0)
+    next(box for box in at.number_input if box.key.endswith(key)).set_value(value)
     press(at, "new-send")
-    assert "C of pa-i must be > 0. Got -1.0." in words(at)
-    assert store.sessions() == []
+    assert sentence in words(at)
+    assert [] == store.sessions()
 
 
 @pytest.mark.parametrize(("query", "sentence"), [
@@ -276,16 +281,6 @@ def test_a_session_is_removed_only_after_a_question(store, texts):
     assert [(session, 1)] == [(row["id"], row["labels"]) for row in store.sessions()]
 
 
-@pytest.mark.parametrize("budget", [0.0, -5.0, 2.5])
-def test_a_budget_that_is_not_allowed_is_refused(store, texts, budget):
-    """No other budget takes its place: the sentence names it, and no session is made."""
-    at = form()
-    at.number_input(key="new-budget").set_value(budget)
-    press(at, "new-send")
-    assert f"budget of a session must be a whole number >= 1 and < 2^53. Got {budget}." in words(at)
-    assert [] == store.sessions()
-
-
 def test_the_form_of_a_demo_begins_with_its_guidelines(store):
     """A new session on the data of a demo has the names and the guidelines of the demo."""
     demo.dataset(store, "abstracts")
@@ -343,22 +338,25 @@ def pasted(content):
     return at
 
 
-def test_home_asks_what_is_doubtful_as_the_data_page_does(store):
-    """Nothing is kept before the layout is said; then cells without numbers are asked about, and the form of a new
-    session opens with the file."""
-    at = pasted(YEARS)
-    question = "The first row of Pasted texts.txt counts from 1999 to 2001: say whether it names the columns."
-    assert (literal(question), []) == (at.radio(key="own-doubt-header").label, store.datasets())
-    at.radio(key="own-doubt-header").set_value("--no-header").run()
+@pytest.mark.parametrize(("key", "file"), [("own-", "Pasted texts.txt"), ("", "years.csv")])
+def test_doubtful_parts_of_a_file_are_asked_about(store, tmp_path, key, file):
+    """Home and the Data page import a file only when its layout and its cells without numbers are settled; Home then
+    opens the form of a new session on it."""
+    (tmp_path / file).write_text(YEARS)
+    at = pasted(YEARS) if key else data_page(tmp_path / file)
+    question = f"The first row of {file} counts from 1999 to 2001: say whether it names the columns."
+    assert literal(question) == at.radio(key=f"{key}doubt-header").label
+    assert f"{key}import" not in [button.key for button in at.button]
+    at.radio(key=f"{key}doubt-header").set_value("--no-header").run()
     assert "header no" in words(at)
-    at.button(key="own-import").click().run()
-    assert "say what becomes of them." in words(at)
+    at.button(key=f"{key}import").click().run()
+    assert "say what becomes of them" in words(at)
+    assert [] == store.datasets()
     at.radio(key="missing").set_value("zero").run()
-    press(at, "own-import")
+    press(at, f"{key}import")
     (row,) = store.datasets()
-    assert (41, 3, row["id"]) == (
-        row["items"], datasets.Dataset(store, row["id"]).named, at.selectbox(key="new-dataset").value
-    )  # fmt: skip
+    assert (41, 3) == (row["items"], datasets.Dataset(store, row["id"]).named)
+    assert not key or at.selectbox(key="new-dataset").value == row["id"]
 
 
 def test_home_asks_what_labels_mean(store):
@@ -391,23 +389,6 @@ def test_data_is_imported_from_a_path(store, tmp_path):
     press(at, "import")
     (dataset,) = store.datasets()
     assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("messages", 40, 10, 30)
-
-
-def test_what_is_doubtful_about_a_file_is_asked(store, tmp_path):
-    """Nothing can be imported before the answer; then cells without numbers are asked about, and both are kept."""
-    path = tmp_path / "years.csv"
-    path.write_text(YEARS)
-    at = data_page(path)
-    question = "The first row of years.csv counts from 1999 to 2001: say whether it names the columns."
-    assert literal(question) == at.radio(key="doubt-header").label
-    assert "import" not in [button.key for button in at.button]
-    at.radio(key="doubt-header").set_value("--no-header").run()
-    assert "header no" in words(at)
-    at.button(key="import").click().run()
-    assert "say what becomes of them" in words(at)
-    at.radio(key="missing").set_value("zero").run()
-    press(at, "import")
-    assert (41, 3) == (store.dataset("years")["items"], datasets.Dataset(store, "years").named)
 
 
 @pytest.mark.parametrize(("kind", "items", "said"), [
