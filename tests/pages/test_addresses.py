@@ -1,4 +1,5 @@
-"""Addresses: one that is sent shows the same, one that makes no sense says so, and none shows what is not open."""
+"""Addresses: they restore the controls of a page, report invalid values, and never show data that are not open to the
+user."""
 
 import pytest
 
@@ -20,13 +21,13 @@ def comparison(app_store, tmp_path):
 
 
 def shown(at):
-    """What the controls of a comparison say."""
+    """Return the values of a comparison's controls."""
     boxes = {box.key: box.value for box in at.selectbox}
     return boxes["metric"], boxes["evaluation"], boxes["over"], boxes["block"], at.toggle(key="bands").value
 
 
 def test_a_comparison_opens_as_it_was_sent(comparison):
-    """Metric, evaluation, axis, budget, lines, bands and details are those of the address, which stays as it is."""
+    """The address sets metric, evaluation, axis, budget, lines, bands and details, and stays unchanged."""
     at = run(COMPARE, comparison=comparison, **RESULT, **{"lines-2-2": "OAAL"})
     assert not at.exception
     assert ("cost", "push_query", "rounds", ("things", 20), False) == shown(at)
@@ -36,7 +37,7 @@ def test_a_comparison_opens_as_it_was_sent(comparison):
 
 
 def test_a_race_opens_as_it_was_sent(app_store, tmp_path):
-    """Data, labels, seed, strategies and their parameters are those of the address."""
+    """The address sets data, labels, seed, strategies and their parameters."""
     add_texts(app_store, tmp_path, "few texts")
     sent = {"view": "race", "data": "few texts", "labels": "9", "seed": "7", "strategies": ["Q_A", "PAA-I"]}
     at = run(COMPARE, **sent)

@@ -139,7 +139,7 @@ def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_pat
 
 
 def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
-    """Data of K classes offers algorithms of K classes, and one class against the rest those of two."""
+    """The form offers algorithms for several classes or for two, as the data need."""
     imported(store, tmp_path, classes=3)
     at = run()
     offered = at.multiselect(key="compare-algorithms-True").options

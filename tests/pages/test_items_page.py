@@ -1,4 +1,4 @@
-"""What is shown of an item besides its text, and its tags, on the pages: chosen, given, filtered and searched."""
+"""Tags and other columns of an item on the pages: choose, show, filter and search them."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def panel(server, name):
 
 @pytest.mark.parametrize(("chosen", "shown"), [(None, ["title", "year", "url"]), (["grade"], ["grade"])])
 def test_what_is_shown_is_chosen_at_the_import(store, path, chosen, shown):
-    """The columns that nothing else uses are offered; the usual ones are chosen, and all are kept."""
+    """The form offers the remaining columns, preselects the usual ones, and stores all."""
     at = run("pages/4_Data.py")
     at.segmented_control(key="way").set_value("File on the server").run()
     at.text_input(key="path").set_value(str(path)).run()
@@ -63,7 +63,8 @@ def test_what_is_shown_is_chosen_at_the_import(store, path, chosen, shown):
 
 
 def test_the_card_has_what_is_shown_now(app_store, papers):
-    """Title, facts and links of the columns that are chosen; what the owner changes holds at once, for lists too."""
+    """The card and the lists show the title, facts and links of the chosen columns, and follow the owner's changes at
+    once."""
     shown = question(papers)
     k = shown["item"]
     assert f"Title {k} {MARKUP.replace(chr(34), '')}" == shown["heading"][0][0]
@@ -96,7 +97,7 @@ def test_a_title_that_belongs_to_the_text_is_set_apart(app_store, tmp_path):
 
 
 def test_tags_are_named_where_the_guidelines_are_written(app_store, papers):
-    """One a line, without blank ones and repetitions; what no tag can be is said and changes nothing."""
+    """Tags are entered one per line, without blanks and repetitions; invalid ones change nothing."""
     at = panel(papers, "Guidelines")
     assert at.text_area(key="tags").value == "\n".join(TAGS)
     at.text_area(key="tags").set_value("later\n\n <b>x</b> \nlater")

@@ -1,4 +1,4 @@
-"""The panels beside the card: progress, history, pushed items, learned terms, estimates, guidelines."""
+"""The panels next to the card: progress, history, pushed items, learned terms, estimates, guidelines."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -64,7 +64,7 @@ def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
 
 
 def test_what_the_model_was_told_is_not_highlighted(work):
-    """Before an answer no word is highlighted, whatever the session began with; later those that answers taught are."""
+    """No word is highlighted before the first answer, not even seed words; later the learned terms are."""
     server = work(0, learner="pa-i", rule="all", seed_words=["good"])
     begun = server.payload(marks=True)["place"]["question"]
     assert [0] == [weight for _, weight in begun["parts"]]
@@ -105,8 +105,8 @@ def test_the_end_says_what_comes_next(work, keep, budget, more):
 
 
 def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
-    """The end offers more labels with what they will bring; the session then asks on from where the budget was spent. A
-    stream that ended with labels left offers none."""
+    """A session whose budget is spent offers more labels with a forecast and then continues; a stream that ended with
+    labels left offers none."""
     plain = keep("plain", 600, reading.Columns(("text",)))
     spent = work(19, plain, learner="pa-i", rule="all", budget=18).session  # a skip among them
     at = run("pages/1_Label.py", session=str(spent.id))
@@ -280,7 +280,7 @@ def test_a_correction_that_cannot_be_stored_is_refused(app_store, work):
 
 
 def checked(work):
-    """A session with some wrong answers, and what is to be checked of it, as if much depended on some."""
+    """Return a session with some wrong answers and its checks, as if much depended on some answers."""
     server = work(60, noise=7)
     checks = answer_checks.of_session(server.session)
     assert checks.at_odds
@@ -290,7 +290,8 @@ def checked(work):
 
 @pytest.mark.parametrize(("show", "found"), [("all", "at_odds"), ("depends", "decisive")])
 def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
-    """Both lists have the most urgent answers first, with what the others say and what would change."""
+    """Both lists begin with the most urgent answers, and show the suggestion of the others and the effect of a
+    change."""
     server, checks = checked(work)
     rows = check.page(server, view(show=show), checks)["rows"]
     wanted = getattr(checks, found)
@@ -323,7 +324,7 @@ def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
 
 
 def test_lists_to_check_say_why_they_are_empty(work):
-    """Before the first look, after a search without a match, and where nothing is at odds, a sentence says so."""
+    """A sentence explains an empty list: before the first check, after a search, or because no answer is at odds."""
     server, checks = checked(work)
     assert "Checking the answers..." == check.page(server, view(), None)["empty"]
     assert "No answer fits." == check.page(server, view(search="nowhere"), checks)["empty"]
@@ -332,8 +333,8 @@ def test_lists_to_check_say_why_they_are_empty(work):
 
 
 def test_a_long_look_keeps_no_page_waiting(work, monkeypatch):
-    """What is made in the background is shown when it is there; until then the page has what was there before, and a
-    changed log is looked at again."""
+    """A slow view is computed in the background: the page shows the previous one meanwhile, and recomputes it after a
+    change of the log."""
     monkeypatch.setattr(card_server, "FIRST_WAIT_SECONDS", 0.01)
     server, go = work(3), Event()
 
@@ -356,7 +357,7 @@ def test_a_long_look_keeps_no_page_waiting(work, monkeypatch):
 
 @pytest.mark.parametrize(("cost", "rest"), [(0.0, 0.0), (0.01, 0.2), (9.0, CACHE_SECONDS)])
 def test_what_takes_long_is_made_less_often_than_people_answer(work, monkeypatch, cost, rest):
-    """It is shown as it was until it has rested, and as it is then; what costs nothing is never old."""
+    """A slow view is reused for a multiple of its computation time; a fast one is never old."""
     server, time = work(3), [0.0]
     monkeypatch.setattr(card_server, "CACHE_SECONDS", CACHE_SECONDS)
     monkeypatch.setattr(card_server, "perf_counter", lambda: time[0])
@@ -411,7 +412,7 @@ def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
 
 @pytest.mark.parametrize("trains", [False, True])
 def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trains):
-    """A mark is stored either way; it costs a label and moves the model only where it trains."""
+    """A mark is always stored, but costs a label and changes the model only if marks train."""
     server = work(60)
     session = server.session
     row = pushed.page(server, view())["rows"][0]["id"]
@@ -466,7 +467,7 @@ def test_words_of_every_text_lead_no_list(app_store, tmp_path):
 
 
 def test_terms_that_moved_are_shown_since_a_number_of_answers(work):
-    """The weights before the last k answers are those that the session had then."""
+    """The weights before the last k answers equal the weights that the session had at that time."""
     server = work(40)
     session, weights = server.session, {}
     for k in range(12):
@@ -544,12 +545,12 @@ LATE = " At this pace"
      "The budget was spent at item 996 of 10,000. Since then the model only predicts."),
 ])  # fmt: skip
 def test_the_budget_line_forecasts_how_long_the_labels_last(settings, rounds, sentence):
-    """The forecast uses the rate of the last labels; with few labels there is none."""
+    """The forecast uses the rate of the last labels, and needs ten of them."""
     assert [sentence] == spending.sentences(replace(SETTINGS, horizon=1), None, progress(**settings), log(rounds))
 
 
 def test_the_budget_line_compares_with_the_plan():
-    """With checks or a pace set, the labels expected by now stand beside those used; a skip uses none."""
+    """With random checks or a pace, the labels used are compared with the plan; skips do not count."""
     entries = log(range(100), checks=range(10))
     entries[8] = replace(entries[8], label=SKIP)
 
@@ -570,7 +571,7 @@ def test_the_budget_line_compares_with_the_plan():
     ({"floor": 0.5}, "then fewer questions until item 10,000."),
 ])  # fmt: skip
 def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
-    """With a pace the line names the item up to which questions come, and what follows."""
+    """With a pace, the line names the item up to which questions come, and then the remaining kinds of questions."""
     plan = replace(SETTINGS, pace=0.5, **settings).plan()
     first, *_ = spending.sentences(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
     assert f"100 labels left: questions come until about item 5,000, {then}" == first

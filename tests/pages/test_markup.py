@@ -46,7 +46,7 @@ def fields(message) -> Iterator[tuple[str, str, str]]:
 
 
 def check(at, seen=True):
-    """Nothing of the word is interpreted on a page, where it is somewhere."""
+    """A page shows the word literally wherever it occurs."""
     assert not at.exception
     found = [*interpreted(at)]
     assert [] == [each for each in found if WORD in each[2] and each[:2] not in PLAIN]
@@ -95,7 +95,7 @@ def test_columns_and_labels_are_literal(chosen):
 
 
 def test_cells_without_a_number_are_literal(chosen):
-    """What stands in place of a number is quoted as it is."""
+    """The error quotes a word in place of a number literally."""
     at = chosen("".join(",".join(map(str, row)) + "\n" for row in NUMBERS))
     at.multiselect(key="features").set_value(["a", f"b {WORD}"]).run()
     assert "\\!\\[x\\]" in at.radio(key="missing").label

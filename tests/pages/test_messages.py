@@ -109,7 +109,7 @@ def test_events_that_are_no_list_are_passed_over(work):
 
 
 def test_preferences_that_were_broken_before_break_no_card(app_store, work):
-    """The valid part of stored preferences is kept, and a new choice is added to it."""
+    """Stored preferences lose only their invalid parts, and a new choice is added to them."""
     session = work(answers=1).session.id
     app_store.put_preferences("carla", {"size": math.nan, "highlight": True, "keys": 7, "more": [math.inf]})
     at, shown = sent(session)

@@ -1,4 +1,4 @@
-"""Home, Label and Data without a browser, and what all pages have in common."""
+"""Home, Label and Data without a browser, and properties of all pages."""
 
 import json
 import re
@@ -255,7 +255,7 @@ def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts):
 
 
 def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
-    """Sum and F1 are not shown where the truth is unknown; the answers of each class are."""
+    """A stream without labels shows the answers of each class, but neither sum nor F1."""
     path = tmp_path / "plain.txt"
     path.write_text("\n".join(f"some words {k} and {k % 9}" for k in range(50)))
     dataset, _ = datasets.import_file(store, path, "plain", reading.Columns(text=("text",)))
@@ -318,7 +318,7 @@ def test_pasted_texts_become_a_data_set(store):
 
 
 def test_pasted_texts_that_cannot_be_kept_are_refused_once(store):
-    """One sentence says why, nothing is kept, and other texts may follow."""
+    """Pasted texts that cannot be imported get one sentence, nothing is stored, and other texts may follow."""
     at = run("home.py")
     at.text_area(key="pasted-0").set_value("one\ntwo")
     press(at, "paste")
@@ -331,7 +331,7 @@ MESSAGES = "id,text,label\n" + "".join(f"{k},hello word{k % 3},{'spam' if k % 4 
 
 
 def pasted(content):
-    """Home, where a table is pasted."""
+    """Return Home with a pasted table."""
     at = run("home.py")
     at.text_area(key="pasted-0").set_value(content)
     press(at, "paste")
@@ -409,7 +409,7 @@ def test_near_duplicates_are_listed_and_shown_once_where_it_is_chosen(store, tmp
 
 @pytest.mark.parametrize(("chosen", "columns"), [(None, 3 + 512), ("plain", 3)])
 def test_a_table_gets_waves_unless_it_is_told_otherwise(store, tmp_path, chosen, columns):
-    """Numbers are imported with the features that suit them or those that are chosen; what is counted are columns."""
+    """A table gets waves by default, or the chosen features; the pages count its columns."""
     path = tmp_path / "table.csv"
     path.write_text("a,b,c,label\n" + "\n".join(f"{k},{k % 7},{k % 5},{k % 2}" for k in range(40)))
     at = data_page(path)
@@ -422,7 +422,8 @@ def test_a_table_gets_waves_unless_it_is_told_otherwise(store, tmp_path, chosen,
 
 
 def test_vectors_stand_beside_texts(store, tmp_path):
-    """Columns of lists or numbers are offered as vectors beside texts; a folder of embeddings must be in the folder."""
+    """Columns of numbers or lists are offered as vectors with the texts; a folder of embeddings must be in
+    OAL_FILES."""
     path = tmp_path / "texts.jsonl"
     lines = [{"text": f"hello word{k % 3}", "n": k, "v": [k % 5, 1.5, k % 7], "label": k % 2} for k in range(40)]
     path.write_text("\n".join(map(json.dumps, lines)))
@@ -513,7 +514,7 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
 
 
 def test_what_is_doubtful_about_a_file_to_add_is_asked(store, tmp_path):
-    """As for an import, the format, the encoding and what is doubtful can be said, and the rows are shown."""
+    """A file to add is asked about like an import: format, encoding, doubts, and a look at its rows."""
     path = tmp_path / "years.csv"
     path.write_text("c1,c2,c3\n" + YEARS.partition("\n")[2].replace("?", "0"))
     datasets.import_file(store, path, "years")

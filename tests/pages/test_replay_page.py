@@ -108,7 +108,8 @@ def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypa
 
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_every_place_can_be_drawn(store, data, algorithm):
-    """Questions, the end and rounds are JSON, also for vectors and K classes; a place that does not exist is None."""
+    """The player's data of questions, rounds and the end are JSON, also for vectors and K classes; an unknown place is
+    None."""
     items = stream_of()[1]
     if data == "classes":
         items.classes, items.y = tuple("abcd"), 1 + (items.y > 0)

@@ -1,4 +1,4 @@
-"""Roles without a browser: what each page shows of a session to whom, and which messages are refused."""
+"""Roles without a browser: the contents of each page by role, and refused messages."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -88,7 +88,7 @@ def test_the_card_takes_events_of_annotators_only(app_store, session, become, wh
 
 
 def test_a_role_that_is_taken_away_ends_an_open_page(app_store, session, become):
-    """Its next event is refused, and what it shows holds no item any more."""
+    """The next event of a removed person is refused, and the card has no item any more."""
     app_store.put_role(session, BEN, "annotator", ANNA)
     become(BEN)
     server, player = CardServer(session), replay.Player(session)
@@ -156,7 +156,7 @@ def test_a_download_asks_again_when_it_is_wanted(app_store, session, become):
 
 
 def test_few_files_are_made_at_once(tmp_path, monkeypatch):
-    """While as many files are made as may be, another one waits and is then refused in a sentence."""
+    """When the limit of exports is reached, another one waits and is then refused with one sentence."""
     monkeypatch.setattr(downloads, "EXPORTS", places := BoundedSemaphore(1))
     monkeypatch.setattr(downloads, "WAIT_SECONDS", 0.01)
     with places, pytest.raises(ValueError, match=r"^the server is writing 2 other files\. Try again in a minute\.$"):
@@ -208,7 +208,7 @@ def test_only_owners_name_people_and_remove(app_store, session, become):
 
 
 def test_an_open_question_whether_to_remove_asks_for_the_role_again(app_store, session, become):
-    """Who is no owner any more when they say yes removes nothing: neither a session nor a data set or a comparison."""
+    """A former owner who confirms a removal removes nothing: no session, data set or comparison."""
     app_store.put_role(session, BEN, "owner", ANNA)
     become(BEN)
     at = run("home.py")
@@ -221,7 +221,7 @@ def test_an_open_question_whether_to_remove_asks_for_the_role_again(app_store, s
 
 @pytest.mark.parametrize(("page", "key"), [("pages/4_Data.py", "remove-1"), ("pages/2_Compare.py", "compare-remove-1")])
 def test_who_owns_the_studio_no_more_removes_nothing(app_store, keep, become, page, key):
-    """Also where the question whether to remove a data set or a comparison stands open."""
+    """A former owner cannot confirm the removal of a data set or comparison in an open dialog either."""
     keep("texts", 20)
     experiments.begin(
         experiments.specification({"data": ["texts"], "algorithms": {"PAA-I": {}}}), app_store, "compared"
@@ -236,7 +236,7 @@ def test_who_owns_the_studio_no_more_removes_nothing(app_store, keep, become, pa
 
 
 def test_a_comparison_is_of_its_data_and_not_of_their_name(app_store, session, keep, become):
-    """Data that get the name of others, which were removed, show nothing of what was compared before."""
+    """A new data set with the name of a removed one does not reveal its comparisons."""
     experiments.begin(experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}}), app_store, "compared")
     gone = "Comparison 1 does not exist."
     become(ANNA)
@@ -284,7 +284,7 @@ def answered(path, query=b"", location=None, cookie=b""):
 
 
 def test_the_log_in_leads_back_to_the_invitation_and_nowhere_else(monkeypatch):
-    """The page with its query is kept for the log-in; a cookie with another address leads to the first page."""
+    """The log-in leads back to the page that was opened; a cookie with a foreign address leads to the first page."""
     monkeypatch.setattr(access, "standing", lambda person: access.Standing())
     cookie = answered("/Label", b"session=7&x=%0d%0a")["set-cookie"].partition(";")[0]
     assert "oal_wanted=/Label%3Fsession%3D7%26x%3D%250d%250a" == cookie

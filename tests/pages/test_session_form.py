@@ -1,4 +1,4 @@
-"""The form of a new session: what it plans, forecasts and offers."""
+"""The form of a new session: its plan, forecasts and options."""
 
 from oal_engine.datasets import reading
 from oal_engine.sessions import settings
@@ -30,7 +30,7 @@ def test_the_form_plans_a_session(app_store, keep):
 
 
 def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_store, keep):
-    """Beside the budget stands how exact the estimates will be, not for data with labels or for random checks."""
+    """The form shows the expected precision of estimates, except for labeled data and with random checks."""
     keep("plain", 400, reading.Columns(("text",)))
     at = form()
     assert "With 300 labels F1 is usually known to within" in words(at)
@@ -44,8 +44,8 @@ def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_
 
 
 def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, keep):
-    """The form says what will be certain at the end, the session has the recommended share, and its page says what is
-    certain so far and what more labels would add."""
+    """The form forecasts the guarantee, the session gets the recommended share, and its page shows the guarantee so far
+    and the effect of more labels."""
     keep("plain", 400, reading.Columns(("text",)))
     at = form()
     at.toggle(key="new-floor").set_value(True).run()
@@ -92,8 +92,8 @@ def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
 
 
 def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, command, tmp_path):
-    """A budget of 300 for 68 items is one of 68, in the form with its forecast, in the plan, to the end, and on the
-    command line; where more items are to come it stays."""
+    """A budget above the number of items is capped in the form, the plan and the command line, unless more items will
+    come."""
     plain = keep("plain", 68, reading.Columns(("text",)))
     at = form()
     capped = "There are 68 items, so the budget is 68 labels, not 300."
@@ -119,7 +119,7 @@ def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, 
 
 
 def test_only_what_spreads_labels_asks_for_the_length_of_a_feed(keep):
-    """The length of a live feed is asked for where labels are spread over the stream, and nowhere else."""
+    """The form asks for the length of a live feed only if labels are spread over the stream."""
     keep()
     at = form()
     feeds = [box.key for box in at.toggle if box.key.startswith("new-feed")]
