@@ -25,16 +25,8 @@ def _readable(data: Any) -> Any:
     try:
         json.dumps(data, allow_nan=False)
     except ValueError:
-        return _finite(data)
+        return browser.with_floats(data, lambda value: value if math.isfinite(value) else None)
     return data
-
-
-def _finite(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {name: _finite(value) for name, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def text(names: Iterable[str]) -> str:

@@ -3,8 +3,9 @@ which need neither a server nor a network."""
 
 import html
 import json
+import math
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,7 +50,8 @@ def page(kind: Kind, title: str, about: Iterable[str], data: dict[str, Any]) -> 
     """
     script = f"{text([*kind.scripts, 'page.js'])}new {kind.name}(main, data).receive(data, () => {{}});\n"
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    text_data = json.dumps(_rounded(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    rounded = with_floats(data, lambda value: float(f"{value:.6g}") if math.isfinite(value) else None)
+    text_data = json.dumps(rounded, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text_data = text_data.replace("<", r"\u003c")  # so that no text ends the script or begins a comment in it
     sentences = "".join(f'<p dir="auto">{html.escape(each)}</p>' for each in about)
     return (
@@ -65,12 +67,10 @@ def page(kind: Kind, title: str, about: Iterable[str], data: dict[str, Any]) -> 
     ).encode()
 
 
-def _rounded(data: Any) -> Any:
-    """Round the numbers in data to six digits, and replace infinite and missing ones by null."""
+def with_floats(data: Any, change: Callable[[float], float | None]) -> Any:
+    """Return JSON data with each float replaced by `change(float)`."""
     if isinstance(data, dict):
-        return {name: _rounded(value) for name, value in data.items()}
+        return {name: with_floats(value, change) for name, value in data.items()}
     if isinstance(data, (list, tuple)):
-        return [_rounded(value) for value in data]
-    if isinstance(data, float):
-        return float(f"{data:.6g}") if abs(data) < float("inf") else None
-    return data
+        return [with_floats(value, change) for value in data]
+    return change(data) if isinstance(data, float) else data
