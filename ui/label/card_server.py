@@ -20,7 +20,7 @@ from oal_engine.sessions.log import Entry, StoredQuestion
 from oal_engine.sessions.session import AnsweredSince, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
-from ..page import Removed, capitalized, check_may_answer, store, stored_settings
+from ..page import Removed, capitalized, check_may_answer, role, store, stored_settings
 from . import messages
 
 OPENING = "Opening the session. A learner new to this machine is compiled first."
@@ -94,6 +94,11 @@ class CardServer:
     def settings(self) -> Settings:
         """Read the settings of the session. Raise Removed if it is not open to the user."""
         return stored_settings(self.session.store, self.session.id)
+
+    def is_owned(self) -> bool:
+        """Tell whether the user owns the session. Raise Removed if it is not open to them."""
+        self.settings()
+        return role(self.session.store, self.session.id) == "owner"
 
     def refresh(self) -> None:
         """Apply the events that other processes stored, and raise Removed if the session is gone."""

@@ -12,9 +12,9 @@ from oal_engine.store import StoreError
 
 from ...home.new_session import LONGEST_GUIDELINES
 from ...metric_table import describe, table
-from ...page import capitalized, complain, mail, role, small_note
+from ...page import capitalized, complain, mail, small_note
 from ..card_server import CardServer
-from ..more_labels import more_labels
+from ..ending import more_labels
 from . import people
 
 NO_GUIDELINES = "The session has no guidelines yet."
@@ -34,7 +34,7 @@ def show(server: CardServer) -> None:
         )
     else:
         st.text(NO_GUIDELINES)
-    if may_edit(server):
+    if server.is_owned():
         with st.expander("Write the guidelines"):  # one fixed label: a new one would close the expander
             _edit(session, words)
         with st.expander("Tags"):
@@ -51,12 +51,6 @@ def show(server: CardServer) -> None:
     elif owner:
         st.text(WRITTEN_BY.format(owner))
     table(("Settings", ""), _settings(session, settings), "none")
-
-
-def may_edit(server: CardServer) -> bool:
-    """Tell whether the user owns the session. Raise Removed if it is not open to them."""
-    server.settings()
-    return role(server.session.store, server.session.id) == "owner"
 
 
 def _edit(session: Session, words: str) -> None:

@@ -14,7 +14,6 @@ from oal_engine.sessions.settings import SessionError
 from ...components import item_list
 from ..card_server import CardServer
 from ..messages import View
-from .guidelines import may_edit
 
 COST = (
     "Each mark that trains costs one label of the budget and is learned as {negative}. Estimates and curves do not use "
@@ -49,7 +48,7 @@ def _item(session: Session, row: int) -> int:
 def _switch(server: CardServer) -> bool:
     """Show the switch of whether marks train, which holds for everybody in the session, and return its state."""
     session = server.session
-    current, fixed = server.settings().feedback_trains, not may_edit(server)
+    current, fixed = server.settings().feedback_trains, not server.is_owned()
     chosen = st.toggle("Wrong marks train the model", current, key=f"trains-{session.id}-{current}", disabled=fixed)
     if fixed:
         chosen = current
