@@ -12,13 +12,14 @@ WAIT = 60  # seconds; the first run of a page compiles
 
 
 def run(page, **query):
-    """Run a page with a query in its address."""
+    """Run a page with a query in its address; it must not fail."""
     at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=WAIT)
     if page != "home.py":
         at.switch_page(page)
     for key, value in query.items():
         at.query_params[key] = value if isinstance(value, list) else str(value)
-    return at.run()
+    assert not at.run().exception
+    return at
 
 
 def press(at, key):
@@ -49,9 +50,10 @@ def words(at):
 
 
 def listed(session, name, at=None, **state):
-    """Run the Label page with the state that one of its lists would send from a browser."""
+    """Run the Label page with the state that one of its lists would send from a browser; it must not fail."""
     at = at or run("pages/1_Label.py", session=str(session), annotator="carla")
     at.session_state["panel"] = name.title()
     at.run()
     at.session_state[f"{name}-{session}"] = state
-    return at.run()
+    assert not at.run().exception
+    return at

