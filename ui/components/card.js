@@ -670,7 +670,7 @@ function ending({ end, counters, result }, links = {}) {
   const ends = {
     budget: `The budget of ${number(counters.budget)} ${labels} is spent`,
     stream: "The stream has ended",
-    others: "Others have the questions that are left",
+    others: "Other people have the remaining questions",
     joining: "Your first item is being prepared",
     [REMOVED]: "This session is not open to you any more",
   };

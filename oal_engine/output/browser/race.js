@@ -17,7 +17,7 @@ const NO = "●";
 const LEGEND = `<p class="legend wrap small muted">
   <span><b class="yes">${YES}</b> positive</span> <span><b class="no">${NO}</b> negative</span>
   <span><b class="faint">${YES}${NO}</b> passed, not asked</span> <span><b>${YES}${NO}</b> asked</span>
-  <span><i></i> what the lane says is positive</span>
+  <span><i></i> predicted positive by the lane</span>
 </p>`;
 
 class Race {
@@ -458,7 +458,7 @@ function story({ record, lanes, rounds, positives }) {
       title: "The price",
       from: 0.1,
       said:
-        `A lane may ask for ${counted(record.budget, "label")} and learns from nothing else. Its line is what it believes: ` +
+        `A lane may ask for ${counted(record.budget, "label")} and learns from nothing else. Its line is its current belief: ` +
         `on the shaded side it says ${YES}. An answer that proves it wrong moves the line.`,
       facts: (done) => `Asked so far: ${lanes.map((lane) => `${lane.short} ${lane.spent(done)}`).join(", ")}.`,
     },
@@ -473,7 +473,7 @@ function story({ record, lanes, rounds, positives }) {
           ? `The asymmetric rule asks less there and more on the other side, where missed ${YES} hide: its shaded side stays wide.`
           : asymmetric
             ? "This asymmetric rule asks more readily there than on the other side."
-            : `Who never asks on the other side never learns of the ${YES} missed there.`),
+            : `A rule that never asks on the other side never learns of the ${YES} missed there.`),
       facts: (done) =>
         `Asked on the shaded side: ${(asymmetric ? [symmetric, asymmetric, only].filter(Boolean) : lanes)
           .map((lane) => shaded(lane, done))

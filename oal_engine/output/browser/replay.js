@@ -396,12 +396,12 @@ class Player {
     for (const button of [this.forth, this.last]) disable(button, here >= log.steps);
     disable(this.earlier, this.roundOf() <= 1);
     disable(this.later, this.roundOf() >= log.reached);
+    const [positive, wanted] = log.multiclass ? ["answer", "of this class"] : [log.names[0][1], log.names[0][1]];
     const words = {
       mistake: ["mistake", "A prediction that the answer did not confirm"],
       surprise: ["surprise", log.surprise],
-      positive: log.multiclass ? ["answer", "The next answer of this class"] : [log.names[0][1], ""],
+      positive: [positive, `The next answer ${wanted}`],
     };
-    words.positive[1] ||= `The next answer ${log.names[0][1]}`;
     for (const [kind, button] of Object.entries(this.jumps)) {
       const numbers = this.numbersOf(kind);
       put(button.querySelector(".name"), words[kind][0]);
@@ -502,8 +502,8 @@ class Player {
     );
     const last = rounds > 1 ? ` to ${number(first + rounds - 1)}` : "";
     const margins = rounds > 1 ? `margins ${low.toFixed(2)} to ${high.toFixed(2)}` : `margin ${low.toFixed(2)}`;
-    const passed_rounds = `${last} passed unasked: ${number(rounds)} round${rounds > 1 ? "s" : ""}${pushes}, ${margins}.`;
-    return ["Before it, ", open, passed_rounds];
+    const count = `${number(rounds)} round${rounds > 1 ? "s" : ""}`;
+    return ["Before it, ", open, `${last} passed unasked: ${count}${pushes}, ${margins}.`];
   }
 
   moved(rows) {
