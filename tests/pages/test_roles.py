@@ -126,7 +126,9 @@ def test_a_reader_gets_no_card_and_no_list_to_correct_in(app_store, session, bec
 def test_a_list_takes_no_event_of_who_has_become_a_reader(app_store, work, become, monkeypatch, panel):
     """The lists of an open page ask again at every event."""
     server, handles = work(answers=3), []
-    monkeypatch.setattr(item_list, "mount_component", lambda mount, key, kind, handle, *_, **views: handles.append(handle))
+    monkeypatch.setattr(
+        item_list, "mount_component", lambda mount, key, kind, handle, *_, **views: handles.append(handle)
+    )
     app_store.put_role(server.session.id, ANNA, "owner")
     app_store.put_role(server.session.id, BEN, "annotator")
     become(BEN)
