@@ -39,7 +39,7 @@ BROKEN = [
 )
 def test_events_of_the_card_are_read(sent):
     """All known fields of an event are read, and unknown ones are ignored."""
-    event = messages.read(messages.CardEvent, sent | {"more": HALF}).model_dump(exclude_unset=True)
+    event = messages.read(messages.CardEvent, sent | {"more": HALF}).model_dump(exclude_unset=True, by_alias=True)
     assert {name: sent[name] for name in event} == event
     assert sent["id"] == event["id"]
 
