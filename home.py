@@ -8,21 +8,25 @@ import streamlit as st
 from oal_engine.sessions.backups import age_of_newest
 from oal_engine.sessions.settings import create
 from ui import page
-from ui.data.own_data import bring, look
+from ui.data.own_data import own_data_form, show_sample
 from ui.home.new_session import new_session
 from ui.home.sessions import show_dataset, show_removed, show_session, start, try_demo
 from ui.page import complain, guarded, note, open_page, small_note
 from ui.page import store as open_store
 
+TITLE = "Label what matters in a stream"
+ABOUT = (
+    "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides "
+    "which items are worth one of your labels, asks you, and learns from each answer at once."
+)
+NO_SESSION = "No session yet: try the demo, or import data and start one."
+NO_DATA = "No data sets yet. The demo brings its own."
+
 open_page("Home")
 with guarded():
     store = open_store()
-    st.title("Label what matters in a stream", anchor=False)
-    st.html(
-        '<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">'
-        "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides "
-        "which items are worth one of your labels, asks you, and learns from each answer at once.</p>"
-    )
+    st.title(TITLE, anchor=False)
+    st.html(f'<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">{ABOUT}</p>')
     datasets, sessions = page.datasets(store), page.sessions(store)
     if wanted := st.query_params.pop("new", None):
         st.session_state["form"] = True
@@ -37,7 +41,7 @@ with guarded():
             st.session_state["form"] = not st.session_state.get("form", False)
         if st.button("Import data", key="import"):
             st.switch_page("pages/4_Data.py")
-    bring(store)
+    own_data_form(store)
 
     if datasets and st.session_state.get("form"):
         with st.container(border=True):
@@ -45,7 +49,7 @@ with guarded():
             sample = st.container()
             settings, sent = new_session(datasets)
             with sample:
-                look(store, next(row for row in datasets if row["id"] == settings["dataset"]))
+                show_sample(store, next(row for row in datasets if row["id"] == settings["dataset"]))
             if sent:
                 try:
                     start(create(store, **settings))
@@ -56,7 +60,7 @@ with guarded():
     with left:
         st.header("Sessions", anchor=False)
         if not sessions:
-            note("No session yet: try the demo, or import data and start one.")
+            note(NO_SESSION)
         for row in sessions:
             show_session(store, row)
         show_removed(store)
@@ -65,6 +69,6 @@ with guarded():
     with right:
         st.header("Data sets", anchor=False)
         if not datasets:
-            note("None yet. The demo brings its own.")
+            note(NO_DATA)
         for row in datasets:
             show_dataset(row)

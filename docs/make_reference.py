@@ -87,7 +87,7 @@ def reference():
     """Return the whole page."""
     lines = [HEAD, "## Commands\n", "All take `--help`. *...* marks an option that may be repeated."]
     for name in cli.MODULES:
-        lines += command(name, cli.imported(name))
+        lines += command(name, cli.load(name))
     lines += ["\n## Algorithms\n", "A published algorithm is a learner, a query rule and fixed parameters.\n"]
     lines += ["| name | learner | rule | fixed | paper |", "|---|---|---|---|---|"]
     for name, entry in ALGORITHMS.items():

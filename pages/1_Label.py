@@ -1,4 +1,4 @@
-"""Label: the card, and beside it what the session has come to."""
+"""Label: the card, and panels with the progress of the session."""
 
 from random import uniform
 
@@ -12,14 +12,17 @@ from ui.label.panels.arrivals import arrivals, remember
 from ui.page import chosen_session, guarded, heading, note, open_page, role
 from ui.page import store as open_store
 
-REFRESH = 2.5, 3.5  # seconds between two looks at a panel; each page has its own, so that they do not come all at once
+READERS = "You may read this session: Replay has its questions and answers."
+NO_SESSION = "You have no session yet."
+REFRESH_SECONDS = 2.5, 3.5  # range of the time between two updates of a panel; random, so that pages do not coincide
 
 
 @st.fragment
 @guarded()
 def label(server: CardServer) -> None:
+    """Show the card, or a link to Replay for readers."""
     if is_reader(server):
-        note("You may read this session: Replay has its questions and answers.")
+        note(READERS)
         st.page_link("pages/3_Replay.py", label="Replay", query_params={"session": str(server.session.id)})
         return
     card(f"card-{server.session.id}", server.handle, server.payload)
@@ -28,11 +31,12 @@ def label(server: CardServer) -> None:
 
 
 def is_reader(server: CardServer) -> bool:
+    """Tell whether the user may read the session but not answer in it."""
     return role(server.session.store, server.session.id) == "reader"
 
 
 def watch(server: CardServer) -> None:
-    """The panel that is open, and what has come in; no other panel is drawn, so that none keeps the card waiting."""
+    """Draw the open panel, and notice new items. The other panels are not drawn, so that they cannot delay the card."""
     answering = {
         "History": history.show,
         "Passed" if server.session.multiclass else "Pushed": pushed.show,
@@ -58,7 +62,7 @@ open_page("Label")
 with guarded():
     session = chosen_session(open_store())
     if session is None:
-        note("There is no session yet.")
+        note(NO_SESSION)
         st.page_link("home.py", label="Start one on the home page")
         st.stop()
     server = card_server(session)
@@ -68,4 +72,4 @@ with guarded():
     with left:
         label(server)
     with right:
-        st.fragment(watch, run_every=uniform(*REFRESH))(server)
+        st.fragment(watch, run_every=uniform(*REFRESH_SECONDS))(server)

@@ -1,4 +1,4 @@
-"""Compare: algorithms on labeled data, tuned the same way; or strategies that race over one stream."""
+"""Compare: algorithms on labeled data, tuned the same way; or a race of strategies on one stream."""
 
 import streamlit as st
 

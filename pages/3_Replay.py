@@ -1,4 +1,4 @@
-"""Replay: a session question by question; whether it verifies; what if; and as a file to publish."""
+"""Replay: a session question by question, what-if runs of other algorithms, verification, and publishing."""
 
 import io
 
@@ -11,7 +11,7 @@ from oal_engine.sessions.files.player import UNTIL_MISMATCH
 from oal_engine.sessions.insights.curves import metric_lines
 from oal_engine.store import Store
 from ui import charts, replay
-from ui.downloads import checked, downloads, page
+from ui.downloads import downloads_button, page_button, with_access_check
 from ui.home.new_session import choose_strategy
 from ui.metric_table import describe, table
 from ui.page import (
@@ -23,21 +23,48 @@ from ui.page import (
     mail,
     note,
     open_page,
+    reason_to_withhold,
     role,
     stored_settings,
     visible_datasets,
-    withheld,
 )
 from ui.page import store as open_store
 
-WHOLE, PLACE = 90, 0.5  # KB of a page without texts, and of each place in it
+PAGE_KB, PLACE_KB = 90, 0.5  # size of a page without texts, and of each place in it
+WHAT_IF = (
+    "The rounds that this session has seen, in the same order, with the same draws, budget and weights, under another "
+    "algorithm."
+)
+EXACT = "Exact: the data's own labels answer the other algorithm."
+EXACT_DIFFERENT = " {:,} of this session's answers differ from them."
+ANSWERED = "{:,} of the other algorithm's {:,} questions ({:.0%}) have an answer in this session. "
+UNANSWERED = "Each of the other questions costs it a label and teaches it nothing."
+NO_CURVE = (
+    f"Under {look_back.ENOUGH:.0%} no curve is drawn: it would rest on answers that this session's rule chose, and "
+    "would show that choice more than the other algorithm."
+)
+VERIFY = "Runs the session again from its first round and compares every question and every stored digest."
+PUBLISH = (
+    "One file holds the settings, the questions, the answers with their annotators and times, and the digests, but no "
+    "item: anyone with the same data set can open it there, and it verifies bit for bit."
+)
+PUBLISH_PAGE = (
+    "Or a page of HTML to send: the player with its curves and decisions, in any browser, without a server or a "
+    "network. It has about {:,.0f} KB, more with texts, and names nobody who answered."
+)
+ADOPTED = "It is session {} here. {}"
+UNKNOWN = "{} {} does not exist. The last one is {:,}."
+NO_SESSION = "You have no session yet. Start one on the home page, or open a published one:"
+NO_QUESTION = "No question yet."
+NOTHING_TO_COMPARE = "What if needs a session that verifies and has questions."
 
 
 @st.fragment
 @guarded()
 def play(player: replay.Player, start: str) -> None:
+    """Show the player, opened at the place named `start`."""
     trace = player.trace
-    if problem := withheld(trace.store, trace.id, annotator(), role(trace.store, trace.id)):
+    if problem := reason_to_withhold(trace.store, trace.id, annotator(), role(trace.store, trace.id)):
         note(problem)
     else:
         replay.show(player, start)
@@ -46,7 +73,7 @@ def play(player: replay.Player, start: str) -> None:
 @st.fragment
 @guarded()
 def what_if(player: replay.Player) -> None:
-    """Another algorithm over the same stream, beside the session."""
+    """Run another algorithm over the same stream, and compare it with the session."""
     trace = player.trace
     stored_settings(trace.store, trace.id)
     left, right = st.columns([2, 3], gap="large")
@@ -57,33 +84,22 @@ def what_if(player: replay.Player) -> None:
     session, chosen = st.session_state.get("other", (None, None))
     with right:
         if session != trace.id:
-            note(
-                "The rounds that this session has seen, in the same order, with the same draws, budget and weights, "
-                "under another algorithm."
-            )
+            note(WHAT_IF)
             return
         with guarded(), st.spinner("Running…"):
             compare(trace, replay.what_if(trace.id, player.version, chosen))
 
 
 def compare(trace: look_back.Trace, other: look_back.WhatIf) -> None:
-    """The figures and curves of both."""
+    """Show the metrics and curves of the session and of another algorithm."""
     run, asked = other.run, other.asked
     st.text(f"This session: {describe(trace.strategy)}\nThe other: {describe(run.strategy)}")
     answered = sum(label != 0 for *_, label in asked)
     if other.exact:
-        wrong = f" {other.different:,} of this session's answers differ from them." * bool(other.different)
-        note(f"Exact: the data's own labels answer the other algorithm.{wrong}")
+        note(EXACT + (EXACT_DIFFERENT.format(other.different) if other.different else ""))
     else:
-        note(
-            f"{answered:,} of the other's {len(asked):,} questions ({other.share:.0%}) have an answer in this session. "
-            + (
-                "The others cost it a label and teach it nothing."
-                if other.enough
-                else f"Under {look_back.ENOUGH:.0%} no curve is drawn: it would come from answers that this session's "
-                "rule chose, and say more about that choice than about the other algorithm."
-            )
-        )
+        share = ANSWERED.format(answered, len(asked), other.share)
+        note(share + (UNANSWERED if other.enough else NO_CURVE))
     lines = [
         ("Questions", f"{len(trace.log):,}", f"{len(asked):,}"),
         ("Labels used", f"{len(trace.labels):,}", f"{answered:,}"),
@@ -97,16 +113,16 @@ def compare(trace: look_back.Trace, other: look_back.WhatIf) -> None:
             lines += [(f"{title}, {name}", a, b) for name, a, b in zip(NAMES.values(), own, new)]
     table(("", "session", "other"), lines, "24rem")
     if other.enough:
-        for own, new in replay.compared(trace, run):
+        for own, new in replay.paired_charts(trace, run):
             charts.show(own, new)
 
 
 @st.fragment
 @guarded()
 def verify(store: Store, session: int) -> None:
-    """Check a session anew, from its log."""
+    """Show the button that verifies a session, and the report."""
     stored_settings(store, session)
-    st.text("Runs the session again from its first round and compares every question and every stored digest.")
+    st.text(VERIFY)
     if st.button("Verify", type="primary", key="verify"):
         with st.spinner("Running the session again…"):
             report = look_back.verify(store, session)
@@ -119,50 +135,45 @@ def verify(store: Store, session: int) -> None:
 
 
 def publish(store: Store, session: int, steps: int) -> None:
-    """The session as a file, and as a page of so many places."""
+    """Show the downloads of a session as a file, and as a page with a number of places (`steps`)."""
 
-    def made() -> bytes:
+    def make_file() -> bytes:
         file = io.StringIO()
         bundle.publish(store, session, file)
         return file.getvalue().encode()
 
-    st.text(
-        "One file holds the settings, the questions, the answers with their annotators and times, and the digests, but "
-        "no item: whoever has the same data set opens it there, and it verifies bit for bit."
-    )
+    st.text(PUBLISH)
     name = f"session-{session}.jsonl"
-    file = checked(store, session, made)
+    file = with_access_check(store, session, make_file)
     st.download_button("Download the session", file, name, type="primary", on_click="ignore", key="publish")
     if not steps:
         return
-    st.text(
-        "Or a page of HTML to send: the player with its curves and decisions, in any browser, without a server or a "
-        f"network. It has about {WHOLE + PLACE * steps:,.0f} KB, more with texts, and names nobody who answered."
-    )
-    page(store, session)
+    st.text(PUBLISH_PAGE.format(PAGE_KB + PLACE_KB * steps))
+    page_button(store, session)
 
 
 @st.fragment
 @guarded()
 def adopt(store: Store) -> None:
-    """A file of another session."""
+    """Ask for a published session, and open it here."""
     file = st.file_uploader("A published session (.jsonl)", key="adopted")
     if file is not None and st.button("Open it here", type="primary", key="adopt"):
         session = bundle.adopt(store, file, mail(), visible_datasets(store))
         report = look_back.verify(store, session)
-        (note if report.verified else complain)(f"It is session {session} here. {report}")
+        (note if report.verified else complain)(ADOPTED.format(session, report))
         st.page_link("pages/3_Replay.py", label="Replay it", query_params={"session": str(session)})
 
 
-def wanted(trace: look_back.Trace) -> str:
-    """The name of the place in the address: of a round, or of a question; the first question where there is none."""
+def place_in_address(trace: look_back.Trace) -> str:
+    """Return the place that the address names, a round or a question, as r7 or q7. The default is the first
+    question."""
     for name, last, there in (("round", trace.reached, trace.reached), ("question", trace.steps, len(trace.log))):
         if asked := st.query_params.get(name):
             if asked.isdecimal() and 1 <= (number := int(asked[:15])) <= last:
                 if name == "round" and trace.asked_in(number - 1):
                     return f"q{trace.number(number - 1)}"
                 return f"{name[0]}{number}"
-            complain(f"{name.capitalize()} {asked} does not exist: there are {there:,}.")
+            complain(UNKNOWN.format(name.capitalize(), asked, there))
     return "q1"
 
 
@@ -171,10 +182,10 @@ with guarded():
     store = open_store()
     session = chosen_session(store)
     if session is None:
-        note("There is no session yet. Start one on the home page, or open one that was published:")
+        note(NO_SESSION)
         adopt(store)
         st.stop()
-    if problem := withheld(store, session, annotator(), role(store, session)):
+    if problem := reason_to_withhold(store, session, annotator(), role(store, session)):
         note(problem)
         st.page_link("pages/1_Label.py", label="Give them on Label", query_params={"session": str(session)})
         st.stop()
@@ -183,17 +194,17 @@ with guarded():
     trace = player.trace
     with st.container(horizontal=True, vertical_alignment="center"):
         heading(trace.settings.name, f"{trace.settings.algorithm} on {trace.settings.dataset_name}")
-        downloads(store, session, trace.multiclass)
+        downloads_button(store, session, trace.multiclass)
     if trace.mismatch:
         complain(f"{trace.mismatch} {UNTIL_MISMATCH}")
     if trace.steps:
-        play(player, wanted(trace))
+        play(player, place_in_address(trace))
     else:
-        note("Nothing was asked yet.")
+        note(NO_QUESTION)
     tabs = st.tabs(["What if", "Verify", "Publish", "Open a published session"])
     with tabs[0]:
         if trace.mismatch or not trace.steps:
-            note("There is nothing to compare with: a session that verifies, with questions, is needed.")
+            note(NOTHING_TO_COMPARE)
         else:
             what_if(player)
     with tabs[1]:

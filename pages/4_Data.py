@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from ui.data.importing import MORE, NEW, append_form, import_form, stored
+from ui.data.importing import MORE, NEW, append_form, import_form, list_datasets
 from ui.page import datasets as shown_datasets
 from ui.page import guarded, note, open_page, owns
 from ui.page import store as open_store
@@ -26,5 +26,5 @@ with guarded():
     with right:
         st.header("Data sets", anchor=False)
         if not shown_datasets(store):
-            note("None yet.")
-        stored(store)
+            note("No data sets yet.")
+        list_datasets(store)

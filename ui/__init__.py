@@ -1,1 +1,1 @@
-"""What the pages share: page frame, the labeling card and its server side, charts and forms."""
+"""Shared parts of the pages: the page frame, the labeling card and its server side, charts and forms."""

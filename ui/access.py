@@ -1,7 +1,7 @@
-"""Who may do what: who is let in, who owns, who has which role in a session, and which files on the server may be read.
+"""Permissions: who may enter, who owns the studio, the roles in a session, and the server files that may be imported.
 
-The rules are read from the secrets at every question, and the roles from the store, so that a change holds at once.
-Whatever is unclear in the secrets closes the app to everybody.
+The rules are read from the secrets at each check, and the roles from the store, so that a change is effective at once.
+Secrets that are not clear close the app to everybody.
 """
 
 import os
@@ -18,20 +18,21 @@ from streamlit import config
 from oal_engine.store import ADDRESS, Store, address
 
 LOG_IN = "Log in to label and to see the data."
-Rules = tuple[bool, tuple[str, ...], tuple[str, ...]]  # whether people log in; who is let in; who owns
+Rules = tuple[bool, tuple[str, ...], tuple[str, ...]]  # whether a log-in is required, the lists allowed and owners
 SECTIONS = ("auth", "access")
-LOGIN_KEYS = {"redirect_uri", "cookie_secret"}  # of [auth]: a section that has them is one, whatever its name
+LOGIN_KEYS = {"redirect_uri", "cookie_secret"}  # a section with one of these keys is meant to be [auth]
 
-_login_required = False  # once it is, in this server process, no file that changes or goes away opens the app
+_login_required = False  # once True, a changed or missing secrets file never opens the app in this server process
 
 
 class Closed(ValueError):
-    """The secrets do not say clearly who may enter, so nobody does."""
+    """Raised if the secrets do not say clearly who may enter, so that nobody may."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What somebody may do here; `problem` is what who may not enter is told, `mail` the address of a log-in."""
+    """A user's permissions; `problem` is the sentence shown to somebody who may not enter, `mail` the log-in's
+    address."""
 
     enters: bool = False
     owns: bool = False
@@ -40,7 +41,7 @@ class Standing:
 
 
 def standing(person: Mapping[str, Any]) -> Standing:
-    """What somebody may do, by what the log-in says of them: a mapping like `st.user`."""
+    """Return the permissions of a person: a mapping with the claims of the log-in, like `st.user`."""
     try:
         login, allowed, owners = _rules()
     except Closed as problem:
@@ -61,13 +62,13 @@ def standing(person: Mapping[str, Any]) -> Standing:
 
 
 def lets_in(mail: str) -> bool:
-    """Whether the lists let in an e-mail address."""
+    """Tell whether an e-mail address may enter."""
     return standing({"is_logged_in": True, "email": mail}).enters
 
 
 def role(store: Store, session: int, person: Mapping[str, Any]) -> str | None:
-    """The role of somebody, as in `standing`, in a session: owner, annotator, reader, or None; who owns the studio owns
-    every session."""
+    """Return a person's role in a session: owner, annotator, reader, or None. Owners of the studio own every
+    session."""
     who = standing(person)
     if who.owns:
         return "owner"
@@ -75,38 +76,38 @@ def role(store: Store, session: int, person: Mapping[str, Any]) -> str | None:
 
 
 def visible_datasets(store: Store, person: Mapping[str, Any]) -> set[int]:
-    """The data sets that somebody, as in `standing`, may see."""
+    """Return the ids of the data sets that a person may see."""
     who = standing(person)
     return {row["id"] for row in store.datasets()} if who.owns else store.visible_datasets(who.mail)
 
 
 def files_folder() -> Path | None:
-    """The folder of the server whose files may be imported: OAL_FILES, never where people log in; None without one."""
-    named = os.environ.get("OAL_FILES")
-    return Path(named).resolve() if named and not _is_login_required() else None
+    """Return the server folder whose files may be imported: OAL_FILES. None if it is not set or people log in."""
+    folder = os.environ.get("OAL_FILES")
+    return Path(folder).resolve() if folder and not _is_login_required() else None
 
 
 def served_file(name: str) -> Path:
-    """The file of a name, or of a path, inside the folder of `files_folder`."""
+    """Return the file of a name or relative path inside `files_folder`."""
     return _served(name, "file", Path.is_file)
 
 
 def served_folder(name: str) -> Path:
-    """The folder of a name, or of a path, inside the folder of `files_folder`."""
+    """Return the folder of a name or relative path inside `files_folder`."""
     return _served(name, "folder", Path.is_dir)
 
 
 def _served(name: str, kind: str, is_kind: Callable[[Path], bool]) -> Path:
     folder = files_folder()
     if folder is None:
-        raise ValueError("Files of the server can be imported where OAL_FILES names their folder, without a log-in.")
+        raise ValueError("Files of the server can be imported only if OAL_FILES names their folder and nobody logs in.")
     try:
         path = (folder / name).resolve()
         if path.is_relative_to(folder) and is_kind(path):
             return path
-    except (OSError, ValueError):  # too long, or with a character that no name has
+    except (OSError, ValueError):  # too long, or with a character that file names cannot have
         pass
-    raise ValueError(f"There is no {kind} {name} in the folder {folder.name}.")
+    raise ValueError(f"The folder {folder.name} has no {kind} {name}.")
 
 
 def _is_login_required() -> bool:
@@ -117,7 +118,7 @@ def _is_login_required() -> bool:
 
 
 def _rules() -> Rules:
-    """Whether people log in, and the entries of the lists of who is let in and of who owns."""
+    """Return the rules in the secrets, and remember if they ever required a log-in."""
     global _login_required
     try:
         rules = _read_rules()
@@ -130,7 +131,8 @@ def _rules() -> Rules:
 
 
 def _tell_streamlit(auth: dict[str, Any]) -> None:
-    """Have Streamlit read the secrets again: its copy, which checks log-ins, does not follow a file that was broken."""
+    """Make Streamlit read the secrets again: its copy, which checks log-ins, stays behind after a broken file is
+    mended."""
     if st.secrets.load_if_toml_exists() and st.secrets.to_dict().get("auth") != auth:
         st.secrets._reset()
 
@@ -170,32 +172,32 @@ def _read_rules() -> Rules:
 
 
 def _read(path: str, must_exist: bool) -> dict[str, Any]:
-    """The secrets of a file; none where it is one of those that need not exist, and does not."""
-    shown = "/".join(Path(path).parts[-2:])
+    """Return the secrets of a TOML file, or {} if it is missing and need not exist."""
+    short_path = "/".join(Path(path).parts[-2:])
     try:
         with open(path, "rb") as file:
             secrets = tomllib.load(file)
     except FileNotFoundError as error:
         if must_exist or os.path.islink(path):
-            raise Closed(f"The secrets {shown} are missing.") from error
+            raise Closed(f"The secrets {short_path} are missing.") from error
         return {}
     except OSError as error:
-        raise Closed(f"The secrets {shown} cannot be read: {error.strerror}.") from error
+        raise Closed(f"The secrets {short_path} cannot be read: {error.strerror}.") from error
     except ValueError as error:
-        raise Closed(f"The secrets {shown} cannot be read: {error}.") from error
+        raise Closed(f"The secrets {short_path} cannot be read: {error}.") from error
     if not secrets:
-        raise Closed(f"The secrets {shown} are empty.")
+        raise Closed(f"The secrets {short_path} are empty.")
     return secrets
 
 
 def _entries(access: dict[str, Any], name: str) -> tuple[str, ...]:
-    """The entries of a list: e-mail addresses, @domains, or *."""
+    """Return the entries of a list in [access]: e-mail addresses, @domains, or *."""
     entries = access.get(name, [])
     if not isinstance(entries, list):
         raise Closed(f"{name} in [access] must be a list.")
-    for nth, entry in enumerate(entries, 1):  # what is wrong is not shown: whoever comes reads the sentence
+    for nth, entry in enumerate(entries, 1):  # the entry itself stays secret: every visitor reads the sentence
         if not isinstance(entry, str) or not (entry == "*" or re.fullmatch(r"[^@\s*]*@[^@\s*]+", entry.strip())):
-            raise Closed(f'{name} in [access] must hold e-mail addresses, "@domains" or "*". Number {nth} is none.')
+            raise Closed(f'{name} in [access] must hold e-mail addresses, "@domains" or "*". Entry {nth} is not valid.')
     return tuple(address(entry) for entry in entries)
 
 

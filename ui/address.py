@@ -1,5 +1,5 @@
-"""What the address of a page says of its widgets. Each is bound to it by its key: what differs from the usual is in the
-address, and opening the address shows the same; what makes no sense is left out, with a sentence."""
+"""Widgets bound to the address of a page by their keys: defaults are omitted from the address, opening an address
+restores the widgets, and invalid values are ignored with a message."""
 
 from collections.abc import Iterable
 from math import isinf, nan
@@ -11,29 +11,32 @@ import streamlit as st
 from .page import complain
 
 BOUND: Final[Literal["query-params"]] = "query-params"
-LISTED = 12  # options in a sentence
-LONGEST_WORD = 80  # of an address in a sentence
+MAX_OPTIONS = 12  # listed in a message
+MAX_VALUE_CHARACTERS = 80  # quoted in a message
 
 
 def check_choice(key: str, name: str, options: Iterable[str], most: int | None = None) -> None:
-    """Say which options, of a choice of this key and name, the address names though there are none such, and whether
-    they are more than can be chosen."""
-    known, words = [*options], st.query_params.get_all(key)
-    if most and len(words) > most:
-        complain(f"{name} in the address must be at most {most}. Got {len(words)}.")
-    for word in words:
-        if word not in known:
-            more = f" and {len(known) - LISTED:,} more" * (len(known) > LISTED)
-            complain(
-                f"{name} in the address must be one of {', '.join(known[:LISTED])}{more}. Got {word[:LONGEST_WORD]}."
-            )
+    """Complain about options in the address that do not exist, or are more than `most`.
+
+    key: the widget's key, which is also its name in the address. name: its label in the message.
+    """
+    known_options, values = [*options], st.query_params.get_all(key)
+    if most and len(values) > most:
+        complain(f"{name} in the address must be at most {most}. Got {len(values)}.")
+    for value in values:
+        if value not in known_options:
+            first, n_more = ", ".join(known_options[:MAX_OPTIONS]), len(known_options) - MAX_OPTIONS
+            more = f" and {n_more:,} more" * (n_more > 0)
+            complain(f"{name} in the address must be one of {first}{more}. Got {value[:MAX_VALUE_CHARACTERS]}.")
 
 
 def check_number(
     key: str, name: str, low: float = -float_info.max, high: float = float_info.max
 ) -> Literal["query-params"] | None:
-    """Say what the address gives a field of this key and name that is no number of its range. Return what binds the
-    field to the address: nothing where the address has an infinite number, at which Streamlit fails."""
+    """Complain about values in the address that are not a number from `low` to `high`.
+
+    Return the argument `bind` of the field: None if the address has an infinite number, on which Streamlit fails.
+    """
     bind: Literal["query-params"] | None = BOUND
     for word in st.query_params.get_all(key):
         try:
@@ -45,5 +48,5 @@ def check_number(
             bind = None
         if not low <= value <= high:
             allowed = "a number" if low == -high else f"a number from {low:,} to {high:,}"
-            complain(f"{name} in the address must be {allowed}. Got {word[:LONGEST_WORD]}.")
+            complain(f"{name} in the address must be {allowed}. Got {word[:MAX_VALUE_CHARACTERS]}.")
     return bind

@@ -14,12 +14,12 @@ from .meanings import explained
 
 AXIS = {"range": [0, 1.02], "tickvals": [0, 0.25, 0.5, 0.75, 1]}  # of fractions: a fixed axis does not jump
 COUNTS = {"autorangeoptions": {"include": 4}}  # else an axis that ends at 1 has a mark between whole numbers
-HEIGHT = 128  # pixels: the charts fit beside the card
-DASHES = "4px 3px"  # of a line that is estimated, or another algorithm's
+HEIGHT = 128  # pixels, so that the charts fit next to the card
+DASHES = "4px 3px"  # of estimated lines and of another algorithm's lines
 
 
 def figure(chart: Chart, other: Chart | None = None) -> dict[str, Any]:
-    """A chart as a figure of plotly, with the lines of another one dashed in it."""
+    """Return a chart as a plotly figure, with the lines of the `other` chart dashed."""
     dashed = [replace(line, name=f"other: {line.name}") for line in (other.lines if other else ())]
     hover = f"%{{y:{'.3f' if chart.format == FRACTION else chart.format}}}"
     return {
@@ -54,7 +54,7 @@ def _trace(line: Line, hover: str, dashed: bool) -> dict[str, Any]:
 
 
 def _band(x: np.ndarray, color: str, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
-    """The area between two lines."""
+    """Return the trace that fills the area between two lines."""
     return {
         "type": "scatter",
         "x": np.concatenate((x, x[::-1])),
@@ -67,8 +67,8 @@ def _band(x: np.ndarray, color: str, low: np.ndarray, high: np.ndarray) -> dict[
 
 
 class _AsItIs(BaseFigure):  # type: ignore[misc]
-    """A figure that plotly neither checks nor copies: twenty people's charts cost half of a server's time otherwise.
-    That plotly would accept it is tested."""
+    """A figure that plotly neither checks nor copies, which took half of the server's time with twenty people. A test
+    makes sure that plotly would accept it."""
 
     def __init__(self, figure: dict[str, Any]) -> None:
         self._figure = figure
@@ -78,7 +78,7 @@ class _AsItIs(BaseFigure):  # type: ignore[misc]
 
 
 def show(chart: Chart, other: Chart | None = None) -> None:
-    """Draw a chart under a line with its title and legend; the lines of another one are dashed in it."""
+    """Draw a chart below its title and legend, with the lines of the `other` chart dashed."""
     names = "".join(
         f'<span><i style="display:inline-block;width:.9rem;margin-right:.3rem;'
         f'vertical-align:middle;border-top:3px {"dotted" if chart.estimated else "solid"} {line.color}"></i>'

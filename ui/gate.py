@@ -1,5 +1,5 @@
-"""The gate before Streamlit: it ends the connections of who may no longer enter, keeps others from the files, and stops
-what a page sends that was already left."""
+"""Middleware in front of Streamlit: it closes the connections of people who may no longer enter, protects the files,
+and drops late messages of a page that the browser has left."""
 
 import hashlib
 import json
@@ -25,24 +25,22 @@ from .page import PAGES
 
 HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'none'",
-    "X-Frame-Options": "DENY",  # the same for old browsers
+    "X-Frame-Options": "DENY",  # for old browsers
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
 }
-WANTED, PATIENCE = "oal_wanted", 600  # the cookie with the page that somebody logs in for, and its seconds
+TARGET_COOKIE, TARGET_SECONDS = "oal_wanted", 600  # remembers the page to open after the log-in
 POLICY_VIOLATION = 1008  # of RFC 6455; the browser connects again and is shown the first page it may see
-
-
-SAFE = ("GET", "HEAD", "OPTIONS")  # methods that change nothing
-PORTS = {"http": ":80", "https": ":443"}  # that an address need not say
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 class Gate:
-    """Middleware of the app: every request and every message of a browser passes it."""
+    """Middleware that every request and every message of a browser passes."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.ended: set[bytes] = set()  # the log-ins that were ended, while browsers may still hold their cookies
+        self.ended: set[bytes] = set()  # log-ins that were ended, though browsers may still hold their cookies
         base = st.get_option("server.baseUrlPath")
         self.files = tuple(make_url_path(base, path) + "/" for path in ("_stcore/upload_file", "media"))
         self.logout, self.callback = (make_url_path(base, path) for path in ("auth/logout", "oauth2callback"))
@@ -65,37 +63,37 @@ class Gate:
         if path == self.logout and _person(cookies):
             self.ended.add(_signed_part(cookies))
         app = self.app
-        if scope["method"] not in SAFE and _is_foreign(scope):
+        if scope["method"] not in SAFE_METHODS and _is_foreign(scope):
             app = PlainTextResponse("A page of another address sent this.", 403)
         elif path.startswith(self.files) and not self._standing(cookies).enters:
             app = PlainTextResponse("Log in first.", 403)  # before a byte of an upload is read
         await app(scope, receive, send)
 
     def _led(self, scope: Scope, send: Send) -> Send:
-        """Lead somebody back, after the log-in, to the page that they had opened before: an invitation, for instance.
-        Streamlit leads everybody to the first page."""
+        """Redirect to the page that was opened before the log-in, such as an invitation. Streamlit itself always
+        redirects to the first page."""
         cookies, path = HTTPConnection(scope).cookies, scope["path"]
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 if path in self.pages and scope["query_string"] and not self._standing(cookies).enters:
-                    wanted = f"{path}?{scope['query_string'].decode('latin-1')}"
-                    headers.append("set-cookie", self._cookie(quote(wanted), PATIENCE))
-                elif path == self.callback and headers.get("location") == self.home and WANTED in cookies:
-                    wanted = unquote(cookies[WANTED])
-                    if wanted.partition("?")[0] in self.pages:
-                        headers["location"] = quote(wanted, "/?&=%+")
+                    target = f"{path}?{scope['query_string'].decode('latin-1')}"
+                    headers.append("set-cookie", self._cookie(quote(target), TARGET_SECONDS))
+                elif path == self.callback and headers.get("location") == self.home and TARGET_COOKIE in cookies:
+                    target = unquote(cookies[TARGET_COOKIE])
+                    if target.partition("?")[0] in self.pages:
+                        headers["location"] = quote(target, "/?&=%+")
                     headers.append("set-cookie", self._cookie("", 0))
             await send(message)
 
         return sent
 
     def _cookie(self, value: str, seconds: int) -> str:
-        return f"{WANTED}={value}; Path={self.home}; HttpOnly; SameSite=lax; Max-Age={seconds}"
+        return f"{TARGET_COOKIE}={value}; Path={self.home}; HttpOnly; SameSite=lax; Max-Age={seconds}"
 
     async def _talk(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A connection lasts as long as what somebody may do stays the same; Streamlit is not told of ended log-ins."""
+        """Close the websocket when the user's permissions change; Streamlit does not notice expired log-ins."""
         cookies = HTTPConnection(scope).cookies
         if _signed_part(cookies) in self.ended:
             scope = {**scope, "headers": [header for header in scope["headers"] if header[0] != b"cookie"]}
@@ -123,24 +121,25 @@ class Gate:
 
 
 class _Pages:
-    """The page that a browser shows, and the one that it waits for.
+    """The page that a browser shows, and the page that it waits for.
 
-    Until that one has come, the old one can still ask for a part of itself. Streamlit would then empty the new page."""
+    Until the new page arrives, the old one can still ask to rerun a fragment. Streamlit would then empty the new page.
+    """
 
     def __init__(self) -> None:
         self.last, self.awaited = "", ""
 
     def hear(self, data: bytes) -> None:
-        """Learn from the app which page the address of the first one leads to."""
+        """Note which page the first message of the app leads to."""
         if not self.last:
             self.last = ForwardMsg.FromString(data).navigation.page_script_hash
 
     def left(self, data: bytes) -> bool:
-        """Whether a message is of the page that was left."""
+        """Tell whether a message comes from a page that the browser has left."""
         try:
             asked = BackMsg.FromString(data).rerun_script
         except DecodeError:
-            return False  # Streamlit says so
+            return False  # Streamlit reports it
         page = asked.page_script_hash
         if asked.fragment_id and self.awaited not in ("", page):
             return True
@@ -151,19 +150,21 @@ class _Pages:
 
 
 def _is_foreign(scope: Scope) -> bool:
-    """Whether a page of another address sends something: also one of another port of this machine, from which Streamlit
-    takes it. What is no browser names no origin; a proxy in between may say in a header what was asked for."""
+    """Tell whether a request comes from a page of another origin, also of another port, which Streamlit would accept.
+
+    Programs other than browsers send no origin. A proxy may name the requested host in X-Forwarded-Host.
+    """
     headers = HTTPConnection(scope).headers
     if (origin := headers.get("origin")) is None or origin in st.get_option("server.corsAllowedOrigins"):
         return False
     sent = urlsplit(origin)
-    usual = PORTS.get(sent.scheme, "")
-    asked = {headers.get(name, "").lower().removesuffix(usual) for name in ("host", "x-forwarded-host")}
-    return not sent.netloc or sent.netloc.lower().removesuffix(usual) not in asked
+    port = DEFAULT_PORTS.get(sent.scheme, "")
+    hosts = {headers.get(name, "").lower().removesuffix(port) for name in ("host", "x-forwarded-host")}
+    return not sent.netloc or sent.netloc.lower().removesuffix(port) not in hosts
 
 
 def _person(cookies: dict[str, str]) -> dict[str, Any]:
-    """Who a browser's cookies say that it is, as Streamlit signed it; nobody where they are not its own."""
+    """Return the user from the cookie that Streamlit signed, or {} if the signature is not valid."""
 
     def signed(name: str) -> bytes | None:
         return decode_signed_value(get_cookie_secret(), name, cookies.get(name, "").encode("latin-1", "replace"))
@@ -173,7 +174,7 @@ def _person(cookies: dict[str, str]) -> dict[str, Any]:
 
 
 def _signed_part(cookies: dict[str, str]) -> bytes:
-    """What tells one log-in from every other, as a digest; the signature itself can be spelled in several ways."""
+    """Return a digest that identifies a log-in. It leaves out the signature, which can be spelled in several ways."""
     return hashlib.sha256(cookies.get(USER_COOKIE_NAME, "").rpartition(".")[0].encode()).digest()
 
 

@@ -11,7 +11,7 @@ from typer import Option
 from oal_engine.cli.main import errors_as_sentences
 from oal_engine.store import Store
 
-APP = Path(__file__).parents[1] / "app.py"  # .streamlit/config.toml, beside it, holds the other settings
+APP = Path(__file__).parents[1] / "app.py"  # .streamlit/config.toml in the same folder has the other settings
 
 
 def serve(
@@ -19,11 +19,11 @@ def serve(
     db: Annotated[Path | None, Option(help="The database (default: OAL_DB, or one in your data folder).")] = None,
 ) -> None:
     """Start OAL Studio on this machine and print its address; Ctrl-C ends it."""
-    from streamlit.web.cli import main as streamlit  # which --help and completion need not wait for
+    from streamlit.web.cli import main as streamlit  # late: --help and completion need not wait for it
 
     if db:
         os.environ["OAL_DB"] = str(db)
-    with closing(Store()) as store:  # one that cannot be used is refused here, before the server starts
+    with closing(Store()) as store:  # fails here, before the server starts, if the database cannot be used
         print(f"Your data are kept in {store.path.absolute()}", flush=True)
     streamlit(["run", str(APP), *(["--server.port", str(port)] if port else [])])
 

@@ -1,4 +1,4 @@
-"""Words with their meaning one hover or tap away."""
+"""Words whose meaning shows on hover or tap."""
 
 import html
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ STYLE = f"<style>{text(['explained.css'])}</style>"
 
 
 def explained(word: str) -> str:
-    """A word as HTML, literal, with its meaning one hover or tap away where it has one."""
+    """Return a word as escaped HTML, with its meaning as a tooltip if it is in MEANINGS."""
     if word not in MEANINGS:
         return html.escape(word)
     return f'<span class="explained" tabindex="0">{word}<span role="tooltip">{MEANINGS[word]}</span></span>'
 
 
 def listed(words: Iterable[str]) -> str:
-    """Words with their meanings as Markdown, for the help of a field."""
+    """Return words with their meanings as a Markdown list, for the help of a field."""
     return "\n".join(f"- **{word}**: {MEANINGS[word]}" for word in words)

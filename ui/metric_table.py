@@ -1,4 +1,4 @@
-"""Tables of figures, and a strategy in words."""
+"""Tables of numbers, and a strategy in words."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -9,30 +9,30 @@ from oal_engine.kernel.algorithms import ALGORITHMS, Strategy
 
 from .meanings import explained
 
+STYLE = """<style>
+.oal-result { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
+.oal-result th { font-weight: 400; text-align: left; overflow-wrap: anywhere; }
+.oal-result td, .oal-result thead th:not(:first-child) { text-align: right; }
+.oal-result td, .oal-result th { padding: .18rem .3rem; border-bottom: 1px solid rgba(128, 128, 128, .25); }
+.oal-result thead { position: sticky; top: 0; z-index: 1; backdrop-filter: blur(9px); }
+</style>"""
+
 
 def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem") -> None:
-    """Show lines (title, cells: numbers or words) under their heads; all words are literal."""
-    head_cells = "".join(f'<th dir="auto">{explained(head)}</th>' for head in heads)
+    """Show a table: each line is a title and its cells (numbers or words, escaped here)."""
+    head = "".join(f'<th dir="auto">{explained(each)}</th>' for each in heads)
     rows = "".join(
-        f'<tr><th dir="auto">{explained(title)}</th>' + "".join(f"<td>{_cell(value)}</td>" for value in values)
-        + "</tr>"
+        f'<tr><th dir="auto">{explained(title)}</th>{"".join(f"<td>{_cell(value)}</td>" for value in values)}</tr>'
         for title, *values in lines
-    )  # fmt: skip
+    )
     st.html(
-        "<style>.oal-result{width:100%;border-collapse:collapse;font-variant-numeric:tabular-nums}"
-        ".oal-result th{font-weight:400;text-align:left;overflow-wrap:anywhere}"
-        ".oal-result td,.oal-result thead th:not(:first-child)"
-        "{text-align:right}.oal-result td,.oal-result th{padding:.18rem .3rem;"
-        "border-bottom:1px solid rgba(128,128,128,.25)}"
-        ".oal-result thead{position:sticky;top:0;z-index:1;backdrop-filter:blur(9px)}"
-        f'</style><div style="position:relative;max-height:{height};overflow-y:auto" tabindex="0">'
-        f'<table class="oal-result">'
-        f"<thead><tr>{head_cells}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'{STYLE}<div style="position:relative;max-height:{height};overflow-y:auto" tabindex="0">'
+        f'<table class="oal-result"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
     )
 
 
 def describe(chosen: Strategy) -> str:
-    """A strategy and its parameters in a line, without those that its algorithm fixes."""
+    """Return a strategy and its parameters in one line, without the parameters that its algorithm fixes."""
     fixed = ALGORITHMS[chosen.algorithm].fixed if chosen.algorithm in ALGORITHMS else {}
     values = ", ".join(f"{key} {value:g}" for key, value in chosen.parameters.items() if key not in fixed)
     return f"{chosen.algorithm}{values and f' ({values})'}"

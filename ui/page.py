@@ -57,8 +57,8 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 }
 </style>"""
 SCRIPT = text(["popover.js", "keep_focus.js"])
-RETRY = 5  # seconds until a page that the database could not fill is made anew
-SHOWN = re.compile(r"card-(\d+)-shown")  # what a card showed last, in the state of a browser's page
+RETRY_SECONDS = 5  # between two attempts to draw a page after a database error
+CARD_STATE = re.compile(r"card-(\d+)-shown")  # the key of a card's last payload in the session state
 COOKIE = "oal-annotator"
 REMEMBER = f'document.cookie = "{COOKIE}=%s; path=/; max-age=31536000; SameSite=Lax"'
 PAGES = {
@@ -71,7 +71,7 @@ PAGES = {
 
 
 def open_page(title: str) -> None:
-    """Begin a page: every page does, because a deep link runs no other script before it."""
+    """Begin a page. Every page calls it, because a deep link runs no other script first."""
     st.set_page_config(title + " · OAL Studio", page_icon=_logo(), layout="wide")
     st.html(STYLE + EXPLAINED)
     _let_in()
@@ -89,20 +89,20 @@ def open_page(title: str) -> None:
 
 
 def _script() -> str:
-    """What runs on every page, and has the browser remember who labels in it."""
+    """Return the script of every page, with the cookie that remembers the annotator's name in this browser."""
     name, login = who_labels()
     return f"<script>{SCRIPT}{'' if login else REMEMBER % quote(name)}</script>"
 
 
 @cache
 def _logo() -> str:
-    """The logo as an address that the browser need not fetch."""
+    """Return the logo as a data: address, which the browser need not fetch."""
     return "data:image/svg+xml;base64," + b64encode(text(["logo.svg"]).encode()).decode()
 
 
 def _let_in() -> None:
-    """End the page, with one sentence, for who may not enter."""
-    standing = access.standing(st.user.to_dict())
+    """End the page with one sentence if the user may not enter."""
+    standing = _standing()
     if standing.enters:
         return
     st.title("OAL Studio", anchor=False)
@@ -117,7 +117,7 @@ def _let_in() -> None:
 
 
 def owns() -> bool:
-    """Whether who is here may remove what there is, and change what others made."""
+    """Tell whether the user owns the studio, and so may remove and change everything in it."""
     return _standing().owns
 
 
@@ -126,29 +126,29 @@ def _standing() -> access.Standing:
 
 
 def mail() -> str:
-    """The e-mail address with which who is here has logged in; "" where nobody logs in."""
+    """Return the e-mail address that the user logged in with ("" if the app has no log-in)."""
     return _standing().mail
 
 
 def role(store: Store, session: int) -> str | None:
-    """The role of who is here in a session: owner, annotator, reader, or None."""
+    """Return the user's role in a session: owner, annotator, reader, or None."""
     return access.role(store, session, st.user.to_dict())
 
 
 def sessions(store: Store) -> list[Row]:
-    """The sessions in which who is here has a role, as `Store.sessions` has them."""
+    """Return the rows of `Store.sessions` in which the user has a role."""
     who = _standing()
     return [row for row in store.sessions() if who.owns or store.role(row["id"], who.mail)]
 
 
 def visible_datasets(store: Store) -> set[int]:
-    """The data sets that who is here may see."""
+    """Return the ids of the data sets that the user may see."""
     return access.visible_datasets(store, st.user.to_dict())
 
 
 def datasets(store: Store) -> list[Row]:
-    """The data sets that who is here may see, as `Store.datasets` has them; how many sessions use each is for those who
-    own the studio."""
+    """Return the rows of `Store.datasets` that the user may see. Only owners of the studio see the number of
+    sessions."""
     if owns():
         return store.datasets()
     seen = visible_datasets(store)
@@ -156,23 +156,24 @@ def datasets(store: Store) -> list[Row]:
 
 
 def logged_in() -> bool:
-    """Whether who labels here has logged in."""
+    """Tell whether the user has logged in."""
     return getattr(st.user, "is_logged_in", False)
 
 
 def who_labels() -> tuple[str, bool]:
-    """Who labels here, and whether by a log-in; Streamlit reads the secrets whenever it is asked for its user."""
+    """Return the annotator's name, and whether it comes from a log-in. Call it once per run: Streamlit reads the
+    secrets at each call."""
     if logged_in():
         return mail(), True
     if "annotator" not in st.session_state:
-        kept = st.context.cookies.get(COOKIE)
-        named = unquote(kept) if isinstance(kept, str) else ""  # without a browser there is something else
-        st.session_state["annotator"] = st.query_params.get("annotator", named)[:80]
+        cookie = st.context.cookies.get(COOKIE)
+        remembered = unquote(cookie) if isinstance(cookie, str) else ""  # in tests it is not a string
+        st.session_state["annotator"] = st.query_params.get("annotator", remembered)[:80]
     return st.session_state["annotator"], False
 
 
 def annotator() -> str:
-    """Who labels here: the log-in's name, or the one typed in."""
+    """Return the annotator's name: the address of the log-in, or the name typed in."""
     return who_labels()[0]
 
 
@@ -190,18 +191,18 @@ def _who() -> None:
 
 
 def _pass_on(old: str, new: str) -> None:
-    """Give the items that this browser shows on cards to the name that was typed in; others may have the old one too,
-    or none."""
+    """Move the leases of the items on this browser's cards to the new name. Other browsers may use the old name too."""
     for key, card in st.session_state.to_dict().items():
-        if shown := SHOWN.fullmatch(str(key)):
+        if match := CARD_STATE.fullmatch(str(key)):
             places = [card["place"], *(place for each in card["branches"].values() for place in each.values())]
             questions = {place["question"]["id"] for place in places if place["question"]}
-            store().pass_on(int(shown[1]), questions, old, new)
+            store().pass_on(int(match[1]), questions, old, new)
 
 
 @st.cache_resource
 def store() -> Store:
-    """The one store of this server process; whoever labels hears soon of a database that is locked."""
+    """Return the one store of this server process. It waits only 5 s for a locked database, so that errors show
+    soon."""
     opened = Store(patience=5)
     sweep(opened)
     opened.erase_removed()
@@ -209,12 +210,12 @@ def store() -> Store:
 
 
 class Removed(SessionError):
-    """The session of an open page is gone, or no longer open to who is here."""
+    """Raised if the session of an open page was removed, or the user lost their role in it."""
 
 
 def stored_settings(store: Store, session: int) -> Settings:
-    """The settings of a session as they are stored now; Removed where it is gone, or where who is here has no role in
-    it any more: every page and every message of a browser asks."""
+    """Read the settings of a session. Raise Removed if it is gone or the user has no role in it: every page and every
+    message of a browser passes here."""
     try:
         settings = Settings.read(store, session)
     except StorageError:
@@ -226,9 +227,12 @@ def stored_settings(store: Store, session: int) -> Settings:
     return settings
 
 
-def withheld(store: Store, session: int, name: str, role: str | None) -> str:
-    """Return why whoever labels under a name may not read all answers of a session now: they still have to give second
-    answers, and must not see the first ones before. "" where they may, as whoever does not label here."""
+def reason_to_withhold(store: Store, session: int, name: str, role: str | None) -> str:
+    """Return the reason to hide all answers of a session from an annotator, or "" if they may be read.
+
+    Somebody who still has to give second answers must not see the first ones. Readers and people who do not label
+    in the session may read everything.
+    """
     questions = unseen(store, session, name)
     if not questions or role == "reader":
         return ""
@@ -239,17 +243,18 @@ def withheld(store: Store, session: int, name: str, role: str | None) -> str:
 
 
 def check_may_answer(store: Store, session: int) -> None:
-    """Raise a SessionError where who is here may not answer in a session; Removed as `stored_settings`."""
+    """Raise a SessionError if the user may not answer in a session, Removed as in `stored_settings`."""
     stored_settings(store, session)
     if role(store, session) == "reader":
-        raise SessionError("you may read this session, not answer in it.")
+        raise SessionError("you may read this session, but not answer in it.")
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Say in one sentence what the store, its files or a session cannot give; where it is the database, the page is
-    made anew until it can. It goes around every page, and around each fragment, which the one around its page does not
-    reach."""
+    """Show an error as one sentence instead of a traceback, and rerun the page until a database error is over.
+
+    Use it around every page and again around each fragment, because a fragment runs without its page.
+    """
     try:
         yield
     except Removed as gone:
@@ -263,23 +268,24 @@ def guarded() -> Iterator[None]:
 
 
 def _try_again() -> None:
-    """Have the browser ask for the page anew, every few seconds, until the database can be read: also where the server
-    is another one by then."""
-    shown = False
+    """Rerun the page every few seconds until the database can be read, also after a server restart."""
+    first = True
 
-    @st.fragment(run_every=RETRY)
-    def again() -> None:
-        nonlocal shown
-        if shown:
+    @st.fragment(run_every=RETRY_SECONDS)
+    def rerun_later() -> None:
+        nonlocal first
+        if not first:
             st.rerun()
-        shown = True
+        first = False
 
-    again()
+    rerun_later()
 
 
 def chosen_session(store: Store) -> int | None:
-    """The session in the address, or the one last worked on, of those in which who is here has a role; None where there
-    is none at all. What does not exist and what is not open to them is the same."""
+    """Return the session in the address, or else the session last worked on. None if the user has no session.
+
+    A session that does not exist and a session that is not open to the user get the same message.
+    """
     asked = st.query_params.get("session", "")
     open_to = [row["id"] for row in sessions(store)]
     if not open_to and not (asked and logged_in()):
@@ -296,7 +302,7 @@ def chosen_session(store: Store) -> int | None:
 
 
 def heading(name: str, details: str) -> None:
-    """A session's name, and a line of details where there is room."""
+    """Show a session's name, and details in wide windows."""
     st.html(
         f'<div style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline;overflow-wrap:anywhere">'
         f'<b style="font-size:1.25rem" dir="auto">{html.escape(name)}</b>'
@@ -305,7 +311,7 @@ def heading(name: str, details: str) -> None:
 
 
 def complain(problem: object) -> None:
-    """Show one sentence as an error; it may hold words of the data, so nothing in it is markup."""
+    """Show one sentence as an error, literally: it may contain words of the data."""
     note(problem, "rgba(200, 40, 40, .12)")
 
 
@@ -316,23 +322,23 @@ def note(words: object, color: str = "rgba(60, 130, 120, .13)") -> None:
 
 
 def small_note(words: str) -> None:
-    """Show one sentence in small letters, about what stands above it, literally."""
+    """Show one sentence in small letters below the widget that it is about, literally."""
     st.html(f'<p style="opacity:.8;font-size:.88rem;margin:-.5rem 0 0">{html.escape(words)}</p>')
 
 
-def counted(number: int, what: str) -> str:
-    """A number with the word for what it counts, in the plural where it is not 1."""
-    return f"{number:,} {what}{'s' * (number != 1)}"
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun, in the plural unless the number is 1."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def entry(name: str, *details: str) -> str:
-    """A name and a line of details under it, as HTML in which the words are literal."""
+    """Return HTML of a name with a line of details under it, escaped."""
     below = html.escape(" · ".join(details))
     return f'<div class="oal-entry"><b dir="auto">{html.escape(name)}</b><br><span>{below}</span></div>'
 
 
 def capitalized(words: str) -> str:
-    """Words with a capital at their beginning."""
+    """Return a sentence with a capital first letter."""
     return words[:1].upper() + words[1:]
 
 
@@ -342,8 +348,10 @@ FOR_GOOD = "It cannot be undone."
 def remove_after_asking(
     what: str, may_remove: Callable[[], bool], remove: Callable[[], object], after: str = FOR_GOOD
 ) -> None:
-    """Ask whether something, in words, is to be removed, and remove it where the answer is yes and who is here still
-    may; `after` says whether it can be undone."""
+    """Ask whether to remove something, and call `remove` if the user agrees and still may.
+
+    what: the thing, in words. after: a sentence on whether the removal can be undone.
+    """
 
     def attempt() -> None:
         try:
@@ -366,10 +374,10 @@ def remove_after_asking(
 
 
 def one_row(name: str) -> DeltaGenerator:
-    """A container whose first part leaves room for the buttons beside it, on a telephone too."""
+    """Return a row whose first element leaves room for the buttons after it, also on a phone."""
     return st.container(key=f"row-{name}", horizontal=True, vertical_alignment="center")
 
 
 def literal(words: object) -> str:
-    """Text in which Streamlit finds no markup, for labels and options that would interpret it."""
+    """Escape text for labels and options, in which Streamlit would interpret Markdown."""
     return "".join("\\" + c if c in r"\`*_{}[]()#+-.!~$:<>|&" else c for c in str(words).replace("\n", " "))

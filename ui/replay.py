@@ -1,5 +1,5 @@
-"""The player of a session on its page: a Streamlit component (replay.js, replay.css); and another algorithm beside the
-session."""
+"""The player on the Replay page, a Streamlit component (replay.js, replay.css), and the comparison of the session with
+another algorithm."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _mount = component("replay", PLAYER.scripts, PLAYER.styles)
 
 @st.cache_resource(max_entries=8)
 def player(session: int) -> Player:
-    """The player of a session, opened once in this server process."""
+    """Return the player of a session, opened once in this server process."""
     return Player(session)
 
 
 class Player(players.Player):
-    """The player of a session of the store; it follows what is answered elsewhere."""
+    """The player of a stored session, kept up to date with its log."""
 
     def __init__(self, session: int) -> None:
         super().__init__(look_back.Trace(store(), session))
 
     def refresh(self) -> None:
-        """Run the log again where it has changed; Removed where the session is gone."""
+        """Replay the log if it has changed. Raise Removed if the session is gone."""
         trace = self.trace
         stored_settings(trace.store, trace.id)
         if look_back.version(trace.store, trace.id) != trace.version:
@@ -43,12 +43,12 @@ class Player(players.Player):
 
     @property
     def version(self) -> str:
-        """What changes with every answer and every undo, and where the stream grows."""
+        """A key that changes with every event of the log."""
         return f"{self.trace.id} of {self.trace.settings.created_at}: {tuple(self.trace.version)}"
 
 
 def show(player: Player, start: str) -> None:
-    """Mount a player, opened at a place by its name; call it in a fragment."""
+    """Show a player in a fragment. start: the name of the first place, such as q7 (question 7) or r90 (round 90)."""
     player.refresh()
     key = f"replay-{player.trace.id}"
     try:
@@ -63,7 +63,7 @@ def show(player: Player, start: str) -> None:
             "session": player.trace.id,
             "version": player.version,
             "start": {"number" if start[0] == "q" else "round": int(start[1:])},
-            "log": None if view.known == player.version else player.log() | {"whole": False, "without": ""},
+            "log": None if view.version == player.version else player.log() | {"whole": False, "without": ""},
             "places": {name: place for name in names if (place := player.place(name))},
         },
     )
@@ -74,11 +74,11 @@ def show(player: Player, start: str) -> None:
 
 @st.cache_resource(max_entries=20)
 def what_if(session: int, version: str, chosen: dict[str, Any]) -> look_back.WhatIf:
-    """Another algorithm, as `choose_strategy` gives it, over the stream of a session as it is at this version."""
+    """Run another algorithm over the stream of a session at a version. chosen: a result of `choose_strategy`."""
     values = {key: value for key, value in chosen.items() if key != "parameters"}
     return look_back.what_if(player(session).trace, strategy(**values, values=chosen["parameters"]))
 
 
-def compared(trace: Run, other: Run) -> Iterator[tuple[curves.Chart, curves.Chart]]:
-    """The charts of a session, each with that of another algorithm."""
+def paired_charts(trace: Run, other: Run) -> Iterator[tuple[curves.Chart, curves.Chart]]:
+    """Pair each chart of a session with the chart of another algorithm."""
     return zip(curves.of_session(trace), curves.of_session(other))

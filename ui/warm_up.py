@@ -1,5 +1,5 @@
-"""What the first person would wait for: imports, before the server answers, for two threads that import numba at once
-may both fail; and machine code, in the background."""
+"""Warm-up, so that the first user does not wait: imports before the server answers (two threads that import numba at
+once may both fail), then compilation in the background."""
 
 import gc
 import os
@@ -21,19 +21,19 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, create
 from oal_engine.store import Store
 
-TEXTS = 40  # enough for similar wording
+N_TEXTS = 40  # enough for the features of similar wording
 
 _warm = threading.Event()
 
 
 def is_warm() -> bool:
-    """Whether the demos, and a new session as the form begins it, start at once."""
+    """Tell whether the learners of the demos and of the form's default session are compiled."""
     return _warm.is_set()
 
 
 @asynccontextmanager
 async def lifespan(app: App) -> AsyncIterator[None]:
-    """What an app does beside serving: it warms up, and keeps backups unless OAL_BACKUPS is 0."""
+    """Run the background work of the app: the warm-up, and backups unless OAL_BACKUPS is 0."""
     threading.Thread(target=practise, daemon=True).start()
     stopped = threading.Event()
     if os.environ.get("OAL_BACKUPS") != "0":
@@ -43,16 +43,18 @@ async def lifespan(app: App) -> AsyncIterator[None]:
 
 
 def _own_texts(store: Store, dataset: int) -> int:
-    """A data set of a few texts with the features of an import."""
-    texts = [store.item(dataset, position)["text"] for position in range(TEXTS)]
-    ids = [*map(str, range(TEXTS))]
-    items = reading.Items(ids, texts, None, [], [""] * TEXTS, np.zeros(TEXTS, np.int8), {})
+    """Store a data set of a few texts with the same features as an import."""
+    texts = [store.item(dataset, position)["text"] for position in range(N_TEXTS)]
+    ids = [*map(str, range(N_TEXTS))]
+    items = reading.Items(ids, texts, None, [], [""] * N_TEXTS, np.zeros(N_TEXTS, np.int8), {})
     return datasets.add(store, "own texts", datasets.table(items), "own.txt")
 
 
 def practise() -> None:
-    """Label and correct an item of a session as each demo begins it, and of one over a file of texts as an import makes
-    them, in a database that nobody sees; then keep the garbage collector off what stays loaded."""
+    """Label and correct one item of each demo, and of a session on imported texts, in a temporary database.
+
+    Then exempt the objects loaded so far from garbage collection, since they stay loaded.
+    """
     try:
         with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             store = Store(Path(folder) / "practice.db")

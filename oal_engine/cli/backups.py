@@ -15,13 +15,11 @@ from ..sessions import backups
 from ..store import Store
 from .terminal import Db, Json
 
-Force = Annotated[bool, Option("--force", help="Replace what exists.")]
+Force = Annotated[bool, Option("--force", help="Replace an existing file or database.")]
 
 
 def backup(
-    file: Annotated[Path, Argument(help="The .tar file to write.")],
-    force: Force = False,
-    db: Db = None,
+    file: Annotated[Path, Argument(help="The .tar file to write.")], force: Force = False, db: Db = None
 ) -> None:
     """Write the database and the rows of its data sets to one file, also while the app is in use."""
     backups.backup(Store(db, read_only=True), file, force)
@@ -59,10 +57,10 @@ def restore(
 ) -> None:
     """Replace the database with a backup, which is checked first; stop the app before."""
     target = db or database_path()
-    findings, kept = backups.restore(file, target, force)
+    findings, damaged = backups.restore(file, target, force)
     for finding in findings:
         if finding.problem:
             print(f"restored anyway: {finding}", file=sys.stderr)
     print(f"{target} is restored from {file}.")
-    if kept:
-        print(f"The damaged database is kept as {kept}, for what was answered since the backup is nowhere else.")
+    if damaged:
+        print(f"The damaged database is kept as {damaged}: the answers since the backup are nowhere else.")

@@ -27,7 +27,7 @@ from ..output import tables
 from ..reproduction import reproduce as reproduction
 from ..reproduction.published import BLOCKS
 from ..store import Store
-from .terminal import PAGE, Db, Json, Knowing, Learning, draw, format_of, given, progress_bar, show
+from .terminal import PAGE, Db, Json, Knowing, Learning, draw, format_of, progress_bar, set_options, show
 
 Data = Annotated[list[str] | None, Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
 Grid = Annotated[
@@ -40,7 +40,7 @@ Grid = Annotated[
 
 @dataclass(frozen=True)
 class Measuring:
-    """How algorithms are run and measured; what is not given is as the specification has it."""
+    """How algorithms are run and measured. Options that are not set leave the specification unchanged."""
 
     criterion: Annotated[str | None, Option(help="The metric that decides (default: f1).")] = None
     evaluation: Annotated[str | None, Option(help=f"{' or '.join(metrics.EVALUATIONS)} (default: push).")] = None
@@ -52,36 +52,36 @@ class Measuring:
             metavar="VALUES", help="Share or number of labels that query rules are scaled to; 0.05,0.1 or 2^-6..2^0."
         ),
     ] = None
-    theta: Annotated[float | None, Option(help="Margins from here on predict positive (default: 0).")] = None
-    points: Annotated[int | None, Option(min=1, help="Marks of the curves (default: 100).")] = None
+    theta: Annotated[float | None, Option(help="Margins of at least this predict positive (default: 0).")] = None
+    points: Annotated[int | None, Option(min=1, help="Number of marks on the curves (default: 100).")] = None
     times: Annotated[bool | None, Option("--times", help="Also measure the processor time along the stream.")] = None
 
-    def given(self) -> dict[str, Any]:
-        """The values of the options that were given."""
-        values = given(**asdict(self))
+    def values(self) -> dict[str, Any]:
+        """Return the options that were set."""
+        values = set_options(**asdict(self))
         return values | ({"hit": specifications.typed_hits(self.hit, "hit")} if self.hit else {})
 
 
 @dataclass(frozen=True)
 class Showing:
-    """What a figure shows, as the Compare page has it."""
+    """The contents of a figure, with the same choices as the Compare page."""
 
     data: Annotated[str | None, Option(help="The data set of a figure (default: the first).")] = None
     budget: Annotated[int | None, Option(min=1, help="The budget of a figure (default: the first).")] = None
-    hit: Annotated[float | None, Option(help="The hit of a figure, where there are several.")] = None
+    hit: Annotated[float | None, Option(help="The hit of a figure, if there are several.")] = None
     metric: Annotated[str | None, Option(help="A metric, query_ratio or seconds (default: the criterion).")] = None
     evaluation: Annotated[str | None, Option(help="push or push_query (default: as compared).")] = None
     over: Annotated[str | None, Option(help=f"The x axis: {', '.join(figures.AXES | figures.AMOUNTS)}.")] = None
 
     def view(self, comparison: experiments.Comparison) -> figures.ResultView:
-        """Return what is shown of a comparison, or say what it has instead."""
+        """Return the view of a comparison. An unknown choice raises a ValueError with the available ones."""
         blocks = [*comparison.blocks()]
         data = named([each for each, _ in blocks], self.data or blocks[0][0], "--data")
         limits = [limit for each, limit in blocks if each == data]
         asked = self.budget if self.hit is None else specifications.Hit(self.hit)
         words = {figures.budget_name(limit): limit for limit in limits}
         limit = words[named(words, figures.budget_name(asked if asked else limits[0]), "--budget or --hit")]
-        chosen = given(
+        chosen = set_options(
             metric=self.metric and named(figures.metrics(comparison), self.metric, "--metric"),
             evaluation=self.evaluation and named(metrics.EVALUATIONS, self.evaluation, "--evaluation"),
             axis=self.over and named(figures.axes(comparison), self.over, "--over"),
@@ -91,7 +91,7 @@ class Showing:
 
 @dataclass(frozen=True)
 class Running:
-    """Where a comparison is kept, and what works on it."""
+    """The name under which a comparison is stored, and the workers that run it."""
 
     save: Annotated[str | None, Option(help="The name under which the comparison is kept.")] = None
     workers: Annotated[int | None, Option(min=1, help="Number of threads or processes (default: one per core).")] = None
@@ -118,16 +118,16 @@ def compare(
 ) -> None:
     """Compare algorithms over the same streams, tuned the same way; run it again to resume after an interruption."""
     values = specifications.contents(spec) if spec else {}
-    values |= given(data=sources, budgets=budget, tune=tune, held_out=held_out, floor=floor)
-    values |= measuring.given() | learning.given()
+    values |= set_options(data=sources, budgets=budget, tune=tune, held_out=held_out, floor=floor)
+    values |= measuring.values() | learning.values()
     values |= {name: texts for name, texts in zip(("seed_words", "seed_items"), knowing.lists) if texts}
-    known = values.get("algorithms", {})
+    compared = values.get("algorithms", {})
     if algorithms:
-        known = {name: known.get(name, {}) for name in map(str.strip, algorithms.split(","))}
-    if not known:
+        compared = {name: compared.get(name, {}) for name in map(str.strip, algorithms.split(","))}
+    if not compared:
         raise ValueError("compare needs --algorithms NAME,NAME or a --spec that names some. Got neither.")
-    values["algorithms"] = _with_settings(known, settings or [])
-    result = _compared(values, running, spec.parent if spec else Path())
+    values["algorithms"] = _with_settings(compared, settings or [])
+    result = _run(values, running, spec.parent if spec else Path())
     print(json.dumps(result.as_json())) if as_json else _print_comparison(result)
 
 
@@ -143,12 +143,12 @@ def tune(
     running: Running,
     as_json: Json = False,
 ) -> None:
-    """Find the best settings of an algorithm: lists what was tried, the best first, and tests the best."""
+    """Find the best settings of an algorithm: list all that were tried, the best first, and test the best."""
     if tune == "none":
         raise ValueError("--tune must be 2:1, cv or hindsight. Got none.")
     values = {"data": [source], "tune": tune, "algorithms": _with_settings({algorithm: {}}, settings or [])}
-    values |= given(budgets=budget and [budget]) | measuring.given() | learning.given()
-    result = _compared(values, running, Path())
+    values |= set_options(budgets=budget and [budget]) | measuring.values() | learning.values()
+    result = _run(values, running, Path())
     if as_json:
         everything = result.as_json()
         report = {key: everything[key] for key in ("specification", "versions")}
@@ -165,8 +165,7 @@ def race(
     ] = None,
     *,
     algorithms: Annotated[
-        str | None,
-        Option(help="Up to four names, separated by commas (default: those of the Race page)."),
+        str | None, Option(help="Up to four names, separated by commas (default: those of the Race page).")
     ] = None,
     settings: Grid = None,
     budget: Annotated[int, Option(min=1, help="Labels of each.")] = races.BUDGET,
@@ -181,17 +180,17 @@ def race(
         if name not in races.choices():
             raise ValueError(f"--algorithms must be of {', '.join(races.choices())}. Got {name}.")
     format_of(out, PAGE)
-    given_values = _with_settings({name: {} for name in names}, settings or [])
+    parameters = _with_settings({name: {} for name in names}, settings or [])
     store = Store(db, read_only=not (source or "demo:").startswith("demo:"))  # a demo is imported at its first use
     data = experiments.labeled_data(store, source)[0] if source else None
     scale = races.overlap(data.rows) if data else races.OVERLAP
-    lanes = [(name, races.tuned(name, scale) | _single(values)) for name, values in given_values.items()]
+    lanes = [(name, races.tuned(name, scale) | _single(values)) for name, values in parameters.items()]
     with tables.whole(out) as file:
         file.write(race_page.page(data, lanes, budget, seed, texts))
 
 
 def _single(values: dict[str, Any]) -> dict[str, float]:
-    """The values of parameters, of which each must be one number."""
+    """Return the values of parameters, each of which must be a single number."""
     for key, value in values.items():
         if not (isinstance(value, list) and len(value) == 1 and isinstance(value[0], float)):
             raise ValueError(f"--set of a race must be one number for each parameter. Got {value} for {key}.")
@@ -199,7 +198,7 @@ def _single(values: dict[str, Any]) -> dict[str, float]:
 
 
 def _with_settings(algorithms: Any, settings: list[str]) -> dict[str, dict[str, Any]]:
-    """The parameters of each algorithm with those of --set: KEY is for all that have it, A:KEY for one."""
+    """Add the parameters of --set to each algorithm: KEY for all algorithms that have it, A:KEY for algorithm A."""
     tables = dict(specifications.tables(algorithms))
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -214,7 +213,7 @@ def _with_settings(algorithms: Any, settings: list[str]) -> dict[str, dict[str, 
     return tables
 
 
-def _compared(values: dict[str, Any], running: Running, folder: Path) -> experiments.Comparison:
+def _run(values: dict[str, Any], running: Running, folder: Path) -> experiments.Comparison:
     """Run a comparison with a bar of progress, and keep it."""
     spec, store = specifications.specification(values), Store(running.db)
     with progress_bar() as progress, _executor(spec, store, folder, running) as executor:
@@ -223,18 +222,18 @@ def _compared(values: dict[str, Any], running: Running, folder: Path) -> experim
                 spec, store, running.save, executor, folder=folder, progress=partial(progress, "replays")
             )
         except KeyboardInterrupt:
-            raise ValueError("stopped. What is finished is kept; run the same command again to resume.") from None
+            raise ValueError("stopped. Finished replays are kept; run the same command again to resume.") from None
 
 
 def _executor(spec: Specification, store: Store, folder: Path, running: Running) -> AbstractContextManager[Executor]:
-    """The workers that options name: threads, processes, or a Dask cluster."""
+    """Return the workers that the options name: threads, processes, or a Dask cluster."""
     if running.scheduler:
         try:
             from ..experiments import cluster  # imported late: Dask is optional
         except ModuleNotFoundError:
             raise ValueError("--scheduler needs Dask: pip install distributed.") from None
         return cluster.executor(running.scheduler, experiments.sources(spec, store, folder))
-    if running.processes:  # Ctrl-C reaches them too, and only the parent shall act on it
+    if running.processes:  # Ctrl-C reaches the workers too, but only the parent may act on it
         deaf = signal.signal, (signal.SIGINT, signal.SIG_IGN)
         return ProcessPoolExecutor(running.workers, get_context("spawn"), *deaf)
     return ThreadPoolExecutor(running.workers or os.cpu_count())
@@ -247,8 +246,8 @@ def _print_comparison(comparison: experiments.Comparison) -> None:
     tests = comparison.tests()
     for (source, budget), lines in comparison.blocks().items():
         print(f"\n{source}, {figures.budget_name(budget)}")
-        shown = ("accuracy", "macro_f1") if next(iter(lines.values())).classes else ("sum", "f1")
-        columns = [(metric, evaluation) for evaluation in metrics.EVALUATIONS for metric in shown]
+        names = ("accuracy", "macro_f1") if next(iter(lines.values())).classes else ("sum", "f1")
+        columns = [(metric, evaluation) for evaluation in metrics.EVALUATIONS for metric in names]
         table = Table("", Column("settings", no_wrap=True), "labels", *map("\n".join, columns), "", box=box.SIMPLE)
         for name, line in lines.items():
             cells = []
@@ -268,7 +267,7 @@ def _print_comparison(comparison: experiments.Comparison) -> None:
     if ranks["critical_difference"]:
         listed = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(ranks["ranks"].items(), key=itemgetter(1)))
         apart = f"{ranks['critical_difference']:.2f}"
-        print(f"average ranks: {listed}; those less than {apart} apart do not differ significantly (Nemenyi).")
+        print(f"average ranks: {listed}; ranks less than {apart} apart do not differ significantly (Nemenyi).")
 
 
 def _print_trials(trials: list[dict[str, Any]], *columns: str) -> None:
@@ -318,7 +317,7 @@ def results(
 
 
 def _write(comparison: experiments.Comparison, out: Path, showing: Showing) -> None:
-    """Write a file of a comparison; its suffix says of which kind."""
+    """Write a figure, table or report of a comparison, as the suffix of the file says."""
     kind = named(report.FILES, out.suffix[1:].lower(), "the suffix of --out")
     content = report.FILES[kind][0](comparison, showing.view(comparison))
     with tables.whole(out) as file:
@@ -336,11 +335,11 @@ def reproduce(
         int | None, Option(min=2, max=specifications.MOST_RUNS, help="Number of orders (default: as published).")
     ] = None,
     zero_rows_as_mistakes: Annotated[
-        bool, Option("--count-zero-rows-as-mistakes", help="Of oa3-w8a, run the published protocol alone.")
+        bool, Option("--count-zero-rows-as-mistakes", help="For oa3-w8a, run only the published protocol.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run published experiments by their protocols, and show our figures beside the published ones."""
+    """Run published experiments by their protocols, and show our numbers next to the published ones."""
     if list_:
         print(json.dumps({"blocks": reproduction.listed()}) if as_json else reproduction.outline())
         return

@@ -16,12 +16,12 @@ from typer import Argument, Option
 from .. import datasets
 from ..datasets import feeds
 from ..datasets.features import duplicates
-from ..datasets.reading import details as kept
+from ..datasets.reading import details as more_columns
 from ..datasets.reading import layout_sentence, reasons
 from ..store import Store
 from .files import Importing, Label, Reading, Text, Vectors
 from .lists import DATASET
-from .terminal import Db, Json, given, progress_bar, undamaged
+from .terminal import Db, Json, progress_bar, set_options, undamaged
 
 
 def import_(
@@ -32,21 +32,21 @@ def import_(
     near_duplicates: Annotated[
         str,
         Option(
-            help=f"What becomes of texts that are nearly the same as an earlier one: {', '.join(duplicates.KINDS)} "
+            help=f"Treatment of texts that are nearly the same as an earlier one: {', '.join(duplicates.KINDS)} "
             "(once: left out, and counted with the first)."
         ),
     ] = duplicates.KEEP,
     details: Annotated[
         list[str] | None,
         Option(
-            help=f"A further column that is kept with the items and exported; repeatable, empty for none (default: the "
-            f"first {kept.MAX_COLUMNS} that nothing else uses)."
+            help="Another column to store with the items and export; repeatable, empty for none (default: the first "
+            f"{more_columns.MAX_COLUMNS} that nothing else uses)."
         ),
     ] = None,
     show: Annotated[
         list[str] | None,
         Option(
-            help="One of these that is shown with each item; repeatable, empty for none (default: those called title, "
+            help="A stored column to show with each item; repeatable, empty for none (default: columns called title, "
             "year, date, source, journal, authors, url or the like)."
         ),
     ] = None,
@@ -63,7 +63,7 @@ def import_(
     datasets.sweep(store)
     with progress_bar() as progress:
         dataset, items = datasets.import_file(
-            store, file, name, columns, request, progress, **given(tokenizer=importing.tokenizer)
+            store, file, name, columns, request, progress, **set_options(tokenizer=importing.tokenizer)
         )
     if as_json:
         stored, copies = store.dataset(dataset), store.copies(dataset)
@@ -75,7 +75,7 @@ def import_(
 
 
 def _named(columns: list[str] | None) -> tuple[str, ...] | None:
-    """Columns as they were named, of which an empty one stands for none; None where nothing was said."""
+    """Return the columns of a repeatable option without empty names, or None if the option was not set."""
     return None if columns is None else tuple(filter(None, columns))
 
 
@@ -98,33 +98,33 @@ def append(
     store = undamaged(Store(db))
     datasets.sweep(store)
     dataset = datasets.Dataset(store, name)
-    columns = given(text=text, label=label, id=identity)
-    counts = feeds.AppendCounts()
+    columns = set_options(text=text, label=label, id=identity)
+    total = feeds.AppendCounts()
     with progress_bar() as progress, _stoppable() as stopped:
         if file == "-":
             if vectors:
                 raise ValueError(f"--vectors is for files: lines of standard input bring their own. Got {vectors}.")
-            lines = os.fdopen(0, "rb", closefd=False)  # not sys.stdin, at which a waiting thread may not be left behind
-            lots = feeds.append_lines(dataset, lines, columns, stopped=stopped, **reading.of_lines)
+            lines = os.fdopen(0, "rb", closefd=False)  # not sys.stdin: a thread may still wait on it at exit
+            batches = feeds.append_lines(dataset, lines, columns, stopped=stopped, **reading.of_lines)
         else:
-            beside = reading.vectors(vectors)
-            lots = feeds.append_file(
-                dataset, file, columns, progress=progress, stopped=stopped, vectors=beside, **reading.arguments
+            table = reading.vectors(vectors)
+            batches = feeds.append_file(
+                dataset, file, columns, progress=progress, stopped=stopped, vectors=table, **reading.arguments
             )
-        for lot in lots:
-            counts += lot
-            if file == "-" and lot.skipped:
-                print(f"skipped {reasons(lot.skipped)}", file=sys.stderr, flush=True)
+        for batch in batches:
+            total += batch
+            if file == "-" and batch.skipped:
+                print(f"skipped {reasons(batch.skipped)}", file=sys.stderr, flush=True)
     if as_json:
         more = {"items": dataset.record["items"], "new_at_import": feeds.novelty_at_import(store.batches(dataset.id))}
-        print(json.dumps(asdict(counts) | {"skipped": _skipped(counts.skipped)} | more))
+        print(json.dumps(asdict(total) | {"skipped": _skipped(total.skipped)} | more))
     else:
-        print(f"{name}: {feeds.report(dataset, counts)}")
+        print(f"{name}: {feeds.report(dataset, total)}")
 
 
 @contextmanager
 def _stoppable() -> Iterator[Event]:
-    """An Event that Ctrl-C sets, so that the work in hand is finished."""
+    """Yield an Event that Ctrl-C sets, so that the current batch is finished."""
     stopped = Event()
     before = signal.signal(signal.SIGINT, lambda *_: stopped.set())
     try:

@@ -11,7 +11,7 @@ from ..datasets.features import embeddings
 from ..datasets.features.scaling import SCALINGS, VECTOR_FEATURES
 from ..datasets.reading import MISSING, Columns, peek, read_vectors, readers, sources
 from ..datasets.reading.file import Vectors as VectorTable
-from .terminal import number, pairs
+from .terminal import number, pairs, set_options
 
 DEFAULTS = ", ".join(f"{name}={most:,}" for name, most in asdict(sources.LIMITS).items())
 Text = Annotated[list[str] | None, Option("--text", help="A column of text; repeat it to join several.")]
@@ -19,21 +19,21 @@ Label = Annotated[str | None, Option("--label", help="The column of labels (defa
 Id = Annotated[str | None, Option("--id", help="The column of ids (default: detected; empty: the line number).")]
 Vectors = Annotated[
     Path | None,
-    Option(help="A .npy or Parquet file of vectors that stand beside the texts, one for each row of the file."),
+    Option(help="A .npy or Parquet file with a vector for each row of the file, to learn from with its text."),
 ]
 Embed = Annotated[
     Path | None,
-    Option(help="A folder of static token embeddings (model2vec, WordLlama), which make vectors beside the texts."),
+    Option(help="A folder of static token embeddings (model2vec, WordLlama), which turn each text into a vector too."),
 ]
 Texts = Annotated[bool, Option("--texts", help="Add the text of each item, or the numbers of its file.")]
 
 
 @dataclass(frozen=True)
 class _Options:
-    """A group of options, which knows those that are not at their defaults."""
+    """A group of options."""
 
     def changed(self) -> list[str]:
-        """The names of the options with another value than their default."""
+        """Return the names of the options that are not at their defaults."""
         return [
             f"--{field.name.replace('_', '-')}" for field in fields(self) if getattr(self, field.name) != field.default
         ]
@@ -47,7 +47,7 @@ class Reading(_Options):
     encoding: Annotated[str, Option(help=f"Text encoding: {', '.join(sources.ENCODINGS)}.")] = "utf-8"
     delimiter: Annotated[
         str | None,
-        Option(help="What separates the cells of a table: a sign, or its name, such as tab (default: detected)."),
+        Option(help="The character between the cells of a table, or its name, such as tab (default: detected)."),
     ] = None
     header: Annotated[
         bool | None, Option("--header/--no-header", help="Whether the first row names the columns (default: detected).")
@@ -57,30 +57,30 @@ class Reading(_Options):
     )
     limit: Annotated[
         list[str] | None,
-        Option(metavar="NAME=NUMBER", help=f"A limit on what a file may hold; repeatable (default: {DEFAULTS})."),
+        Option(metavar="NAME=NUMBER", help=f"A limit on the size of a file; repeatable (default: {DEFAULTS})."),
     ] = None
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the functions that read files are given."""
+        """Arguments of the functions that read files."""
         layout = sources.Layout(self.delimiter, self.header, self.sheet)
         return {"reader": self.reader, "encoding": self.encoding, "limits": self.limits, "layout": layout}
 
     @property
     def of_lines(self) -> dict[str, Any]:
-        """What the function that reads a feed is given."""
+        """Arguments of the function that reads the lines of a feed."""
         arguments = self.arguments
         if arguments.pop("layout") != sources.Layout():
             raise ValueError("--delimiter, --header and --sheet are for tables. Got one for the lines of a feed.")
         return arguments
 
     def vectors(self, path: Path | None) -> VectorTable | None:
-        """The vectors of a file that stand beside the texts of another, if there is one."""
+        """Read the file of vectors that belong to the rows of another file, if its path is given."""
         return read_vectors(path, limits=self.limits) if path else None
 
     @property
     def limits(self) -> sources.Limits:
-        """The limits, with those that were set on the command line."""
+        """The limits, with the values set on the command line."""
         values = {key: int(number(value, f"--limit {key}", "a number")) for key, value in pairs("--limit", self.limit)}
         for key, value in values.items():
             if key not in asdict(sources.LIMITS):
@@ -92,7 +92,7 @@ class Reading(_Options):
 
 @dataclass(frozen=True)
 class Importing(_Options):
-    """What the columns of a file mean, and what rows are made of them."""
+    """The meaning of a file's columns, and the features that are computed from them."""
 
     text: Text = None
     label: Label = None
@@ -107,14 +107,14 @@ class Importing(_Options):
     feature: Annotated[
         list[str] | None,
         Option(
-            help="A numeric column; repeatable (default: all). With --text: a column of numbers, or of lists of them, "
-            "that stands beside the texts (default: none)."
+            help="A numeric column; repeatable (default: all). With --text: a column of numbers, or of lists of "
+            "numbers, to learn from with the texts (default: none)."
         ),
     ] = None
     missing: Annotated[
         str | None,
         Option(
-            help="What becomes of cells that hold no number: "
+            help="Treatment of cells without a number: "
             + ", ".join(f"{name} {what}" for name, what in MISSING.items())
             + "."
         ),
@@ -126,9 +126,9 @@ class Importing(_Options):
     features: Annotated[
         str | None,
         Option(
-            help=f"What rows are made of: {', '.join(TEXT_FEATURES)} for texts (default: the first), "
-            f"{' or '.join(VECTOR_FEATURES)} for numbers (default: what suits the columns). A replay of a file takes "
-            "words or plain columns, but for auto, auto-sum and auto-classes."
+            help=f"Features computed for each row: {', '.join(TEXT_FEATURES)} for texts (default: the first), "
+            f"{' or '.join(VECTOR_FEATURES)} for numbers (default: by the columns). A replay of a file uses words or "
+            "plain columns, except for auto, auto-sum and auto-classes."
         ),
     ] = None
     vectors: Vectors = None
@@ -139,12 +139,12 @@ class Importing(_Options):
 
     @property
     def vectorizer(self) -> dict[str, Any]:
-        """How items become rows, as far as it was said."""
-        made_of = {name: value for name in ("features", "tokenizer") if (value := getattr(self, name)) is not None}
-        return made_of | ({"embedding": embeddings.read(self.embed)} if self.embed else {})
+        """The options of the features that were set."""
+        values = set_options(features=self.features, tokenizer=self.tokenizer)
+        return values | ({"embedding": embeddings.read(self.embed)} if self.embed else {})
 
     def columns(self, path: Path | str, reading: Reading) -> Columns:
-        """The columns that were named, completed by those that are detected in the file."""
+        """Return the columns that the options name, completed by those detected in the file."""
         if bool(self.mesh_tree) != bool(self.mesh_number):
             raise ValueError("--mesh-tree FILE and --mesh-number NUMBER must be given together.")
         if self.mesh_tree and (self.positive or self.contains or self.multiclass):

@@ -1,4 +1,4 @@
-"""The commands that list what is stored; they need the store alone, so that they start at once."""
+"""The commands that list data sets and sessions; they import only the store, so that they start at once."""
 
 import json
 

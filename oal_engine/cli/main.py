@@ -1,4 +1,4 @@
-"""The command line: python -m oal_engine COMMAND, or where it is installed, oal COMMAND."""
+"""The command line: python -m oal_engine COMMAND, or oal COMMAND if installed."""
 
 import inspect
 import os
@@ -29,9 +29,9 @@ MODULES = {  # of each command
 REPEATED = ("--text", "--positive", "--feature", "--set", "--details", "--show")
 
 
-def imported(name: str) -> Callable[..., None]:
-    """The function of a command, whose module is imported now."""
-    return _expanded(getattr(import_module(f".{MODULES[name]}", __package__), _function_name(name)))
+def load(name: str) -> Callable[..., None]:
+    """Import the module of a command, and return its function."""
+    return _with_field_options(getattr(import_module(f".{MODULES[name]}", __package__), _function_name(name)))
 
 
 def _function_name(name: str) -> str:
@@ -39,12 +39,12 @@ def _function_name(name: str) -> str:
 
 
 def command(name: str) -> Any:
-    """A command with all its options, as it is run."""
-    return _parsed(imported(name), name)
+    """Return the parser of a command with all its options."""
+    return _parser(load(name), name)
 
 
-def _expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with one option for each field, in place of each parameter whose type is a data class."""
+def _with_field_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter whose type is a data class by one option for each of its fields."""
     groups: dict[str, type[Any]] = {}
     options: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
@@ -68,22 +68,22 @@ def _expanded(command: Callable[..., None]) -> Callable[..., None]:
 
 @cache
 def _summaries(module: str) -> dict[str, str]:
-    """The first line of the docstring of each public function of a module, which is read as text, not imported."""
+    """Return the first docstring line of each public function of a module, without importing it."""
     source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
     return dict(re.findall(r'^def ([a-z]\w*)\(.*?"""(.*?)(?:"""|\n)', source, re.DOTALL | re.MULTILINE))
 
 
 class _Listed(TyperCommand):
-    """A command as `--help` lists it; its module, which may take a second to import, is imported when it is run."""
+    """A command in the list of `--help`. Its module, which may take a second to import, is imported when it is run."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         return command(str(self.name)).make_context(*arguments, **options)
 
 
-def spread(arguments: list[str]) -> list[str]:
+def repeat_options(arguments: list[str]) -> list[str]:
     """Repeat an option that takes several values before each of them: --text a b becomes --text a --text b.
 
-    This begins behind the argument of a command, which would be taken for a value otherwise.
+    Only after the argument of the command, which would otherwise be read as a value.
     """
     words: list[str] = []
     option = None
@@ -98,10 +98,10 @@ def spread(arguments: list[str]) -> list[str]:
 
 @contextmanager
 def errors_as_sentences() -> Iterator[None]:
-    """End the program with one sentence, without a traceback, where something is wrong."""
+    """End the program with one sentence instead of a traceback after an error."""
     try:
         yield
-    except BrokenPipeError:  # nobody reads on, as behind `| head`
+    except BrokenPipeError:  # the reader has stopped, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
         file, reason = getattr(error, "filename", None), getattr(error, "strerror", None)
@@ -120,29 +120,29 @@ def _own_options(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version, and end.")
     ] = False,
 ) -> None:
-    """Declare the options that stand before the commands."""
+    """Declare the options before the commands."""
 
 
-def _parsed(function: Callable[..., None], name: str | None = None) -> Any:
+def _parser(function: Callable[..., None], name: str | None = None) -> Any:
     app = typer.Typer(add_completion=False)
     app.command(name)(function)
     return typer.main.get_command(app)
 
 
 def main(*options: Any) -> None:
-    """Run the command line, which may take options beside its commands."""
+    """Run the command line, with further options in addition to its commands."""
     app = TyperGroup(
         help="OAL Studio: label rare classes under a budget, and compare the algorithms that choose what to ask.",
         commands={
             name: _Listed(name, help=_summaries(module)[_function_name(name)]) for name, module in MODULES.items()
         },
-        params=[*_parsed(_own_options).params, *options],
+        params=[*_parser(_own_options).params, *options],
         no_args_is_help=True,
     )
     with errors_as_sentences():
-        app(spread(sys.argv[1:]))
+        app(repeat_options(sys.argv[1:]))
 
 
 def oal() -> None:
-    """Run the command line as the program oal, which shells can complete."""
+    """Run the command line as the program oal, with shell completion."""
     main(*get_install_completion_arguments())

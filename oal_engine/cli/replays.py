@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -37,12 +38,12 @@ class Running:
 
     budget: Annotated[int | None, Option(min=0, help="Maximum number of labels (default: no limit).")] = None
     permutations: Annotated[int | None, Option(min=1, help="Runs in random orders (default: one, as stored).")] = None
-    theta: Annotated[float, Option(help="Margins from here on predict positive.")] = 0.0
+    theta: Annotated[float, Option(help="Margins of at least this predict positive.")] = 0.0
     audit: Annotated[float, Option(help="Share of the budget for random checks along the stream.")] = 0.0
     audit_trains: Annotated[bool, Option(help="Whether the learner trains on random checks.")] = True
     pace: Annotated[float | None, Option(help="Share of the stream in which to spend the rest evenly.")] = None
     floor: Annotated[
-        float, Option(help="Share of the budget for a floor under every chance, and so under recall and the like.")
+        float, Option(help="Share of the budget for a minimum chance of every item, which guarantees recall and F1.")
     ] = 0.0
 
 
@@ -68,43 +69,55 @@ def replay(
 ) -> None:
     """Run an algorithm over data whose labels are known, and print its metrics under both evaluations."""
     values = {key: number(value, key, "a number") for key, value in pairs("--set", settings)}
-    chosen = strategy(algorithm, learner, rule, values)
+    chosen = _strategy(algorithm, learner, rule, values)
     if orders and running.permutations:
         raise ValueError("--orders FILE and --permutations NUMBER cannot be given together.")
     data: datasets.FeatureTable | datasets.Dataset
     if Path(source).is_file():
-        data, positive = _read(source, chosen, importing, reading), importing.positive
+        data, positive = _file_data(source, chosen, importing, reading), importing.positive
     else:
-        data, positive = _stored(source, chosen, importing, reading, db)
+        data, positive = _stored_data(source, chosen, importing, reading, db)
     visits = recorded(orders, data.y.size) if orders else None
     learned = _weights(seed_model) if seed_model else None
-    known = prior.make_prior(data, *knowing.lists, learned, _scores(seed_scores) if seed_scores else None)
-    if known and known.unknown:
-        print(f"Not in the data: {', '.join(known.unknown)}.", file=sys.stderr)
+    start = prior.make_prior(data, *knowing.lists, learned, _scores(seed_scores) if seed_scores else None)
+    if start and start.unknown:
+        print(f"Not in the data: {', '.join(start.unknown)}.", file=sys.stderr)
     if running.budget is not None and (words := capped_words(running.budget, data.y.size)):
         print(words, file=sys.stderr)
         running = replace(running, budget=data.y.size)
-    options = replays.ReplayOptions(positive=positive, prior=known, **asdict(running), **learning.given())
+    options = replays.ReplayOptions(positive=positive, prior=start, **asdict(running), **learning.values())
     result = replays.replay(chosen, data, visits, options)
     print(json.dumps(result)) if as_json else _print(result)
 
 
-def _read(path: str, chosen: Strategy, importing: Importing, reading: Reading) -> datasets.FeatureTable:
-    """The rows and labels of a file, which is read for this replay only."""
+def _strategy(algorithm: str | None, learner: str | None, rule: str | None, values: dict[str, float]) -> Strategy:
+    """Return the strategy of the options. An error says which to give, and names algorithms with a similar name."""
+    if not algorithm and not (learner and rule):
+        raise ValueError("Give --algorithm NAME, or --learner and --rule.")
+    folded = {name.casefold(): name for name in ALGORITHMS}
+    if algorithm and algorithm.casefold() not in folded:
+        similar = [folded[name] for name in get_close_matches(algorithm.casefold(), folded)]
+        hint = f"Did you mean {' or '.join(similar)}?" if similar else "`algorithms` lists them."
+        raise ValueError(f"--algorithm must be a published algorithm. Got {algorithm}. {hint}")
+    return strategy(algorithm, learner, rule, values)
+
+
+def _file_data(path: str, chosen: Strategy, importing: Importing, reading: Reading) -> datasets.FeatureTable:
+    """Read the rows and labels of a file for this replay only."""
     columns = replace(importing.columns(path, reading), details=())
     if chosen.multiclass and not importing.positive:
         columns = replace(columns, multiclass=True)
     items = read(path, columns, vectors=reading.vectors(importing.vectors), **reading.arguments)
-    made_of = importing.vectorizer
-    if not made_of.keys() & {"features", "tokenizer"} and not chosen.tunes_itself:  # as the papers have it
-        made_of["features"] = "plain" if items.texts is None else "words"
-    return datasets.file_table(items, importing.scale, **made_of)
+    options = importing.vectorizer
+    if not options.keys() & {"features", "tokenizer"} and not chosen.tunes_itself:  # as in the papers
+        options["features"] = "plain" if items.texts is None else "words"
+    return datasets.file_table(items, importing.scale, **options)
 
 
-def _stored(
+def _stored_data(
     name: str, chosen: Strategy, importing: Importing, reading: Reading, db: Path | None
 ) -> tuple[datasets.Dataset, list[str] | None]:
-    """A stored data set, and the class that is set against the rest, if any."""
+    """Return a stored data set, and its positive classes if the options or NAME=CLASS name any."""
     store = Store(db, read_only=not name.startswith("demo:"))  # a demo is imported at its first use
     data, positive = experiments.labeled_data(store, name)
     if positive is not None and (importing.positive or chosen.multiclass):
@@ -123,7 +136,7 @@ def _stored(
 
 
 def _weights(path: Path) -> tuple[str, dict[str, float]]:
-    """The session of a model file, and the weights of its features."""
+    """Return the session of a model file, and the weights of its features."""
     learned = model_file.read(path)
     if learned.multiclass:
         raise ValueError(f"--seed-model must be a model of positives and negatives. {path} has several classes.")
@@ -131,7 +144,7 @@ def _weights(path: Path) -> tuple[str, dict[str, float]]:
 
 
 def _scores(path: Path) -> dict[str, float]:
-    """The scores in a table by the ids of their items."""
+    """Return the scores of a table by item id."""
     items = read(path, Columns(id="id", features=("score",)))
     if not isinstance(items.vectors, np.ndarray) or items.feature_names != ["score"]:
         raise ValueError(f"--seed-scores must be a table with columns id and score. Got {path}.")
@@ -159,8 +172,8 @@ def _print(result: dict[str, Any]) -> None:
 
 
 def algorithms(as_json: Json = False) -> None:
-    """List the published algorithms with their parameters, and which are another name of one; with --json also the
-    learners and query rules."""
+    """List the published algorithms with their parameters and aliases; with --json also the learners and query
+    rules."""
     published: list[dict[str, Any]] = [
         {
             "name": name,
@@ -186,7 +199,7 @@ def algorithms(as_json: Json = False) -> None:
 
 
 def _part(name: str, kind: type) -> dict[str, Any]:
-    """A learner or query rule."""
+    """Describe a learner or query rule."""
     return {"name": name, "help": kind.__doc__, "parameters": [_parameter(*each) for each in parameters(kind).items()]}
 
 

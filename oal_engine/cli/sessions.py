@@ -31,8 +31,8 @@ What = Annotated[str, Option("--what", help=f"{', '.join(exports.WHATS)}.")]
 Format = Annotated[
     str | None, Option("--format", help=f"{', '.join(tables.FORMATS)} (default: by the file's suffix, or csv).")
 ]
-TABLES = {f".{name}": name for name in tables.FORMATS}  # the suffixes of tables
-SUFFIXES = {"model": {".gz": "model"}, "report": PAGE}  # and those of what is not a table
+TABLES = {f".{name}": name for name in tables.FORMATS}  # suffix -> format
+SUFFIXES = {"model": {".gz": "model"}, "report": PAGE}  # for exports that are not tables
 Output = Annotated[Path | None, Option("--output", "--out", help="The file to write (default: standard output).")]
 
 
@@ -73,10 +73,10 @@ def predict(
 ) -> None:
     """Predict new texts or vectors with the model of a session, line by line."""
     live, skipped = file == "-", dict[str, tuple[int, int]]()
-    kind, lot = format_of(out, TABLES, "jsonl" if as_json else kind), 1 if live else tables.CHUNK
+    kind, block_rows = format_of(out, TABLES, "jsonl" if as_json else kind), 1 if live else tables.BLOCK_ROWS
     learned = model_files.read(model_file).with_embedding(embeddings.read(embed) if embed else None)
     if vectors and not learned.beside:
-        raise ValueError(f"--vectors is for models with vectors beside texts. {model_file} has none.")
+        raise ValueError(f"--vectors is for models of texts with vectors. {model_file} has none.")
     features = tuple(learned.names) if not learned.text else (VECTORS,) if vectors else learned.beside
     columns = Columns(tuple(text or ()), id=identity, features=features)
     with progress_bar() as progress, tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
@@ -85,7 +85,7 @@ def predict(
         with open_items(
             source, columns, progress=bar, vectors=reading.vectors(vectors), width=learned.width, **reading.arguments
         ) as opened:
-            tables.write(model.predicted(learned, *opened, skipped, texts, lot), kind, target)
+            tables.write(model.predicted(learned, *opened, skipped, texts, block_rows), kind, target)
     if skipped:
         print(f"skipped {reasons(skipped)}", file=sys.stderr)
 
@@ -94,7 +94,7 @@ def add_labels(
     session: Session,
     labels: Annotated[int, Argument(help="How many labels to add to the budget.")],
     horizon: Annotated[
-        int | None, Option(min=1, help="Items to plan for, where more will come (default: those that are there).")
+        int | None, Option(min=1, help="Items to plan for, if more will come (default: the items of the data set).")
     ] = None,
     db: Db = None,
 ) -> None:
@@ -117,11 +117,11 @@ def answers_to_check(
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """List the answers at odds with all the others, and those on which the model depends."""
+    """List the answers that disagree with all others, and the answers that the model depends on."""
     opened = Opened(Store(db, read_only=True), session)
     checks, words = answer_checks.of_session(opened), opened.settings.answers
-    found = {"at odds": checks.at_odds[:most], "decisive": checks.decisive[:most]}
-    items = opened.store.items(opened.dataset.id, [each.entry.item for part in found.values() for each in part])
+    first = {"at odds": checks.at_odds[:most], "decisive": checks.decisive[:most]}
+    items = opened.store.items(opened.dataset.id, [each.entry.item for part in first.values() for each in part])
     lists = {
         name: [
             {
@@ -131,7 +131,7 @@ def answers_to_check(
             }
             for each in part
         ]
-        for name, part in found.items()
+        for name, part in first.items()
     }  # fmt: skip
     show(lists, as_json, "number", "id", "answer", "others", "margin", "without", "corrected")
 
@@ -144,7 +144,7 @@ def verify(session: Session, db: Db = None, as_json: Json = False) -> None:
 
 
 def _report(report: look_back.Report, as_json: bool) -> None:
-    """Print a report; the exit code is 1 where the session does not verify."""
+    """Print a report. The exit code is 1 if the session does not verify."""
     print(json.dumps(report.as_dict(), ensure_ascii=False) if as_json else f"{report.name}: {report}")
     if not report.verified:
         raise typer.Exit(1)

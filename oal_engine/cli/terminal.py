@@ -1,4 +1,4 @@
-"""What the commands share: common options, and what they print: tables, JSON and bars of progress."""
+"""Shared parts of the commands: common options, and the output of tables, JSON and progress bars."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ WIDEST = 10_000  # characters of a line that is not for a terminal
 
 @dataclass(frozen=True)
 class Learning:
-    """What every run takes: its seed, and what errors weigh; None is the default of the engine."""
+    """Options of every run: its seed, and the weight of errors. None leaves the engine's default."""
 
     seed: Annotated[int | None, Option(min=0, help="Seed of the first run; the next adds 1 (default: 0).")] = None
     metric: Annotated[str | None, Option(help="sum or cost: the metric that rho is for (default: sum).")] = None
@@ -37,9 +37,9 @@ class Learning:
     c_p: Annotated[float | None, Option(help="Cost of a missed positive (default: 0.9).")] = None
     average: Annotated[bool | None, Option("--average", help="Average the weights once the budget is spent.")] = None
 
-    def given(self) -> dict[str, Any]:
-        """The values of the options that were given."""
-        values = given(**asdict(self))
+    def values(self) -> dict[str, Any]:
+        """Return the options that were set."""
+        values = set_options(**asdict(self))
         if self.rho not in (None, "auto", "laplace"):
             values["rho"] = number(str(self.rho), "--rho", "auto, laplace or a number")
         return values
@@ -47,25 +47,25 @@ class Learning:
 
 @dataclass(frozen=True)
 class Knowing:
-    """What is known of the positives before the first label."""
+    """Prior knowledge about the positives."""
 
     seed_words: Annotated[str | None, Option(metavar="WORD,WORD", help="Words that point to positives.")] = None
     seed_items: Annotated[str | None, Option(metavar="ID,ID", help="Ids of items known to be positive.")] = None
 
     @property
     def lists(self) -> tuple[list[str], list[str]]:
-        """The words, and the ids."""
+        """The seed words, and the ids of the seed items."""
         words, items = (text.split(",") if text else [] for text in (self.seed_words, self.seed_items))
         return words, items
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that have a value."""
+def set_options(**options: Any) -> dict[str, Any]:
+    """Return the options that have a value."""
     return {key: value for key, value in options.items() if value is not None}
 
 
 def number(text: str, name: str, allowed: str) -> float:
-    """The number that a text stands for; the error names the option and what it allows."""
+    """Parse a number. `name` is the option and `allowed` its allowed values, for the error."""
     try:
         return float(text)
     except ValueError:
@@ -73,7 +73,7 @@ def number(text: str, name: str, allowed: str) -> float:
 
 
 def pairs(option: str, settings: list[str] | None) -> Iterator[tuple[str, str]]:
-    """The keys and values of an option that is given as KEY=VALUE."""
+    """Yield the keys and values of a repeated option KEY=VALUE."""
     for setting in settings or ():
         key, equals, value = map(str.strip, setting.partition("="))
         if not equals or not key:
@@ -82,9 +82,9 @@ def pairs(option: str, settings: list[str] | None) -> Iterator[tuple[str, str]]:
 
 
 def format_of(out: Path | None, suffixes: Mapping[str, str], kind: str | None = None) -> str:
-    """Return the format for a file: `kind` if it is given, else that of the file's suffix, and without one the first.
+    """Return the format of a file: `kind`, or else the format of the file's suffix, or else the first format.
 
-    suffixes: the format of each suffix. ValueError where a suffix is not one of these.
+    suffixes: the format of each suffix. Another suffix raises a ValueError.
     """
     kinds = [*dict.fromkeys(suffixes.values())]
     if kind:
@@ -101,7 +101,7 @@ def format_of(out: Path | None, suffixes: Mapping[str, str], kind: str | None = 
 
 
 def undamaged(store: Store) -> Store:
-    """The store, unless it is damaged: a command may happen to read only what is whole."""
+    """Return the store after a full check of the database, because a command may happen to miss the damaged parts."""
     problems = store.problems()
     if problems:
         raise ValueError(f"{store.path} is damaged: {problems[0]}. The command `check` lists all damage.")
@@ -121,7 +121,7 @@ def show(lists: dict[str, list[dict[str, Any]]], as_json: bool, *columns: str) -
 
 
 def draw(table: Table) -> None:
-    """Print a table; its lines are not cut where a program reads them."""
+    """Print a table, with uncut lines if a program reads them."""
     Console(width=None if sys.stdout.isatty() else WIDEST).print(table)
 
 
@@ -131,7 +131,7 @@ def _cell(value: Any) -> str:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A function (phase, done, total) that draws a bar with the remaining time for each phase, on a terminal."""
+    """Yield a function (phase, done, total) that draws a bar with the remaining time for each phase, on a terminal."""
     console, tasks = Console(stderr=True), {}
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -1,1 +1,1 @@
-"""Files and pages that the engine writes, whatever they hold."""
+"""Writers of files and pages, independent of their contents."""

@@ -1,4 +1,4 @@
-"""Files of JSON lines from elsewhere: every line is checked before anybody believes it, and nothing in it is run."""
+"""Reading of untrusted JSON lines: every line is checked before it is used, and nothing in it is executed."""
 
 import json
 import sys
@@ -10,15 +10,15 @@ from typing import IO, Any, TypeAlias
 Check: TypeAlias = Callable[[Any], bool]  # whether a field may hold a value
 
 LONGEST_LINE = 2**20  # characters
-LONGEST_FILE = 2**28
+LONGEST_FILE = 2**28  # characters
 
 
 class JsonLinesError(ValueError):
-    """A file that is not what it should be, in one sentence."""
+    """Raised for an invalid file, with one sentence."""
 
 
 def lines(file: IO[str] | IO[bytes] | GzipFile) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of an open file, of text or of bytes, with the numbers of their lines."""
+    """Yield (line number, object) from an open file of text or bytes."""
     total = 0
     for at, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), type(file.readline(0))()), 1):
         if isinstance(line, bytes):
@@ -34,54 +34,57 @@ def lines(file: IO[str] | IO[bytes] | GzipFile) -> Iterator[tuple[int, dict[str,
 
 def _object(text: str, at: int) -> dict[str, Any]:
     def refuse(word: str) -> None:
-        raise ValueError(f"{word} is no number")
+        raise ValueError(f"{word} is not a number")
 
     try:
         record = json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise JsonLinesError(f"line {at} is no JSON object: {reason}.") from None
+        raise JsonLinesError(f"line {at} is not a JSON object: {reason}.") from None
     if not isinstance(record, dict):
-        raise JsonLinesError(f"line {at} is no JSON object.")
-    if "\\u" in text:  # such as \ud83d without its other half, which no file and no database can hold
+        raise JsonLinesError(f"line {at} is not a JSON object.")
+    if "\\u" in text:  # an unpaired surrogate such as \ud83d, which no UTF-8 file or database can hold
         try:
             json.dumps(record, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            half = ascii(error.object[error.start])[1:-1]
-            raise JsonLinesError(f"line {at} holds half a character: {half} without its other half.") from None
+            surrogate = ascii(error.object[error.start])[1:-1]
+            raise JsonLinesError(f"line {at} contains an unpaired surrogate ({surrogate}).") from None
     return record
 
 
 def checked(record: object, fields: Mapping[str, Check], at: int, what: str) -> dict[str, Any]:
-    """The object of line `at` with exactly these fields, {name: whether a value is allowed}, each as it is allowed."""
+    """Return the object of line `at`, which must have exactly these fields with allowed values.
+
+    fields: {name: check}. what: the name of the object in the error.
+    """
     if not isinstance(record, dict) or record.keys() != fields.keys():
-        raise JsonLinesError(f"line {at} is no {what}: it must have {', '.join(fields)}.")
+        raise JsonLinesError(f"line {at} is not a valid {what}: it must have {', '.join(fields)}.")
     for name, allowed in fields.items():
         if not allowed(record[name]):
             raise JsonLinesError(f"invalid value for {name} in line {at}. Got {json.dumps(record[name])[:80]}.")
     return record
 
 
-# What a field may hold
+# Checks of a field's value
 
 
 def whole(low: int, high: int = 2**53) -> Check:
-    """A whole number in a range."""
+    """Allow whole numbers from `low` to `high`."""
     return lambda value: type(value) is int and low <= value <= high
 
 
 def number(value: Any) -> bool:
-    """A finite number."""
+    """Allow finite numbers."""
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def words(longest: int) -> Check:
-    """Words of so many characters at most."""
+    """Allow text of at most `longest` characters."""
     return lambda value: isinstance(value, str) and len(value) <= longest and "\0" not in value
 
 
 def time(value: Any) -> bool:
-    """A point in time with its zone."""
+    """Allow ISO times with a time zone."""
     try:
         return words(40)(value) and datetime.fromisoformat(value).tzinfo is not None
     except ValueError:
@@ -89,5 +92,5 @@ def time(value: Any) -> bool:
 
 
 def or_none(check: Check) -> Check:
-    """What a check allows, or nothing."""
+    """Allow the values of a check, and null."""
     return lambda value: value is None or check(value)

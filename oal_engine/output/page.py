@@ -12,7 +12,7 @@ border-bottom:1px solid rgba(128,128,128,.25);white-space:nowrap}.oal-table th:f
 .oal-table .best b{font-weight:750}.oal-table .level u{text-decoration-thickness:1.5px;text-underline-offset:3px}"""
 WORDS = dict.fromkeys(
     ("Settings", "Data", "Budget", "Words", "First label", "Now", "By"), ' class="words"'
-)  # columns of words, not of figures
+)  # columns of text, not of numbers
 PAGE_STYLE = """:root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;color:#1c2024;background:#fff;
 max-width:70rem;margin:2rem auto;padding:0 1.2rem}h1{font-size:1.6rem;margin:0}
 h2{font-size:1.15rem;margin:2.2rem 0 .5rem}
@@ -22,12 +22,12 @@ figure svg{width:100%}.wide{overflow-x:auto}.wide svg{max-width:none}
 pre{background:rgba(128,128,128,.12);padding:1rem;overflow-x:auto;font-size:.85rem}
 summary{cursor:pointer;margin:.5rem 0}.about{color:#4a5158}
 @media (prefers-color-scheme:dark){body{color:#e6e8ea;background:#14171a}.about{color:#b3bac1}}"""
-INK = "#010203"  # of figures: `inline` puts the colour of the page in its place
+INK = "#010203"  # of figures; `inline` replaces it by the color of the page's text
 NO_REQUESTS = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of HTML; what is in the rows must be escaped."""
+    """Return an HTML table. The cells of the rows must be escaped, by the functions below."""
     lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     heads = "".join(f'<th scope="col" dir="auto"{WORDS.get(each, "")}>{html.escape(each)}</th>' for each in head)
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
@@ -35,32 +35,32 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def word_cell(text: object) -> str:
-    """A cell of words."""
+    """Return a cell of text."""
     return f'<td class="words">{html.escape(str(text))}</td>'
 
 
 def head_cell(text: object) -> str:
-    """The first cell of a row, which names it."""
+    """Return the first cell of a row, its name."""
     return f'<th scope="row" dir="auto">{html.escape(str(text))}</th>'
 
 
 def figure_cell(text: object) -> str:
-    """A cell of a figure."""
+    """Return a cell of a number."""
     return f"<td>{html.escape(str(text))}</td>"
 
 
 def sentence(words: str) -> str:
-    """A paragraph of words."""
+    """Return a paragraph."""
     return f'<p class="about">{html.escape(words)}</p>'
 
 
 def inline(svg: bytes) -> str:
-    """An SVG file drawn in INK as a part of HTML, in the colour of the words around it."""
+    """Return an SVG file drawn in INK as an element of HTML, in the color of the text around it."""
     return svg[svg.index(b"<svg") :].decode().replace(INK, "currentColor")
 
 
 def document(title: str, parts: Iterable[str]) -> bytes:
-    """A page of HTML of some parts, which needs neither scripts nor a network; what is in the parts must be escaped."""
+    """Return an HTML page of parts, which must be escaped. It needs neither scripts nor a network."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{NO_REQUESTS}">'

@@ -1,4 +1,4 @@
-"""How figures look, whatever they show: names of metrics, colours, and files drawn by matplotlib."""
+"""The look of all figures: names of metrics, colors, and files drawn by matplotlib."""
 
 import io
 import re
@@ -13,10 +13,10 @@ TITLES = {
     "query_ratio": "Query ratio", "seconds": "Time (s)",
 }  # fmt: skip
 METRICS = {False: tuple(TITLES)[:6], True: tuple(TITLES)[6:9]}  # by whether there are K classes
-EFFORTS = ("query_ratio", "seconds")  # what a run takes, under either evaluation
+EFFORTS = ("query_ratio", "seconds")  # costs of a run, the same under both evaluations
 NAMES = {"push": "push", "push_query": "push-and-query"}
-ON_PAGE = (4.8, 3.0)  # inches of a figure on a page: its words are read on a telephone too
-# Okabe and Ito's colours with a dash and a mark of their own: each line is known without its colour too.
+ON_PAGE = (4.8, 3.0)  # inches of a figure on a page, whose text is readable on a phone too
+# Okabe and Ito's colors, each with its own dash and mark, so that lines can be told apart without color.
 Style: TypeAlias = tuple[str, str, Any, str, str]
 STYLES: tuple[Style, ...] = (
     ("#0072B2", "solid", "-", "circle", "o"),
@@ -27,8 +27,8 @@ STYLES: tuple[Style, ...] = (
     ("#56B4E9", "longdashdot", (0, (8, 2, 1, 2)), "cross", "P"),
     ("#8A8F98", "8px 2px 2px 2px 2px 2px", (0, (6, 2, 1, 2, 1, 2)), "triangle-down", "v"),
     ("#7A5C99", "2px 2px", (0, (1, 1)), "star", "*"),
-)  # colour, plotly's dash, matplotlib's, plotly's mark, matplotlib's
-LOCK = threading.Lock()  # matplotlib's settings are one for all threads
+)  # color, plotly's dash, matplotlib's, plotly's mark, matplotlib's
+LOCK = threading.Lock()  # matplotlib's settings are shared by all threads
 LOOK: dict[Any, Any] = {
     "text.parse_math": False, "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False, "savefig.dpi": 200,
@@ -36,7 +36,7 @@ LOOK: dict[Any, Any] = {
 
 
 def number(metric: str, value: float) -> str:
-    """A value of a metric in digits that mean something: a cost counts items, all else are fractions or seconds."""
+    """Format a value of a metric: a cost counts items; the others are fractions or seconds."""
     return f"{value:,.1f}" if metric == "cost" else f"{value:.3g}" if metric == "seconds" else f"{value:.3f}"
 
 
@@ -47,7 +47,10 @@ def drawn(
     size: tuple[float, float] = (6.4, 3.8),
     ink: str | None = None,
 ) -> bytes:
-    """The bytes of a figure as png or svg; draw is given its axes and the arguments. ink: its colour on no ground."""
+    """Return the bytes of a figure as png or svg, drawn by `draw(axes, *arguments)`.
+
+    size: in inches. ink: the color of text and axes on a transparent background.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -65,5 +68,5 @@ def drawn(
 
 
 def plain(words: object) -> str:
-    """Words of the data on one line, without what XML cannot hold."""
+    """Return text of the data on one line, without characters that XML forbids."""
     return " ".join(re.sub(r"[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]", " ", str(words)).split())

@@ -1,7 +1,7 @@
-"""Tables as files: CSV, JSON lines and Parquet, written as they are read, so that any number of rows streams through.
+"""Tables as files: CSV, JSON lines and Parquet, written block by block, so that the number of rows is not limited.
 
-In CSV an apostrophe stands before a text that a spreadsheet program would take for a formula, such as =1+1; the import
-of such a table takes it away again.
+In CSV, text that a spreadsheet program would read as a formula, such as =1+1, gets an apostrophe before it. The import
+of such a table removes it.
 """
 
 import io
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Cells: TypeAlias = "Sequence[Any] | np.ndarray | pa.Array"
-Part: TypeAlias = tuple[Cells, ...]  # some rows, column by column
+Part: TypeAlias = tuple[Cells, ...]  # a block of rows, column by column
 Parts: TypeAlias = Iterator[Part]
 
-CHUNK, MOST_NUMBERS = 2000, 2**20  # rows that are in memory at a time, and numbers in many columns of them
-FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # an apostrophe of its own before it is kept by one more
-QUOTED = '[,"\\r\\n]'  # what is in quotes in CSV has one of these
-# How the tables of sessions and models begin, by which an import knows them from other people's; and the column behind
-# which, up to the label, the text or the numbers of an item stand.
+BLOCK_ROWS, BLOCK_NUMBERS = 2000, 2**20  # most rows, and most numbers, in memory at a time
+FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # with its own apostrophes, so that they survive the round trip
+QUOTED = '[,"\\r\\n]'  # characters that need quotes in CSV
+# The first columns of the tables of sessions and models, by which an import recognizes them; and the column after which
+# the text or the numbers of an item follow, up to the label.
 HEADS: dict[tuple[str, ...], str | None] = {
     ("session", "number", "round", "position", "id"): "id",
     ("round", "id", "position", "margin", "predicted"): "audit",
@@ -41,12 +41,12 @@ HEADS: dict[tuple[str, ...], str | None] = {
     ("line", "id", "margin", "predicted", "predicted_class"): None,
 }
 TEXT, LABEL, CLASS = "text", "label", "class"
-FEATURES = "features"  # the column of the numbers of sparse rows, each in one cell
-SKIPPED, SCORE = "skipped", "score: "  # the class of an item that has no label; before the name of each of several
+FEATURES = "features"  # the column of sparse rows, one row per cell
+SKIPPED, SCORE = "skipped", "score: "  # the class of an item without a label; the prefix of the columns of scores
 
 
 class OutputTable(NamedTuple):
-    """Columns {name: int, float or str}, the rows, some at a time, and how many there are (None: nobody knows)."""
+    """Columns {name: int, float or str}, the rows in blocks, and their number (None: unknown)."""
 
     columns: dict[str, type]
     parts: Iterable[Part]
@@ -54,11 +54,16 @@ class OutputTable(NamedTuple):
 
     @classmethod
     def of_rows(
-        cls, columns: dict[str, type], rows: Iterable[tuple[Any, ...]], total: int | None = None, lot: int = CHUNK
+        cls,
+        columns: dict[str, type],
+        rows: Iterable[tuple[Any, ...]],
+        total: int | None = None,
+        block_rows: int = BLOCK_ROWS,
     ) -> "OutputTable":
-        """A table of rows as tuples, so many at a time."""
+        """Return a table of rows given as tuples."""
         left = iter(rows)
-        return cls(columns, (tuple(zip(*some)) for some in iter(lambda: list(islice(left, lot)), [])), total)
+        blocks = iter(lambda: list(islice(left, block_rows)), [])
+        return cls(columns, (tuple(zip(*block)) for block in blocks), total)
 
     @property
     def rows(self) -> Iterator[tuple[Any, ...]]:
@@ -70,32 +75,32 @@ def _rows(part: Part) -> Iterator[tuple[Any, ...]]:
     return zip(*(cells if isinstance(cells, Sequence) else cells.tolist() for cells in part))
 
 
-def chunks(size: int, lot: int = CHUNK) -> Iterator[range]:
-    """Ranges that cut so many rows into parts."""
-    return (range(start, min(start + lot, size)) for start in range(0, size, lot))
+def blocks(n_rows: int, block_rows: int = BLOCK_ROWS) -> Iterator[range]:
+    """Yield the ranges that cut `n_rows` rows into blocks."""
+    return (range(start, min(start + block_rows, n_rows)) for start in range(0, n_rows, block_rows))
 
 
-def lot_of(columns: int) -> int:
-    """How many rows of so many numbers are in memory at a time."""
-    return max(1, min(CHUNK, MOST_NUMBERS // max(1, columns)))
+def block_rows(n_columns: int) -> int:
+    """Return the number of rows of `n_columns` numbers that fit in a block."""
+    return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // max(1, n_columns)))
 
 
 def guarded(cell: T) -> T | str:
-    """A cell of a CSV file: a text that begins as a formula does gets an apostrophe before it."""
+    """Return a cell for a CSV file: text that begins like a formula gets an apostrophe before it."""
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
 def unguarded(cells: Iterable[str]) -> list[str]:
-    """Cells of a table that was written here, as they were."""
+    """Remove the apostrophes of `guarded` from the cells of a table."""
     return [cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell for cell in cells]
 
 
 def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
-    """The columns of a table that hold the numbers of its items; None where it is no table of items written here."""
-    behind = HEADS.get(tuple(columns[:5]))
-    if behind not in columns or LABEL not in columns:
+    """Return the columns with the numbers of the items, or None if this is not a table of items in our format."""
+    before = HEADS.get(tuple(columns[:5]))
+    if before not in columns or LABEL not in columns:
         return None
-    between = columns[columns.index(behind) + 1 : columns.index(LABEL)]
+    between = columns[columns.index(before) + 1 : columns.index(LABEL)]
     return tuple(column for column in between if column != TEXT)
 
 
@@ -109,7 +114,7 @@ def _csv(table: OutputTable, parts: Parts, file: BinaryIO) -> None:
 
 
 def _lines(columns: "list[pa.Array]") -> "pa.Buffer":
-    """Rows as lines of CSV."""
+    """Return the lines of CSV of columns."""
     from pyarrow import compute
 
     lines = compute.binary_join_element_wise(*map(_words, columns), ",", null_handling="replace")
@@ -117,7 +122,7 @@ def _lines(columns: "list[pa.Array]") -> "pa.Buffer":
 
 
 def _words(cells: "pa.Array") -> "pa.Array":
-    """Cells of a CSV file: texts as `guarded`, and in quotes where that is needed."""
+    """Return the cells of a column for CSV: text as in `guarded`, and in quotes if needed."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -131,7 +136,7 @@ def _words(cells: "pa.Array") -> "pa.Array":
 
 
 def _numbers(cells: "pa.Array") -> "pa.Array":
-    """Numbers as Python writes them."""
+    """Format numbers as Python does."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -140,7 +145,7 @@ def _numbers(cells: "pa.Array") -> "pa.Array":
         return words
     values = cells.to_numpy(zero_copy_only=False)
     size = np.abs(values)
-    others = (size < 1e-4) | (size >= 1e10) | (values == np.floor(values))  # which Arrow writes in its own way
+    others = (size < 1e-4) | (size >= 1e10) | (values == np.floor(values))  # Arrow formats these differently
     return compute.replace_with_mask(words, others, pa.array(map(repr, values[others].tolist()), words.type))
 
 
@@ -154,7 +159,7 @@ def _jsonl(table: OutputTable, parts: Parts, file: BinaryIO) -> None:
 
 @contextmanager
 def text(file: BinaryIO) -> Iterator[io.TextIOWrapper]:
-    """An open binary file as one of text, which leaves it open."""
+    """Wrap an open binary file as a text file, and leave it open at the end."""
     words = io.TextIOWrapper(file, "utf-8", newline="")
     try:
         yield words
@@ -188,7 +193,7 @@ FORMATS = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}
 
 
 def write(table: OutputTable, kind: str, file: BinaryIO, progress: Callable[[int, int], None] | None = None) -> None:
-    """Write a table to an open binary file as csv, jsonl or parquet; progress: a function of (rows done, in all)."""
+    """Write a table to an open binary file as csv, jsonl or parquet. progress: called with (rows done, total)."""
 
     def parts() -> Parts:
         done = 0
@@ -203,8 +208,8 @@ def write(table: OutputTable, kind: str, file: BinaryIO, progress: Callable[[int
 
 @contextmanager
 def whole(path: Path | str | None) -> Iterator[BinaryIO]:
-    """An open binary file that becomes the one at path, or goes to the standard output (None), once all of it is made;
-    where that fails, nothing has changed."""
+    """Open a binary file that replaces the file at `path`, or goes to the standard output (None), when it is complete.
+    After an error nothing has changed."""
     if path is None:
         with tempfile.TemporaryFile() as file:
             yield file
@@ -219,12 +224,12 @@ def whole(path: Path | str | None) -> Iterator[BinaryIO]:
         return
     new = path.with_name(f".{path.name[:100]}.{token_hex(4)}")
     try:
-        made = new.open("xb")
+        unfinished = new.open("xb")
     except OSError as error:
         error.filename = str(path)  # the name that was asked for
         raise
     try:
-        with made as file:
+        with unfinished as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -20,7 +20,7 @@ from ..datasets.reading.parsed import name_list
 from ..datasets.reading.sources import DataError
 from ..kernel import learners, rows, stream
 from ..kernel.learners import Learner
-from ..output.tables import CHUNK, FEATURES, SCORE, TEXT, OutputTable, Part, lot_of
+from ..output.tables import BLOCK_ROWS, FEATURES, SCORE, TEXT, OutputTable, Part, block_rows
 from ..store import Row
 from .insights import calibration
 from .insights.calibration import Calibration
@@ -231,7 +231,7 @@ def calibrated(session: Session) -> Calibration:
 
 def predicted(
     model: Model, table: Any, others: Sequence[str], entries: Iterable[tuple[int, Any, int]],
-    skipped: dict[str, tuple[int, int]], texts: bool = False, lot: int = CHUNK,
+    skipped: dict[str, tuple[int, int]], texts: bool = False, lot: int = BLOCK_ROWS,
 ) -> OutputTable:  # fmt: skip
     """Return a table of the predictions of new items, with the cells of their `others`, further columns of the file.
 
@@ -253,7 +253,7 @@ def predicted(
 
     def parts() -> Iterator[Part]:
         left = iter(entries)
-        while part := list(islice(left, min(lot, lot_of(len(item_columns))))):
+        while part := list(islice(left, min(lot, block_rows(len(item_columns))))):
             for line, item, _ in part:
                 if isinstance(item, str):  # the reason to skip it
                     count, first = skipped.get(item, (0, line))

@@ -7,7 +7,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.browser import DESKTOP, PHONE, Card, bounds, button, fits, history, unharmed
 from tests.harness.markup import MARKUP
-from ui.label.card_server import KEYS
+from ui.label.card_server import CLASS_KEYS
 
 
 def notes(store, session):
@@ -242,7 +242,7 @@ def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
     draft = page.get_by_role("textbox", name="Guidelines")
     draft.fill("a draft")
     store.update_session(session, {"guidelines": "what another wrote"})
-    expect(page.get_by_text("There are no guidelines yet.")).to_have_count(0)
+    expect(page.get_by_text("The session has no guidelines yet.")).to_have_count(0)
     expect(draft).to_be_focused()
     expect(draft).to_have_value("a draft")
 
@@ -301,8 +301,8 @@ def test_long_class_names_wrap(visit, app, store, texts, window, names):
 
 def test_no_class_has_a_key_of_streamlit_or_of_the_card():
     """Each key of K classes is one, and C, R, G, H, N and Z mean something else."""
-    assert len(set(KEYS)) == len(KEYS)
-    assert not set(KEYS) & set("crghnz")
+    assert len(set(CLASS_KEYS)) == len(CLASS_KEYS)
+    assert not set(CLASS_KEYS) & set("crghnz")
 
 
 def test_what_the_model_said_is_shown_after_the_answer(label, store):

@@ -125,7 +125,7 @@ def test_an_earlier_answer_is_marked_on_its_button(script, old, marked):
 
 @pytest.mark.parametrize(("end", "sentence"), [
     ("budget", "The budget of 9 labels is spent"), ("stream", "The stream has ended"),
-    ("others", "Others have the questions that are left"), ("joining", "Your first item is being prepared"),
+    ("others", "Other people have the remaining questions"), ("joining", "Your first item is being prepared"),
     (None, "There is nothing to label now"),
 ])  # fmt: skip
 def test_at_the_end_only_undo_is_left(script, end, sentence):

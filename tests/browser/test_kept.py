@@ -180,7 +180,7 @@ def test_a_poisoned_event_is_said_and_dropped(visit, app, store, texts, kind):
     )
     page.goto(app.url(f"/Label?session={session}"))
     card = Card(page)
-    card.says(re.compile(r"^Not stored: the browser sent what cannot be read \(.*\)\.$"))
+    card.says(re.compile(r"^Not stored: the browser sent an invalid message \(.*\)\.$"))
     card.saved()
     assert page.evaluate(UNSAVED) == []
     card.press("a")

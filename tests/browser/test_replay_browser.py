@@ -216,7 +216,7 @@ def test_a_session_travels(visit, open_player, store, session, tmp_path):
         page = visit(there, "/Replay")
         page.locator("input[type=file]").set_input_files(file)
         page.get_by_role("button", name="Open it here").click()
-        expect(page.get_by_text("it is not here. Import it with the same settings")).to_be_visible()
+        expect(page.get_by_text("it is not here. Import the same file with the same settings")).to_be_visible()
         add_texts(there.store, tmp_path, "the same texts")
         page.get_by_role("button", name="Open it here").click()
         expect(page.get_by_text("It is session 1 here. Verified bit for bit")).to_be_visible()

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it refuses, and that a file and an imported name give the same numbers."""
+"""The command line: output, errors, and equal numbers for a file and an imported data set."""
 
 import csv
 import io
@@ -65,7 +65,7 @@ def test_import_and_lists(ok, numbers, tweets):
 
 
 def test_what_is_doubtful_stops_with_the_option_that_settles_it(ok, run, tmp_path):
-    """A first row, cells without numbers and cells of several labels; what was recognised is printed before."""
+    """A doubt about a file stops the import with the option that settles it, after printing the detected layout."""
     rows = "".join(f"{k},{'?' if k == 7 else k % 5},{k % 37}\n" for k in range(40))
     (tmp_path / "years.csv").write_text("1999,2000,2001\n" + rows)
     assert "(--header or --no-header)." in run("import", "years.csv", "--name", "a")[2]
@@ -100,7 +100,7 @@ def test_import_with_classes(ok, run, tmp_path):
 
 
 def test_import_keeps_and_shows_further_columns(ok, run, tmp_path):
-    """By default those that are left are kept, and those whose names say what they are are shown; none if so named."""
+    """By default all remaining columns are stored and the usual ones shown; options can change both."""
     lines = "".join(f"{k},a text {k % 3},{2000 + k},n,u{k},{k % 2}\n" for k in range(6))
     (tmp_path / "a.csv").write_text("id,text,year,grade,url,label\n" + lines)
     for name, options, kept, shown in (
@@ -175,7 +175,7 @@ def test_predict_with_vectors(ok, run, tmp_path):
     for arguments, message in (
         (("made.gz",), r"needs the embedding tiny \(\w{16}\): name its folder \(--embed\)\. Got none\."),
         (("given.gz", "--embed", "tiny"), r"needs no embedding\. Got tiny \(\w{16}\)\."),
-        (("made.gz", "--embed", "tiny", "--vectors", "v.npy"), r"--vectors is for models with vectors beside texts\."),
+        (("made.gz", "--embed", "tiny", "--vectors", "v.npy"), r"--vectors is for models of texts with vectors\."),
     ):
         code, _, error = run(*predict, *arguments)
         assert code == 1
@@ -247,7 +247,7 @@ def test_algorithms_are_listed_with_what_can_be_set(ok):
 
 
 def test_a_second_name_of_an_algorithm_is_marked(ok):
-    """A name that stands for what another one stands for says so, and no other does."""
+    """An alias of an algorithm is marked as such, and no other name is."""
     aliases = {entry["name"]: entry["alias_of"] for entry in ok("algorithms", "--json")["algorithms"]}
     assert {"Q_A": "OAAL", "PEA": "Q_S", "LEPE": "Q_S", "RPE": "Q_R", "CSPAA": "CSOAL"} == {
         name: first for name, first in aliases.items() if first
@@ -256,7 +256,7 @@ def test_a_second_name_of_an_algorithm_is_marked(ok):
 
 
 def test_names_are_shown_as_they_are(ok, numbers):
-    """Brackets in a name are characters, not markup, and a long one is whole where a program reads the list."""
+    """Brackets in a name are not markup, and a long name is not cut if a program reads the list."""
     for name in ("[red]bold[/red]", "half [/of] it", "very " * 30 + "long"):
         ok("import", numbers, "--name", name, "--json")
         assert name in ok("datasets")
@@ -323,8 +323,7 @@ def test_export(ok, labelled, tmp_path):
 
 
 def test_labels_are_added_to_a_budget(ok, run, labelled):
-    """add-labels raises the budget of a session, says so, and refuses what is no number of labels, and labels that
-    could not be spent."""
+    """add-labels raises the budget of a session, and refuses invalid numbers and labels that could not be spent."""
     code, _, error = run("add-labels", labelled.id, 50)
     assert (1, True) == (code, "a label for every item left" in error)
     small = create(Store(), "numbers", "PAA-I", budget=5, name="small")
@@ -336,7 +335,7 @@ def test_labels_are_added_to_a_budget(ok, run, labelled):
 
 
 def test_answers_to_check_are_listed(ok, labelled):
-    """Both lists have their answers with what the others say, as many as wanted; a table shows the same."""
+    """Both lists and the table show the requested number of answers with the suggestion of the others."""
     while labelled.place.asked and len(labelled.labels) < 40:
         asked = labelled.place.asked
         labelled.answer(f"more {asked.id}", asked.id, -1 if asked.number % 3 else 1)
@@ -388,10 +387,7 @@ def cut(path):
     [
         (("replay", "nothing", "--algorithm", "PA"), "data set nothing does not exist. There are: none."),
         (("replay", "DATA", "--algorithm", "PAX"), "algorithm must be one of auto,"),
-        (
-            ("replay", "DATA", "--learner", "pa"),
-            "a strategy needs the name of an algorithm, or of a learner and a rule.",
-        ),
+        (("replay", "DATA", "--learner", "pa"), "Give --algorithm NAME, or --learner and --rule."),
         (("replay", "DATA", "--learner", "pa", "--rule", "variance"), "rule variance works with the learners arow,"),
         (("replay", "DATA", "--algorithm", "PA-I", "--set", "C"), "--set must be KEY=VALUE. Got C."),
         (("replay", "DATA", "--algorithm", "PA-I", "--set", "C=big"), "C must be a number. Got big."),
@@ -399,10 +395,7 @@ def cut(path):
         (("replay", "DATA", "--algorithm", "PA-I", "--set", "tau=1"), "PA-I has no parameter tau. It has C."),
         (("replay", "DATA", "--algorithm", "D-ADA", "--set", "a=1"), "a of D-ADA is fixed at -1. Got 1.0."),
         (("replay", "DATA", "--algorithm", "PA", "--metric", "f1"), "metric must be one of sum, cost. Got f1."),
-        (
-            ("replay", "DATA", "--algorithm", "PA", "--rho", "high"),
-            "rho must be auto, laplace or a number. Got high.",
-        ),
+        (("replay", "DATA", "--algorithm", "PA", "--rho", "high"), "rho must be auto, laplace or a number. Got high."),
         (("replay", "DATA", "--algorithm", "PA", "--rho", "-1"), "rho must be > 0,"),
         (
             ("replay", "DATA", "--algorithm", "PA", "--alpha-p", "2"),
@@ -439,7 +432,7 @@ def cut(path):
         (("verify", "9"), "session 9 does not exist."),
         (("publish", "9"), "session 9 does not exist."),
         (("adopt", "missing"), "missing cannot be opened: No such file or directory."),
-        (("adopt", "WORDS"), "words.txt cannot be adopted: line 1 is no JSON object: "),
+        (("adopt", "WORDS"), "words.txt cannot be adopted: line 1 is not a JSON object: "),
         (("compare", "--spec", "CUT"), "cut.txt.xz is not a specification: "),
         (("results", "--remove"), "--trials, --remove and --out need the name of a comparison. Got none."),
         (
@@ -502,7 +495,7 @@ def test_an_error_of_writing_names_the_output_not_the_input(run, ok, labelled, n
     ],
 )  # fmt: skip
 def test_a_file_has_the_suffix_of_what_is_written(run, tmp_path, arguments, name, allowed):
-    """A file is not written under the suffix of another format; the sentence names those that there are."""
+    """A file with the suffix of another format is refused with the allowed suffixes."""
     option = "--write" if arguments[0] == "reproduce" else "--out"
     message = f"error: the name of the file to write must end in {allowed}. Got {name}.\n"
     assert (1, "", message) == run(*arguments, option, name)
@@ -587,7 +580,7 @@ def test_help_lists_every_command(ok):
     """Each command is listed with the first line of its docstring, without importing its module."""
     shown = " ".join(ok("--help").replace("│", " ").split())
     for name in cli.MODULES:
-        assert f" {name} {cli.imported(name).__doc__.splitlines()[0]} " in shown
+        assert f" {name} {cli.load(name).__doc__.splitlines()[0]} " in shown
 
 
 def test_the_version_is_printed(run):

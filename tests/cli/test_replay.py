@@ -79,7 +79,8 @@ def kinds(ok, tmp_path):
 
 
 def test_replay_of_classes_reports_each_of_them(run, ok, kinds):
-    """Metrics of K classes name each class, the same for a file and a data set; any class can be the positive one."""
+    """Metrics of several classes are named by class and are equal for a file and a data set; each class can be the
+    positive one."""
     results = [
         ok("replay", *data, "--algorithm", "MPAA-I", "--permutations", 2, "--json")
         for data in ([kinds], ["kinds.csv", "--label", "kind", "--features", "fourier"])
@@ -138,8 +139,7 @@ def test_replay_as_a_table(ok, numbers):
 
 
 def test_a_name_and_a_file_give_the_same_numbers(ok, numbers, tweets):
-    """Imported or read on the spot, vectors or texts, the same features give the same runs: those that are named, and
-    for auto those that an import makes by itself."""
+    """A file and its import give the same runs with the same features, named or automatic."""
     for path, named, own in (
         (numbers, ("--features", "plain"), ()),
         (tweets, ("--features", "words", *TWEETS), TWEETS),
@@ -152,7 +152,7 @@ def test_a_name_and_a_file_give_the_same_numbers(ok, numbers, tweets):
 
 
 def test_a_published_algorithm_has_the_features_of_its_paper(ok, numbers, tweets):
-    """Without a word on features a file is replayed on its columns or words, but for auto on those of an import."""
+    """By default a file is replayed on its columns or words, and with auto on the features of an import."""
     for path, named, options in ((numbers, "plain", ()), (tweets, "words", TWEETS)):
         usual, plain = (ok("replay", path, *RUN, *options, *more) for more in ((), ("--features", named)))
         assert figures(usual["runs"][0]) == figures(plain["runs"][0])
@@ -193,7 +193,7 @@ def test_recorded_orders(ok, numbers, tmp_path, suffix, opener):
     ],
 )
 def test_a_bad_order_is_refused(run, numbers, tmp_path, change, count):
-    """A row twice, rows counted from 0 or a row too few name the line, the file and what is allowed."""
+    """A wrong order (a repeated, missing or zero row) is refused with its line, its file and the allowed rows."""
     good = list(range(1, ROWS + 1))
     path = tmp_path / "orders.txt"
     path.write_text("\n".join(" ".join(map(str, order)) for order in (good, change(good))))
@@ -266,8 +266,8 @@ def test_a_replay_with_audits_and_a_pace(ok, run, numbers):
 
 
 def test_a_replay_with_a_floor_has_the_floors_of_its_metrics(ok, run, numbers):
-    """--floor reaches the kernel; each run has floors below its metrics, higher ones if a person reads what is pushed,
-    and none where nothing was declared."""
+    """With --floor each run has guaranteed minima below its metrics, higher ones if a person reads the pushed items,
+    and none without it."""
     result = ok("replay", numbers, *RUN, "--budget", 40, "--floor", 0.7, "--permutations", 2)
     assert 0.7 == result["plan"]["floor"]
     for each in result["runs"]:
@@ -301,7 +301,8 @@ def test_parameters_by_key(ok, run, numbers):
 
 
 def test_replay_begins_with_words_and_items(run, ok, tweets):
-    """Seed words and items are shown as they were used, change what is asked, and those unknown are said."""
+    """The output names the seed words and items that were used, they change the questions, and unknown ones are
+    reported."""
     plain = ok("replay", tweets, *TWEETS, *RUN, "--budget", 10)
     code, out, err = run(
         "replay", tweets, *TWEETS, *RUN, "--budget", 10, "--seed-words", "#happy, sad", "--seed-items", "2"
@@ -316,7 +317,7 @@ def test_replay_begins_with_words_and_items(run, ok, tweets):
 
 
 def test_replay_begins_with_scores(ok, run, tweets, tmp_path):
-    """Scores of items in a table of their own change what is asked; a table without them is refused."""
+    """Scores in a table change the questions; a table without them is refused."""
     path = tmp_path / "scores.csv"
     path.write_text("id,score\n" + "".join(f"{k},{k % 7}\n" for k in range(2, ROWS + 2)))
     plain, scored = (
@@ -329,7 +330,7 @@ def test_replay_begins_with_scores(ok, run, tweets, tmp_path):
 
 
 def test_replay_begins_with_the_model_of_a_session(ok, tweets, tmp_path, db):
-    """A model that a session exported changes what is asked, and its session is named."""
+    """A model exported by a session changes the questions, and the output names its session."""
     ok("import", tweets, "--name", "tweets", *TWEETS)
     opened = Session(Store(db), create(Store(db), "tweets", "PAA-I", budget=20, name="first"))
     while asked := opened.place.asked:
@@ -343,6 +344,6 @@ def test_replay_begins_with_the_model_of_a_session(ok, tweets, tmp_path, db):
 
 
 def test_orders_are_counted_before_they_are_made(run, numbers):
-    """More permutations than the limit are refused with its number, before a single order is made."""
+    """Too many permutations are refused with the limit, before any order is drawn."""
     message = f"error: permutations of a replay must be <= 10,000. Got {2**63 - 1:,}.\n"
     assert (1, "", message) == run("replay", numbers, *RUN, "--permutations", 2**63 - 1)

@@ -58,15 +58,15 @@ def test_unknown_labels():
     """Unknown words are listed with counts, and the first line where the words no longer form a known pair is named."""
     ham = upload("text,label\n" + "x,ham\n" * 3 + "x,spam\n", "x.csv")
     ways = (
-        ": name the positive ones (--positive LABEL), make each word a class (--multiclass), or import no labels "
+        ". Pick the labels of the rare class (--positive), make each word a class (--multiclass), or import no labels "
         "(--label '')."
     )
     assert fails(ham, LABELLED) == f"Column 'label' of x.csv holds the labels ham (3), spam (1){ways}"
     unknown = "The positive label 'eggs' does not occur in column 'label' of x.csv, which holds ham (3), spam (1)."
     assert fails(ham, replace(LABELLED, positive=("eggs",))) == unknown
     mixed = upload("text,label\nx,1\nx,0\nx,yes\nx,0\n", "x.csv")
-    labels = "0 (2), 1 (1), yes (1), mixed from line 4 ('yes') on"
-    assert fails(mixed, LABELLED) == f"Column 'label' of x.csv holds the labels {labels}{ways}"
+    labels = "3 labels: 0 (2), 1 (1), yes (1), mixed from line 4 ('yes') on"
+    assert fails(mixed, LABELLED) == f"Column 'label' of x.csv has {labels}{ways}"
     assert "mixed from line 3 ('0') on" in fails(upload("-1 1:1\n1 1:1\n0 1:1\n", "x.svm"))
 
 

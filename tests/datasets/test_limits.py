@@ -124,7 +124,7 @@ HOSTILE = {
     "twice.csv.gz.gz": (lambda: gzip.compress(gzip.compress(b"text\n" * 10**6)), "is compressed"),
     "deep.jsonl": (
         lambda: b'{"text": ' + b"[" * 10**6 + b"]" * 10**6 + b"}\n",
-        "no row that the jsonl reader can read",
+        "no items, read as jsonl",
     ),
     "swallowed.csv": (unclosed, "opens a quote that swallows the next 131,072 lines"),
 }

@@ -12,13 +12,34 @@ WAIT = 60  # seconds; the first run of a page compiles
 
 
 def run(page, **query):
-    """Run a page with a query in its address."""
+    """Run a page with a query in its address; it must not fail."""
     at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=WAIT)
     if page != "home.py":
         at.switch_page(page)
     for key, value in query.items():
         at.query_params[key] = value if isinstance(value, list) else str(value)
-    return at.run()
+    assert not at.run().exception
+    return at
+
+
+def press(at, key):
+    """Press a button; the page must not fail."""
+    assert not at.button(key=key).click().run().exception
+
+
+def form():
+    """Open the form of a new session on Home."""
+    at = run("home.py")
+    at.button(key="new").click().run()
+    return at
+
+
+def data_page(path):
+    """Open the Data page with a file on the server."""
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="way").set_value("File on the server").run()
+    at.text_input(key="path").set_value(str(path)).run()
+    return at
 
 
 def words(at):
@@ -29,9 +50,10 @@ def words(at):
 
 
 def listed(session, name, at=None, **state):
-    """Run the Label page with the state that one of its lists would send from a browser."""
+    """Run the Label page with the state that one of its lists would send from a browser; it must not fail."""
     at = at or run("pages/1_Label.py", session=str(session), annotator="carla")
     at.session_state["panel"] = name.title()
     at.run()
     at.session_state[f"{name}-{session}"] = state
-    return at.run()
+    assert not at.run().exception
+    return at

@@ -131,7 +131,7 @@ def test_every_environment_variable_is_explained():
 @pytest.mark.parametrize("name", NAMES)
 def test_its_commands_are_valid(name):
     """The command line parses each example."""
-    for command, *arguments in (cli.spread(words) for _, words in commands(name)):
+    for command, *arguments in (cli.repeat_options(words) for _, words in commands(name)):
         COMMANDS[command].make_context(command, arguments)
 
 

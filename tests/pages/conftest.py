@@ -12,7 +12,7 @@ from ui.label.card_server import CardServer
 @pytest.fixture(autouse=True)
 def exact_panels(monkeypatch):
     """A page that is opened right after an answer shows it: no panel rests, however fast the machine is."""
-    monkeypatch.setattr(card_server, "LONGEST_REST", 0.0)
+    monkeypatch.setattr(card_server, "CACHE_SECONDS", 0.0)
 
 
 @pytest.fixture

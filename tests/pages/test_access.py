@@ -182,7 +182,7 @@ def test_everybody_is_let_in_only_where_the_list_says_so(secrets):
 
 
 def test_addresses_are_the_same_by_the_letters_of_ascii_only(app_store, secrets):
-    """The Kelvin sign is no k: neither on the lists, nor for a role, nor for the owner of a session or of data."""
+    """The Kelvin sign does not count as a k in the lists, in roles, or in the owner of a session or data set."""
     kelvin, karl = "\u212aarl@example.org", "karl@example.org"
     secrets.write_text(AUTH + f'[access]\nallowed = ["Karl@example.org"]\nowners = ["x@{kelvin[0]}.org"]')
     assert (True, karl) == (access.standing(user("KARL@example.org")).enters, access.standing(user(karl)).mail)
@@ -263,10 +263,10 @@ def test_files_in_the_folder_of_the_owner_are_read(folder):
 
 
 def test_folders_in_the_folder_of_the_owner_are_found(folder):
-    """A folder inside is found; files, what is missing and what is outside are refused with the same message."""
+    """A folder inside OAL_FILES is found; files, missing paths and paths outside get the same refusal."""
     assert folder / "below" == access.served_folder("below")
     for name in ("..", "up", "below/in.csv", "missing", "../shared2"):
-        with pytest.raises(ValueError, match=r"^There is no folder .* in the folder shared\.$"):
+        with pytest.raises(ValueError, match=r"^The folder shared has no folder .*\.$"):
             access.served_folder(name)
 
 
@@ -276,7 +276,7 @@ OUTSIDE = ["../out.csv", "link.csv", "up/out.csv", "../shared2/out.csv", "/etc/p
 @pytest.mark.parametrize("name", [*OUTSIDE, "", "missing.csv", "a\0b", "x" * 5000])
 def test_no_other_file_of_the_server_is_read(folder, name):
     """A file outside is refused with the same message as a missing one, so that nobody learns which files exist."""
-    with pytest.raises(ValueError, match=r"^There is no file .* in the folder shared\.$"):
+    with pytest.raises(ValueError, match=r"^The folder shared has no file .*\.$"):
         access.served_file(name)
 
 
@@ -364,7 +364,7 @@ def test_a_connection_ends_with_the_first_message_after_its_person_may_no_longer
 
 
 def asked(page, fragment=""):
-    """What a browser sends to be shown a page or a part of it."""
+    """Return the message with which a browser asks for a page or a fragment."""
     return BackMsg(rerun_script=ClientState(page_script_hash=page, fragment_id=fragment)).SerializeToString()
 
 
@@ -415,8 +415,8 @@ HERE = "http://localhost:8501"
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", ["websocket", "PUT", "DELETE", "POST", "GET"])
 def test_a_page_of_another_port_sends_nothing(secrets, monkeypatch, origin, more, let_in, kind):
-    """Also where nobody logs in, a page of another address, or of another port of this machine, opens no connection and
-    uploads and removes no file; a proxy says which host was asked for."""
+    """Even without a log-in, a page of another origin or port opens no websocket and uploads or removes no file, unless
+    a proxy names it as the requested host."""
     options = {"server.corsAllowedOrigins": ["http://allowed.example:7"]}
     get = st.get_option
     monkeypatch.setattr(st, "get_option", lambda name: options.get(name) or get(name))

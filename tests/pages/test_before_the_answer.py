@@ -1,4 +1,4 @@
-"""What a page holds before an answer does not tell what the model makes of the item."""
+"""No page reveals the model's prediction of an item before its answer."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ from tests.harness.pages import BINARY, run, words
 from ui.label import card_server, messages
 from ui.label.card_server import CardServer
 from ui.label.panels import history
-from ui.page import withheld
+from ui.page import reason_to_withhold
 
 MOST, MOST_OF_TIMES = 0.55, 0.6  # AUC; that of times varies by 0.02 from run to run
 NEAR = 40  # questions
@@ -84,8 +84,8 @@ def auc(values, positive):
 @pytest.mark.slow
 @pytest.mark.parametrize("marks", [None, True])
 def test_nothing_predicts_the_models_class(server, marks):
-    """Over a session no field that the browser gets before an answer, nor the time that it took, tells the class that
-    the model predicted; where terms are marked, neither does their number."""
+    """Over a whole session, no field sent before an answer, its timing, or the number of highlighted terms predicts the
+    model's class."""
     pages, predicted, times = [], [], []
     while asked := server.session.current:
         start = perf_counter()
@@ -119,8 +119,8 @@ def test_another_verdict_shows_the_same_item(server):
 
 
 def test_what_the_model_said_is_told_after_an_answer_and_not_after_a_skip(server):
-    """The class, the margin and the chance of an item come with the payload after its answer, to whoever gave it; after
-    a skip, or an answer that was taken back, there is nothing, for the item comes again."""
+    """The predicted class, margin and chance arrive only after the answer, and not after a skip or an undo, because the
+    item comes again."""
     for _ in range(30):
         asked = answer(server)
     told = server.payload(None, "anna")["verdict"]
@@ -162,14 +162,18 @@ def test_a_skipped_item_that_is_answered_in_the_end_is_told(server):
 
 
 def test_first_answers_are_withheld_from_who_gives_the_second(server, app_store):
-    """Replay and every download wait until whoever labels has given the second answers that they may be asked for;
-    whoever gave the first, and whoever does not label here, reads all."""
+    """An annotator who still owes second answers cannot open Replay or downloads; the first annotator and people who do
+    not label can."""
     session = server.session
     while not session.unseen("ben"):
         answer(server)
-    assert "" == withheld(app_store, session.id, "anna", "owner")
-    assert "" == withheld(app_store, session.id, "ben", "owner") == withheld(app_store, session.id, "ben", "reader")
-    assert withheld(app_store, session.id, "ben", "annotator").startswith(
+    assert "" == reason_to_withhold(app_store, session.id, "anna", "owner")
+    assert (
+        ""
+        == reason_to_withhold(app_store, session.id, "ben", "owner")
+        == reason_to_withhold(app_store, session.id, "ben", "reader")
+    )
+    assert reason_to_withhold(app_store, session.id, "ben", "annotator").startswith(
         "You may still be asked for a second answer to 1 "
     )
     while session.unseen("ben"):  # his page had a question of his own by then

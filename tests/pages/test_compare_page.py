@@ -30,9 +30,7 @@ def words(at):
 def test_one_click_on_an_empty_database_starts_a_comparison(store):
     """The form's defaults compare tuned algorithms on the demo's tweets."""
     at = run()
-    assert not at.exception
-    at.button(key="compare-send").click().run()
-    assert not at.exception
+    pages.press(at, "compare-send")
     (row,) = store.comparisons()
     assert ["demo:tweets"] == row["specification"]["data"]
     assert "auto" in row["specification"]["algorithms"]
@@ -54,8 +52,7 @@ def test_the_form_becomes_the_specification(store, tmp_path):
     at.selectbox(key="compare-criterion-False").select("cost")
     at.text_input(key="compare-name").set_value("my own").run()
     assert "about 42 replays" in [text.value for text in at.text]
-    at.button(key="compare-send").click().run()
-    assert not at.exception
+    pages.press(at, "compare-send")
     specification = store.comparison("my own")["specification"]
     assert {
         "OAAL": {"delta_plus": "10^-1..10^1", "delta_minus": [0.1, 1.0]},
@@ -109,7 +106,6 @@ def test_several_target_labels_are_drawn_over_the_share_asked(store, tmp_path):
     assert [0.2, 0.5] == row["specification"]["hit"]
     comparison = compared(store, "hits", data=[NAME], budgets=[None], hit=[0.2, 0.5], times=True)
     at = run(comparison=comparison)
-    assert not at.exception
     assert ("share", 1) == (at.selectbox(key="over").value, len(at.get("plotly_chart")))
     for metric in ("query_ratio", "seconds"):
         at.selectbox(key="metric").select(metric).run()
@@ -117,7 +113,6 @@ def test_several_target_labels_are_drawn_over_the_share_asked(store, tmp_path):
         assert not at.exception
         assert 2 == len(at.get("plotly_chart"))
     at = run(comparison=comparison, block=f"{NAME}, 50 % of labels asked", over="items streamed", metric="Query ratio")
-    assert not at.exception
     assert ("rounds", "query_ratio") == (at.selectbox(key="over").value, at.selectbox(key="metric").value)
 
 
@@ -130,8 +125,7 @@ def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_pat
     at.text_input(key="compare-c_p").set_value("0.5, 0.9")
     at.text_input(key="compare-rho").set_value("laplace")
     at.text_input(key="compare-alpha_p").set_value("0.7").run()
-    at.button(key="compare-send").click().run()
-    assert not at.exception
+    pages.press(at, "compare-send")
     (row,) = store.comparisons()
     specification = row["specification"]
     assert {"PAA-I": {"c_p": [0.5, 0.9]}, "CSOAL": {"c_p": [0.5, 0.9]}} == specification["algorithms"]
@@ -139,7 +133,7 @@ def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_pat
 
 
 def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
-    """Data of K classes offers algorithms of K classes, and one class against the rest those of two."""
+    """The form offers algorithms for several classes or for two, as the data need."""
     imported(store, tmp_path, classes=3)
     at = run()
     offered = at.multiselect(key="compare-algorithms-True").options
@@ -164,7 +158,7 @@ def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
         ("compare-OAAL-delta_plus", "x<b>", "Got x&lt;b&gt;."),
         ("compare-OAAL-delta_plus", "10^2..", "delta_plus of OAAL must be numbers or powers such as 10^-5..10^5."),
         ("compare-OAAL-delta_plus", "-1", "delta_plus of asymmetric must be &gt; 0. Got -1.0."),
-        ("compare-hit", "some", "Target labels must be a number, several (1, 10), or powers such"),
+        ("compare-hit", "some", "Target number of labels must be a number, several (1, 10), or powers such"),
         ("compare-hit", "nan", "hit must be a share of the labels, or their number. Got nan."),
         ("compare-alpha_p", "2", "alpha_p of a comparison must be &gt; 0 and &lt; 1. Got 2.0."),
         ("compare-c_p", "0.5, 0.9", "Several weights are a sweep, which needs parameters as given, not tuned."),
@@ -188,7 +182,6 @@ def test_an_invalid_field_is_refused_in_one_sentence(store, tmp_path, field, val
 def test_an_unknown_comparison_in_the_address_is_refused(store, number):
     """A comparison that does not exist is named in one sentence."""
     at = run(comparison=number)
-    assert not at.exception
     assert f"Comparison {number} does not exist." in words(at)
 
 
@@ -199,7 +192,6 @@ def test_a_result_has_its_tables_and_details(store, tmp_path):
     one = compared(store, f"one {MARKUP}", data=[NAME], tune="2:1", algorithms={"PAA-I": {"C": [1, 10]}, "OAAL": {}})
     compared(store, "two", data=[NAME], seed=5)
     at = run(comparison=one)
-    assert not at.exception
     assert MARKUP not in words(at)
     (choice,) = [each for each in at.get("button_group") if each.key == "details"]
     shown = {"p-values": "Wilcoxon", "Compare with …": "Difference", "Average ranks": "Nemenyi", "Settings tried": "",
@@ -226,7 +218,6 @@ def test_a_sweep_and_several_classes_have_their_result(store, tmp_path):
     many = compared(store, "many", data=["three"], algorithms={"MPAA-I": {}}, criterion="accuracy")
     for comparison, charts in ((sweep, 3), (line, 3), (many, 2)):
         at = run(comparison=comparison)
-        assert not at.exception
         assert charts == len(at.get("plotly_chart"))
     assert "Balanced accuracy" in words(at)
 

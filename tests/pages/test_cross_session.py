@@ -1,4 +1,4 @@
-"""Messages that name a question of another session: whoever sends them, nothing is told of it and nothing stored."""
+"""Messages about a question of another session reveal nothing and store nothing, whoever sends them."""
 
 import inspect
 import io
@@ -58,7 +58,7 @@ def stored(store, session):
 
 
 def sentence(act):
-    """What somebody reads of an act."""
+    """Return the answer that the sender of a message reads."""
     try:
         act()
     except (SessionError, StoreError) as error:
@@ -69,7 +69,7 @@ def sentence(act):
 @pytest.mark.parametrize("role", [None, "reader", "annotator", "owner", "was annotator", "owns the studio"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_message_reaches_no_question_of_another_session(app_store, theirs, own, become, role, kind):
-    """Whatever its sender may do there: what comes back is the same as for a number that no question has."""
+    """The reply is the same as for a question number that does not exist, whatever the sender's role."""
     who = ADMIN if role == "owns the studio" else BEN
     if role in ("reader", "annotator", "owner"):
         app_store.put_role(theirs.id, BEN, role, ANNA)
@@ -142,8 +142,8 @@ def test_nothing_is_written_about_a_question_of_another_session(app_store, their
 
 @pytest.mark.parametrize(("place", "kinds"), [(0, ["late"]), (-1, ["answered", "undone"])])
 def test_an_answer_of_a_class_that_a_session_does_not_have_is_found(app_store, theirs, place, kinds):
-    """What an older version let in from another session is told by `verify` and `check`, whose published file is
-    refused; a label that was taken back, too."""
+    """`verify` and `check` report events of another session that an older version accepted, and the published file is
+    refused."""
     assert look_back.verify(app_store, theirs.id).verified
     entry = theirs.log[place]
     for kind in kinds:

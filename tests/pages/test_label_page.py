@@ -1,4 +1,4 @@
-"""The panels beside the card: progress, history, pushed items, learned terms, estimates, guidelines."""
+"""The panels next to the card: progress, history, pushed items, learned terms, estimates, guidelines."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -22,11 +22,11 @@ from oal_engine.sessions.items import why
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
-from tests.harness.pages import BINARY, WAIT, listed, run, words
+from tests.harness.pages import BINARY, WAIT, listed, press, run, words
 from ui import charts
 from ui.components import item_list
 from ui.label import card_server, messages
-from ui.label.card_server import LONGEST_REST, MORE, CardServer, keys_of
+from ui.label.card_server import CACHE_SECONDS, MORE_ITEMS, CardServer, keys_of
 from ui.label.panels import check, history, pushed, spending, stopping
 
 
@@ -38,7 +38,7 @@ def test_an_answer_belongs_to_the_item_that_was_shown(work, action):
     session = server.session
     asked, before = session.place.asked if action == "label" else session.answered(session.previous), session.labels
     values = {"id": "old", "action": action, "question": asked.id, "label": -1, "was": asked.old}
-    with pytest.raises(SessionError, match=r"this answer is to an item that is no longer asked\."):
+    with pytest.raises(SessionError, match=r"this question was replaced; reload the page\."):
         server.handle(messages.read(messages.CardEvent, values | {"item": asked.item + 1}), "anna")
     assert before == session.labels
     server.handle(messages.read(messages.CardEvent, values | {"item": asked.item}), "anna")
@@ -64,7 +64,7 @@ def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
 
 
 def test_what_the_model_was_told_is_not_highlighted(work):
-    """Before an answer no word is highlighted, whatever the session began with; later those that answers taught are."""
+    """No word is highlighted before the first answer, not even seed words; later the learned terms are."""
     server = work(0, learner="pa-i", rule="all", seed_words=["good"])
     begun = server.payload(marks=True)["place"]["question"]
     assert [0] == [weight for _, weight in begun["parts"]]
@@ -101,20 +101,19 @@ def test_the_end_says_what_comes_next(work, keep, budget, more):
     assert [f"Replay?session={server.session.id}", f"./?new={server.session.dataset.id}"] == [
         *payload["links"].values()
     ]
-    assert more == (MORE in payload["place"]["result"])
+    assert more == (MORE_ITEMS in payload["place"]["result"])
 
 
 def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
-    """The end offers more labels with what they will bring; the session then asks on from where the budget was spent. A
-    stream that ended with labels left offers none."""
+    """A session whose budget is spent offers more labels with a forecast and then continues; a stream that ended with
+    labels left offers none."""
     plain = keep("plain", 600, reading.Columns(("text",)))
     spent = work(19, plain, learner="pa-i", rule="all", budget=18).session  # a skip among them
     at = run("pages/1_Label.py", session=str(spent.id))
     forecast = estimates.forecast(118, False)
     assert f"Labeling continues at item 20, where the budget ran out. {forecast}" in words(at)
     at.number_input(key="add-labels-labels").set_value(7)
-    at.button(key="add-labels").click().run()
-    assert not at.exception
+    press(at, "add-labels")
     again = Session(app_store, spent.id)
     assert (25, 19, True) == (again.place.progress.budget, again.place.asked.round, again.place.progress.waiting)
     ended = work(16, keep("few", 16), learner="pa-i", rule="all", budget=200).session
@@ -124,10 +123,7 @@ def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
 def test_labels_are_added_on_the_way_beside_the_settings(app_store, work):
     """The panel with the settings adds labels while a question waits, which stays."""
     session = work(5).session
-    at = run("pages/1_Label.py", session=str(session.id))
-    at.session_state["panel"] = "Guidelines"
-    at.run().button(key="add-labels-early").click().run()
-    assert not at.exception
+    press(listed(session.id, "guidelines"), "add-labels-early")
     again = Session(app_store, session.id)
     assert (300, session.place.asked) == (again.place.progress.budget, again.place.asked)
 
@@ -208,7 +204,7 @@ def test_only_the_open_row_brings_its_whole_text(work):
 def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
     """Only the newest of very many items are searched, and the list says so."""
     server = work(60)
-    monkeypatch.setattr(item_list, "SEARCHED", 20)
+    monkeypatch.setattr(item_list, "MAX_SEARCHED", 20)
     result = history.page(server, view(search="n"))
     assert "20 items among the newest 20" == result["total"]
     assert "0 items among the newest 20" == history.page(server, view(search="nowhere"))["total"]
@@ -275,7 +271,6 @@ def test_a_correction_that_cannot_be_stored_is_refused(app_store, work):
     while server.session.place.asked:
         server.session.answer(f"f{server.session.place.asked.id}", server.session.place.asked.id, -1)
     at = listed(server.session.id, "history", events=[{"id": "c1", "row": skipped.id, "action": 1}])
-    assert not at.exception
     assert at.session_state[f"history-{server.session.id}-problem"].startswith("Not stored: ")
     assert SKIP == app_store.answers(server.session.id)[skipped.number - 1]["label"]
 
@@ -284,7 +279,7 @@ def test_a_correction_that_cannot_be_stored_is_refused(app_store, work):
 
 
 def checked(work):
-    """A session with some wrong answers, and what is to be checked of it, as if much depended on some."""
+    """Return a session with some wrong answers and its checks, as if much depended on some answers."""
     server = work(60, noise=7)
     checks = answer_checks.of_session(server.session)
     assert checks.at_odds
@@ -294,7 +289,8 @@ def checked(work):
 
 @pytest.mark.parametrize(("show", "found"), [("all", "at_odds"), ("depends", "decisive")])
 def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
-    """Both lists have the most urgent answers first, with what the others say and what would change."""
+    """Both lists begin with the most urgent answers, and show the suggestion of the others and the effect of a
+    change."""
     server, checks = checked(work)
     rows = check.page(server, view(show=show), checks)["rows"]
     wanted = getattr(checks, found)
@@ -318,8 +314,7 @@ def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
     """One choice in the list stores the correction with its annotator; the line is gone at once."""
     server, checks = checked(work)
     session, first = server.session.id, checks.at_odds[0]
-    at = listed(session, "check", events=[{"id": "k1", "row": first.entry.id, "action": first.other}])
-    assert not at.exception
+    listed(session, "check", events=[{"id": "k1", "row": first.entry.id, "action": first.other}])
     stored = app_store.standing_label(session, first.entry.id)
     assert (first.other, "carla") == (stored["label"], stored["annotator"])
     server.refresh()
@@ -327,7 +322,7 @@ def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
 
 
 def test_lists_to_check_say_why_they_are_empty(work):
-    """Before the first look, after a search without a match, and where nothing is at odds, a sentence says so."""
+    """A sentence explains an empty list: before the first check, after a search, or because no answer is at odds."""
     server, checks = checked(work)
     assert "Checking the answers..." == check.page(server, view(), None)["empty"]
     assert "No answer fits." == check.page(server, view(search="nowhere"), checks)["empty"]
@@ -336,44 +331,44 @@ def test_lists_to_check_say_why_they_are_empty(work):
 
 
 def test_a_long_look_keeps_no_page_waiting(work, monkeypatch):
-    """What is made in the background is shown when it is there; until then the page has what was there before, and a
-    changed log is looked at again."""
-    monkeypatch.setattr(card_server, "PATIENCE", 0.01)
+    """A slow view is computed in the background: the page shows the previous one meanwhile, and recomputes it after a
+    change of the log."""
+    monkeypatch.setattr(card_server, "FIRST_WAIT_SECONDS", 0.01)
     server, go = work(3), Event()
 
     def slow():
         assert go.wait(WAIT)
         return server.session.version
 
-    assert server.behind("slow", slow) is None
+    assert server.in_background("slow", slow) is None
     go.set()
     card_server.BACKGROUND.submit(int).result()  # one thing is made at a time
-    first = server.behind("slow", slow)
+    first = server.in_background("slow", slow)
     assert server.session.version == first
     server.session.answer("one more", server.session.place.asked.id, -1)
     go.clear()
-    assert first == server.behind("slow", slow)
+    assert first == server.in_background("slow", slow)
     go.set()
     card_server.BACKGROUND.submit(int).result()
-    assert server.session.version == server.behind("slow", slow) != first
+    assert server.session.version == server.in_background("slow", slow) != first
 
 
-@pytest.mark.parametrize(("cost", "rest"), [(0.0, 0.0), (0.01, 0.2), (9.0, LONGEST_REST)])
+@pytest.mark.parametrize(("cost", "rest"), [(0.0, 0.0), (0.01, 0.2), (9.0, CACHE_SECONDS)])
 def test_what_takes_long_is_made_less_often_than_people_answer(work, monkeypatch, cost, rest):
-    """It is shown as it was until it has rested, and as it is then; what costs nothing is never old."""
+    """A slow view is reused for a multiple of its computation time; a fast one is never old."""
     server, time = work(3), [0.0]
-    monkeypatch.setattr(card_server, "LONGEST_REST", LONGEST_REST)
+    monkeypatch.setattr(card_server, "CACHE_SECONDS", CACHE_SECONDS)
     monkeypatch.setattr(card_server, "perf_counter", lambda: time[0])
 
     def slow():
         time[0] += cost
         return server.session.version
 
-    first = server.lately("slow", slow)
+    first = server.recent("slow", slow)
     server.session.answer("one more", server.session.place.asked.id, -1)
-    assert (first if rest else server.session.version) == server.lately("slow", slow)
+    assert (first if rest else server.session.version) == server.recent("slow", slow)
     time[0] += rest + 0.001
-    assert server.session.version == server.lately("slow", slow)
+    assert server.session.version == server.recent("slow", slow)
 
 
 # What was pushed
@@ -415,14 +410,13 @@ def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
 
 @pytest.mark.parametrize("trains", [False, True])
 def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trains):
-    """A mark is stored either way; it costs a label and moves the model only where it trains."""
+    """A mark is always stored, but costs a label and changes the model only if marks train."""
     server = work(60)
     session = server.session
     row = pushed.page(server, view())["rows"][0]["id"]
     app_store.update_session(session.id, {"feedback_trains": int(trains)})
     before = session.place.progress.labels, session.digest()
     at = listed(session.id, "pushed", events=[{"id": "m1", "row": row, "action": 1}])
-    assert not at.exception
     reopened = Session(app_store, session.id)
     assert {int(session.order[row]): trains} == reopened.marks
     assert trains == (before != (reopened.place.progress.labels, reopened.digest()))
@@ -471,7 +465,7 @@ def test_words_of_every_text_lead_no_list(app_store, tmp_path):
 
 
 def test_terms_that_moved_are_shown_since_a_number_of_answers(work):
-    """The weights before the last k answers are those that the session had then."""
+    """The weights before the last k answers equal the weights that the session had at that time."""
     server = work(40)
     session, weights = server.session, {}
     for k in range(12):
@@ -485,12 +479,9 @@ def test_terms_that_moved_are_shown_since_a_number_of_answers(work):
 def test_the_page_proves_that_learning_acts(work):
     """The page shows the number of updates, the time of the last one, and the share of positives among the answers."""
     server = work(40)
-    at = run("pages/1_Label.py", session=str(server.session.id))
-    at.session_state["panel"] = "Learned"
-    text = words(at.run())
-    assert not at.exception
+    text = words(listed(server.session.id, "learned"))
     share = server.session.labels.count(1) / len(server.session.labels)
-    assert re.search(r"Updated 36 times, last \d+ \w+ ago: \d+\.\d\d ms to learn it and find the next question", text)
+    assert re.search(r"Learned from 36 answers, the last one \d+ \w+ ago\.", text)
     assert f"{share:.0%} of the answers were" in text
     assert 0 < server.session.state.seconds < 60
     assert "Speaks for" in text
@@ -500,10 +491,7 @@ def test_the_page_proves_that_learning_acts(work):
 def test_the_page_says_how_much_each_learner_is_heard(work):
     """Where several learners are averaged, the page names them, each with its share."""
     server = work(5, algorithm="auto")
-    at = run("pages/1_Label.py", session=str(server.session.id))
-    at.session_state["panel"] = "Learned"
-    text = words(at.run())
-    assert not at.exception
+    text = words(listed(server.session.id, "learned"))
     for name, share in learners.member_weights(server.session.state.learner).items():
         assert re.search(f">{name}<.*>{share:.0%}<", text)
 
@@ -555,12 +543,12 @@ LATE = " At this pace"
      "The budget was spent at item 996 of 10,000. Since then the model only predicts."),
 ])  # fmt: skip
 def test_the_budget_line_forecasts_how_long_the_labels_last(settings, rounds, sentence):
-    """The forecast uses the rate of the last labels; with few labels there is none."""
+    """The forecast uses the rate of the last labels, and needs ten of them."""
     assert [sentence] == spending.sentences(replace(SETTINGS, horizon=1), None, progress(**settings), log(rounds))
 
 
 def test_the_budget_line_compares_with_the_plan():
-    """With checks or a pace set, the labels expected by now stand beside those used; a skip uses none."""
+    """With random checks or a pace, the labels used are compared with the plan; skips do not count."""
     entries = log(range(100), checks=range(10))
     entries[8] = replace(entries[8], label=SKIP)
 
@@ -581,7 +569,7 @@ def test_the_budget_line_compares_with_the_plan():
     ({"floor": 0.5}, "then fewer questions until item 10,000."),
 ])  # fmt: skip
 def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
-    """With a pace the line names the item up to which questions come, and what follows."""
+    """With a pace, the line names the item up to which questions come, and then the remaining kinds of questions."""
     plan = replace(SETTINGS, pace=0.5, **settings).plan()
     first, *_ = spending.sentences(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
     assert f"100 labels left: questions come until about item 5,000, {then}" == first
@@ -701,12 +689,9 @@ def test_metrics_are_explained_where_they_stand(work):
 def test_guidelines_are_written_on_the_page_and_literal(app_store, keep, owner):
     """Without a log-in anybody may write guidelines, and they are shown literally."""
     session = create(app_store, keep(), **BINARY, owner=owner)
-    at = run("pages/1_Label.py", session=str(session), annotator="anna")
-    at.session_state["panel"] = "Guidelines"
-    at.run()
+    at = listed(session, "guidelines")
     at.text_area(key="guidelines").set_value("Count <b>every</b> $walk$")
-    at.button(key="guidelines-save").click().run()
-    assert not at.exception
+    press(at, "guidelines-save")
     assert "Count <b>every</b> $walk$" == app_store.session(session)["guidelines"]
     bodies = " ".join(str(element.proto.body) for element in at.get("html"))
     assert "&lt;b&gt;every&lt;/b&gt; $walk$" in bodies

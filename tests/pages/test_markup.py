@@ -7,7 +7,7 @@ import pytest
 from oal_engine import experiments
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.pages import listed, run
+from tests.harness.pages import listed, press, run
 from tests.harness.shapes import workbook
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def fields(message) -> Iterator[tuple[str, str, str]]:
 
 
 def check(at, seen=True):
-    """Nothing of the word is interpreted on a page, where it is somewhere."""
+    """A page shows the word literally wherever it occurs."""
     assert not at.exception
     found = [*interpreted(at)]
     assert [] == [each for each in found if WORD in each[2] and each[:2] not in PLAIN]
@@ -95,7 +95,7 @@ def test_columns_and_labels_are_literal(chosen):
 
 
 def test_cells_without_a_number_are_literal(chosen):
-    """What stands in place of a number is quoted as it is."""
+    """The error quotes a word in place of a number literally."""
     at = chosen("".join(",".join(map(str, row)) + "\n" for row in NUMBERS))
     at.multiselect(key="features").set_value(["a", f"b {WORD}"]).run()
     assert "\\!\\[x\\]" in at.radio(key="missing").label
@@ -108,8 +108,7 @@ def session(store, chosen):
     at = chosen(QUOTED)
     at.text_input(key="name").set_value(f"data {WORD}")
     at.segmented_control(key=f"kind-label {WORD}").set_value("Each word is a class").run()
-    at.button(key="import").click().run()
-    assert not at.exception
+    press(at, "import")
     (dataset,) = store.datasets()
     classes = [*dataset["classes"]]
     names = {"positive_name": f"p {WORD}", "negative_name": f"n {WORD}", "name": f"session {WORD}"}

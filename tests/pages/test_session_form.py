@@ -1,10 +1,10 @@
-"""The form of a new session: what it plans, forecasts and offers."""
+"""The form of a new session: its plan, forecasts and options."""
 
 from oal_engine.datasets import reading
 from oal_engine.sessions import settings
 from oal_engine.sessions.insights import certainty
 from oal_engine.sessions.session import Session
-from tests.harness.pages import run, words
+from tests.harness.pages import form, press, run, words
 from ui.label.card_server import CardServer
 from ui.label.panels import spending
 
@@ -22,8 +22,7 @@ def test_the_form_plans_a_session(app_store, keep):
     next(box for box in at.number_input if box.key.startswith("new-horizon")).set_value(5000)
     at.text_area(key="new-guidelines").set_value("Count **every** walk.")
     at.toggle(key="new-repeat").set_value(True).run()
-    at.button(key="new-send").click().run()
-    assert not at.exception
+    press(at, "new-send")
     session = app_store.session(app_store.sessions()[0]["id"])
     expected = {"audit": 0.25, "audit_trains": 0, "pace": 0.5, "horizon": 5000, "owner": "anna",
                 "overlap": 0.0, "repeat": 0.05, "guidelines": "Count **every** walk."}  # fmt: skip
@@ -31,27 +30,24 @@ def test_the_form_plans_a_session(app_store, keep):
 
 
 def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_store, keep):
-    """Beside the budget stands how exact the estimates will be, not for data with labels or for random checks."""
+    """The form shows the expected precision of estimates, except for labeled data and with random checks."""
     keep("plain", 400, reading.Columns(("text",)))
-    at = run("home.py")
-    at.button(key="new").click().run()
+    at = form()
     assert "With 300 labels F1 is usually known to within" in words(at)
     at.number_input(key="new-budget").set_value(50).run()
     assert "50 labels are too few" in words(at)
     at.number_input(key="new-audit").set_value(25).run()
     assert "too few" not in words(at)
     keep("labelled", 40)
-    at = run("home.py")
-    at.button(key="new").click().run()
+    at = form()
     assert "300 labels" not in words(at)
 
 
 def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, keep):
-    """The form says what will be certain at the end, the session has the recommended share, and its page says what is
-    certain so far and what more labels would add."""
+    """The form forecasts the guarantee, the session gets the recommended share, and its page shows the guarantee so far
+    and the effect of more labels."""
     keep("plain", 400, reading.Columns(("text",)))
-    at = run("home.py")
-    at.button(key="new").click().run()
+    at = form()
     at.toggle(key="new-floor").set_value(True).run()
     at.number_input(key="new-budget").set_value(80)
     at.number_input(key="new-share").set_value(25.0).run()
@@ -60,8 +56,7 @@ def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, ke
         "Random labels that a guarantee needs whatever the model does: about 48 for 80 %, about 228 for 95 %."
         in words(at)
     )
-    at.button(key="new-send").click().run()
-    assert not at.exception
+    press(at, "new-send")
     server = CardServer(app_store.sessions()[0]["id"])
     session = server.session
     assert certainty.RECOMMENDED == session.settings.floor
@@ -79,8 +74,7 @@ def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, ke
 def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
     """Where not even a tenth can be guaranteed at the end, form and page say that, and no figures near 0."""
     keep("plain", 3000, reading.Columns(("text",)))
-    at = run("home.py")
-    at.button(key="new").click().run()
+    at = form()
     at.toggle(key="new-floor").set_value(True).run()
     at.number_input(key="new-budget").set_value(60)
     at.number_input(key="new-share").set_value(1.0).run()
@@ -98,16 +92,14 @@ def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
 
 
 def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, command, tmp_path):
-    """A budget of 300 for 68 items is one of 68, in the form with its forecast, in the plan, to the end, and on the
-    command line; where more items are to come it stays."""
+    """A budget above the number of items is capped in the form, the plan and the command line, unless more items will
+    come."""
     plain = keep("plain", 68, reading.Columns(("text",)))
-    at = run("home.py")
-    at.button(key="new").click().run()
+    at = form()
     capped = "There are 68 items, so the budget is 68 labels, not 300."
     assert capped in words(at)
     assert "68 labels are too few to show how good the model is" in words(at)
-    at.button(key="new-send").click().run()
-    assert not at.exception
+    press(at, "new-send")
     session = CardServer(app_store.sessions()[0]["id"]).session
     assert (68, 68) == (session.settings.budget, session.state.plan.budget)
     shown = []
@@ -127,10 +119,9 @@ def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, 
 
 
 def test_only_what_spreads_labels_asks_for_the_length_of_a_feed(keep):
-    """The length of a live feed is asked for where labels are spread over the stream, and nowhere else."""
+    """The form asks for the length of a live feed only if labels are spread over the stream."""
     keep()
-    at = run("home.py")
-    at.button(key="new").click().run()
+    at = form()
     feeds = [box.key for box in at.toggle if box.key.startswith("new-feed")]
     assert 1 == len(feeds)
     at.selectbox(key="new-algorithm").select("PAA-I").run()
@@ -153,8 +144,7 @@ def test_a_stream_that_may_change_is_met_with_later_labels_and_recent_answers(ap
 def test_a_rule_that_cannot_be_paced_is_not_offered_a_pace(keep):
     """The choice of a pace is disabled for rules that do not draw."""
     keep()
-    at = run("home.py")
-    at.button(key="new").click().run()
+    at = form()
     at.selectbox(key="new-algorithm").select("Own choice of learner and rule").run()
     at.selectbox(key="new-rule").select("all").run()
     assert at.selectbox(key="new-pace").disabled

@@ -1,4 +1,4 @@
-"""The page of a session that several people share: what each sees, and what nobody sees too early."""
+"""A session shared by several people: each person's view, and nothing revealed too early."""
 
 import re
 from itertools import count
@@ -20,7 +20,7 @@ PEOPLE = ("anna", "ben")
 
 @pytest.fixture
 def team(work):
-    """A function that has two people answer in turn a session where every question is for two; its card server."""
+    """Return a function that lets two people answer every question of a session, and returns its card server."""
 
     def make(turns=14, **settings):
         server = work(0, **{"algorithm": "PAA-I", "overlap": 1.0, "budget": 60} | settings)
@@ -42,7 +42,7 @@ def answer(label, question, action="label"):
 
 
 def test_the_team_panel_says_who_is_here_and_how_far_they_agree(team):
-    """Each person's labels and second answers are counted, and the agreement stands below with its kappa."""
+    """The panel counts each person's labels and second answers, and shows their agreement with kappa."""
     server = team()
     shown = words(listed(server.session.id, "team"))
     for each in agreement.people(server.session):
@@ -61,7 +61,7 @@ def test_who_is_alone_sees_no_team(work):
 
 
 def test_nobody_sees_an_answer_before_giving_their_own(team, monkeypatch):
-    """Neither the card nor the history shows the first answer to whoever is to give the second."""
+    """Neither the card nor the history shows the first answer before the second one is given."""
     server = team(0)
     session = server.session
     for label in (1, -1):
@@ -140,7 +140,7 @@ def test_answers_of_ones_own_that_differ_are_listed(alone, monkeypatch):
 
 
 def test_differences_are_decided_in_the_list(team):
-    """What two people answered differently is listed with both answers until the owner corrects or confirms it."""
+    """An item with two different answers is listed until the owner corrects or confirms it."""
     server = team()
     pairs = agreement.differing(agreement.answer_pairs(server.session))
     assert pairs
@@ -152,7 +152,7 @@ def test_differences_are_decided_in_the_list(team):
 
 
 def test_an_undo_that_others_overtook_corrects(team, work):
-    """The card shows the item once more, with the answer that stands, and the next answer replaces it."""
+    """The card shows the item again with its current answer, and the next answer replaces it."""
     server = team(4, overlap=0.0)
     mine = server.payload(annotator="anna")["previous"]
     server.session.answer(next(EVENTS), server.session.held("ben")[0].id, 1, "ben")
@@ -193,7 +193,7 @@ def test_who_has_nothing_left_reads_why(team, monkeypatch):
     server.payload(annotator="ben")
     place = server.payload(annotator="carla")["place"]
     assert ("others", None) == (place["end"], place["question"])
-    assert "What stays unanswered for 5 minutes comes to you." in place["result"]
+    assert "A question that stays unanswered for 5 minutes comes to you." in place["result"]
 
 
 def test_a_name_that_is_typed_takes_what_this_browser_shows_and_no_more(work, app_store):

@@ -186,14 +186,14 @@ def without(text, line):
     ("change", "sentence"),
     [
         (lambda text: "", "the first line must say that this is a published session of version 2 or 3"),
-        (lambda text: "hello\n" + text, "line 1 is no JSON object"),
-        (lambda text: "[1]\n" + text, "line 1 is no JSON object"),
-        (lambda text: "[" * 100_000, "line 1 is no JSON object: it is nested too deeply"),
+        (lambda text: "hello\n" + text, "line 1 is not a JSON object"),
+        (lambda text: "[1]\n" + text, "line 1 is not a JSON object"),
+        (lambda text: "[" * 100_000, "line 1 is not a JSON object: it is nested too deeply"),
         (lambda text: edited(text, 0, oal_session=1), "the first line must say that this is a published"),
-        (lambda text: text[: len(text) // 2], "is no JSON object|cut short"),
+        (lambda text: text[: len(text) // 2], "is not a JSON object|cut short"),
         (lambda text: text.rsplit("\n", 2)[0] + "\n", "the file is cut short or altered"),
         (lambda text: text + text.splitlines()[1], "comes after the end of the session"),
-        (lambda text: text.replace('"margin": ', '"margin": NaN, "x": ', 1), "line 2 is no JSON object: NaN is no"),
+        (lambda text: text.replace('"margin": ', '"margin": NaN, "x": ', 1), "line 2 is not a JSON object: NaN is not"),
         (lambda text: edited(text, 1, extra=1), "line 2 must be a question, event, digest or the end of"),
         (lambda text: edited(text, 1, round=-1), "invalid value for round in line 2. Got -1."),
         (lambda text: edited(text, 1, item=300), "question 1 is about an item that the data set does not have"),
@@ -271,7 +271,9 @@ def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_pat
         changed = [*lines[:at], lines[at].replace(before, before + half), *lines[at + 1 :]]
         (tmp_path / "session.jsonl").write_text("\n".join(changed))
         code, _, err = command("adopt", tmp_path / "session.jsonl", "--db", empty.path)
-        message = f"session.jsonl cannot be adopted: line {at + 1} holds half a character: \\{half[1:6].lower()}"
+        message = (
+            f"session.jsonl cannot be adopted: line {at + 1} contains an unpaired surrogate (\\{half[1:6].lower()}"
+        )
         assert (1, True, 1) == (code, message in err, err.count("\n"))
     assert [] == empty.sessions()
     whole = text.replace('"annotator": "', '"annotator": "\\ud83d\\ude00', 1)

@@ -213,7 +213,7 @@ def test_the_window_is_open_while_there_is_budget(store):
 @pytest.mark.parametrize(
     ("more", "labels", "sentence"),
     [
-        ({}, [], "Estimates need 5 more positive answers."),
+        ({}, [], "No estimate yet. It needs 5 more positive answers."),
         ({}, [SKIP] * 30, "Every item was asked: there is nothing to estimate."),
         ({"algorithm": "Q_D"}, [1] * 25, "The rule margin gives some items no chance of being asked"),
     ],
@@ -235,7 +235,8 @@ def test_each_side_needs_positives_of_its_own(store):
     while opened.place.progress.answers[1] < 20:
         say(opened, opened.place.asked.predicted)
     estimate = of_session(opened)
-    assert "Estimates other than of precision need 1 more positive answer about items not pushed." == estimate.reason
+    missing = "The others need 1 more positive answer on an item not predicted as positive."
+    assert f"Only precision is estimated yet. {missing}" == estimate.reason
     assert ["precision"] == estimate.available
 
 
@@ -243,8 +244,8 @@ def test_the_accuracy_of_classes_is_estimated_too(store):
     """A session of K classes gets an accuracy near the truth, and a reason while wrong predictions are too few."""
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
     assert (
-        "Estimates need 20 more answers about wrongly predicted items and 5 more answers about rightly predicted items."
-        == of_session(opened).reason
+        "No estimate yet. It needs 20 more answers on wrongly predicted items and 5 more answers on "
+        "rightly predicted items." == of_session(opened).reason
     )
     label_until_the_end(opened)
     estimate = of_session(opened)
@@ -302,11 +303,11 @@ def test_an_accuracy_waits_for_right_predictions(store):
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
     for _ in range(30):
         say(opened, opened.place.asked.predicted % 4 + 1)
-    assert "Estimates need 5 more answers about rightly predicted items." == of_session(opened).reason
+    assert "No estimate yet. It needs 5 more answers on rightly predicted items." == of_session(opened).reason
     for _ in range(5):
         say(opened, opened.place.asked.predicted)
     assert re.fullmatch(
-        r"Estimates need about \d+ more answers about rightly predicted items\.", of_session(opened).reason
+        r"No estimate yet. It needs about \d+ more answers on rightly predicted items\.", of_session(opened).reason
     )
     assert [] == curve(opened)
     for _ in range(10):

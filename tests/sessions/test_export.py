@@ -403,7 +403,7 @@ def test_a_table_is_streamed(kind, tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 6e6 < 20_000 * 500
-    assert [(done, 20_000) for done in range(tables.CHUNK, 20_001, tables.CHUNK)] == calls
+    assert [(done, 20_000) for done in range(tables.BLOCK_ROWS, 20_001, tables.BLOCK_ROWS)] == calls
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):

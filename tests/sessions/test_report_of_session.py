@@ -63,7 +63,7 @@ def test_a_page_begins_with_what_came_of_the_session_and_what_to_do_next(store):
     first, _, _ = page.text.partition("How good it is")
     assert all(sentence in first for sentence in outcome.summary(opened))
     assert "2 of 20 answers are Relevant" in first
-    assert "About 30 more labels would bring them." in first
+    assert ": about 30 more labels." in first
     assert "so far" not in page.text
     assert f"labeling continues at item {opened.log[-1].round + 2}, where the budget ran out" in first
 

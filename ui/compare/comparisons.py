@@ -1,4 +1,4 @@
-"""The comparisons: a new one beside the list of those that are kept, and the job of each before its result."""
+"""The Compare page's list of comparisons with the form of a new one, and the progress and result of each."""
 
 import html
 from datetime import datetime
@@ -27,14 +27,19 @@ STATES = {
     "running": "running", "finished": "finished", "failed": "failed", "cancelled": "cancelled",
     "lost": "lost its process", "stopped": "not finished",
 }  # fmt: skip
+UNKNOWN = "Comparison {} does not exist."
+NONE_YET = "No comparisons yet. The default one takes about half a minute."
+STOPPED = "It was stopped before its end. The finished part is kept; Resume runs the rest."
+NO_CURVES = "Curves appear here as soon as the first of them is complete."
+REMOVED = "the comparison {} with its results"
 
 
 def compare(store: Store) -> None:
-    """Show the comparison that the address names, or the form of a new one beside the list of all."""
+    """Show the comparison in the address, or the form of a new one and the list of all."""
     st.html(STYLE)
     asked = st.query_params.get("comparison", "")
     if not asked:
-        st.query_params.update()  # a link from here to here leaves the old address standing
+        st.query_params.update()  # a link from this page to itself would leave the old address
         left, right = st.columns([3, 2], gap="large")
         with left:
             started = new_comparison(store)
@@ -44,30 +49,29 @@ def compare(store: Store) -> None:
         with right:
             _list(store)
     elif asked.isdecimal() and int(asked) in [row["id"] for row in _visible(store)]:
-        _one(store, int(asked))
+        _show_comparison(store, int(asked))
     else:
-        complain(f"Comparison {asked} does not exist.")
+        complain(UNKNOWN.format(asked))
         st.page_link(PAGE, label="All comparisons")
 
 
 def _visible(store: Store) -> list[dict[str, Any]]:
-    """The comparisons of which who is here may see every data set; who owns the studio sees those too whose data are
-    gone."""
-    seen, demos, whole = visible_datasets(store), {demo.name for demo in DEMOS.values()}, owns()
+    """Return the comparisons whose data sets the user may see. Owners of the studio see all, also of removed data."""
+    visible, demos, owner = visible_datasets(store), {demo.name for demo in DEMOS.values()}, owns()
 
-    def sees(row: dict[str, Any]) -> bool:
-        about = zip(row["specification"]["data"], row["datasets"])
-        return all(experiments.data_name(each) in demos if id is None else id in seen for each, id in about)
+    def is_visible(row: dict[str, Any]) -> bool:
+        data = zip(row["specification"]["data"], row["datasets"])
+        return all(experiments.data_name(each) in demos if id is None else id in visible for each, id in data)
 
-    return [row for row in store.comparisons() if whole or sees(row)]
+    return [row for row in store.comparisons() if owner or is_visible(row)]
 
 
 def _list(store: Store) -> None:
-    """All comparisons, each with a link and with the state of its job."""
+    """List all comparisons, each with a link and the state of its job."""
     st.header("Comparisons", anchor=False)
     rows = _visible(store)
     if not rows:
-        note("None yet. Start the one on this page: it takes seconds.")
+        note(NONE_YET)
     removable = owns()
     for row in rows:
         state = jobs.status(store, row["id"])["state"]
@@ -94,11 +98,11 @@ def _more_menu(store: Store, row: dict[str, Any]) -> None:
 
     with st.popover("", icon=":material/more_horiz:", help="More"):
         if st.button("Remove this comparison", key=f"compare-remove-{row['id']}"):
-            remove_after_asking(f"the comparison {row['name']} with its results", owns, remove)
+            remove_after_asking(REMOVED.format(row["name"]), owns, remove)
 
 
-def _one(store: Store, comparison: int) -> None:
-    """A comparison: its name, the buttons for its job, its progress and its result."""
+def _show_comparison(store: Store, comparison: int) -> None:
+    """Show a comparison: its name, the buttons of its job, its progress and its result."""
     row, state = store.comparison(comparison), jobs.status(store, comparison)["state"]
     with one_row("compare"):
         with st.container(key="compare-link"):
@@ -117,7 +121,7 @@ def _one(store: Store, comparison: int) -> None:
 
 
 def _progress(store: Store, comparison: int, state: str) -> None:
-    """The progress of the job, and the result of the lines that are complete."""
+    """Show the progress of the job, and the result of the lines that are complete."""
     job = jobs.status(store, comparison)
     if job["state"] != state:
         st.rerun()
@@ -127,12 +131,12 @@ def _progress(store: Store, comparison: int, state: str) -> None:
     elif job["message"]:
         complain(f"It {STATES[state]}: {job['message']}")
     elif state in ("cancelled", "stopped"):
-        note("It was stopped before its end. What is finished is kept; Resume runs the rest.")
+        note(STOPPED)
     row = store.comparison(comparison)
     if row["lines"]:
         show_result(store, row)
     elif state == "running":
-        note("Curves appear here as soon as the first of them is complete.")
+        note(NO_CURVES)
 
 
 def _remaining(done: int, total: int | None, remaining: float | None) -> str:

@@ -25,6 +25,20 @@ FIRST = {
     True: ["auto-classes", "MPAA-I", "MD-AMD-I", "MRPA-I"],
 }
 BUDGETS = "100, 300"
+BUDGETS_HELP = "Labels, separated by commas; empty for no limit."
+RUNS_HELP = "Each run uses its own random order."
+ALGORITHMS_HELP = "Published names, or a learner + a query rule."
+PARAMETER_HELP = "A number, several (1, 10), or powers ({}). Default {:g}."
+TARGET = "Target number of labels"
+TARGET_HELP = (
+    "Shares (0.1) or numbers of labels that each query rule is scaled to. Several (0.05, 0.1, or 2^-6..2^-1) give the "
+    "curve of a metric over labels asked. Leave empty to keep each rule's own rate."
+)
+SWEEP_HELP = "Several values (0.5, 0.9) are a sweep."
+TIMES_HELP = "Also draw the processor time along the stream. Takes longer."
+SWEEP_TUNED = "Several weights are a sweep, which needs parameters as given, not tuned."
+MIXED_DATA = "Data with several classes and data with one rare class need different algorithms: choose one kind."
+BAD_BUDGETS = "Budgets must be whole numbers >= 1 separated by commas, or none. Got {}."
 WEIGHTS = {
     "alpha_p": ("Weight of sensitivity", "0.5"),
     "c_p": ("Cost of a miss", "0.9"),
@@ -33,34 +47,22 @@ WEIGHTS = {
 
 
 def new_comparison(store: Store) -> int | None:
-    """Draw the form; the id of the comparison that its button started, if it was pressed."""
+    """Draw the form. Return the id of the comparison that its button has just started, or None."""
     st.header("New comparison", anchor=False)
     data, many = _data(store)
     protocols = "\n".join(f"- {literal(f'{_tuning(key)}: {words}.')}" for key, words in PROTOCOLS.items())
     tune = st.selectbox("Parameters", PROTOCOLS, 1, format_func=_tuning, key="compare-tune", help=protocols)
     small_note(f"{PROTOCOLS[tune].capitalize()}.")
     left, middle, right = st.columns([2, 1, 2])
-    budgets = left.text_input(
-        "Budgets", BUDGETS, key="compare-budgets", help="Labels, separated by commas; empty for no limit."
-    )
-    permutations = middle.number_input(
-        "Runs", 1, specifications.MOST_RUNS, 10, key="compare-runs", help="Each run uses its own random order."
-    )
+    budgets = left.text_input("Budgets", BUDGETS, key="compare-budgets", help=BUDGETS_HELP)
+    runs = middle.number_input("Runs", 1, specifications.MOST_RUNS, 10, key="compare-runs", help=RUNS_HELP)
     criteria = [*METRICS[many]]
     criterion = right.selectbox(
-        "Criterion",
-        criteria,
-        criteria.index("macro_f1" if many else "f1"),
-        format_func=TITLES.__getitem__,
-        key=f"compare-criterion-{many}",
-        help=listed(TITLES[each] for each in criteria),
-    )
+        "Criterion", criteria, criteria.index("macro_f1" if many else "f1"), format_func=TITLES.__getitem__,
+        key=f"compare-criterion-{many}", help=listed(TITLES[each] for each in criteria),
+    )  # fmt: skip
     algorithms = st.multiselect(
-        "Algorithms",
-        _fitting(many),
-        FIRST[many],
-        key=f"compare-algorithms-{many}",
-        help="Published names, or a learner + a query rule.",
+        "Algorithms", _fitting(many), FIRST[many], key=f"compare-algorithms-{many}", help=ALGORITHMS_HELP
     )
     try:
         with st.expander("Values of parameters"):
@@ -69,15 +71,13 @@ def new_comparison(store: Store) -> int | None:
             more = _more(tune, many)
         swept = {key: more.pop(key) for key in WEIGHTS if isinstance(more.get(key), list) and len(more[key]) > 1}
         if swept and tune != "none":
-            raise experiments.ExperimentError(
-                "Several weights are a sweep, which needs parameters as given, not tuned."
-            )
+            raise experiments.ExperimentError(SWEEP_TUNED)
         chosen = {name: values | swept for name, values in chosen.items()}
         more |= {key: more[key][0] for key in WEIGHTS if isinstance(more.get(key), list)}
         name = st.text_input("Name", placeholder="its algorithms", max_chars=120, key="compare-name").strip()
         spec = experiments.specification(
             {"data": data, "algorithms": chosen, "tune": tune, "budgets": _budgets(budgets)}
-            | {"permutations": permutations, "criterion": criterion} | more
+            | {"permutations": runs, "criterion": criterion} | more
         )  # fmt: skip
     except ValueError as error:
         complain(error)
@@ -85,15 +85,14 @@ def new_comparison(store: Store) -> int | None:
     with st.container(horizontal=True, vertical_alignment="center"):
         sent = st.button("Compare", type="primary", key="compare-send")
         st.text(f"about {spec.replays:,} replays")
-    if not sent:
-        return None
-    try:
-        comparison = experiments.begin(spec, store, name)
-        jobs.start(store, comparison)
-    except (ValueError, OSError) as error:
-        complain(error)
-        return None
-    return comparison
+    if sent:
+        try:
+            comparison = experiments.begin(spec, store, name)
+            jobs.start(store, comparison)
+            return comparison
+        except (ValueError, OSError) as error:
+            complain(error)
+    return None
 
 
 def _tuning(key: str) -> str:
@@ -101,7 +100,7 @@ def _tuning(key: str) -> str:
 
 
 def _data(store: Store) -> tuple[list[str], bool]:
-    """The data sets as a specification names them, and whether they have several classes."""
+    """Ask for the data sets. Return them as a specification names them, and whether they have several classes."""
     words, several = {}, set()
     for row in shown_datasets(store):
         if datasets.labelled(cast(datasets.DatasetRecord, row)):
@@ -115,13 +114,13 @@ def _data(store: Store) -> tuple[list[str], bool]:
     data = [each for each in data if each in words]  # a browser can send any word
     many = {each in several for each in data}
     if len(many) > 1:
-        complain("Data with several classes and data with one rare class need different algorithms: choose one kind.")
+        complain(MIXED_DATA)
         st.stop()
     return data, many == {True}
 
 
 def _fitting(many: bool) -> list[str]:
-    """The names of algorithms, and every learner + rule, for two or for several classes."""
+    """Return the names of the algorithms, and every learner + rule, for two or for several classes."""
     own = [
         f"{learner} + {rule}" for rule in QUERY_RULES for learner in partners(rule) if is_multiclass(learner) == many
     ]
@@ -129,19 +128,17 @@ def _fitting(many: bool) -> list[str]:
 
 
 def _parameters(name: str, tune: str) -> dict[str, Any]:
-    """The values typed for the parameters of an algorithm, with those that are tuned; {} where nothing was typed."""
+    """Ask for the parameters of an algorithm. Return the typed values with the tuned grid, or {} if nothing was
+    typed."""
     defaults, usual = experiments.chosen(name).parameters, experiments.grid(name, {}, tune)
     fixed = getattr(ALGORITHMS.get(name), "fixed", {})
     free = {key: value for key, value in defaults.items() if key not in fixed}
     st.html(f"<b>{html.escape(name)}</b>" + ("" if free else " has none."))
     typed = {}
     for column, (key, value) in zip(st.columns(max(3, len(free))), free.items()):
-        text = column.text_input(
-            key,
-            placeholder="tuned" if key in usual else f"{value:g}",
-            key=f"compare-{name}-{key}",
-            help=literal(f"A number, several (1, 10), or powers ({specifications.TENS}). Default {value:g}."),
-        ).strip()
+        hint = "tuned" if key in usual else f"{value:g}"
+        help = literal(PARAMETER_HELP.format(specifications.TENS, value))
+        text = column.text_input(key, placeholder=hint, key=f"compare-{name}-{key}", help=help).strip()
         if text:
             typed[key] = specifications.typed(text, f"{key} of {name}")
     return (usual | typed) if typed else {}
@@ -157,35 +154,24 @@ def _more(tune: str, many: bool) -> dict[str, Any]:
         "average": right.selectbox("After the budget", ["Last weights", "Averaged weights"], key="compare-average")
         == "Averaged weights",
     }
-    hit = left.text_input(
-        "Target labels",
-        key="compare-hit",
-        help="Shares (0.1) or numbers of labels that each query rule is scaled to. Several (0.05, 0.1, or 2^-6..2^-1) "
-        "give the curve of a metric over labels asked. Leave empty to keep each rule's own rate.",
-    )
-    if hit.strip():
-        settings["hit"] = specifications.typed_hits(hit.strip(), "Target labels")
+    if target := left.text_input(TARGET, key="compare-hit", help=TARGET_HELP).strip():
+        settings["hit"] = specifications.typed_hits(target, TARGET)
     if tune == "2:1":
         settings["trials"] = middle.number_input("Streams to tune on", 1, 100, 3, key="compare-trials")
     if not many:
-        settings["metric"] = right.selectbox(
-            "Learners aim at", AIMS, format_func=AIMS.__getitem__, key="compare-metric"
-        )
+        aim = AIMS.__getitem__
+        settings["metric"] = right.selectbox("Learners aim at", AIMS, format_func=aim, key="compare-metric")
         for column, (key, (label, usual)) in zip((left, middle, right), WEIGHTS.items()):
-            text = column.text_input(label, usual, key=f"compare-{key}", help="Several values (0.5, 0.9) are a sweep.")
+            text = column.text_input(label, usual, key=f"compare-{key}", help=SWEEP_HELP)
             settings[key] = text.strip() if text.strip() in ("auto", "laplace") else specifications.typed(text, label)
-    settings["times"] = st.toggle(
-        "Measure time", key="compare-times", help="Also draw the processor time along the stream. Takes longer."
-    )
+    settings["times"] = st.toggle("Measure time", key="compare-times", help=TIMES_HELP)
     return settings
 
 
 def _budgets(text: str) -> list[int | None]:
-    """The budgets that were typed; an empty part, or `none`, is no limit."""
+    """Parse the typed budgets; an empty part or `none` means no limit."""
     specifications.check_count("Budgets", text.count(",") + 1)
     try:
         return [None if part.strip() in ("", "none") else int(part) for part in text.split(",")]
     except ValueError:
-        raise experiments.ExperimentError(
-            f"Budgets must be whole numbers >= 1 separated by commas, or none. Got {text}."
-        ) from None
+        raise experiments.ExperimentError(BAD_BUDGETS.format(text)) from None

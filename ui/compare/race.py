@@ -1,4 +1,5 @@
-"""The race: several strategies over one stream side by side, animated in the browser by race.js from a whole record."""
+"""The race on the Compare page: several strategies on one stream, computed here and animated in the browser by
+race.js."""
 
 from typing import Any
 
@@ -19,7 +20,13 @@ from ..downloads import PAGE_BUTTON
 from ..home.new_session import fields
 from ..page import datasets, guarded, store
 
-LABELS, SEEDS = (1, 1000), (0, 2**31)  # the least and the most
+SEED_HELP = "A different seed changes the order of items and the random draws."
+NO_STREAM = "A race needs a stream of the list."
+NO_STRATEGY = "A race needs a strategy: choose one in the settings."
+NOT_VISIBLE = "this data set is not open to you any more."
+PAGE_HELP = "One file of 0.1 to 0.4 MB that plays in any browser, without a server or a network."
+
+LABELS, SEEDS = (1, 1000), (0, 2**31)  # the smallest and largest values
 
 _mount = component("race", RACE.scripts, RACE.styles)
 
@@ -27,7 +34,7 @@ _mount = component("race", RACE.scripts, RACE.styles)
 @st.fragment
 @guarded()
 def race(store: Store) -> None:
-    """Choose a stream and the strategies, and watch them."""
+    """Show the choice of stream and strategies, and the race."""
     top = st.container(horizontal=True, vertical_alignment="center")
     top.title("Race", width="content", anchor=False)
     names = {None: CLOUDS} | {row["id"]: row["name"] for row in datasets(store) if _can_race(row)}
@@ -36,15 +43,12 @@ def race(store: Store) -> None:
         "Stream", names, format_func=names.__getitem__, key="data", label_visibility="collapsed", bind=BOUND
     )
     if dataset not in names:  # a browser can send any word
-        raise ValueError("A race needs a stream of the list.")
+        raise ValueError(NO_STREAM)
     with top.popover("Settings"):
         bind = check_number("labels", "Labels per lane", *LABELS)
         budget = st.number_input("Labels per lane", *LABELS, races.BUDGET, key="labels", bind=bind)
         bind = check_number("seed", "Seed", *SEEDS)
-        seed = st.number_input(
-            "Seed", *SEEDS, races.SEED, key="seed", bind=bind,
-            help="Another seed is another stream, or order, and other draws.",
-        )  # fmt: skip
+        seed = st.number_input("Seed", *SEEDS, races.SEED, key="seed", bind=bind, help=SEED_HELP)
         check_choice("strategies", "Strategies", races.choices(), MOST_LANES)
         lanes = st.multiselect(
             "Strategies", races.choices(), list(races.TUNED), max_selections=MOST_LANES, key="strategies", bind=BOUND
@@ -52,20 +56,20 @@ def race(store: Store) -> None:
         scale = _overlap(dataset)
         chosen = tuple((name, tuple(_parameters(name, scale, dataset).items())) for name in lanes)
     if not lanes:
-        raise ValueError("A race needs a strategy: choose one in the settings.")
+        raise ValueError(NO_STRATEGY)
     with top:
         _download(store, dataset, chosen, budget, seed)
     _mount(key="race", data=_record(dataset, chosen, budget, seed))
 
 
 def _can_race(row: dict[str, Any]) -> bool:
-    """Whether a data set has a positive or negative label for every item, and both."""
-    known = row["positives"], row["negatives"]
-    return not row["classes"] and all(known) and sum(known) == row["items"]
+    """Tell whether a data set has a label for every item, and both positives and negatives."""
+    counts = row["positives"], row["negatives"]
+    return not row["classes"] and all(counts) and sum(counts) == row["items"]
 
 
 def _parameters(name: str, scale: float, dataset: int | None) -> dict[str, float]:
-    """The parameters of a strategy as fields; what its paper fixes is left out."""
+    """Show a field for each parameter of a strategy that its paper does not fix. Return their values."""
     start = races.entrant(name, races.tuned(name, scale))
     fixed = ALGORITHMS[name].fixed if name in ALGORITHMS else {}
     specs = {key: spec for key, spec in declared(start.learner, start.rule).items() if key not in fixed}
@@ -76,13 +80,13 @@ def _parameters(name: str, scale: float, dataset: int | None) -> dict[str, float
 
 @st.cache_resource(max_entries=50)
 def _overlap(dataset: int | None) -> float:
-    """The overlap of the rows of a data set, or of the clouds."""
+    """Return the overlap of the rows of a data set (None: of the two clouds)."""
     return races.overlap(races.clouds(0)[0] if dataset is None else Dataset(store(), dataset).rows)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Running the race; the very first one takes longer…")
 def _record(dataset: int | None, lanes: tuple, budget: int, seed: int) -> dict[str, Any]:
-    """What race.js shows."""
+    """Return the record of a race, which race.js plays."""
     record = race_page.watched(_data(store(), dataset), lanes, budget, seed)
     return record | {"key": repr((dataset, lanes, budget, seed))}
 
@@ -92,15 +96,16 @@ def _data(store: Store, dataset: int | None) -> Dataset | None:
 
 
 def _download(store: Store, dataset: int | None, lanes: tuple, budget: int, seed: int) -> None:
-    """A button for the race as a page of its own."""
+    """Show a button that downloads the race as a page."""
     with st.popover("Download", icon=":material/download:", help="The race as a page to send"):
         texts = dataset is not None and st.checkbox("With the texts of the items asked about", key="race-texts")
-        person = st.user.to_dict()  # which nobody knows where Streamlit makes the file
+        person = st.user.to_dict()  # unknown in the thread in which Streamlit makes the file
 
-        def made() -> bytes:
+        def make_page() -> bytes:
             if dataset is not None and dataset not in access.visible_datasets(store, person):
-                raise ValueError("this data set is not open to you any more.")
+                raise ValueError(NOT_VISIBLE)
             return race_page.page(_data(store, dataset), lanes, budget, seed, texts)
 
-        st.download_button(PAGE_BUTTON, made, f"race-{seed}.html", type="primary", on_click="ignore", key="race-page")
-        st.text("One file of 0.1 to 0.4 MB that plays in any browser, without a server or a network.")
+        file = f"race-{seed}.html"
+        st.download_button(PAGE_BUTTON, make_page, file, type="primary", on_click="ignore", key="race-page")
+        st.text(PAGE_HELP)

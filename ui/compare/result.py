@@ -1,4 +1,4 @@
-"""What a comparison found: curves, values at the end, tables, and the files to download."""
+"""The result of a comparison: curves, values at the end, tables, and the files to download."""
 
 import html
 import json
@@ -24,8 +24,14 @@ from ..address import BOUND, check_choice
 from ..meanings import listed
 from ..page import note, small_note
 
-BANDS = 6  # lines; more bands are mud
-TELEPHONE = 45  # letters of a legend in a row
+NO_RANKS = "Ranks need at least two algorithms on at least two data sets or budgets."
+NO_OTHER = "No other comparison has a result."
+NOTHING_SHARED = (
+    "They have no result in common: no algorithm ran on the same data with the same budget in both comparisons."
+)
+
+MAX_BANDS = 6  # lines; more bands cannot be told apart
+PHONE_CHARACTERS = 45  # of a legend in a row
 STYLE = """<style>
 .st-key-compare-ranks { overflow-x: auto; }
 .st-key-compare-ranks img { min-width: 36rem; }
@@ -36,7 +42,7 @@ STYLE = """<style>
 
 
 def show_result(store: Store, row: dict[str, Any]) -> None:
-    """The result of a comparison as far as it has run, as its controls say."""
+    """Show the result of a comparison as far as it has run, with controls to choose from it."""
     st.html(STYLE)
     version = _version(store, row)
     result = _loaded(version, store)
@@ -60,7 +66,7 @@ def show_result(store: Store, row: dict[str, Any]) -> None:
 
 
 def _version(store: Store, row: dict[str, Any]) -> tuple[str, int, str, tuple]:
-    """The key of a result in the cache, which changes with every line that is added to it."""
+    """Return the cache key of a result, which changes with every line that is added."""
     return str(store.path), row["id"], row["name"], tuple(line["jobs"][0] for line in row["lines"])
 
 
@@ -75,7 +81,7 @@ def _table(version: tuple, data: str, budget: Limit, evaluation: str, _result: C
 
 
 def _view(result: Comparison) -> ResultView:
-    """Controls for the block, metric, evaluation, axis and lines that are shown, and for the files to download."""
+    """Show the controls: block, metric, evaluation, axis, lines and downloads. Return the view that they choose."""
     blocks = result.blocks()
     with st.container(key="compare-view"):
         columns = st.columns([8, 4, 4, 4, 2, 3], vertical_alignment="bottom")
@@ -91,14 +97,9 @@ def _view(result: Comparison) -> ResultView:
     kinds = [*metrics.EVALUATIONS]
     check_choice("evaluation", "Evaluation", NAMES.values())
     evaluation = columns[2].selectbox(
-        "Evaluation",
-        kinds,
-        kinds.index(result.spec.evaluation),
-        format_func=NAMES.__getitem__,
-        key="evaluation",
-        help=listed(NAMES.values()),
-        bind=BOUND,
-    )
+        "Evaluation", kinds, kinds.index(result.spec.evaluation), format_func=NAMES.__getitem__, key="evaluation",
+        help=listed(NAMES.values()), bind=BOUND,
+    )  # fmt: skip
     axes = figures.axes(result)
     check_choice("over", "Curves over", axes.values())
     axis = columns[3].selectbox("Curves over", axes, format_func=axes.__getitem__, key="over", bind=BOUND)
@@ -106,10 +107,10 @@ def _view(result: Comparison) -> ResultView:
     with columns[4].popover("Lines", width="stretch"):
         lines = figures.drawable(result, view)
         place = axis if axis in AMOUNTS else [*blocks].index(block) + 1
-        key = f"lines-{place}-{len(lines)}"  # another choice where there are other lines
+        key = f"lines-{place}-{len(lines)}"  # another set of lines is another widget
         check_choice(key, "Lines", lines)
         drawn_lines = st.multiselect("Lines that are drawn", lines, view.names, key=key, bind=BOUND)
-        bands = st.toggle("Bands of one standard deviation", len(view.names) <= BANDS, key="bands", bind=BOUND)
+        bands = st.toggle("Bands of one standard deviation", len(view.names) <= MAX_BANDS, key="bands", bind=BOUND)
     view = replace(view, names=tuple(drawn_lines), bands=bands)
     with columns[5].popover("Download", width="stretch"):
         _downloads(result, view)
@@ -117,7 +118,7 @@ def _view(result: Comparison) -> ResultView:
 
 
 def _details(store: Store, result: Comparison, view: ResultView) -> None:
-    """Buttons under the table, each of which opens one kind of details."""
+    """Show the buttons under the table, each of which opens one kind of details."""
     kinds = {"p-values": _p_values, "Average ranks": _ranks}
     if result.spec.tune != "none":
         kinds["Settings tried"] = _trials
@@ -135,7 +136,7 @@ def _p_values(store: Store, result: Comparison, view: ResultView) -> None:
 def _ranks(store: Store, result: Comparison, view: ResultView) -> None:
     ranks = result.ranks(view.metric, view.evaluation)
     if ranks["critical_difference"] is None:
-        note("Ranks need at least two algorithms on at least two data sets or budgets.")
+        note(NO_RANKS)
         return
     ink = "#fafafa" if st.context.theme.type == "dark" else "#1c2024"
     svg = drawn("svg", figures.draw_ranks, result, ranks, size=figures.RANKS_INCHES, ink=ink).decode()
@@ -160,7 +161,7 @@ def _differences(store: Store, result: Comparison, view: ResultView) -> None:
     rows = [row for row in store.comparisons() if row["has_lines"] and row["name"] != result.name]
     others = {row["id"]: row for row in sorted(rows, key=lambda row: data.isdisjoint(row["specification"]["data"]))}
     if not others:
-        note("There is no other comparison with a result.")
+        note(NO_OTHER)
         return
     names = {key: row["name"] for key, row in others.items()}
     check_choice("with", "Compare with", names.values())
@@ -169,7 +170,7 @@ def _differences(store: Store, result: Comparison, view: ResultView) -> None:
     if len(other.lines[0].classes) != len(result.lines[0].classes) or not report.differences(
         result, other, view.metric, view.evaluation
     ):
-        note("They share no line: no algorithm ran on the same data with the same budget in both.")
+        note(NOTHING_SHARED)
         return
     st.html(report.difference_table(result, other, view.metric, view.evaluation))
 
@@ -181,15 +182,8 @@ def _specification(store: Store, result: Comparison, view: ResultView) -> None:
 def _downloads(result: Comparison, view: ResultView) -> None:
     base = re.sub(r"[^\w.-]+", "-", result.name).strip("-")[:60] or "comparison"
     for suffix, (make, kind, words) in report.FILES.items():
-        st.download_button(
-            words,
-            partial(make, result, view),
-            f"{base}.{suffix}",
-            kind,
-            key=f"compare-download-{suffix}",
-            on_click="ignore",
-            width="stretch",
-        )
+        file, name, key = partial(make, result, view), f"{base}.{suffix}", f"compare-download-{suffix}"
+        st.download_button(words, file, name, kind, key=key, on_click="ignore", width="stretch")
 
 
 # ---- Charts
@@ -204,8 +198,8 @@ def _chart(key: str, figure: go.Figure, what: str) -> None:
 
 
 def _height(view: ResultView) -> int:
-    """Pixels of a chart whose legend leaves the lines room on a telephone too, where a long name fills a row."""
-    in_row = max(1, TELEPHONE // (10 + max(map(len, view.names), default=0)))
+    """Return the height of a chart in pixels, with room for its legend on a phone, where a long name fills a row."""
+    in_row = max(1, PHONE_CHARACTERS // (10 + max(map(len, view.names), default=0)))
     return 350 + 20 * -(-len(view.names) // in_row)
 
 
@@ -245,29 +239,24 @@ def _curves(result: Comparison, view: ResultView) -> go.Figure:
 
 
 def _bars(mean: np.ndarray, spread: np.ndarray) -> dict[str, Any]:
-    """Error bars of one standard deviation, cut at 0 because no metric is negative."""
+    """Return error bars of one standard deviation, cut at 0 because no metric is negative."""
     return {"array": spread, "arrayminus": np.minimum(spread, mean), "symmetric": False, "thickness": 1.3}
 
 
 def _ends(result: Comparison, view: ResultView) -> go.Figure:
-    """The value at the end of each budget, with the standard deviation over the runs."""
+    """Draw the values at the end of each budget, with the standard deviation over the runs."""
     blocks = {budget: lines for (data, budget), lines in result.blocks().items() if data == view.data}
     styles, traces = figures.styles(result, figures.drawable(result, view)), []
     for name in view.names:
-        values = {
-            budget_name(budget): result.values(lines[name], view.metric, view.evaluation)
-            for budget, lines in blocks.items()
-            if name in lines
-        }
+        budgets = [budget for budget, lines in blocks.items() if name in lines]
+        values = [result.values(blocks[budget][name], view.metric, view.evaluation) for budget in budgets]
+        means = np.array([each.mean() for each in values])
+        spreads = np.array([each.std(ddof=1) if len(each) > 1 else 0 for each in values])
         color, _, _, mark, _ = styles[name]
         traces.append(go.Scatter(
-            x=[*values], y=[each.mean() for each in values.values()], mode="markers", name=html.escape(name),
-            error_y=_bars(
-                np.array([each.mean() for each in values.values()]),
-                np.array([each.std(ddof=1) if len(each) > 1 else 0 for each in values.values()]),
-            ),
-            marker={"color": color, "symbol": mark, "size": 10}, offsetgroup=name, cliponaxis=False,
-            hovertemplate="%{y:.3f} ± %{error_y.array:.3f}",
+            x=[*map(budget_name, budgets)], y=[*means], error_y=_bars(means, spreads), mode="markers",
+            name=html.escape(name), marker={"color": color, "symbol": mark, "size": 10}, offsetgroup=name,
+            cliponaxis=False, hovertemplate="%{y:.3f} ± %{error_y.array:.3f}",
         ))  # fmt: skip
     return go.Figure(traces, {
         "height": _height(view), "scattermode": "group", "scattergap": 0.35, "xaxis": {"type": "category"},
@@ -276,7 +265,7 @@ def _ends(result: Comparison, view: ResultView) -> go.Figure:
 
 
 def _sweep(sweep: figures.Sweep, view: ResultView) -> go.Figure:
-    """A line over one parameter, or a heat map over two with a ring around the best."""
+    """Draw a line over one parameter, or a heat map over two with a ring around the best cell."""
     *above, key = sweep.values
     title = f"{TITLES[view.metric]} of {sweep.algorithm}"
     if not above:

@@ -1,28 +1,28 @@
-// The labeling card. What it shows is the server's last payload carried forward through the events the server
-// has not acknowledged: an answer is painted at once, an older payload throws nobody back, a reload loses nothing.
+// The labeling card. It shows the server's last payload, carried forward through the events that the server has not
+// acknowledged: an answer is painted at once, an older payload does not undo it, and a reload loses nothing.
 
-const DOUBLE_CLICK = 500; // ms after a paint in which a further click of a double click is not meant for the new item
-const CALM = 250; // ms before "unsaved" is said, so that the status does not flicker at every label
-const GONE = 4000; // ms after which the server is gone, and not just slow
-const LINE = 13; // characters of a class's name that a button has room for in a line, where there are many
-const LONG = 24; // characters of a class's name from which all buttons are higher, for three lines
+const DOUBLE_CLICK = 500; // ms after a paint in which the second click of a double click is not meant for the new item
+const CALM = 250; // ms before the status says "unsaved", so that it does not flicker at every label
+const GONE = 4000; // ms after which the server counts as gone, not slow
+const LINE = 13; // characters of a class's name in one line of a button, if there are many classes
+const LONG = 24; // characters of a class's name from which all buttons have three lines
 const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text
-const FIRST_PAINT = 6000; // characters of a long text, more than the box shows
-const BEGINNING = 120; // characters of an item that are shown with what the model said of it
-const LONGEST_NOTE = 2000;
-const REMOVED = "removed"; // the end of a session that is gone, or closed to who is here
-const BESIDE = ["note", "tag", "preferences"]; // events that lead to no other item
+const FIRST_PAINT = 6000; // characters of a long text, more than fit in the box
+const BEGINNING = 120; // characters of an item quoted with the model's prediction
+const LONGEST_NOTE = 2000; // characters
+const REMOVED = "removed"; // the end of a session that is gone or not open to the user
+const STAYING = ["note", "tag", "preferences"]; // events that lead to no other item
 const MOVING = /^(Tab|Arrow|Home|End|Page)/; // keys that move the focus
-const AHEAD = 3; // skipped items known ahead; with fewer the server is asked for more
+const AHEAD = 3; // skipped items known ahead; with fewer, the card asks the server for more
 
 class Card {
   constructor(parent, data) {
     this.session = data.session;
     this.outbox = new Outbox(`card ${data.session}`, data, (events) => this.send("events", events));
-    this.own = stored("oal-preferences") ?? {}; // of somebody without a name
+    this.own = stored("oal-preferences") ?? {}; // of an annotator without a name
     this.pass = null; // over the skipped items
-    this.marks = false; // as the server was last told
-    this.given = new Map(); // by question: the answers of which the server has not told what the model said
+    this.marks = false; // the last value sent to the server
+    this.answered = new Map(); // by question: answers whose prediction the server has not sent yet
     this.build();
     parent.append(this.root);
 
@@ -44,7 +44,7 @@ class Card {
   }
 
   remove() {
-    this.setState = () => {}; // what is stored is sent when the card comes back
+    this.setState = () => {}; // stored events are sent when the card comes back
     this.closeNote();
     this.listening.abort();
     this.outbox.close();
@@ -54,49 +54,47 @@ class Card {
 
   build() {
     const html = `<section part="card" class="oal card" aria-label="Labeling card">
-      <div part="tools" class="tools" role="group" aria-label="Tools"></div>
-      <div class="above"><p part="why" class="why cut"></p><p part="title" class="title cut" dir="auto"></p></div>
-      <div class="sheet">
-        <div part="text" class="text scroll" dir="auto" tabindex="0" role="region" aria-label="Item to label"
+      <div part="tools" class="tools row small muted" role="group" aria-label="Tools"></div>
+      <div class="above row small muted">
+        <p part="why" class="why cut grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
+      </div>
+      <div class="sheet column">
+        <div part="text" class="text scroll box plain" dir="auto" tabindex="0" role="region" aria-label="Item to label"
           aria-live="polite"></div>
-        <button part="written" type="button" class="written cut" title="Change the note"></button>
-        <div part="memo" class="memo" hidden>
+        <button part="written" type="button" class="written cut plain" title="Change the note"></button>
+        <div part="memo" class="memo box" hidden>
           <textarea part="field" data-testid="oal-note-field" rows="2" maxlength="${LONGEST_NOTE}" dir="auto"
             aria-label="Note on this item" placeholder="A note on this item"></textarea>
           <button part="save" type="button" title="Esc or Ctrl+Enter">Save note</button>
         </div>
       </div>
-      <div part="tags" class="tags" role="group" aria-label="Tags"></div>
-      <aside part="panel" class="panel" hidden aria-label="Guidelines">
-        <header><h2>Guidelines</h2>
+      <div part="tags" class="tags wrap" role="group" aria-label="Tags"></div>
+      <aside part="panel" class="panel column" hidden aria-label="Guidelines">
+        <header class="row"><h2>Guidelines</h2>
           <button part="close" type="button" class="bare" aria-label="Close the guidelines">×</button></header>
-        <div part="rules" class="rules scroll" dir="auto" tabindex="0" role="region" aria-label="Guidelines"></div>
+        <div part="rules" class="rules scroll plain" dir="auto" tabindex="0" role="region" aria-label="Guidelines"></div>
       </aside>
       <div part="buttons" class="buttons">
         <div part="classes" class="classes"></div>
-        <div part="finder" class="finder">
+        <div part="finder" class="finder row muted">
           <input part="find" type="text" placeholder="Find a class" aria-label="Find a class" dir="auto" autocomplete="off">
           <kbd aria-hidden="true"></kbd><span part="fit" class="cut" role="status" dir="auto"></span>
         </div>
       </div>
-      <div class="after">
-        <p part="said" class="said"></p><button part="offer" type="button" class="link bare"></button>
+      <div class="after row small muted">
+        <p part="said" class="said grow"></p><button part="offer" type="button" class="link bare"></button>
       </div>
       <div class="below">
         <div part="counters" class="counters">
-          <p part="used" class="used"></p><div class="bar" aria-hidden="true"><i part="bar"></i></div><dl part="tally"></dl>
+          <p part="used" class="used strong"></p><div class="bar" aria-hidden="true"><i part="bar"></i></div><dl part="tally" class="tally"></dl>
         </div>
-        <p part="status" class="status" role="status" aria-live="polite"></p>
+        <p part="status" class="status muted" role="status" aria-live="polite"></p>
       </div>
     </section>`;
     Object.assign(this, parts(html));
     const prefer = () => this.prefer({ highlight: !this.preferences.highlight });
-    this.switch = this.tool(
-      "highlight",
-      "Highlight",
-      "Mark the terms that weigh most in the model's score, for or against",
-      prefer,
-    );
+    const highlighted = "Mark the terms that weigh most in the model's score, for or against";
+    this.switch = this.tool("highlight", "Highlight", highlighted, prefer);
     this.switch.classList.add("switch");
     this.switch.setAttribute("role", "switch");
     this.noting = this.tool("note", "Note", "Write a note on this item", () => this.openNote());
@@ -123,49 +121,32 @@ class Card {
       this.finder.addEventListener(kind, (event) => this.onFindKey(event));
     }
     this.root.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && event.repeat) event.preventDefault(); // a held Enter clicks a button many times
+      if (event.key === "Enter" && event.repeat) event.preventDefault(); // holding Enter down would click many times
     });
   }
 
   tool(id, name, title, run) {
-    const button = h("button.tool.bare", { type: "button", title, ...testid(id) }, h("span", name), key(""));
-    if (!/\w\w/.test(name)) button.setAttribute("aria-label", title);
-    button.onmousedown = keepFocus;
-    button.onclick = run;
-    return button;
+    const label = /\w\w/.test(name) ? {} : { "aria-label": title };
+    return quietButton("button.tool.row.bare", { title, ...label, ...testid(id) }, run, h("span", name), key(""));
   }
 
   button(action, label, name, id) {
-    const button = h(
-      "button",
-      { type: "button", class: action, ...testid(id) },
-      h("span.name.clamp", { dir: "auto", title: name }, name),
-      h("span.count"),
-      key(""),
-      h("span.mark", "was your answer"),
-    );
-    button.onmousedown = keepFocus;
-    button.onclick = (event) => {
+    const run = (event) => {
       if (event.detail < 2 || event.timeStamp - this.seen > DOUBLE_CLICK) this.act(action, label, event.timeStamp);
     };
-    button.dataset.answer = action === "skip" ? 0 : label;
-    return button;
+    const attributes = { "data-answer": action === "skip" ? 0 : label, ...testid(id) };
+    const word = h("span.name.clamp", { dir: "auto", title: name }, name);
+    const rest = [h("span.count"), key(""), h("span.mark", "was your answer")];
+    return quietButton(`button.row.${action}`, attributes, run, word, ...rest);
   }
 
   tagButton(name, id) {
-    const button = h(
-      "button.tag",
-      { type: "button", ...testid(id) },
-      h("span.cut", { dir: "auto", title: name }, name),
-      key(""),
-    );
-    button.dataset.tag = name;
-    button.onmousedown = keepFocus;
-    button.onclick = (event) => this.tag(name, event.timeStamp);
-    return button;
+    const run = (event) => this.tag(name, event.timeStamp);
+    const word = h("span.cut", { dir: "auto", title: name }, name);
+    return quietButton("button.tag.row.small.muted", { "data-tag": name, ...testid(id) }, run, word, key(""));
   }
 
-  // What the server says
+  // Data from the server
 
   receive(payload, setState) {
     this.outbox.drop(payload.acked);
@@ -193,47 +174,34 @@ class Card {
     const rows = Math.ceil(classes.length / (classes.length > 9 ? 6 : 5));
     this.classes.style.setProperty("--columns", Math.ceil(classes.length / rows));
     this.classes.style.setProperty("--name", `${Math.min(longest, LINE)}ch`);
-    this.classes.replaceChildren(
-      ...classes.map(({ label, name }) => this.button("label", label, name, `button-${label}`)),
-    );
-    this.classes.firstChild.classList.toggle("filled", two);
-    const answers = classes.map(({ label, name, keys }, place) => ({
-      id: two ? { 1: "positive", "-1": "negative" }[label] : `class ${label}`,
-      name,
-      keys,
-      button: this.classes.children[place],
-      run: (time) => this.act("label", label, time),
-    }));
+    const buttons = classes.map(({ label, name }) => this.button("label", label, name, `button-${label}`));
+    const tagButtons = tags.map(({ name }, place) => this.tagButton(name, `tag-${place + 1}`));
+    this.classes.replaceChildren(...buttons);
+    buttons[0].classList.toggle("filled", two);
     this.finder.hidden = classes.every(({ keys }) => keys.length);
-    const find = { id: "find", name: "Find a class", keys: ["/"], button: this.finder, run: () => this.find.focus() };
-    const tool = (id, name, keys, button) => ({ id, name, keys, button, run: () => button.hidden || button.click() });
     this.tags.hidden = !tags.length;
-    this.tags.replaceChildren(...tags.map(({ name }, place) => this.tagButton(name, `tag-${place + 1}`)));
-    const tagging = tags.map(({ name, keys }, place) => ({
-      id: `tag ${place + 1}`,
-      name: `Tag: ${name}`,
-      keys,
-      button: this.tags.children[place],
-      run: (time) => this.tag(name, time),
-    }));
+    this.tags.replaceChildren(...tagButtons);
+    const action = (id, name, keys, button, run) => ({ id, name, keys, button, run });
+    const answers = classes.map(({ label, name, keys }, place) => {
+      const id = two ? { 1: "positive", "-1": "negative" }[label] : `class ${label}`;
+      return action(id, name, keys, buttons[place], (time) => this.act("label", label, time));
+    });
+    const tagging = tags.map(({ name, keys }, place) =>
+      action(`tag ${place + 1}`, `Tag: ${name}`, keys, tagButtons[place], (time) => this.tag(name, time)),
+    );
+    const tool = (id, name, keys, button) => action(id, name, keys, button, () => button.hidden || button.click());
     this.actions = [
       ...answers,
-      ...(this.finder.hidden ? [] : [find]),
-      { id: "skip", name: "Skip", keys: [" "], button: this.skip, run: (time) => this.act("skip", null, time) },
-      {
-        id: "undo",
-        name: "Undo",
-        keys: ["z", "backspace"],
-        button: this.undo,
-        run: (time) => this.act("undo", null, time),
-      },
+      ...(this.finder.hidden ? [] : [action("find", "Find a class", ["/"], this.finder, () => this.find.focus())]),
+      action("skip", "Skip", [" "], this.skip, (time) => this.act("skip", null, time)),
+      action("undo", "Undo", ["z", "backspace"], this.undo, (time) => this.act("undo", null, time)),
       ...tagging,
       tool("note", "Note", ["n"], this.noting),
       tool("guidelines", "Guidelines", ["g"], this.guide),
       tool("highlight", "Highlight", ["h"], this.switch),
       tool("smaller", "Smaller text", ["-"], this.smaller),
       tool("larger", "Larger text", ["+"], this.larger),
-      { id: "link", name: "Open the link", keys: ["o"], button: this.linkKey, run: () => this.openLink() },
+      action("link", "Open the link", ["o"], this.linkKey, () => this.text.querySelector("a.fact")?.click()),
     ];
     this.chosen = null;
   }
@@ -242,7 +210,7 @@ class Card {
     this.setState(name, value);
   }
 
-  // What the annotator does
+  // Actions of the annotator
 
   act(action, label, time) {
     if (this.blocker || !(time >= this.seen)) return; // seen is when the item was painted: no blind answers
@@ -260,7 +228,7 @@ class Card {
   }
 
   push(event) {
-    if (!this.pending.length) this.error = null; // else it says why the others are not saved
+    if (!this.pending.length) this.error = null; // else it explains the earlier unsaved events
     this.outbox.push({ id: randomId(), annotator: this.payload.annotator, ...event });
     this.update();
     this.outbox.post();
@@ -272,12 +240,12 @@ class Card {
     return answer ? answer.question : this.payload.previous;
   }
 
-  // The item's first words and the answer are kept until the server tells what the model said: before the answer it is
-  // nowhere in the page, and after a skip, or an answer that was taken back, the item comes again.
+  // Keep the item's first words and the answer until the server sends the model's prediction, which is nowhere on the
+  // page before the answer. Forget them after a skip or an undo, when the item comes again.
   remember(action, label) {
     const { question } = this.place;
     if (action !== "label") {
-      this.given.clear();
+      this.answered.clear();
       return this.said.replaceChildren();
     }
     const words = [...(question.heading ?? []), ["\n"], ...question.parts]
@@ -285,21 +253,21 @@ class Card {
       .join("")
       .trim()
       .slice(0, BEGINNING);
-    this.given.set(question.id, { label, words: whole(words) || question.title?.trim() || `#${question.number}` });
+    this.answered.set(question.id, { label, words: whole(words) || question.title?.trim() || `#${question.number}` });
   }
 
   judge({ question, label, margin, asked }) {
-    const given = this.given.get(question);
-    if (!given) return;
-    this.given.delete(question);
+    const answer = this.answered.get(question);
+    if (!answer) return;
+    this.answered.delete(question);
     const { name } = this.payload.classes.find((known) => known.label === label);
-    const agreed = given.label === label ? "you agreed" : "you disagreed";
+    const agreed = answer.label === label ? "you agreed" : "you disagreed";
     const verdict = `The model said “${name}” (${margin}); ${agreed}. ${asked}`;
-    this.said.replaceChildren(h("q.cut", { dir: "auto" }, given.words), h("span.cut", { title: verdict }, verdict));
+    this.said.replaceChildren(h("q.cut", { dir: "auto" }, answer.words), h("span.cut", { title: verdict }, verdict));
   }
 
-  // A click leaves the focus on a control that is not the card's, where Space would press it again. Who clicked means the
-  // card by Space; who moved to the control with the keyboard means the control.
+  // A click leaves the focus on a control outside the card, where Space would press it again. After a click, Space is
+  // meant for the card; after moving to the control with the keyboard, for the control.
   takeSpace(event) {
     if (MOVING.test(event.key)) this.pointed = false;
     const action = event.key === " " && this.pointed && this.hears(event) && this.shortcuts.get(" ");
@@ -311,12 +279,8 @@ class Card {
     if (!event.repeat) action.run(event.timeStamp);
   }
 
-  // Whether a key is meant for the card, wherever the focus is: not in a text field or a dialog.
   hears(event) {
-    const target = event.composedPath()[0];
-    if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.altKey || event.metaKey) return false;
-    if (target.closest?.(TYPING) || target.isContentEditable) return false;
-    return !document.querySelector(DIALOG) && !this.keys.dialog.open;
+    return isOurs(event) && !this.keys.dialog.open;
   }
 
   onKey(event) {
@@ -331,7 +295,7 @@ class Card {
     if (!event.repeat) action.run(event.timeStamp);
   }
 
-  // More classes than keys: one is found by letters of its name, and Enter answers with it.
+  // With more classes than keys, a class is found by letters of its name, and Enter answers with it.
 
   search(words = this.find.value) {
     this.find.value = words;
@@ -356,10 +320,6 @@ class Card {
   leaveFinder() {
     this.find.blur(); // before it may be hidden, as a note
     this.search("");
-  }
-
-  openLink() {
-    this.text.querySelector("a.fact")?.click();
   }
 
   escape() {
@@ -408,7 +368,7 @@ class Card {
     if (this.pass && pass.ahead.length < AHEAD && pass.left > pass.ahead.length) this.send("review", pass.after);
   }
 
-  // What lies around the item: its note, the guidelines, an annotator's preferences
+  // The note and tags of the item, the guidelines, an annotator's preferences
 
   noteOf(question) {
     const written = this.pending.findLast(({ action, item }) => action === "note" && item === question.item);
@@ -440,10 +400,10 @@ class Card {
     this.field.focus();
   }
 
-  // What was written is kept, however the field is left.
+  // Store the text, however the field is left.
   closeNote() {
     if (this.memo.hidden) return;
-    this.field.blur(); // at once: a field that is only hidden would swallow the next key
+    this.field.blur(); // before it is hidden: a hidden field would swallow the next key
     this.memo.hidden = true;
     const { id, item } = this.noted;
     const text = whole(this.field.value.slice(0, LONGEST_NOTE)).trim();
@@ -452,7 +412,7 @@ class Card {
   }
 
   onNoteKey(event) {
-    event.stopPropagation(); // from the keys that Streamlit listens to, which takes the field for a part of the page
+    event.stopPropagation(); // Streamlit does not see that this is a text field, and would take the key for a shortcut
     const done = event.key === "Escape" || (event.key === "Enter" && (event.ctrlKey || event.metaKey));
     if (event.type !== "keydown" || event.isComposing || !done) return;
     event.preventDefault();
@@ -477,7 +437,7 @@ class Card {
     this.update();
   }
 
-  // Marks come with the items, to those who switch them on; without a name the server knows it from here alone.
+  // Only annotators who switch marks on get them with the items. Without a name, only this browser knows the choice.
   wantMarks() {
     const { highlight = false } = this.own;
     if (!this.payload.preferences && highlight !== this.marks) this.send("marks", (this.marks = highlight));
@@ -499,7 +459,7 @@ class Card {
     }
     const { place, blocker } = this.pass ? this.pass.carry(carried.place) : carried;
     this.blocker = blocker;
-    // An event about another question than the server's: the payload is no news for what is painted.
+    // An event about another question than the server's: the payload is not about the item on the screen.
     const foreign = blocker && blocker.action !== "undo" && blocker.question !== place.question?.id;
     if (!foreign || !this.place) this.show(place);
     this.root.dataset.unsaved = this.pending.length;
@@ -512,7 +472,7 @@ class Card {
     this.report();
   }
 
-  // As the annotator prefers it.
+  // Apply the annotator's preferences.
   arrange() {
     const { highlight = false, size = SIZES.indexOf(1), keys = {} } = this.preferences;
     this.root.classList.toggle("highlight", highlight);
@@ -538,10 +498,8 @@ class Card {
   }
 
   show(place) {
-    const { question, end } = place;
-    const painting = question
-      ? `${question.id} ${isMarked(question)}`
-      : `${end} ${place.counters.skipped} ${place.result}`;
+    const { question, end, result, counters } = place;
+    const painting = question ? `${question.id} ${isMarked(question)}` : `${end} ${counters.skipped} ${result}`;
     this.place = place;
     if (painting !== this.painting) {
       this.painting = painting;
@@ -569,17 +527,15 @@ class Card {
     const tags = this.tagsOf(question);
     for (const button of this.tags.children) button.setAttribute("aria-pressed", tags.has(button.dataset.tag));
     for (const button of this.answers()) button.classList.toggle("old", button.dataset.answer === `${question?.old}`);
-    this.offer.hidden = !this.pass && (!place.counters.skipped || spare(place) <= 0 || end === REMOVED);
-    this.count(place.counters);
+    this.offer.hidden = !this.pass && (!counters.skipped || spare(place) <= 0 || end === REMOVED);
+    this.count(counters);
   }
 
   count({ labels, budget, answers, skipped, streamed, stream, pushed }) {
     put(this.used, `${number(labels)} of ${number(budget)} labels used, ${number(budget - labels)} left`);
     this.bar.style.transform = `scaleX(${budget ? labels / budget : 1})`;
-    put(
-      this.offer,
-      this.pass ? "Back to the stream" : `${number(skipped)} skipped: answer ${skipped === 1 ? "it" : "them"} now`,
-    );
+    const offer = `${number(skipped)} skipped: answer ${skipped === 1 ? "it" : "them"} now`;
+    put(this.offer, this.pass ? "Back to the stream" : offer);
     this.offer.title = this.pass ? "Esc" : "Each answer costs one label";
     const { classes } = this.payload;
     const few = classes.length <= FEW ? classes.map(({ label, name }) => [answers[label], name]) : [];
@@ -592,15 +548,11 @@ class Card {
     for (const button of this.classes.children) {
       put(button.querySelector(".count"), few.length ? "" : number(answers[button.dataset.answer]));
     }
-    this.tally.replaceChildren(
-      ...tally.map(([value, name, meaning]) =>
-        h(
-          "div",
-          meaning ? h("dt", explained(name, meaning)) : h("dt.cut", { dir: "auto", title: name }, name),
-          h("dd", number(value)),
-        ),
-      ),
-    );
+    const line = ([value, name, meaning]) => {
+      const word = meaning ? h("dt", explained(name, meaning)) : h("dt.cut", { dir: "auto", title: name }, name);
+      return h("div", word, h("dd", number(value)));
+    };
+    this.tally.replaceChildren(...tally.map(line));
   }
 
   report() {
@@ -612,8 +564,8 @@ class Card {
     clearTimeout(this.explaining);
     if (this.error || !news) return put(this.status, this.error || "Saved");
     this.saying = setTimeout(() => put(this.status, news), CALM);
-    const kept = `unsaved ${unsaved} · kept in this browser, and sent when the server is back`;
-    this.explaining = setTimeout(() => put(this.status, kept), GONE);
+    const waits = `unsaved ${unsaved} · kept in this browser, and sent when the server is back`;
+    this.explaining = setTimeout(() => put(this.status, waits), GONE);
   }
 
   answers() {
@@ -621,14 +573,14 @@ class Card {
   }
 }
 
-// A pass over the skipped items in the order in which they were asked, from the one after number `after`.
+// A pass over the skipped items in the order of their questions, beginning after question number `after`.
 class Pass {
   after = 0;
   questions = [];
   trail = [];
-  review = null; // by the server: how many are left after which number, and the first of them
+  review = null; // from the server: how many are left after which number, and the first of them
 
-  // taken: the questions whose answers were taken back, which the server has not heard of yet.
+  // taken: the questions whose answers were undone, which the server does not know yet.
   know(review, taken) {
     const last = review.questions.length < review.left ? review.questions.at(-1).number : Infinity;
     const own = this.questions.filter(({ number, id }) => number <= review.after || number > last || taken.has(id));
@@ -650,16 +602,14 @@ class Pass {
 
   get left() {
     const { after, left } = this.review;
-    const between = this.questions.filter(
-      ({ number }) => number > Math.min(after, this.after) && number <= Math.max(after, this.after),
-    );
+    const [low, high] = [Math.min(after, this.after), Math.max(after, this.after)];
+    const between = this.questions.filter(({ number }) => number > low && number <= high);
     return after > this.after ? left + between.length : left - between.length;
   }
 
   get why() {
-    return (
-      this.review && `You skipped this earlier (${number(this.left)} left). Answering uses one label; skipping is free.`
-    );
+    if (!this.review) return null;
+    return `You skipped this earlier (${number(this.left)} left). Answering uses one label; skipping is free.`;
   }
 
   over(spare) {
@@ -672,10 +622,10 @@ class Pass {
   }
 }
 
-// The place after the events the server has not acknowledged, and the first of them whose outcome is not known yet.
+// Return the place after the unacknowledged events, and the first event whose outcome is not known yet.
 function carry(place, events, branches) {
   for (const event of events) {
-    if (BESIDE.includes(event.action)) continue;
+    if (STAYING.includes(event.action)) continue;
     const outcomes = event.question === place.question?.id ? branches[event.question] : undefined;
     const next = { label: outcomes?.[event.label], skip: outcomes?.[0] }[event.action];
     if (!next) return { place, blocker: event };
@@ -688,12 +638,12 @@ function isMarked({ parts, features }) {
   return [...parts, ...(features ?? [])].some((part) => part.at(-1));
 }
 
-// Labels left beside the one for the item that is asked now.
+// Labels left after the current item.
 function spare({ counters, question }) {
   return counters.budget - counters.labels - Boolean(question);
 }
 
-// A place with the corrections that the server has not acknowledged.
+// Count unacknowledged corrections in a place.
 function recounted(place, events) {
   const counters = { ...place.counters, answers: { ...place.counters.answers } };
   for (const { action, label, was } of events) {
@@ -706,7 +656,7 @@ function recounted(place, events) {
   return { ...place, counters };
 }
 
-// The nodes of a text that fill the box at first, and the rest of a long one, which need not delay its paint.
+// Split a long text into the nodes that fill the box, and the rest, which must not delay the first paint.
 function cut(nodes) {
   const long = (node) => typeof node === "string" && node.length > FIRST_PAINT;
   const pieces = nodes.flatMap((node) => (long(node) ? node.match(/.{1,2000}\s|.{1,2000}/gsu) : [node]));
@@ -720,22 +670,22 @@ function ending({ end, counters, result }, links = {}) {
   const ends = {
     budget: `The budget of ${number(counters.budget)} ${labels} is spent`,
     stream: "The stream has ended",
-    others: "Others have the questions that are left",
+    others: "Other people have the remaining questions",
     joining: "Your first item is being prepared",
     [REMOVED]: "This session is not open to you any more",
   };
   return [
-    h("p.end", ends[end] ?? "There is nothing to label now"),
-    h("nav.next", { "aria-label": "What comes next" }, ...Object.entries(links).map(link)),
+    h("p.end.strong", ends[end] ?? "There is nothing to label now"),
+    h("nav.next.wrap", { "aria-label": "What comes next" }, ...Object.entries(links).map(link)),
     h("p", result ?? "Every answer is saved."),
   ];
 }
 
-// Streamlit goes there as at the browser's Back: loading the page anew would forget the annotator's name.
+// A link that Streamlit follows as it follows the browser's Back: reloading would forget the annotator's name.
 function link([name, href]) {
   const node = h("a", { href }, name);
   node.onclick = (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return; // the browser's: a tab of its own
+    if (event.shiftKey || isModified(event)) return; // the browser opens a new tab or window
     event.preventDefault();
     history.pushState(null, "", node.href);
     dispatchEvent(new PopStateEvent("popstate"));

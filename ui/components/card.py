@@ -1,5 +1,5 @@
-"""The labeling card: a Streamlit component whose behaviour is card.js, keys.js and outbox.js and whose look is
-card.css; and what it shares with every component that sends events."""
+"""The labeling card, a Streamlit component (card.js, keys.js, outbox.js, card.css), and the exchange of events that all
+our components share."""
 
 from __future__ import annotations
 
@@ -19,48 +19,52 @@ from . import Mount, component
 
 SCRIPTS = "dom.js", "outbox.js", "keys.js", "card.js"
 STYLES = "explained.css", "card.css"
-BOOT = uuid4().hex  # new with every server process: the browser sends again what was not acknowledged
-KEPT = "It is kept here and sent again."
+BOOT = uuid4().hex  # new in every server process: the browser then sends unacknowledged events again
+SENT_AGAIN = "It is kept here and sent again."
 
 _log = logging.getLogger(__name__)
 _mount = component("card", SCRIPTS, STYLES)
 
 
 def card(key: str, handle: Callable, payload: Callable) -> None:
-    """Give each new event to `handle`, with its annotator, then show what `payload` returns; call it in a fragment.
+    """Show the card; call it in a fragment. Each new event goes to `handle(event, annotator)`, then `payload` is shown.
 
-    `payload` gets a problem to say, who labels, the number of the question after which skipped items are shown once
-    more, and whether terms are marked.
+    payload: a function of (problem to show, annotator, review, marks), as `CardServer.payload`.
     """
-    mounted(_mount, key, messages.CardEvent, handle, payload, review=messages.Review, marks=messages.Marks)
+    mount_component(_mount, key, messages.CardEvent, handle, payload, review=messages.Review, marks=messages.Marks)
 
 
-def mounted(mount: Mount, key: str, kind: Any, handle: Callable, payload: Callable, **views: Any) -> None:
-    """Mount a component that sends events of a kind, after `handle` has had each new one with its annotator; `payload`
-    gets a problem that there was, or None, who labels, and the component's views, each of its kind, or None.
+def mount_component(mount: Mount, key: str, kind: Any, handle: Callable, payload: Callable, **views: Any) -> None:
+    """Mount a component: pass each new event of a kind to `handle(event, annotator)`, then show the result of
+    `payload`.
 
-    An event that cannot be stored now stays with the browser, which sends it again, as it does after a reload or a
-    restart of the server: `handle` must be idempotent in the event's id. One that never can is said and done with.
+    payload: a function of (problem or None, annotator, *views). views: the type of each view; None until the component
+    sends it.
+
+    The browser keeps an event that cannot be stored now and sends it again, also after a reload or a server restart, so
+    `handle` must be idempotent in the event's id. An invalid event is reported and acknowledged.
     """
     state = st.session_state.get(key) or {}
     name, login = who_labels()
-    acked, problem = _handled(key, kind, handle, state.get("events"), name, login)
-    seen = []
+    acked, problem = _handle_new(key, kind, handle, state.get("events"), name, login)
+    values = []
     for part, view in views.items():
         try:
-            seen.append(None if state.get(part) is None else messages.read(view, state[part]))
+            values.append(None if state.get(part) is None else messages.read(view, state[part]))
         except messages.MessageError as error:
-            seen.append(None)
+            values.append(None)
             problem = problem or f"Not shown: {error}"
     sender = {"annotator": name, "login": login, "boot": BOOT}
-    shown = mount(key=key, data=sender | _shown(key, lambda: payload(problem, name, *seen), acked, problem))
-    if any(repr(shown.get(part)) != repr(state.get(part)) for part in ("events", *views)):
+    new_state = mount(key=key, data=sender | _data(key, lambda: payload(problem, name, *values), acked, problem))
+    if any(repr(new_state.get(part)) != repr(state.get(part)) for part in ("events", *views)):
         st.rerun()  # the first run of a browser session knows the state only after the mount
 
 
-def _handled(key: str, kind: Any, handle: Callable, events: Any, name: str, login: bool) -> tuple[list, str | None]:
-    """Give each new event to `handle`, with whose it is: the log-in's, or without one whose name stood there when it
-    was made. The ids of those that are done with, and the first problem there was."""
+def _handle_new(key: str, kind: Any, handle: Callable, events: Any, name: str, login: bool) -> tuple[list, str | None]:
+    """Pass each new event to `handle`. Return the ids to acknowledge, and the first problem.
+
+    The annotator is the log-in, or without one the name that was typed in when the event was made.
+    """
     handled = st.session_state.setdefault(f"{key}-handled", set())
     events = events if isinstance(events, list) else []
     ids = [messages.identity(event) for event in events]
@@ -75,13 +79,15 @@ def _handled(key: str, kind: Any, handle: Callable, events: Any, name: str, logi
                 continue
             handle(event, name if login or event.annotator is None else event.annotator)
         except (StorageError, ConflictError) as error:
-            problems.append(f"Not saved yet. {error} {KEPT}")
-            break  # the others would fare no better, and each may wait long
+            problems.append(f"Not saved yet. {error} {SENT_AGAIN}")
+            break  # the next events would fail too, each after a long wait
         except (messages.MessageError, SessionError, StoreError) as error:
             problems.append(f"Not stored: {error}")
         except Exception as error:
             _log.exception("Event %s of %s could not be handled.", id, key)
-            problems.append(f"Not saved yet. The server failed ({type(error).__name__}); its log says why. {KEPT}")
+            problems.append(
+                f"Not saved yet. The server failed ({type(error).__name__}); its log says why. {SENT_AGAIN}"
+            )
             waiting |= event.in_order
             continue
         if id:
@@ -91,9 +97,9 @@ def _handled(key: str, kind: Any, handle: Callable, events: Any, name: str, logi
     return [id for id in ids if id in handled], st.session_state.get(f"{key}-problem")
 
 
-def _shown(key: str, payload: Callable, acked: list, problem: str | None) -> dict[str, Any]:
-    """What the component shows: what it showed last, with a sentence, where the database is in trouble. Nothing is
-    acknowledged then, for only a newer payload knows what comes after it."""
+def _data(key: str, payload: Callable, acked: list, problem: str | None) -> dict[str, Any]:
+    """Return the data for the component: the last data with a message if the database cannot be read. Nothing is
+    acknowledged then, because only a newer payload has the place after the events."""
     try:
         data = st.session_state[f"{key}-shown"] = payload()
     except StorageError as error:

@@ -1,5 +1,5 @@
-// A list of items with what was said of each, to look through, to open and to correct. What is looked at is this
-// side's; the rows come from the server, which is sent an event for each correction.
+// A list of items with their answers, to search, open and correct. The browser decides which part is visible; the server
+// sends its rows, and gets an event for each correction.
 
 const FEW_ACTIONS = 7; // more are chosen from a list
 const TYPED = 300; // ms without a key before a search is sent
@@ -17,10 +17,10 @@ class ItemList {
         <input part="search" type="search" aria-label="Search" placeholder="Search" maxlength="${LONGEST_SEARCH}">
         <select part="filter" aria-label="Show"></select>
       </div>
-      <p part="problem" class="problem" role="alert"></p>
-      <div part="list" class="list scroll" role="region" aria-label="Items"><ol part="rows" class="rows"></ol></div>
-      <div part="pages" class="pages">
-        <span part="total" role="status"></span><button part="newer" type="button" class="turn">Newer</button>
+      <p part="problem" class="problem strong" role="alert"></p>
+      <div part="list" class="list scroll box" role="region" aria-label="Items"><ol part="rows" class="rows"></ol></div>
+      <div part="pages" class="pages row muted">
+        <span part="total" class="grow" role="status"></span><button part="newer" type="button" class="turn">Newer</button>
         <button part="older" type="button" class="turn">Older</button>
       </div>
     </section>`;
@@ -49,7 +49,7 @@ class ItemList {
     this.look({ page: this.view.page + by, open: null });
   }
 
-  // What the server says
+  // Data from the server
 
   receive(data, send) {
     this.send = send;
@@ -104,7 +104,7 @@ class ItemList {
     }
     this.lines = lines;
     const nodes = [...lines.values()].map(({ node }) => node);
-    if (!nodes.length) nodes.push(h("li.nothing", empty));
+    if (!nodes.length) nodes.push(h("li.nothing.muted", empty));
     if (nodes.length !== this.rows.children.length || nodes.some((node, k) => node !== this.rows.children[k])) {
       this.rows.replaceChildren(...nodes);
       const node = focused && this.rows.querySelector(`[data-at="${focused}"]`);
@@ -114,31 +114,31 @@ class ItemList {
   }
 
   line(row, open, pending) {
-    const head = h(
-      "button",
-      { type: "button", class: "head bare", "aria-expanded": open, "data-at": `${row.id}` },
+    const head = button(
+      "button.head.column.bare",
+      { "aria-expanded": open, "data-at": `${row.id}` },
+      () => this.look({ open: open ? null : row.id }),
       h(
-        "span.first",
+        "span.first.wrap.tiny",
         ...row.chips.map(([name, kind]) => h("span", { class: `chip cut ${kind}`, dir: "auto" }, name)),
-        h("span.id.cut", { dir: "auto" }, row.title),
-        h("span.when", { title: row.when ?? "" }, row.side ?? when(row.when)),
+        h("span.id.cut.grow.muted", { dir: "auto" }, row.title),
+        h("span.when.muted", { title: row.when ?? "" }, row.side ?? when(row.when)),
       ),
-      ...(open ? [] : [h("span.snippet.clamp", { dir: "auto" }, row.snippet), ...this.tagged(row)]),
-      ...(row.by ? [h("span.by.cut", { dir: "auto" }, row.by)] : []),
+      ...(open ? [] : [h("span.snippet.clamp.plain", { dir: "auto" }, row.snippet), ...this.tagged(row)]),
+      ...(row.by ? [h("span.by.cut.muted.tiny", { dir: "auto" }, row.by)] : []),
     );
-    head.onclick = () => this.look({ open: open ? null : row.id });
     const node = h("li", { class: open ? "open" : "" }, head);
     if (open) node.append(this.inside(row, pending));
     return node;
   }
 
   inside(row, pending) {
-    const html = `<div class="inside">
-      <div part="text" class="text whole scroll" dir="auto" tabindex="0" role="region" aria-label="Item"></div>
-      <p part="note" class="noted" dir="auto"><b>Note: </b></p>
-      <div part="tags" class="actions"><span class="ask">Tags</span></div>
-      <div part="actions" class="actions"><span part="ask" class="ask"></span></div>
-      <p part="means" class="means"></p>
+    const html = `<div class="inside column">
+      <div part="text" class="text whole scroll box plain" dir="auto" tabindex="0" role="region" aria-label="Item"></div>
+      <p part="note" class="plain" dir="auto"><b>Note: </b></p>
+      <div part="tags" class="actions wrap"><span class="muted">Tags</span></div>
+      <div part="actions" class="actions wrap"><span part="ask" class="muted"></span></div>
+      <p part="means" class="means muted tiny"></p>
     </div>`;
     const { root, text, note, tags, actions, ask, means } = parts(html, "row-");
     text.dataset.at = `${row.id}-text`;
@@ -156,60 +156,46 @@ class ItemList {
     return root;
   }
 
-  action(row, [value, name, standing], pending) {
-    const button = h(
-      "button",
-      {
-        type: "button",
-        dir: "auto",
-        "aria-pressed": pending === null ? standing : pending === value,
-        "data-at": `${row.id}-${value}`,
-      },
-      name,
-    );
-    disable(button, pending !== null);
-    button.onclick = () => {
-      if (pending === null && !standing) this.act(row.id, { action: value });
+  action(row, [value, name, current], pending) {
+    const pressed = pending === null ? current : pending === value;
+    const choose = () => {
+      if (pending === null && !current) this.act(row.id, { action: value });
     };
-    return button;
+    const attributes = { dir: "auto", "aria-pressed": pressed, "data-at": `${row.id}-${value}` };
+    const node = button("button", attributes, choose, name);
+    disable(node, pending !== null);
+    return node;
   }
 
-  // The tags of an item, with those that the server has not heard of yet.
+  // The tags of an item, with unacknowledged changes.
   tagsOf(row) {
     const sent = (name) => this.outbox.events.findLast((event) => event.row === row.id && event.tag === name);
-    return (row.tags ?? []).map(([name, standing]) => [name, sent(name)?.given ?? standing]);
+    return (row.tags ?? []).map(([name, stored]) => [name, sent(name)?.given ?? stored]);
   }
 
   tagged(row) {
-    const given = this.tagsOf(row).filter(([, given]) => given);
-    const chips = given.map(([name]) => h("span.chip.quiet.cut", { dir: "auto" }, name));
-    return chips.length ? [h("span.tagged", ...chips)] : [];
+    const own = this.tagsOf(row).filter(([, has]) => has);
+    const chips = own.map(([name]) => h("span.chip.quiet.cut", { dir: "auto" }, name));
+    return chips.length ? [h("span.tagged.wrap.tiny", ...chips)] : [];
   }
 
-  tag(row, [name, given]) {
-    const button = h(
-      "button.tag",
-      { type: "button", dir: "auto", "aria-pressed": given, "data-at": `${row.id}-${name}` },
-      h("span.cut", name),
-    );
-    button.onclick = () => this.act(row.id, { tag: name, given: !given });
-    return button;
+  tag(row, [name, has]) {
+    const toggle = () => this.act(row.id, { tag: name, given: !has });
+    const attributes = { dir: "auto", "aria-pressed": has, "data-at": `${row.id}-${name}` };
+    return button("button.tag.row.small.muted", attributes, toggle, h("span.cut", name));
   }
 
   choice(row, pending) {
-    const select = h(
-      "select",
-      { "aria-label": row.label, "data-at": `${row.id}-choice` },
-      ...row.actions.map(([value, name]) => h("option", { value }, name)),
-    );
-    select.value = pending ?? row.actions.find(([, , standing]) => standing)?.[0];
+    const options = row.actions.map(([value, name]) => h("option", { value }, name));
+    const select = h("select", { "aria-label": row.label, "data-at": `${row.id}-choice` }, ...options);
+    select.value = pending ?? row.actions.find(([, , current]) => current)?.[0];
     select.disabled = pending !== null;
     select.onchange = () => this.act(row.id, { action: Number(select.value) });
     return select;
   }
 }
 
-// In the reader's own time zone; the day only where it is not today.
+// Format a time in the reader's time zone, with the day unless it is today.
 function when(moment) {
   const date = new Date(moment);
   const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });

@@ -1,4 +1,5 @@
-"""Lists of items on the Label page: a Streamlit component (item_list.js, item_list.css) and what its lists share."""
+"""Lists of items on the Label page: a Streamlit component (item_list.js, item_list.css), and pages and searches of
+it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,24 +9,24 @@ from oal_engine.sessions.session import Session
 
 from ..label import messages
 from ..label.card_server import CardServer
-from ..page import check_may_answer
+from ..page import check_may_answer, counted
 from . import component
-from .card import mounted
+from .card import mount_component
 
 PAGE = 50  # items
-SNIPPET = 300  # characters
-SEARCHED = 10_000  # items, the newest: more would keep the page waiting
-CHUNK = 500
+SNIPPET_CHARACTERS = 300
+MAX_SEARCHED = 10_000  # items, the newest: more would delay the page
+SEARCH_BLOCK = 500  # items read at a time
 Page = tuple[list[tuple[int, dict[str, Any]]], dict[str, Any]]
 
 _mount = component("item_list", ["dom.js", "outbox.js", "item_list.js"], ["card.css", "item_list.css"])
 
 
 def show(server: CardServer, name: str, correct: Callable, page: Callable, events: Any = messages.RowEvent) -> None:
-    """Show a list of items under a name of its own; call it in a fragment.
+    """Show a list of items in a fragment, under a name that is unique on the page.
 
-    correct: stores the event of a row, with its annotator. page: what is shown of a view. events: the kinds that there
-    are.
+    correct: a function (event of a row, annotator) that stores it. page: a function that returns the data of a view.
+    events: the type of the events.
     """
     key = f"{name}-{server.session.id}"
 
@@ -37,33 +38,32 @@ def show(server: CardServer, name: str, correct: Callable, page: Callable, event
         view = view or messages.View()
         return {"name": key, "session": server.name, "view": view.model_dump(), "error": problem} | page(view)
 
-    mounted(_mount, key, events, handle, payload, view=messages.View)
+    mount_component(_mount, key, events, handle, payload, view=messages.View)
 
 
 def page_of(
-    session: Session, positions: Sequence[int], view: messages.View, beside: Callable[[int], str] | None = None
+    session: Session, positions: Sequence[int], view: messages.View, more_words: Callable[[int], str] | None = None
 ) -> Page:
-    """The page of a view through items at positions: [(index of the position, item)], and the list's counts in words.
+    """Return one page of the items at these positions: [(index in `positions`, item)], and the counts in words.
 
-    A search looks through texts, ids, columns that are shown, and `beside` (position -> more words), of the SEARCHED
-    first positions.
+    A search covers the texts, ids and visible columns of the first MAX_SEARCHED positions, and `more_words(position)`.
     """
     first, wanted = view.page * PAGE, view.search.strip().casefold()
     if not wanted:
         items = _items(session, positions[first : first + PAGE])
         return list(enumerate(items, first)), _counted(first, len(items), len(positions))
     matches = []
-    for start in range(0, min(len(positions), SEARCHED), CHUNK):
-        chunk = positions[start : min(start + CHUNK, SEARCHED)]
-        shown = _shown_words(session, chunk)
-        for k, item in enumerate(_items(session, chunk), start):
-            words = item["id"], item["text"] or "", *shown[k - start], beside(item["position"]) if beside else ""
-            if wanted in " ".join(words).casefold():
+    for start in range(0, min(len(positions), MAX_SEARCHED), SEARCH_BLOCK):
+        block = positions[start : min(start + SEARCH_BLOCK, MAX_SEARCHED)]
+        columns = _visible_columns(session, block)
+        for k, item in enumerate(_items(session, block), start):
+            more = more_words(item["position"]) if more_words else ""
+            if wanted in " ".join((item["id"], item["text"] or "", *columns[k - start], more)).casefold():
                 matches.append((k, item))
         if len(matches) > first + PAGE:
             break
     else:
-        within = f" among the newest {SEARCHED:,}" * (len(positions) > SEARCHED)
+        within = f" among the newest {MAX_SEARCHED:,}" * (len(positions) > MAX_SEARCHED)
         return matches[first : first + PAGE], _counted(first, len(matches[first:]), len(matches), within)
     return matches[first : first + PAGE], _counted(first, PAGE, None)
 
@@ -73,29 +73,26 @@ def _items(session: Session, positions: Sequence[int]) -> list[dict[str, Any]]:
     return [items[int(position)] for position in positions]
 
 
-def _shown_words(session: Session, positions: Sequence[int]) -> list[list[str]]:
-    """The words of the columns that are shown with items."""
+def _visible_columns(session: Session, positions: Sequence[int]) -> list[list[str]]:
+    """Return the cells of the columns that are shown with the items at these positions."""
     chosen = session.shown_columns
     places = [place for place, column in enumerate(session.dataset.details) if column in chosen]
-    kept = session.store.details(session.dataset.id, [int(position) for position in positions]) if places else {}
-    return [[words[place] for place in places] if (words := kept.get(int(position))) else [] for position in positions]
+    cells = session.store.details(session.dataset.id, [int(position) for position in positions]) if places else {}
+    return [[words[place] for place in places] if (words := cells.get(int(position))) else [] for position in positions]
 
 
-def _counted(first: int, shown: int, total: int | None, within: str = "") -> dict[str, Any]:
-    """How many there are, and whether there are newer and older ones."""
-    shown = min(shown, PAGE)
-    if total is None:
-        range_words = f"{first + 1:,}–{first + shown:,} of more"
-    elif total <= PAGE:
-        range_words = f"{total:,} item{'s' * (total != 1)}{within}" if total or within else ""
+def _counted(first: int, n_items: int, total: int | None, within: str = "") -> dict[str, Any]:
+    """Return the range of a page in words, and whether there are newer and older items. total: None if unknown."""
+    if total is not None and total <= PAGE:
+        range_words = f"{counted(total, 'item')}{within}" if total or within else ""
     else:
-        range_words = f"{first + 1:,}–{first + shown:,} of {total:,}{within}"
+        of = "more" if total is None else f"{total:,}{within}"
+        range_words = f"{first + 1:,}–{first + min(n_items, PAGE):,} of {of}"
     return {"total": range_words, "newer": first > 0, "older": total is None or first + PAGE < total}
 
 
 def row(session: Session, item: dict[str, Any], position: int, whole: bool) -> dict[str, Any]:
-    """An item's id, what stands above its text, and its text: the whole of it, else so much as a line of the list has
-    room for."""
+    """Return an item's id, the heading and facts above its text, and a snippet; with the whole text if `whole`."""
     above, text = above_text(session, position, item["text"]), item["text"]
     if text is None:
         text = _features(session, position) if whole else ""
@@ -104,11 +101,11 @@ def row(session: Session, item: dict[str, Any], position: int, whole: bool) -> d
         "title": item["id"],
         "heading": [[above.title, 0]] if above.title else [],
         "facts": above.facts,
-        "snippet": " ".join(f"{above.title} {text[: 4 * SNIPPET]}".split())[:SNIPPET],
+        "snippet": " ".join(f"{above.title} {text[: 4 * SNIPPET_CHARACTERS]}".split())[:SNIPPET_CHARACTERS],
         "text": text if whole else None,
     }
 
 
 def _features(session: Session, position: int) -> str:
-    """The numbers of a vector as its file has them, one a line."""
+    """Return the numbers of a vector as its file has them, one per line."""
     return "\n".join(f"{name}: {value}" for _, name, value in file_numbers(session.dataset, position))

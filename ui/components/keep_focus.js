@@ -1,4 +1,4 @@
-// A panel that is written anew brings other elements: the focus goes over to the one that stands for the old one.
+// Redrawing a panel replaces its elements: move the focus from the old element to the new one.
 window.oalKept ??=
   document.addEventListener("focusin", ({ target }) => {
     window.oalWatch?.disconnect();

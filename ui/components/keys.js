@@ -1,21 +1,21 @@
 // @ts-check
 
-// Which key does what: the defaults of the actions, an annotator's own choice, and the dialog in which it is made.
+// The keys of the actions: defaults, an annotator's own choice, and the dialog to change them.
 
-const OTHERS = { c: "Streamlit", r: "Streamlit" }; // it clears its caches with C and runs the page again with R
+const OTHERS = { c: "Streamlit", r: "Streamlit" }; // C clears its caches, R runs the page again
 const NAMES = { " ": "Space", backspace: "Backspace", delete: "Delete" };
 
 function printed(key) {
   return NAMES[key] ?? key.toUpperCase();
 }
 
-// Why a key cannot be chosen, or null.
+// Return the reason to refuse a key, or null.
 function refusal(key) {
   if (OTHERS[key]) return `${printed(key)} belongs to ${OTHERS[key]}, which would get it too.`;
   return key in NAMES || [...key].length === 1 ? null : "This key moves or presses things on the page.";
 }
 
-// The action of each key. A key that was chosen is no longer another action's default.
+// Return the action of each key. A chosen key is no longer the default of another action.
 function assigned(actions, own) {
   const shortcuts = new Map();
   const give = (action, keys) => {
@@ -38,21 +38,19 @@ class Keys {
 
   constructor(choose) {
     this.choose = choose;
-    this.rows = h("ul");
-    this.problem = h("p.problem", { role: "alert" });
-    const reset = h("button", { type: "button" }, "Reset to defaults");
-    const done = h("button.filled", { type: "button" }, "Done");
-    reset.onclick = () => this.set({});
-    done.onclick = () => this.close();
-    this.dialog = h(
-      "dialog.keymap.scroll",
-      { "aria-labelledby": "keys-title", ...testid("keys-dialog") },
-      h("h2", { id: "keys-title" }, "Keys"),
-      h("p", "Click a key, then press another one for it."),
-      this.rows,
-      this.problem,
-      h("footer", reset, done),
-    );
+    const html = `<dialog part="dialog" class="keymap scroll" aria-labelledby="keys-title">
+      <h2 id="keys-title">Keys</h2>
+      <p>Click a key, then press another one for it.</p>
+      <ul part="rows"></ul>
+      <p part="problem" class="problem strong" role="alert"></p>
+      <footer part="footer" class="row"></footer>
+    </dialog>`;
+    const { dialog, rows, problem, footer } = parts(html, "keys-");
+    this.dialog = dialog;
+    this.rows = rows;
+    this.problem = problem;
+    footer.append(button("button", {}, () => this.set({}), "Reset to defaults"));
+    footer.append(button("button.filled", {}, () => this.close(), "Done"));
     for (const kind of ["keydown", "keypress", "keyup"])
       this.dialog.addEventListener(kind, (event) => this.onKey(event));
     this.dialog.oncancel = (event) => this.waiting && event.preventDefault();
@@ -70,7 +68,7 @@ class Keys {
   }
 
   close() {
-    this.focused?.blur(); // at once: the browser does it at its next paint, and what is hidden would swallow a key
+    this.focused?.blur(); // the browser would do it only at its next paint, and a hidden element would swallow a key
     this.dialog.close();
   }
 
@@ -84,19 +82,12 @@ class Keys {
       ...this.actions.map((action) => {
         const keys = keysOf(this.shortcuts, action);
         const waits = action === this.waiting;
-        const button = h(
-          "button",
-          {
-            type: "button",
-            "data-action": action.id,
-            "aria-label": waits
-              ? `Press the new key of ${action.name}`
-              : `${action.name}: ${keys.join(" or ") || "no key"}. Change it`,
-          },
-          ...(waits ? ["Press a key…"] : keys.length ? keys.map(key) : ["none"]),
-        );
-        button.onclick = () => this.wait(waits ? null : action);
-        return h("li", { class: waits ? "waits" : "" }, h("span", { dir: "auto" }, action.name), button);
+        const current = `${action.name}: ${keys.join(" or ") || "no key"}. Change it`;
+        const label = waits ? `Press the new key of ${action.name}` : current;
+        const words = waits ? ["Press a key…"] : keys.length ? keys.map(key) : ["none"];
+        const choose = () => this.wait(waits ? null : action);
+        const node = button("button.row", { "data-action": action.id, "aria-label": label }, choose, ...words);
+        return h(waits ? "li.row.waits" : "li.row", h("span", { dir: "auto" }, action.name), node);
       }),
     );
     if (focused) this.rows.querySelector(`[data-action="${focused}"]`)?.focus();
@@ -116,7 +107,7 @@ class Keys {
   }
 
   onKey(event) {
-    event.stopPropagation(); // no key in here is meant for the page
+    event.stopPropagation(); // keys in the dialog are not meant for the page
     if (event.type !== "keydown" || event.isComposing || MODIFIERS.includes(event.key)) return;
     if (event.key === "Escape") {
       event.preventDefault(); // the browser would close the dialog a moment later
@@ -128,9 +119,10 @@ class Keys {
     if (event.repeat) return;
     const key = letter(event);
     const holder = this.shortcuts.get(key);
-    const modified = event.ctrlKey || event.altKey || event.metaKey;
     const taken = holder && holder !== this.waiting && `${printed(key)} is the key of ${holder.name} already.`;
-    const problem = modified ? "A key with Ctrl, Alt or Meta belongs to the browser." : (refusal(key) ?? taken);
+    const problem = isModified(event)
+      ? "A key with Ctrl, Alt or Meta belongs to the browser."
+      : (refusal(key) ?? taken);
     if (problem) this.wait(this.waiting, problem);
     else this.set({ ...this.own, [this.waiting.id]: key });
   }

@@ -1,14 +1,14 @@
 // @ts-check
 
-// What the server has not acknowledged. Each event lies under a key of its own in localStorage, where a reload, another
-// tab or the next start of the browser finds what a tab that crashed could not send. Several tabs may send the same
-// event: the server stores it once.
+// The events that the server has not acknowledged. Each is stored under its own key in localStorage, where a reload,
+// another tab or the next start of the browser finds the events that a crashed tab could not send. Several tabs may send
+// the same event; the server stores it once.
 
 const RETRY = 2000; // ms before unacknowledged events are sent again, doubled each time
 const SLOWEST_RETRY = 30000;
 
 class Outbox {
-  // Only events of whoever is logged in are sent: they would get that name. Without a log-in each has its own.
+  // With a log-in, only the user's own events are sent, because the server stores them under the log-in's name.
   constructor(name, { annotator, login }, send) {
     this.prefix = `oal-unsaved ${name} `;
     this.send = send;
@@ -39,7 +39,7 @@ class Outbox {
     this.delay = Math.min(2 * this.delay, SLOWEST_RETRY);
   }
 
-  // A server that has just started knows nothing of what was sent before.
+  // A server that has just started does not know the events sent before.
   hear(boot) {
     if (boot !== this.boot && this.events.length) this.post();
     this.boot = boot;
@@ -50,7 +50,7 @@ class Outbox {
   }
 }
 
-// What is under keys that begin so, the oldest first; without what something else has left there.
+// Read the events under keys with a prefix, the oldest first. Other entries are ignored.
 /** @param {string} prefix */
 function storedEvents(prefix) {
   const entries = keysOfStorage()
@@ -59,7 +59,7 @@ function storedEvents(prefix) {
   return entries.filter((entry) => typeof entry?.event?.id === "string").sort((one, other) => one.at - other.at);
 }
 
-// A browser that forbids storage, or whose storage is full, still labels; only a lost tab would lose what is unsaved.
+// Labeling also works in a browser that forbids storage or whose storage is full; a lost tab then loses unsaved events.
 
 function keysOfStorage() {
   try {

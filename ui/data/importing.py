@@ -19,31 +19,40 @@ from ..page import complain, counted, entry, literal, mail, note, one_row, owns,
 from ..page import datasets as shown_datasets
 from .file_questions import AUTOMATIC, USUAL_FORMATS, File, attempt, choose_columns, chosen_file, describe, show_rows
 
-LATEST = 20  # batches that are shown beside the import
-GROUPS, LONGEST = 10, 200  # of near-duplicates that are shown, and characters of each
 NEW, MORE = "New data set", "Add to existing"
 FEATURES_HELP = {
     "texts": "Parts: the beginnings of words, digits, capitals and punctuation. Similar wording: which words go "
     "together in these texts, so that a label also counts for texts with other words.",
-    "vectors": "Waves: cosines and sines of combinations of the columns, which separate what no plane does.",
+    "vectors": "Waves: cosines and sines of combinations of the columns, so that a linear model can separate classes "
+    "that no plane separates.",
 }
+VECTORS = "Vectors with the texts"
 VECTORS_HELP = (
-    "Such as embeddings, which say what each text means: items are shown as texts, and the model learns from both."
+    "Embeddings, for example, which represent the meaning of each text: items are shown as texts, and the model learns "
+    "from both."
 )
+EMBEDDINGS = "Folder of embeddings in {}"
 NEAR = {duplicates.KEEP: "Keep all", duplicates.ONCE: "Show once"}
 NEAR_HELP = (
-    "Nearly the same are texts that have four fifths of their words in common. Shown once, the first comes with how "
-    "often it was seen, and estimates count it as one item."
+    "Texts that share four fifths of their words count as near-duplicates. *Show once* shows the first with the number "
+    "of its copies, and estimates count it as one item."
 )
 SHOW_HELP = (
-    f"The first {details.MAX_COLUMNS} other columns are kept with the items, and exported. These are also shown."
+    f"The first {details.MAX_COLUMNS} other columns are stored with the items, and exported. These are also shown."
 )
+ADDED_LAST = "Added last: {}"
+WITH_ITEMS = "With each item: {}"
+IN_USE = "A session uses it."
+REMOVED = "the data set {} with its {}"
+
+MAX_BATCHES = 20  # in the list of a data set
+MAX_GROUPS, GROUP_CHARACTERS = 10, 200  # near-duplicates in a list, and the beginning of each text
 
 
-def beside_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[reading.Columns, dict[str, Any]]:
-    """Columns with those of vectors beside the texts, and what else makes such vectors, as arguments of an import."""
+def vectors_with_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[reading.Columns, dict[str, Any]]:
+    """Ask for vectors in addition to the texts: columns, a file, or embeddings. Return arguments of an import."""
     more: dict[str, Any] = {}
-    with st.expander("Vectors beside the texts"):
+    with st.expander(VECTORS):
         note(VECTORS_HELP)
         offered = [each for each in (*peek.lists, *peek.numeric) if each not in (columns.label, columns.id)]
         if offered:
@@ -52,7 +61,7 @@ def beside_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[reading.
         if file := vectors_file("beside-"):
             more["vectors"] = file
         if (folder := files_folder()) and (
-            path := st.text_input(f"Folder of embeddings in {literal(folder.name)}", key="embed").strip()
+            path := st.text_input(EMBEDDINGS.format(literal(folder.name)), key="embed").strip()
         ):
             try:
                 more["embedding"] = served_folder(path)
@@ -62,7 +71,7 @@ def beside_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[reading.
 
 
 def shown_with(peek: reading.Peek, columns: reading.Columns) -> reading.Columns:
-    """Columns with those that are shown with each item, of all that nothing else uses."""
+    """Ask which of the remaining columns to show with each item."""
     numbers = () if columns.text else columns.features or peek.numeric
     used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *numbers, *peek.lists}
     if not (left := details.unused_columns(peek.columns, used)):
@@ -72,14 +81,14 @@ def shown_with(peek: reading.Peek, columns: reading.Columns) -> reading.Columns:
 
 
 def vectors_file(key: str) -> File | None:
-    """An uploaded file of vectors and its name, or None."""
+    """Ask for a file of vectors. Return the upload and its name, or None."""
     nth = st.session_state.get("imports", "")
     upload = st.file_uploader("A file of vectors, one for each row (.npy, .parquet)", key=f"{key}vectors{nth}")
     return (upload, upload.name) if upload else None
 
 
 def import_form(store: Store) -> None:
-    """Choose a file, look at it, name its columns, import it."""
+    """Show the form that imports a file: choose it, confirm its layout, name its columns."""
     file = chosen_file("Where is the file?", USUAL_FORMATS)
     if not file:
         return
@@ -90,7 +99,7 @@ def import_form(store: Store) -> None:
     show_rows(peek)
     columns, more = choose_columns(peek), dict[str, Any]()
     if columns.text:
-        columns, more = beside_texts(peek, columns)
+        columns, more = vectors_with_texts(peek, columns)
         more["near_duplicates"] = st.segmented_control(
             "Texts that are nearly the same", list(NEAR), default=duplicates.KEEP, required=True,
             format_func=NEAR.__getitem__, key="near", help=NEAR_HELP,
@@ -103,12 +112,9 @@ def import_form(store: Store) -> None:
     kinds = datasets.TEXT_FEATURES if columns.text else {AUTOMATIC: ""} | VECTOR_FEATURES
     kind = "texts" if columns.text else "vectors"
     features = right.selectbox(
-        "Features",
-        kinds,
-        format_func=lambda key: kinds[key] or key,
-        key=f"features-of-{kind}",
+        "Features", kinds, format_func=lambda key: kinds[key] or key, key=f"features-of-{kind}",
         help=FEATURES_HELP[kind],
-    )
+    )  # fmt: skip
     scale_and_features = {"scale": scale, "features": features}
     more |= {key: None if choice == AUTOMATIC else choice for key, choice in scale_and_features.items()}
     vectors = more.pop("vectors", None)
@@ -121,13 +127,18 @@ def import_form(store: Store) -> None:
         note(report)
     read = partial(import_process.import_file, store, file, title, columns, request)
     if sent and (report := attempt(lambda bar: read(bar, vectors))):
-        st.session_state["imported"] = f"{title}: {report}"
-        st.session_state["imports"] = st.session_state.get("imports", 0) + 1
-        st.rerun()
+        _finish(f"{title}: {report}")
+
+
+def _finish(report: str) -> None:
+    """Redraw the page with a report, and with empty file fields."""
+    st.session_state["imported"] = report
+    st.session_state["imports"] = st.session_state.get("imports", 0) + 1
+    st.rerun()
 
 
 def append_form(store: Store) -> None:
-    """Choose a file, and add its items to a data set."""
+    """Show the form that adds the items of a file to a data set."""
     names = {row["id"]: row["name"] for row in shown_datasets(store)}
     which = st.selectbox("Data set", names, format_func=names.__getitem__, key="more-dataset")
     if not (file := chosen_file("Where are the new items?", USUAL_FORMATS, "more-")):
@@ -140,21 +151,16 @@ def append_form(store: Store) -> None:
     request = datasets.ImportRequest(reader, encoding, layout)
     append = partial(import_process.append, store, file, which, request)
     if st.button("Add items", key="append") and (report := attempt(lambda bar: append(bar, vectors))):
-        st.session_state["imported"] = f"{names[which]}: {report}"
-        st.session_state["imports"] = st.session_state.get("imports", 0) + 1
-        st.rerun()
+        _finish(f"{names[which]}: {report}")
 
 
 def show_dataset(row: dict[str, Any]) -> None:
-    """A data set with its classes or their balance."""
-    st.html(
-        entry(
-            row["name"], row["source"], counted(row["items"], "item"), counted(datasets.named_features(row), "feature")
-        )
-    )
+    """Show a data set with its classes or their balance."""
+    counts = counted(row["items"], "item"), counted(datasets.named_features(row), "feature")
+    st.html(entry(row["name"], row["source"], *counts))
     labelled = row["positives"] + row["negatives"]
-    if kept := datasets.columns_of(row).get("details"):
-        st.text(f"With each item: {', '.join(kept)}")
+    if columns := datasets.columns_of(row).get("details"):
+        st.text(WITH_ITEMS.format(", ".join(columns)))
     if row["classes"]:
         st.text(f"{len(row['classes'])} classes: {reading.counted(row['classes'], 6)}")
     elif labelled:
@@ -166,46 +172,43 @@ def show_dataset(row: dict[str, Any]) -> None:
 
 
 def show_batches(batches: list[dict[str, Any]]) -> None:
-    """How new the words of a data set were to its vocabulary, batch by batch, where items were added."""
+    """Show the share of words that were new to the vocabulary, for each batch of items that was added."""
     later = [batch for batch in batches if batch["first"] and batch["words"]]
     if not later:
         return
-    st.text(f"Added last: {feeds.novelty(later[-1]['words'], later[-1]['new_words'], batches)}")
+    st.text(ADDED_LAST.format(feeds.novelty(later[-1]["words"], later[-1]["new_words"], batches)))
     with st.expander("Batches"):
-        for batch in [*reversed(later[-LATEST:]), *batches[: not batches[0]["first"]]]:
+        for batch in [*reversed(later[-MAX_BATCHES:]), *batches[: not batches[0]["first"]]]:
             items = f"{batch['first'] + 1:,} to {batch['first'] + batch['items']:,}"
             new = f"{batch['new_words'] / max(1, batch['words']):.1%} new words"
             st.text(f"{batch['added_at'][:10]}: items {items}, {new}")
 
 
 def show_near_duplicates(store: Store, row: dict[str, Any]) -> None:
-    """How many texts of a data set are nearly the same as an earlier one, and the largest groups of them."""
+    """Show the number of near-duplicates in a data set, and their largest groups."""
     if count := store.copies(row["id"]):
         st.text(duplicates.sentence(count, row["near_duplicates"]))
         with st.expander("Nearly the same"):
-            for group in store.most_copied(row["id"], GROUPS):
-                st.text(f"{1 + group['copies']:,} × {' '.join(group['text'].split())[:LONGEST]}")
+            for group in store.most_copied(row["id"], MAX_GROUPS):
+                st.text(f"{1 + group['copies']:,} × {' '.join(group['text'].split())[:GROUP_CHARACTERS]}")
 
 
-def stored(store: Store) -> None:
-    """The data sets there are, each with a button that removes it."""
-    removable, gone = owns(), Counter(row["dataset"] for row in store.removed_sessions())
+def list_datasets(store: Store) -> None:
+    """List the data sets, each with a button that removes it."""
+    removable, n_removed = owns(), Counter(row["dataset"] for row in store.removed_sessions())
     for row in shown_datasets(store):
         with one_row(f"data-{row['id']}"):
             with st.container():
                 show_dataset(row)
                 show_batches(store.batches(row["id"]))
                 show_near_duplicates(store, row)
+            used = row["sessions"] > 0
             removed = removable and st.button(
-                "Remove",
-                key=f"remove-{row['id']}",
-                disabled=row["sessions"] > 0,
-                help="A session uses it." if row["sessions"] else None,
+                "Remove", key=f"remove-{row['id']}", disabled=used, help=IN_USE if used else None
             )
         if removed:
             parts = counted(row["items"], "item")
-            if removed_sessions := gone[row["id"]]:
+            if removed_sessions := n_removed[row["id"]]:
                 parts += f" and the {counted(removed_sessions, 'removed session')} on it"
-            remove_after_asking(
-                f"the data set {row['name']} with its {parts}", owns, partial(datasets.remove, store, row["id"])
-            )
+            remove = partial(datasets.remove, store, row["id"])
+            remove_after_asking(REMOVED.format(row["name"], parts), owns, remove)

@@ -1,5 +1,5 @@
-"""Data of one's own on the Home page: a file that is dropped, or pasted texts, kept with the columns that are guessed,
-and a look at some of the items before labeling begins."""
+"""The user's own data on the Home page: drop a file or paste texts, import them with the guessed columns, and look at
+some items before labeling begins."""
 
 import html
 from contextlib import suppress
@@ -18,8 +18,12 @@ from oal_engine.store import Store
 from ..page import complain, mail, note
 from .file_questions import PROBLEMS, Described, File, choose_columns, describe, looked_at, progress_bar, show_rows
 
-SHOWN = 10  # items
-LONGEST, FEATURES = 300, 12  # characters, or numbers of a vector, that are shown of each
+DROP = "Or label your own: drop a file here"
+UNCLEAR = "Please check how this file is read."
+LOOK = "Look at {} random items"
+
+SAMPLE_ITEMS = 10
+ITEM_CHARACTERS, ITEM_NUMBERS = 300, 12  # shown of each item: characters, or numbers of a vector
 STYLE = """<style>
 .oal-look { max-height: 16rem; margin: 0; padding-left: 2rem; overflow-y: auto; font-size: .92rem; }
 .oal-look li { unicode-bidi: plaintext; overflow-wrap: anywhere; }
@@ -27,23 +31,25 @@ STYLE = """<style>
 
 
 class _Pasted(BytesIO):
-    """Texts that were pasted, as an upload."""
+    """Pasted texts in the form of an upload."""
 
     def __init__(self, words: str) -> None:
         super().__init__(words.encode("utf-8", "replace"))
         self.file_id = words
 
 
-def bring(store: Store) -> None:
-    """Let a file be dropped or texts be pasted, and open the form of a new session with what they hold. Where something
-    is doubtful, it is asked as on the Data page."""
+def own_data_form(store: Store) -> None:
+    """Let the user drop a file or paste texts, import them, and open the form of a new session on them.
+
+    Doubtful parts of the file are asked about as on the Data page.
+    """
     state = st.session_state
-    brought = state.get("brought", 0)  # what is imported is not chosen any more
+    nth = state.get("brought", 0)  # a new key after an import empties the fields
     left, right = st.columns([5, 1], vertical_alignment="bottom")
     kinds = ", ".join(readers.READERS)
-    upload: Any = left.file_uploader("Or label your own: drop a file here", key=f"own-{brought}", help=f"{kinds}.")
+    upload: Any = left.file_uploader(DROP, key=f"own-{nth}", help=f"{kinds}.")
     with right.popover("Paste texts", width="stretch"):
-        words = st.text_area("Texts, one a line", key=f"pasted-{brought}", height=200)
+        words = st.text_area("Texts, one a line", key=f"pasted-{nth}", height=200)
         if st.button("Use these texts", type="primary", key="paste"):
             state["own-pasted"] = words
     if upload:
@@ -55,19 +61,19 @@ def bring(store: Store) -> None:
     refused, problem = state.get("own-problem", ("", ""))
     if file[0].file_id != refused:
         problem = ""
-    described = None if problem else _clear(file)
-    if described := described or _asked(file, problem):
+    described = None if problem else _guess(file)
+    if described := described or _ask(file, problem):
         try:
-            dataset, report = _imported(store, file, *described)
+            dataset, report = _import(store, file, *described)
         except PROBLEMS as error:
             state["own-problem"] = file[0].file_id, without_options(str(error))
         else:
-            state.update({"brought": brought + 1, "form": True, "new-dataset": dataset, "own-report": report})
+            state.update({"brought": nth + 1, "form": True, "new-dataset": dataset, "own-report": report})
         st.rerun()
 
 
-def _clear(file: File) -> tuple[reading.Columns, Described] | None:
-    """How a file is read, and what its columns are, if nothing about that is doubtful."""
+def _guess(file: File) -> tuple[reading.Columns, Described] | None:
+    """Return the guessed columns and layout of a file, or None if anything is doubtful."""
     plain = None, "utf-8", sources.Layout()
     with suppress(*PROBLEMS):
         peek = looked_at(file, *plain)
@@ -76,10 +82,10 @@ def _clear(file: File) -> tuple[reading.Columns, Described] | None:
     return None
 
 
-def _asked(file: File, problem: str) -> tuple[reading.Columns, Described] | None:
-    """The same as a person says it, once it is said; problem: why it could not be imported as it was said before."""
+def _ask(file: File, problem: str) -> tuple[reading.Columns, Described] | None:
+    """Ask for the columns and layout of a file. None until the form is sent. problem: why the last import failed."""
     with st.container(border=True):
-        st.text("Not everything about this file is clear: say how to read it, and what it holds.")
+        st.text(UNCLEAR)
         if not (described := describe(file, "own-")):
             return None
         note(reading.layout_sentence(described.peek.description))
@@ -91,10 +97,10 @@ def _asked(file: File, problem: str) -> tuple[reading.Columns, Described] | None
         return (columns, described) if sent else None
 
 
-def _imported(store: Store, file: File, columns: reading.Columns, described: Described) -> tuple[int, str]:
-    """Keep a file as a data set; its id, and a sentence on it."""
-    stem, taken = file[1].split(".")[0] or "My data", {row["name"] for row in store.datasets()}
-    title = next(each for n in range(1, len(taken) + 2) if (each := stem if n == 1 else f"{stem} {n}") not in taken)
+def _import(store: Store, file: File, columns: reading.Columns, described: Described) -> tuple[int, str]:
+    """Import a file as a data set with a free name. Return its id and a report."""
+    stem, names = file[1].split(".")[0] or "My data", {row["name"] for row in store.datasets()}
+    title = next(each for n in range(1, len(names) + 2) if (each := stem if n == 1 else f"{stem} {n}") not in names)
     _, reader, encoding, layout = described
     with progress_bar() as bar:
         request = ImportRequest(reader, encoding, layout, owner=mail())
@@ -102,13 +108,13 @@ def _imported(store: Store, file: File, columns: reading.Columns, described: Des
     return store.dataset(title)["id"], f"{title}: {report}"
 
 
-def look(store: Store, row: dict[str, Any]) -> None:
-    """Show some items of a data set by chance, and others where these are not enough."""
+def show_sample(store: Store, row: dict[str, Any]) -> None:
+    """Show random items of a data set, with a button for others."""
     if report := st.session_state.pop("own-report", None):
         note(report)
-    with st.expander(f"Look at {SHOWN} random items", expanded=not row["sessions"]):
+    with st.expander(LOOK.format(SAMPLE_ITEMS), expanded=not row["sessions"]):
         draw, data = st.session_state.get("look", 0), Dataset(store, row["id"])
-        places = Random(f"{data.id} {draw}").sample(range(row["items"]), min(SHOWN, row["items"]))
+        places = Random(f"{data.id} {draw}").sample(range(row["items"]), min(SAMPLE_ITEMS, row["items"]))
         items = store.items(data.id, places, texts=True)
         st.html(
             f'{STYLE}<ol class="oal-look" tabindex="0">{"".join(_line(data, items[place]) for place in places)}</ol>'
@@ -119,9 +125,9 @@ def look(store: Store, row: dict[str, Any]) -> None:
 
 
 def _line(data: Dataset, item: dict[str, Any]) -> str:
-    """The beginning of an item as a line of the list."""
+    """Return the beginning of an item as a line of the list."""
     words = item["text"]
     if words is None:
-        words = ", ".join(f"{name} {value}" for _, name, value in file_numbers(data, item["position"], FEATURES))
+        words = ", ".join(f"{name} {value}" for _, name, value in file_numbers(data, item["position"], ITEM_NUMBERS))
     words = " ".join(words.split())
-    return f'<li dir="auto">{html.escape(words[:LONGEST])}{"…" * (len(words) > LONGEST)}</li>'
+    return f'<li dir="auto">{html.escape(words[:ITEM_CHARACTERS])}{"…" * (len(words) > ITEM_CHARACTERS)}</li>'

@@ -1,4 +1,4 @@
-"""The form of a new session; its parameters come from what learners and rules declare."""
+"""The form of a new session. Its parameter fields come from the declarations of learners and rules."""
 
 from typing import Any, Literal
 
@@ -17,51 +17,70 @@ from oal_engine.sessions.settings import capped, capped_words
 from ..address import check_number
 from ..page import annotator, literal, small_note, store
 
-LONGEST = 60  # characters of a class's name
-LONGEST_GUIDELINES = 20_000
+NAME_CHARACTERS = 60  # of a class
+LONGEST_GUIDELINES = 20_000  # characters
 PACES = {
     "Let the algorithm decide": None,
     **{f"Evenly over the first {share} %": share / 100 for share in (25, 50, 75, 100)},
 }
+GUIDELINES_HINT = "What counts as relevant, and what does not"
+RESEARCHERS = "For researchers: algorithm, random checks, order"
+CLASSES_HELP = "Separated by commas, in the order of their keys."
+SEED_WORDS = "Words that point to {}"
+UNKNOWN_WORDS = "Not in the data: {}."
 CHECKS = (
-    "Items chosen by chance alone, spread over the whole stream. Without them the figures of a stream without labels "
-    "stop where the budget is spent. 25 % is recommended where you must be able to say how good the model is now."
+    "Items chosen at random, spread over the whole stream. Without them, the estimates of a stream without labels end "
+    "where the budget is spent. 25 % is recommended if you must be able to say how good the model is now."
 )
 TRAINS = (
-    "Estimates hold either way: an item is predicted before its answer is learned. Switched off, the model has fewer "
-    "labels to learn from."
+    "Estimates are valid either way: an item is predicted before its answer is learned. Switched off, the model has "
+    "fewer labels to learn from."
 )
 SEEDS = (
     "Separated by commas. The model begins with them instead of nothing, which helps most with few labels. They cost "
-    "no label and count in no figure."
+    "no label, and no estimate counts them."
 )
-TEAM = (
-    "A coin chooses the questions that two people answer. The first answer counts against the budget and trains the "
-    "model; the second one shows how far people agree."
+TEAM = "Several people label, and I want to see how far they agree"
+TEAM_SHARE = "Questions that two people answer, in percent"
+TEAM_HELP = (
+    "The questions that two people answer are chosen at random. The first answer counts against the budget and trains "
+    "the model; the second one shows how far people agree."
 )
-AGAIN = (
-    "A coin chooses them. Each is shown once more to whoever answered it, after twenty other answers and without a "
-    "sign. This costs no label and teaches the model nothing; it shows how consistent each person's answers are."
+AGAIN = "Ask some items twice"
+AGAIN_SHARE = "Questions that are asked again, in percent"
+AGAIN_HELP = (
+    "Random items are shown again to the person who answered them, after twenty other answers and without saying so. "
+    "This costs no label and teaches the model nothing; it shows how consistent each person's answers are."
+)
+FEED = "More items will come while I label (a live feed)"
+FEED_HELP = (
+    "Your labels are spread over the first part of these items. If more items come than this number, the labels run "
+    "out early."
 )
 CHANGES = "What counts as relevant may change over time"
-CHANGES_HELP = "Half of the labels are kept for later then, and only the last hundred answers are learned again."
+CHANGES_HELP = "Half of the labels are then saved for later, and the model is trained only on the last hundred answers."
 CERTAIN = "Guarantee a minimum share found (half of the labels go to random items)"
 CERTAIN_HELP = (
-    "Half of the labels are asked by chance, wherever the model is sure or not. In return the page says, whenever you "
-    "look, how many of the relevant items are found at least. An estimate says what is probable; this is certain, but "
-    "for a risk of 5 %."
+    "Half of the labels go to random items, whether the model is sure of them or not. In return the page always shows "
+    "the minimum share of the relevant items that was found. Unlike an estimate, it is guaranteed, with a risk of 5 %."
 )
+PACE_HELP = "A pace makes questions rarer or more frequent, so that the labels last that far and no further."
+NO_PACE_HELP = "Only rules that ask at random can be paced: {} does not."
+THRESHOLD_HELP = "A margin of at least this value predicts the rare class."
+AIM_HELP = "The weighted sum of sensitivity and specificity, or the cost of misses and false alarms."
+WEIGHT_HELP = "Of sensitivity against specificity, or of a miss against a false alarm."
+AIMS = {"sum": "Weighted sum", "cost": "Cost"}
 OWN = "Own choice of learner and rule"
 FIRST = {False: "auto", True: "auto-classes"}  # by whether there are several classes
 WHAT_COUNTS = {"Balance": "auto", "Find them all": "auto-sum"}
 WHAT_COUNTS_HELP = (
-    "Balance: a list in which few items are missed and few are wrong (F1). Find them all: fewer are missed, and more "
-    "of those in the list are wrong (the sum of sensitivity and specificity)."
+    "Balance: few relevant items are missed, and few items in the list are wrong (F1). Find them all: fewer are "
+    "missed, and more items in the list are wrong (the sum of sensitivity and specificity)."
 )
 
 
 def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
-    """Show the form; the keyword arguments of `session.create`, and whether it was sent."""
+    """Show the form. Return the keyword arguments of `settings.create`, and whether the form was sent."""
     rows = {row["id"]: row for row in datasets}
     left, middle, right = st.columns([3, 2, 2])
     dataset = left.selectbox("Data set", rows, format_func=lambda key: rows[key]["name"], key="new-dataset")
@@ -80,11 +99,11 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
             classes["seed_words"] = _seed_words(rows[dataset], classes["positive_name"])
     own = _demo_settings(rows[dataset]["name"]).get("guidelines", "")
     guidelines = st.text_area(
-        "Guidelines", own, placeholder="What counts as relevant, and what does not", max_chars=LONGEST_GUIDELINES,
-        height=68, key="new-guidelines" + f"-{dataset}" * bool(own),
+        "Guidelines", own, placeholder=GUIDELINES_HINT, max_chars=LONGEST_GUIDELINES, height=68,
+        key="new-guidelines" + f"-{dataset}" * bool(own),
     )  # fmt: skip
     feed, certain, team = st.container(), st.container(), st.container()
-    with st.expander("For researchers: algorithm, random checks, order"):
+    with st.expander(RESEARCHERS):
         chosen = choose_strategy(many, first=first)
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         plan = _plan(kind.rule)
@@ -100,13 +119,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         with certain:
             plan["floor"] = _floor(rows[dataset], budget, plan.get("horizon"), classes.get("positive_class"))
     with team:
-        more["overlap"] = _share(
-            "Several people label, and I want to see how far they agree", TEAM,
-            "Questions that two people answer, in percent", "overlap", (5, 100, 20, 5),
-        )  # fmt: skip
-        more["repeat"] = _share(
-            "Ask some items twice", AGAIN, "Questions that are asked again, in percent", "repeat", (1, 30, 5, 1)
-        )
+        more["overlap"] = _share(TEAM, TEAM_HELP, TEAM_SHARE, "overlap", (5, 100, 20, 5))
+        more["repeat"] = _share(AGAIN, AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1))
     with promise:
         if asked and (cap := capped_words(int(asked), items)):
             small_note(cap)
@@ -117,13 +131,13 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
 
 
 def _labelled(row: dict[str, Any]) -> bool:
-    """Whether every item of a data set has a label of its own, so that figures are exact."""
-    known = row["classes"].values() if row["classes"] else (row["positives"], row["negatives"])
-    return bool(sum(known) == row["items"])
+    """Tell whether every item of a data set has a label, so that metrics are exact."""
+    counts = row["classes"].values() if row["classes"] else (row["positives"], row["negatives"])
+    return bool(sum(counts) == row["items"])
 
 
 def _many(row: dict[str, Any]) -> bool:
-    """Whether each item is to get one of several classes; what the data set has is chosen at first."""
+    """Ask whether to label several classes instead of one rare class. The data set's own kind is the default."""
     kinds = ["One rare class", "Several classes"]
     kind = st.segmented_control(
         "What to look for", kinds, default=kinds[bool(row["classes"])], required=True, key=f"new-kind-{row['id']}"
@@ -136,10 +150,7 @@ def _many_classes(row: dict[str, Any]) -> dict[str, Any]:
         st.text(f"{len(row['classes'])} classes: {', '.join(row['classes'])}")
         return {"classes": tuple(row["classes"])}
     words = st.text_input(
-        "Names of the classes",
-        placeholder="joy, anger, fear",
-        help="Separated by commas, in the order of their keys.",
-        key=f"new-classes-{row['id']}",
+        "Names of the classes", placeholder="joy, anger, fear", help=CLASSES_HELP, key=f"new-classes-{row['id']}"
     )
     return {"classes": tuple(word.strip() for word in words.split(",") if word.strip())}
 
@@ -150,32 +161,32 @@ def _two_classes(row: dict[str, Any]) -> dict[str, Any]:
     rare: dict[str, str] = {}
     if row["classes"]:
         chosen = st.selectbox("Rare class", row["classes"], key=f"new-rare-{row['id']}")
-        rare, positive, negative = {"positive_class": chosen}, chosen[:LONGEST], f"Not {chosen}"[:LONGEST]
+        rare, positive, negative = {"positive_class": chosen}, chosen, f"Not {chosen}"
     left, right = st.columns(2)
-    key = f"{row['id']}-{positive}"
-    positive_name = left.text_input("Name of the rare class", positive, max_chars=LONGEST, key=f"new-positive-{key}")
-    negative_name = right.text_input("Name of the other class", negative, max_chars=LONGEST, key=f"new-negative-{key}")
+    key, most = f"{row['id']}-{positive[:NAME_CHARACTERS]}", NAME_CHARACTERS
+    positive_name = left.text_input("Name of the rare class", positive[:most], most, key=f"new-positive-{key}")
+    negative_name = right.text_input("Name of the other class", negative[:most], most, key=f"new-negative-{key}")
     return {"positive_name": positive_name, "negative_name": negative_name} | rare
 
 
 def _seed_words(row: dict[str, Any], positive: str) -> list[str]:
-    words = st.text_input(
-        literal(f"Words that point to {positive}"), placeholder="optional", help=SEEDS, key="new-seeds"
-    )
-    given = [word.strip() for word in words.split(",") if word.strip()]
-    if given and (unknown := prior.divided(Dataset(store(), row["id"]), given)[1]):
-        small_note(f"Not in the data: {', '.join(unknown)}.")
-    return given
+    text = st.text_input(literal(SEED_WORDS.format(positive)), placeholder="optional", help=SEEDS, key="new-seeds")
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if words and (unknown := prior.divided(Dataset(store(), row["id"]), words)[1]):
+        small_note(UNKNOWN_WORDS.format(", ".join(unknown)))
+    return words
 
 
 def _demo_settings(dataset: str) -> dict[str, Any]:
-    """What the form begins with where a data set of this name is a demo's; nothing for others."""
+    """Return the form's defaults for a demo's data set, {} for other data sets."""
     return next((demo.session for demo in DEMOS.values() if demo.name == dataset), {})
 
 
 def choose_strategy(many: bool, form: str = "new", first: str = "") -> dict[str, Any]:
-    """Choose an algorithm, or a learner and a rule, with its parameters: arguments of `session.create`. The one that
-    comes `first` is chosen until another is."""
+    """Ask for an algorithm, or a learner and a rule, with its parameters. Return arguments of `settings.create`.
+
+    many: whether there are several classes. form: a prefix of the widgets' keys. first: the default algorithm.
+    """
     usual, first = FIRST[many], first or FIRST[many]
     fitting = [name for name, entry in ALGORITHMS.items() if is_multiclass(entry.learner) == many and name != first]
     key = f"{form}-algorithm" + "-many" * many + f"-{first}" * (first != usual)
@@ -203,44 +214,39 @@ def choose_strategy(many: bool, form: str = "new", first: str = "") -> dict[str,
 def fields(
     specs: dict[str, Parameter], start: dict[str, float], key: str, bind: Literal["query-params"] | None = None
 ) -> dict[str, float]:
-    """Number fields of declared parameters side by side, beginning at the values in `start`; their values by name.
-    bind: whether the address has them."""
+    """Show number fields of declared parameters side by side, with the defaults in `start`. Return values by name.
+
+    bind: "query-params" if the address of the page has the values.
+    """
     for name in specs if bind else ():
         check_number(f"{key}-{name}", f"{name} of {key}")
-    return {
-        name: column.number_input(
-            name,
-            value=float(start[name]),
-            format="%g",
-            step=None,
-            help=f"{spec.help} Must be {spec.range}.",
-            key=f"{key}-{name}",
-            bind=bind,
-        )
-        for column, (name, spec) in zip(st.columns(max(1, len(specs))), specs.items())
-    }
+    values = {}
+    for column, (name, spec) in zip(st.columns(max(1, len(specs))), specs.items()):
+        values[name] = column.number_input(
+            name, value=float(start[name]), format="%g", step=None, help=f"{spec.help} Must be {spec.range}.",
+            key=f"{key}-{name}", bind=bind,
+        )  # fmt: skip
+    return values
 
 
-def _share(wanted: str, meaning: str, what: str, key: str, scale: tuple[int, int, int, int]) -> float:
-    """A share of the questions, where it is wanted; scale: the least and most percent, the first value and the step."""
-    if not st.toggle(wanted, key=f"new-{key}", help=meaning):
+def _share(toggle: str, help: str, slider: str, key: str, scale: tuple[int, int, int, int]) -> float:
+    """Ask for a share of the questions. scale: the smallest and largest percentage, the default and the step."""
+    if not st.toggle(toggle, key=f"new-{key}", help=help):
         return 0.0
-    return st.slider(what, *scale, key=f"new-{key}-percent") / 100
+    return st.slider(slider, *scale, key=f"new-{key}-percent") / 100
 
 
 def _horizon(row: dict[str, Any]) -> int | None:
-    """How many items a live feed will bring, as far as is known; None where all items are there."""
-    if not st.toggle("More items will come while I label (a live feed)", key=f"new-feed-{row['id']}"):
+    """Ask for the number of items that a live feed will bring in all. None without a feed."""
+    if not st.toggle(FEED, key=f"new-feed-{row['id']}"):
         return None
     items = st.number_input("Items in all, roughly", 1, 2**53 - 1, 10 * row["items"], key=f"new-horizon-{row['id']}")
-    small_note(
-        "Your labels are spread over the first part of these items. With too small a number they are spent too early."
-    )
+    small_note(FEED_HELP)
     return items
 
 
 def _floor(row: dict[str, Any], budget: float | None, horizon: int | None, rare: str | None) -> float:
-    """The share of the budget for a floor, where one is wanted; and what it will show at the end."""
+    """Ask whether to guarantee a minimum (a floor). Return its share of the budget, and show the forecast."""
     if not st.toggle(CERTAIN, key="new-floor", help=CERTAIN_HELP):
         return 0.0
     if _labelled(row):
@@ -254,20 +260,13 @@ def _floor(row: dict[str, Any], budget: float | None, horizon: int | None, rare:
 
 
 def _plan(rule: str) -> dict[str, Any]:
-    """How the budget is planned along the stream."""
+    """Ask how to plan the budget along the stream."""
     left, right = st.columns(2)
     audit = left.number_input("Random checks (% of the budget)", 0, 90, 0, 5, key="new-audit", help=CHECKS)
     trains = left.toggle("Random checks train the model too", True, key="new-audit-trains", help=TRAINS)
     paced = rule in paceable()
-    pace = right.selectbox(
-        "Spend the budget",
-        list(PACES),
-        key="new-pace",
-        disabled=not paced,
-        help="A pace makes questions rarer or more frequent, so that the labels last that far and no further."
-        if paced
-        else f"Only rules that draw can be paced: {rule} does not.",
-    )
+    help = PACE_HELP if paced else NO_PACE_HELP.format(rule)
+    pace = right.selectbox("Spend the budget", list(PACES), key="new-pace", disabled=not paced, help=help)
     return {"audit": audit / 100, "audit_trains": trains, "pace": PACES[pace] if paced else None}
 
 
@@ -283,40 +282,14 @@ def _more(many: bool) -> dict[str, Any]:
     if many:
         averaged = right.selectbox("After the budget", after, key="new-averaged") != after[0]
         return {"shuffled": shuffled, "seed": seed, "averaged": averaged}
-    theta = right.number_input(
-        "Threshold",
-        value=0.0,
-        format="%g",
-        step=None,
-        key="new-theta",
-        help="A margin from here on predicts the rare class.",
-    )
+    theta = right.number_input("Threshold", value=0.0, format="%g", step=None, key="new-theta", help=THRESHOLD_HELP)
     left, middle, right = st.columns(3)
-    metric = left.selectbox(
-        "Aim",
-        list(AIMS),
-        format_func=AIMS.__getitem__,
-        key="new-metric",
-        help="The weighted sum of sensitivity and specificity, or the cost of misses and false alarms.",
-    )
+    metric = left.selectbox("Aim", list(AIMS), format_func=AIMS.__getitem__, key="new-metric", help=AIM_HELP)
     weight = middle.number_input(
-        "Weight of the rare class",
-        0.01,
-        0.99,
-        0.5 if metric == "sum" else 0.9,
-        key=f"new-w-{metric}",
-        help="Of sensitivity against specificity, or of a miss against a false alarm.",
-    )
+        "Weight of the rare class", 0.01, 0.99, 0.5 if metric == "sum" else 0.9, key=f"new-w-{metric}",
+        help=WEIGHT_HELP,
+    )  # fmt: skip
     averaged = right.selectbox("After the budget", after, key="new-averaged") != after[0]
     weights = metrics.Weights(alpha_p=weight) if metric == "sum" else metrics.Weights(c_p=weight)
-    return {
-        "shuffled": shuffled,
-        "seed": seed,
-        "theta": theta,
-        "metric": metric,
-        "weights": weights,
-        "averaged": averaged,
-    }
-
-
-AIMS = {"sum": "Weighted sum", "cost": "Cost"}
+    ordered = {"shuffled": shuffled, "seed": seed, "averaged": averaged}
+    return ordered | {"theta": theta, "metric": metric, "weights": weights}

@@ -1,4 +1,4 @@
-"""List the sessions and data sets of Home, start the demos, remove and restore sessions."""
+"""The sessions and data sets of the Home page: list and open them, start a demo, remove and restore sessions."""
 
 from datetime import datetime
 from functools import partial
@@ -15,21 +15,27 @@ from ..page import annotator, counted, entry, remove_after_asking
 from ..warm_up import is_warm
 
 LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
+PREPARING = "Preparing the demo…"
+COMPILING = " The learners are compiled, which happens once on a machine."
+REMOVED = "the session {} with its {}"
+CAN_BE_RESTORED = f"It can be restored on this page for {RESTORABLE.days} days."
 
 
 def start(session: int) -> None:
+    """Open the Label page of a session."""
     st.session_state.pop("form", None)
     st.switch_page(LABEL, query_params={"session": str(session)})
 
 
 def try_demo(store: Store, which: str) -> None:
-    once = "" if is_warm() else " The learners are compiled, which happens once on a machine."
-    with st.spinner(f"Preparing the demo…{once}"):
+    """Start a new session of a demo and open it."""
+    with st.spinner(PREPARING if is_warm() else PREPARING + COMPILING):
         session = create(store, demo.dataset(store, which), **demo.DEMOS[which].session, owner=annotator())
     start(session)
 
 
 def show_session(store: Store, row: dict[str, Any]) -> None:
+    """Show a session with its progress, and buttons to open or remove it."""
     left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
     when = datetime.fromisoformat(row["worked_at"]).strftime("%d %b %H:%M UTC")
     own = [row["dataset_name"]] if row["name"] != row["dataset_name"] else []
@@ -40,9 +46,8 @@ def show_session(store: Store, row: dict[str, Any]) -> None:
     middle.progress(min(1.0, used), text)
     with right.container(horizontal=True, horizontal_alignment="right"):
         done = row["labels"] >= row["budget"]
-        if st.button(
-            "Result" if done else "Resume", key=f"resume-{row['id']}", type="secondary" if done else "primary"
-        ):
+        word = "Result" if done else "Resume"
+        if st.button(word, key=f"resume-{row['id']}", type="secondary" if done else "primary"):
             start(row["id"])
         with st.popover("", icon=":material/more_horiz:", help="More"):
             st.page_link(REPLAY, label="Replay", query_params={"session": str(row["id"])})
@@ -51,22 +56,24 @@ def show_session(store: Store, row: dict[str, Any]) -> None:
 
 
 def owned(store: Store, row: dict[str, Any]) -> bool:
+    """Tell whether the user owns a session."""
     return page.role(store, row["id"]) == "owner"
 
 
 def remove(store: Store, row: dict[str, Any]) -> None:
+    """Show a button that removes a session, after a question."""
     if st.button("Remove this session", key=f"remove-{row['id']}"):
         answers = counted(row["labels"] + row["skipped"], "answer")
         remove_after_asking(
-            f"the session {row['name']} with its {answers}",
+            REMOVED.format(row["name"], answers),
             lambda: owned(store, row),
             partial(store.remove_session, row["id"], annotator()),
-            f"It can be restored on this page for {RESTORABLE.days} days.",
+            CAN_BE_RESTORED,
         )
 
 
 def show_removed(store: Store) -> None:
-    """The removed sessions of which who is here is an owner, each with a button that restores it."""
+    """Show the user's own removed sessions, each with a button that restores it."""
     rows = [row for row in store.removed_sessions() if owned(store, row)]
     if not rows:
         return
@@ -82,6 +89,7 @@ def show_removed(store: Store) -> None:
 
 
 def show_dataset(row: dict[str, Any]) -> None:
+    """Show a data set with its number of items, classes and features."""
     if row["classes"]:
         classes = f"{len(row['classes'])} classes"
     else:

@@ -1,21 +1,48 @@
-"""Below a card that has nothing to ask: the list that came of the session, and more labels for it."""
+"""The end of a session, below the card: the list of positives to download, and labels to add."""
+
+from uuid import uuid4
+
+import streamlit as st
 
 from oal_engine.kernel.learners import linear
+from oal_engine.sessions.insights import estimates
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SessionError
 
-from ..downloads import positives
-from ..page import annotator
+from ..downloads import positives_button
+from ..page import annotator, complain, small_note
 from .card_server import CardServer
-from .more_labels import more_labels
-from .panels.guidelines import may_edit
+
+CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
+OFFERED_LABELS = 100
 
 
 def ending(server: CardServer) -> None:
-    """What can be done where a session has ended; call it in the fragment of the card, after the card."""
+    """Show the next steps of a session that has ended, in the card's fragment and below the card."""
     session = server.session
     if not session.place.progress.end or annotator() not in server.idle:
         return
-    owned = may_edit(server)
+    owned = server.is_owned()
     if not session.multiclass and linear(session.learner):
-        positives(session.store, session.id)
+        positives_button(session.store, session.id)
     if session.room > 0 and owned:
         more_labels(session, "add-labels")
+
+
+def more_labels(session: Session, key: str) -> None:
+    """Show a field and a button that add labels, in a fragment; `key` must be unique on the page."""
+    most = session.room
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        labels = st.number_input("Labels to add", 1, most, min(OFFERED_LABELS, most), key=f"{key}-labels", width=150)
+        if st.button("Add labels", key=key):
+            try:
+                session.add_labels(uuid4().hex, labels, annotator())
+            except SessionError as error:
+                complain(error)
+            else:
+                st.rerun()
+    words = [CONTINUES.format(session.rounds - session.askable + 1)] if session.place.progress.end else []
+    if not session.labelled:
+        words.append(estimates.forecast(session.state.budget + labels, session.multiclass))
+    if words:
+        small_note(" ".join(words))

@@ -1,5 +1,6 @@
-"""What the components in the browser send: every event and every view with its types, ranges and lengths."""
+"""Messages of the components in the browser: every event and view with its types, ranges and lengths."""
 
+from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -8,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from oal_engine.sessions.settings import LONGEST_TAG
 
 LONGEST_NOTE, LONGEST_NAME, LONGEST_SEARCH = 2_000, 320, 200  # characters
-MOST_PLACES = 40  # of the player, in one answer to the browser
+MOST_PLACES = 40  # of the player in one message
 
 Id = Annotated[str, Field(min_length=1, max_length=64)]
 Row = Annotated[int, Field(ge=0, lt=2**63)]
@@ -18,18 +19,18 @@ Word = Annotated[str, Field(max_length=40)]
 
 
 class MessageError(ValueError):
-    """Something that no component of ours sends, in one sentence."""
+    """Raised for a message that our components never send, with one sentence."""
 
 
 class Message(BaseModel):
-    """What is sent; what else it may hold is passed over."""
+    """A message from the browser. Unknown fields are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
 
 class Event(Message):
-    """Something to be stored once. annotator: whose it is, as far as the browser knows. in_order: it means another
-    thing where an event before it is not stored."""
+    """A message to be stored once. annotator: its author, as far as the browser knows. in_order: whether its meaning
+    depends on the events before it."""
 
     id: Id
     annotator: Name | None = None
@@ -38,7 +39,7 @@ class Event(Message):
 
 class _OnQuestion(Event):
     question: Row
-    item: Row | None = None  # the one that was shown, where the browser says it
+    item: Row | None = None  # the item that was on the screen
     label: Class | None = None
     seconds: Annotated[float, Field(ge=0, le=1e9)] | None = None
     highlighted: bool | None = None
@@ -74,11 +75,11 @@ class Tag(Event):
     action: Literal["tag"]
     item: Row
     tag: TagName
-    given: bool
+    added: Annotated[bool, Field(alias="given")]
 
 
 class Preferences(Message):
-    """What an annotator has chosen; None where nothing is."""
+    """An annotator's preferences; None leaves one unchanged."""
 
     size: Annotated[int, Field(ge=0, le=9)] | None = None
     highlight: bool | None = None
@@ -95,27 +96,27 @@ class Preference(Event):
 
 
 CardEvent = Annotated[Answer | Undo | Correction | Note | Tag | Preference, Field(discriminator="action")]
-Marks = bool | None  # whether terms are marked, of an annotator without a name
-Review = Row | None  # the number of the question after which skipped ones are shown once more
+Marks = bool | None  # whether an annotator without a name wants terms highlighted
+Review = Row | None  # show the skipped questions after this question number again
 
 
 class RowEvent(Event):
-    """A choice made in a row of a list."""
+    """A choice made in a row of a list: the class, or the mark."""
 
     row: Row
     action: Class
 
 
 class RowTag(Event):
-    """A tag that the item of a row is given, or loses."""
+    """A tag added to the item of a row, or removed from it."""
 
     row: Row
     tag: TagName
-    given: bool
+    added: Annotated[bool, Field(alias="given")]
 
 
 class View(Message):
-    """What of a list is looked at."""
+    """The part of a list that is visible: search, filter, page, and the row that is open."""
 
     search: Annotated[str, Field(max_length=LONGEST_SEARCH)] = ""
     show: Annotated[str, Field(max_length=2 * LONGEST_TAG)] = "all"
@@ -124,9 +125,9 @@ class View(Message):
 
 
 class Wanted(Message):
-    """The places of a session that its player is to show: q and a question's number, or r and a round."""
+    """The places that a player asks for, such as q7 (question 7) or r90 (round 90)."""
 
-    known: Annotated[str, Field(max_length=200)] | None = None
+    version: Annotated[str | None, Field(alias="known", max_length=200)] = None  # of the log that the player has
     want: Annotated[list[Annotated[str, Field(pattern=r"^[qr][0-9]{1,14}$")]], Field(max_length=MOST_PLACES)] = []
 
 
@@ -134,17 +135,17 @@ _adapter = cache(TypeAdapter)
 
 
 def read(kind: Any, value: Any) -> Any:
-    """A message of this kind, or a MessageError."""
+    """Validate a message of a kind, or raise a MessageError."""
     try:
         return _adapter(kind).validate_python(value, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "all of it"
-        raise MessageError(f"the browser sent what cannot be read ({where}: {first['msg']}).") from None
+        raise MessageError(f"the browser sent an invalid message ({where}: {first['msg']}).") from None
 
 
 def identity(event: Any) -> str | None:
-    """The id of an event that may be anything; None where it has none that could be acknowledged."""
+    """Return the id of an unchecked event, or None if it has no valid id."""
     try:
         return _adapter(Id).validate_python(event.get("id") if isinstance(event, dict) else None, strict=True)
     except ValidationError:
@@ -152,11 +153,9 @@ def identity(event: Any) -> str | None:
 
 
 def known_preferences(stored: Any) -> dict[str, Any]:
-    """What is stored of an annotator's preferences without what makes no sense."""
-    kept: dict[str, Any] = {}
+    """Return stored preferences without the values that are no longer valid."""
+    valid: dict[str, Any] = {}
     for name, value in stored.items() if isinstance(stored, dict) else ():
-        try:
-            kept |= read(Preferences, {name: value}).chosen
-        except MessageError:
-            continue
-    return kept
+        with suppress(MessageError):
+            valid |= read(Preferences, {name: value}).chosen
+    return valid

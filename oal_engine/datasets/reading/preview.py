@@ -81,7 +81,7 @@ def parse(
         if words is None and not sample and parsed.detected.get("header") == "yes":
             raise DataError(f"{source.name} has no items below its header.")
         if words is None:
-            raise DataError(f"{source.name} has no row that the {reader} reader can read.")
+            raise DataError(f"{source.name} has no items, read as {reader}.")
         yield source, reader, parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
 
 

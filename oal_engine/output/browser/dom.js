@@ -1,8 +1,8 @@
 // @ts-check
 
-// What the scripts of several components share.
+// Shared by the scripts of several components.
 
-const FEW = 3; // classes that have a place in the line of counters; more are counted on their buttons
+const FEW = 3; // classes with a place in the line of counters; more are counted on their buttons
 
 // An item, and the terms that weigh in its score
 
@@ -10,31 +10,27 @@ function content({ parts, features, ...above }) {
   const head = described(above);
   const text = [...head, ...pieces(parts)];
   if (!features?.length && !above.heading?.length && !parts.some(([text]) => text.trim())) {
-    return [...head, h("p.empty", features ? "This item has no values." : "This item has no text.")];
+    return [...head, h("p.empty.muted", features ? "This item has no values." : "This item has no text.")];
   }
   if (!features?.length) return text;
-  const table = h(
-    "dl.features",
-    ...features.map(([name, value, weight]) =>
-      tinted(h("div", h("dt.cut", { dir: "auto", title: name }, name), h("dd", figure(value))), weight),
-    ),
-  );
-  return [...text, table];
+  const line = ([name, value, weight]) =>
+    tinted(h("div", h("dt.cut.muted", { dir: "auto", title: name }, name), h("dd", figure(value))), weight);
+  return [...text, h("dl.features", ...features.map(line))];
 }
 
 function pieces(parts) {
   return parts.map(([text, weight]) => (weight ? tinted(h("span", text), weight) : text));
 }
 
-// What stands above the text of an item: its title, and other columns of its file.
+// The nodes above the text of an item: its title, and other columns of its file.
 function described({ heading = [], facts = [] }) {
   return [
     ...(heading.length ? [h("p.heading", { dir: "auto" }, ...pieces(heading))] : []),
-    ...(facts.length ? [h("p.described", ...facts.map(fact))] : []),
+    ...(facts.length ? [h("p.described.wrap.small.muted", ...facts.map(fact))] : []),
   ];
 }
 
-// A link is one to the web: the server gives no other, and no other is made of it here.
+// Only web addresses become links: the server sends no others.
 function fact([name, words, link]) {
   const title = name ? `${name}: ${words}` : words;
   if (!/^https?:\/\//i.test(link ?? "")) {
@@ -44,7 +40,7 @@ function fact([name, words, link]) {
   return h("a.fact.cut", to, words.replace(/^https?:\/\/(www\.)?/i, ""));
 }
 
-// A weight with its sign, or true: marked, without telling for which class.
+// Tint a node by a weight with its sign, or by `true`: marked, but for neither class.
 /** @param {HTMLElement} node @param {number | true} weight */
 function tinted(node, weight) {
   if (weight) node.className = weight === true ? "term" : weight > 0 ? "term positive" : "term negative";
@@ -52,7 +48,7 @@ function tinted(node, weight) {
   return node;
 }
 
-// What a key means depends on where it is pressed
+// Keys: their meaning depends on where they are pressed
 
 const TYPING =
   "textarea, select, [role=textbox], " +
@@ -62,6 +58,18 @@ const PRESSED_BY_SPACE =
   "button, summary, input, [role=button], [role=switch], [role=checkbox], [role=radio], " +
   "[role=tab], [role=menuitem], [role=option]";
 
+// Whether a key is meant for a component, wherever the focus is: not for a field, a dialog or the browser.
+function isOurs(event, fields = TYPING) {
+  const target = event.composedPath()[0];
+  if (event.defaultPrevented || event.isComposing || isModified(event) || document.querySelector(DIALOG)) return false;
+  return !target.closest?.(fields) && !target.isContentEditable;
+}
+
+/** @param {KeyboardEvent | MouseEvent} event */
+function isModified(event) {
+  return event.ctrlKey || event.altKey || event.metaKey;
+}
+
 // The key as printed on a Latin keyboard: in a Cyrillic or Arabic layout event.key is another letter.
 function letter({ key, code }) {
   return key > "\x7f" && code.startsWith("Key") ? code.slice(3).toLowerCase() : key.toLowerCase();
@@ -69,7 +77,7 @@ function letter({ key, code }) {
 
 // Nodes
 
-// h("p.note", { title }, ...children): a tag with its classes, attributes if there are any, and what is in it.
+// h("p.note", { title }, ...children): an element with classes, optional attributes, and children.
 /** @param {string} tag @param {...any} rest */
 function h(tag, ...rest) {
   return filled(tag, rest, (name) => document.createElement(name));
@@ -91,7 +99,22 @@ function filled(tag, rest, make) {
   return node;
 }
 
-// What Streamlit calls with new data: one view of a kind for each place on the page, another where the key of its data is.
+/** @param {string} tag @param {Record<string, any>} attributes @param {(event: any) => unknown} run @param {...any} children */
+function button(tag, attributes, run, ...children) {
+  const node = h(tag, { type: "button", ...attributes }, ...children);
+  node.onclick = run;
+  return node;
+}
+
+// A button that does not take the focus when it is clicked: the next Space would press it again.
+/** @param {string} tag @param {Record<string, any>} attributes @param {(event: any) => unknown} run @param {...any} children */
+function quietButton(tag, attributes, run, ...children) {
+  const node = button(tag, attributes, run, ...children);
+  node.onmousedown = keepFocus;
+  return node;
+}
+
+// The function that Streamlit calls with new data: it makes one view for each place on the page and key of the data.
 function mounting(kind, keyOf) {
   const views = new WeakMap();
   return ({ data, parentElement, setStateValue }) => {
@@ -102,7 +125,7 @@ function mounting(kind, keyOf) {
       views.set(parentElement, { key: keyOf(data), view });
     }
     view.receive(data, setStateValue);
-    // Streamlit also cleans up a call that a newer one overtakes, even before it: only a page that is gone counts.
+    // Streamlit also cleans up calls that a newer one has replaced: remove the view only with its page.
     return () => {
       if (parentElement.isConnected) return;
       view.remove();
@@ -111,7 +134,7 @@ function mounting(kind, keyOf) {
   };
 }
 
-// HTML of ours, never of an item, as nodes: its `root`, and by its name each node with a `part`, which tests find by it.
+// Parse our own HTML, never an item's. Returns its `root` and each node with a `part` by name; tests find them by it too.
 /** @param {string} html @param {string} prefix @returns {Record<string, any>} */
 function parts(html, prefix = "") {
   const template = document.createElement("template");
@@ -127,7 +150,7 @@ function parts(html, prefix = "") {
   return named;
 }
 
-// A word with its meaning one hover or tap away.
+// A word whose meaning shows on hover or tap.
 /** @param {string} word @param {string} meaning */
 function explained(word, meaning) {
   return h("span.explained", { tabindex: "0" }, word, h("span", { role: "tooltip" }, meaning));
@@ -151,12 +174,11 @@ function disable(button, disabled) {
   button.setAttribute("aria-disabled", String(Boolean(disabled))); // not `disabled`, which would drop the keyboard's focus
 }
 
-// A click must not leave the focus on a button, where the next Space would press it.
 function keepFocus(event) {
   event.preventDefault();
 }
 
-// Text without halves of letters: a limit may have cut one in two, and no database takes it.
+// Text without unpaired surrogates, which a length limit may leave and no database accepts.
 /** @param {string} text */
 function whole(text) {
   return text.replace(/\p{Surrogate}/gu, "");

@@ -1,4 +1,4 @@
-// A page of its own: what it shows stands in it, and its address may name a question.
+// A self-contained page: its data are in it, and its address may name a question.
 
 const main = document.querySelector("main");
 const data = JSON.parse(document.getElementById("data").textContent);

@@ -1,23 +1,23 @@
-// The race. The server sends the record of whole runs; this plays it: every picture is a function of the rounds done,
-// so that playing, pausing, scrubbing and going back are the same thing.
+// The race. The server sends the record of whole runs, and this script plays it: every picture is a function of the
+// rounds done, so that playing, pausing, scrubbing and going back work the same way.
 
 const SPEEDS = [1, 2, 4, 8, 16];
 const USUAL_SPEED = 2; // a whole race in one minute
 const SLOWEST = 120; // seconds of a whole race at speed 1
-const STEPS = 40; // that a race takes where motion is not wanted
+const STEPS = 40; // of a race with reduced motion
 const PULSE = 700; // ms
-const WORDS_EVERY = 40; // ms between two changes of words and curves: points, lines and pulses move in every frame
-const SMOOTH = 90; // ms in which a line goes most of the way to where it was moved
+const WORDS_EVERY = 40; // ms between two updates of text and curves; points, lines and pulses move in every frame
+const SMOOTH = 90; // ms in which a line makes most of its way to a new position
 const COLORS = 4; // of lanes, one each
 const MARGIN = { left: 34, right: 132, narrow: 112, top: 10, bottom: 22 }; // of the chart, in pixels
 const METRICS = { sum: "Weighted sum", f1: "F1" };
 const EVALUATIONS = { push: "push", push_query: "push-and-query" };
 const YES = "▲";
 const NO = "●";
-const LEGEND = `<p class="legend">
+const LEGEND = `<p class="legend wrap small muted">
   <span><b class="yes">${YES}</b> positive</span> <span><b class="no">${NO}</b> negative</span>
   <span><b class="faint">${YES}${NO}</b> passed, not asked</span> <span><b>${YES}${NO}</b> asked</span>
-  <span><i></i> what the lane says is positive</span>
+  <span><i></i> predicted positive by the lane</span>
 </p>`;
 
 class Race {
@@ -36,9 +36,7 @@ class Race {
     this.listening = new AbortController();
     const { signal } = this.listening;
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
-    this.root.addEventListener("fullscreenchange", () => this.full.setAttribute("aria-pressed", this.fills), {
-      signal,
-    });
+    this.root.onfullscreenchange = () => this.full.setAttribute("aria-pressed", this.fills);
     this.root.addEventListener("transitionend", ({ target }) => target === this.root && this.repaint(), { signal });
     this.resizing = new ResizeObserver(() => this.repaint());
     for (const { plane } of this.lanes) this.resizing.observe(plane);
@@ -59,23 +57,23 @@ class Race {
   build() {
     const speeds = SPEEDS.map((times) => `<option value="${times}">${times}×</option>`).join("");
     const html = `<section part="race" class="oal race" aria-label="Race">
-      <div class="controls">
-        <button part="toggle" data-testid="oal-play" type="button" class="play filled" aria-keyshortcuts="Space"></button>
+      <div class="controls row">
+        <button part="toggle" data-testid="oal-play" type="button" class="play strong filled" aria-keyshortcuts="Space"></button>
         <button part="again" data-testid="oal-restart" type="button" title="Back to the start">↺ Restart</button>
         <input part="scrub" type="range" min="0" max="${this.rounds}" step="1" aria-label="Items streamed">
-        <output part="clock" class="clock"></output>
+        <output part="clock" class="clock strong"></output>
         <select part="pace" data-testid="oal-speed" aria-label="Speed">${speeds}</select>
         <button part="full" data-testid="oal-full" type="button" aria-pressed="false">Full screen</button>
       </div>
       <div class="story">
         <div part="steps" class="steps"></div>
-        <p part="said" class="said" role="status"></p><p part="facts" class="facts"></p>
+        <p part="said" class="said" role="status"></p><p part="facts" class="facts strong"></p>
       </div>
       <div part="ground" class="lanes" tabindex="0" role="group" aria-label="Lanes"></div>
       <div class="curves">
-        <div part="choice" class="choice">${LEGEND}</div><canvas part="chart" class="chart" role="img"></canvas>
+        <div part="choice" class="choice wrap small">${LEGEND}</div><canvas part="chart" class="chart" role="img"></canvas>
       </div>
-      <p part="note" class="note"></p>
+      <p part="note" class="note small muted"></p>
     </section>`;
     Object.assign(this, parts(html));
     this.toggle.onclick = () => (this.playing ? this.pause() : this.play());
@@ -90,9 +88,8 @@ class Race {
     this.pace.onchange = () => (this.speed = Number(this.pace.value));
     this.story = story(this);
     this.tabs = this.story.map(({ title, from }, number) => {
-      const tab = h("button.bare", { type: "button" }, h("b", { "aria-hidden": "true" }, number + 1), title);
-      tab.onclick = () => this.seek(Math.ceil(from * this.rounds));
-      return tab;
+      const seek = () => this.seek(Math.ceil(from * this.rounds));
+      return button("button.row.small.muted.bare", {}, seek, h("b", { "aria-hidden": "true" }, number + 1), title);
     });
     this.steps.append(...this.tabs);
     this.ground.append(...this.lanes.map(({ root }) => root));
@@ -112,14 +109,12 @@ class Race {
 
   switch(what, label, names) {
     const buttons = Object.entries(names).map(([key, name]) => {
-      const pressed = key === this[what];
-      const button = h("button", { type: "button", "aria-pressed": pressed, ...testid(`${what}-${key}`) }, name);
-      button.onclick = () => {
+      const choose = ({ currentTarget }) => {
         this[what] = key;
-        for (const each of buttons) each.setAttribute("aria-pressed", each === button);
+        for (const each of buttons) each.setAttribute("aria-pressed", each === currentTarget);
         this.draw();
       };
-      return button;
+      return button("button", { "aria-pressed": key === this[what], ...testid(`${what}-${key}`) }, choose, name);
     });
     return h("span.switch", { role: "group", "aria-label": label }, ...buttons);
   }
@@ -151,7 +146,7 @@ class Race {
   }
 
   tick(now) {
-    const passed = clamp((now - this.before) / 100) * 100; // a tab that was hidden goes on where it was
+    const passed = clamp((now - this.before) / 100) * 100; // a hidden tab resumes at its position
     const pace = (this.speed * this.rounds) / (1000 * SLOWEST);
     const step = this.rounds / STEPS;
     if (!this.calm) {
@@ -176,9 +171,7 @@ class Race {
   }
 
   onKey(event) {
-    if (event.key !== " " || event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey) return;
-    const target = event.composedPath()[0];
-    if (target.closest?.(USES_SPACE) || target.isContentEditable || document.querySelector(DIALOG)) return;
+    if (event.key !== " " || !isOurs(event, USES_SPACE)) return;
     event.preventDefault();
     if (!event.repeat) this.toggle.click();
   }
@@ -236,22 +229,14 @@ class Race {
     pen.lineWidth = 1;
     pen.textBaseline = "middle";
     for (const value of [0, 0.25, 0.5, 0.75, 1]) {
-      line(pen, this.colors.line, [
-        [MARGIN.left, y(value)],
-        [right, y(value)],
-      ]);
+      const ends = [MARGIN.left, right].map((end) => [end, y(value)]);
+      line(pen, this.colors.line, ends);
       word(pen, this.colors.muted, value, MARGIN.left - 6, y(value), "right");
     }
     for (const part of narrow ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]) {
       const label = number(Math.round(part * this.rounds)) + (part ? "" : " items");
-      word(
-        pen,
-        this.colors.muted,
-        label,
-        x(part * this.rounds),
-        bottom + 12,
-        part ? (part < 1 ? "center" : "right") : "left",
-      );
+      const align = part ? (part < 1 ? "center" : "right") : "left";
+      word(pen, this.colors.muted, label, x(part * this.rounds), bottom + 12, align);
     }
     const { marks } = this.record;
     const last = marks.findLastIndex((mark) => mark <= done);
@@ -274,10 +259,8 @@ class Race {
       word(pen, lane.color, lane.short, px + (narrow ? 40 : 50), at, "left", 600);
     }
     const words = ends.map(({ lane, value }) => `${lane.short} ${value.toFixed(3)}`).join(", ");
-    this.chart.setAttribute(
-      "aria-label",
-      `${METRICS[this.metric]}, ${EVALUATIONS[this.evaluation]}, after ${number(done)} items: ${words || "nothing yet"}`,
-    );
+    const chosen = `${METRICS[this.metric]}, ${EVALUATIONS[this.evaluation]}`;
+    this.chart.setAttribute("aria-label", `${chosen}, after ${number(done)} items: ${words || "nothing yet"}`);
   }
 }
 
@@ -305,16 +288,16 @@ class Lane {
       .map(([key, value]) => `${key} ${figure(value)}`)
       .join(", ");
     const count = (part, id, title) => `<div><dt>${title}</dt><dd part="${part}" data-testid="oal-${id}"></dd></div>`;
-    const html = `<article part="lane" class="lane" data-lane="${this.number}">
+    const html = `<article part="lane" class="lane" data-lane="${this.number}" style="--own: var(--lane-${this.number})">
       <header>
-        <div><h2 part="title"></h2><p part="rule" class="rule"></p><p part="numbers" class="values"></p></div>
+        <div><h2 part="title"></h2><p part="rule" class="rule small"></p><p part="numbers" class="values tiny muted plain"></p></div>
         ${this.bump()}
       </header>
-      <p part="used" class="used"></p>
-      <div class="gauge" aria-hidden="true"><i part="gauge"></i></div>
-      <div part="plane" class="plane" role="img"><canvas part="under"></canvas><canvas part="over"></canvas></div>
-      <p part="now" class="now"></p><p part="item" class="item clamp" dir="auto"></p>
-      <dl>
+      <p part="used" class="used small"></p>
+      <div class="gauge bar" aria-hidden="true"><i part="gauge"></i></div>
+      <div part="plane" class="plane box" role="img"><canvas part="under"></canvas><canvas part="over"></canvas></div>
+      <p part="now" class="now small"></p><p part="item" class="item clamp tiny plain" dir="auto"></p>
+      <dl class="tally">
         ${count("answers", "answers", "answers")}${count("hits", "found", `${YES} found`)}
         ${count("errors", "alarms", "false alarms")}
       </dl>
@@ -406,13 +389,13 @@ class Lane {
     pen.globalAlpha = 1;
   }
 
-  // Where a point of the plane lies on the canvas.
+  // The position of a point of the plane on the canvas.
   at([u, v]) {
     const { x, y } = this.race.frame;
     return [((u - x[0]) / (x[1] - x[0])) * this.width, ((y[1] - v) / (y[1] - y[0])) * this.height];
   }
 
-  // The same for an item: what is far out lies at the edge.
+  // The position of an item: items outside the plane are drawn at its edge.
   inside(point) {
     const [x, y] = this.at(point);
     return [Math.max(8, Math.min(this.width - 8, x)), Math.max(8, Math.min(this.height - 8, y))];
@@ -448,13 +431,12 @@ class Lane {
   }
 }
 
-// The story, in the order it is told: from which share of the race on, what it says, and what the numbers say then.
+// The story in order: the share of the race at which a step begins, its text, and its numbers.
 
 function story({ record, lanes, rounds, positives }) {
   const total = positives[rounds];
-  const asymmetric = lanes.find(
-    ({ rule, parameters }) => rule === "asymmetric" && parameters.delta_plus !== parameters.delta_minus,
-  );
+  const unequal = ({ delta_plus, delta_minus }) => delta_plus !== delta_minus;
+  const asymmetric = lanes.find(({ rule, parameters }) => rule === "asymmetric" && unequal(parameters));
   const symmetric = lanes.find(({ rule }) => rule === "symmetric");
   const only = lanes.find(({ rule }) => rule === "positive");
   const rare = 3 * total < rounds;
@@ -476,7 +458,7 @@ function story({ record, lanes, rounds, positives }) {
       title: "The price",
       from: 0.1,
       said:
-        `A lane may ask for ${counted(record.budget, "label")} and learns from nothing else. Its line is what it believes: ` +
+        `A lane may ask for ${counted(record.budget, "label")} and learns from nothing else. Its line is its current belief: ` +
         `on the shaded side it says ${YES}. An answer that proves it wrong moves the line.`,
       facts: (done) => `Asked so far: ${lanes.map((lane) => `${lane.short} ${lane.spent(done)}`).join(", ")}.`,
     },
@@ -491,7 +473,7 @@ function story({ record, lanes, rounds, positives }) {
           ? `The asymmetric rule asks less there and more on the other side, where missed ${YES} hide: its shaded side stays wide.`
           : asymmetric
             ? "This asymmetric rule asks more readily there than on the other side."
-            : `Who never asks on the other side never learns of the ${YES} missed there.`),
+            : `A rule that never asks on the other side never learns of the ${YES} missed there.`),
       facts: (done) =>
         `Asked on the shaded side: ${(asymmetric ? [symmetric, asymmetric, only].filter(Boolean) : lanes)
           .map((lane) => shaded(lane, done))
@@ -514,10 +496,8 @@ function story({ record, lanes, rounds, positives }) {
 
 function outcome(lanes, asymmetric, symmetric, done, total, over) {
   if (!asymmetric || !symmetric) {
-    const list = lanes.map(
-      (lane) => `${lane.short} ${lane.found[done]} with ${counted(lane.alarms[done], "false alarm")}`,
-    );
-    return `${over ? "In the end" : "So far"}, of ${counted(total, YES, "")} found: ${list.join("; ")}.`;
+    const result = ({ short, found, alarms }) => `${short} ${found[done]} with ${counted(alarms[done], "false alarm")}`;
+    return `${over ? "In the end" : "So far"}, of ${counted(total, YES, "")} found: ${lanes.map(result).join("; ")}.`;
   }
   const [found, alarms] = ["found", "alarms"].map((what) => asymmetric[what][done] - symmetric[what][done]);
   return (
@@ -538,10 +518,9 @@ function ahead(lanes, done) {
   return last < 0 ? "" : `Ahead: ${leaders.join(", ")}.`;
 }
 
-function difference(value, name, plural) {
-  return value
-    ? `${counted(Math.abs(value), `${value > 0 ? "more" : "fewer"} ${name}`, plural)}`
-    : `as many ${name}${plural ?? "s"}`;
+function difference(value, name, plural = "s") {
+  if (!value) return `as many ${name}${plural}`;
+  return counted(Math.abs(value), `${value > 0 ? "more" : "fewer"} ${name}`, plural);
 }
 
 function counted(value, name, plural = "s") {
@@ -550,7 +529,7 @@ function counted(value, name, plural = "s") {
 
 // Geometry
 
-// The part of the plane to look at: without the outermost half percent on each side, and with some air.
+// The visible part of the plane: without the outermost half percent on each side, and with a margin.
 function sight(points) {
   const [x, y] = [0, 1].map((axis) => {
     const sorted = points.map((point) => point[axis]).sort((a, b) => a - b);
@@ -603,7 +582,7 @@ function sums(entries, counts) {
 
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
 
-// The pen of a cleared canvas that has as many dots as the screen shows; none where it is not shown.
+// Return the pen of a cleared canvas with the resolution of the screen, or null if it is hidden.
 function fitted(canvas) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const scale = window.devicePixelRatio || 1;
@@ -678,7 +657,7 @@ function tint(color, share) {
   return `color-mix(in srgb, ${color} ${100 * share}%, transparent)`;
 }
 
-// The theme's colours as the style sheet has them.
+// Read the theme's colors from the style sheet.
 function colors(root) {
   const style = getComputedStyle(root);
   const of = (name) => style.getPropertyValue(`--${name}`).trim();

@@ -1,14 +1,14 @@
-// The player of a session. The whole log is here, so that scrubbing paints at once; what a place needs besides (the
-// item, the changes, the tables) is asked of the server, some places ahead. On a page of its own all questions are here
-// (log.whole), and no round between them.
+// The player of a session. It has the whole log, so that scrubbing paints at once, and asks the server for the item,
+// changes and tables of each place, some places ahead. A self-contained page has all questions (log.whole), but not the
+// rounds between them.
 
 const AHEAD = 3; // places fetched before they are opened
 const AHEAD_PLAYING = 12;
-const KEPT = 600; // places
+const CACHED_PLACES = 600;
 const SETTLED = 250; // ms without a move before the address names the place
-const BARS = 4000; // more cannot be told apart
-const CHARTS = 3;
-const CHANGES = 8;
+const MAX_BARS = 4000; // more cannot be told apart
+const MAX_CHARTS = 3;
+const MAX_CHANGES = 8;
 
 class Player {
   constructor(parent, { session, start }) {
@@ -36,42 +36,44 @@ class Player {
     const boxed = (part, name) =>
       `<div part="${part}" class="boxed scroll" tabindex="0" role="region" aria-label="${name}"></div>`;
     const html = `<section part="player" class="oal card replay highlight" aria-label="Player">
-      <p class="legend">
-        <b>Questions</b><span part="bar" class="muted"></span><span part="legend" class="keys"></span></p>
-      <div part="timeline" class="timeline" role="slider" tabindex="0" aria-label="Question" aria-valuemin="1">
+      <p class="legend wrap tiny">
+        <b>Questions</b><span part="bar" class="muted"></span><span part="legend" class="keys wrap"></span></p>
+      <div part="timeline" class="timeline box" role="slider" tabindex="0" aria-label="Question" aria-valuemin="1">
         <svg part="bars" preserveAspectRatio="none" aria-hidden="true"></svg><i part="cursor" class="cursor"></i>
       </div>
-      <div class="controls">
-        <div part="moves" class="group">
+      <div class="controls wrap small">
+        <div part="moves" class="group row">
           <select part="speed" aria-label="Questions a second">
             <option value="1">1 a second</option><option value="2" selected>2 a second</option>
             <option value="5">5 a second</option><option value="10">10 a second</option>
             <option value="20">20 a second</option>
           </select>
         </div>
-        <label class="group">Question
+        <label class="group row">Question
           <input part="number" type="number" min="1" aria-label="Question"><span part="of"></span></label>
-        <div part="rounds" class="group"><span>Round</span>
+        <div part="rounds" class="group row"><span>Round</span>
           <input part="round" type="number" min="1" aria-label="Round"><span part="ofRounds"></span></div>
-        <div part="jumps" class="group jumps">Next
+        <div part="jumps" class="group row jumps">Next
           <select part="wanted" data-testid="oal-class" aria-label="Class to jump to"></select></div>
       </div>
       <div class="sides">
         <div class="side">
-          <div class="above"><p part="why" class="why cut"></p><p part="title" class="title cut" dir="auto"></p></div>
-          <div part="text" class="text scroll" dir="auto" tabindex="0" role="region" aria-label="Item"></div>
+          <div class="above row small muted">
+            <p part="why" class="why cut grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
+          </div>
+          <div part="text" class="text scroll box plain" dir="auto" tabindex="0" role="region" aria-label="Item"></div>
           <dl part="facts" class="facts"></dl>
-          <p part="passed" class="passed cut"></p>
-          <div class="spent">
+          <p part="passed" class="passed cut small muted"></p>
+          <div class="spent small">
             <p part="used" class="used cut"></p><div class="bar" aria-hidden="true"><i part="budget"></i></div>
           </div>
-          <div part="changes" class="changes"></div>
+          <div part="changes" class="changes small"></div>
         </div>
         <div class="side">
           <div part="charts" class="charts"></div>
-          <p part="note" class="note muted"></p>
-          <div part="tables" class="tables">
-            <div><div part="choice" class="choice" role="group" aria-label="Evaluation"></div>
+          <p part="note" class="note small muted"></p>
+          <div part="tables" class="tables small">
+            <div><div part="choice" class="choice row" role="group" aria-label="Evaluation"></div>
               ${boxed("confusion", "Confusion table")}</div>
             ${boxed("figures", "Figures")}
           </div>
@@ -134,25 +136,18 @@ class Player {
 
   ask() {
     clearTimeout(this.asking);
-    const missing =
-      this.log && this.known === this.version
-        ? this.ahead().filter((name) => !this.places.has(name))
-        : [nameOf(this.at)];
+    const current = this.log && this.known === this.version;
+    const missing = current ? this.ahead().filter((name) => !this.places.has(name)) : [nameOf(this.at)];
+    if (!missing.length) return;
     const here = missing[0] === nameOf(this.at);
     const hurry = here || (this.timer && missing.length > AHEAD_PLAYING / 2);
-    if (!missing.length) return;
-    this.asking = setTimeout(
-      () => {
-        while (this.places.size > KEPT) this.places.delete(this.places.keys().next().value);
-        this.requests += 1;
-        this.send({
-          known: this.known ?? null,
-          want: here && !this.timer ? missing.slice(0, 1) : missing,
-          asked: this.requests,
-        });
-      },
-      hurry ? 20 : 150,
-    );
+    const request = () => {
+      while (this.places.size > CACHED_PLACES) this.places.delete(this.places.keys().next().value);
+      this.requests += 1;
+      const want = here && !this.timer ? missing.slice(0, 1) : missing;
+      this.send({ known: this.known ?? null, want, asked: this.requests });
+    };
+    this.asking = setTimeout(request, hurry ? 20 : 150);
   }
 
   ahead() {
@@ -200,15 +195,15 @@ class Player {
     const { log } = this;
     if (kind !== "positive") return log[`${kind}s`];
     const label = Number(this.wanted.value);
-    return log.labels.flatMap((given, k) => (given === label ? [k + 1] : []));
+    return log.labels.flatMap((each, k) => (each === label ? [k + 1] : []));
   }
 
+  // The number of the question here, or of the question after the round here.
   place() {
-    // the number of the question here, or of the one behind the round here
     const { at, log } = this;
     if (at.number) return at.number;
-    const behind = log.rounds.findIndex((round) => round > at.round);
-    return behind < 0 ? log.rounds.length + 1 : behind + 1;
+    const after = log.rounds.findIndex((round) => round > at.round);
+    return after < 0 ? log.rounds.length + 1 : after + 1;
   }
 
   roundOf() {
@@ -266,11 +261,8 @@ class Player {
 
   onKey(event) {
     const target = event.composedPath()[0];
-    const own = this.root.contains(target);
-    if (!this.log || event.defaultPrevented || event.isComposing || event.ctrlKey || event.altKey || event.metaKey)
-      return;
-    if (target.closest?.(TYPING) || target.isContentEditable || document.querySelector(DIALOG)) return;
-    if (!own && target.closest?.(USES_ARROWS)) return;
+    if (!this.log || !isOurs(event)) return;
+    if (!this.root.contains(target) && target.closest?.(USES_ARROWS)) return;
     if (event.key === " " && target.closest?.(PRESSED_BY_SPACE)) return;
     const back = event.shiftKey ? -1 : 1;
     const action = {
@@ -294,12 +286,12 @@ class Player {
     const { log } = this;
     const names = new Map(log.names);
     this.name = (label) => (label === 0 ? "skipped" : names.get(label));
-    const far = log.margins.map((margin) => (margin === null ? NaN : margin - log.theta)); // not told yet
+    const far = log.margins.map((margin) => (margin === null ? NaN : margin - log.theta)); // null: still secret
     const top = quantile(far.filter(Number.isFinite).map(Math.abs), 0.97) || 1;
     const low = log.multiclass ? 0 : -1;
     const kinds = { positive: "", negative: "", skipped: "", mistake: "" };
     const wrong = new Set(log.mistakes);
-    const every = Math.ceil(log.rounds.length / BARS);
+    const every = Math.ceil(log.rounds.length / MAX_BARS);
     for (let k = 0; k < log.rounds.length; k += every) {
       const bucket = Array.from({ length: Math.min(every, log.rounds.length - k) }, (_, i) => k + i);
       const shown = bucket.find((i) => wrong.has(i + 1)) ?? k;
@@ -333,7 +325,7 @@ class Player {
     this.wanted.hidden = !log.multiclass;
     this.wanted.replaceChildren(...log.names.map(([value, name]) => h("option", { value }, name)));
     if (log.multiclass && names.has(Number(label))) this.wanted.value = label;
-    this.charts.replaceChildren(...log.charts.slice(0, CHARTS).map((chart) => this.chart(chart)));
+    this.charts.replaceChildren(...log.charts.slice(0, MAX_CHARTS).map((chart) => this.chart(chart)));
     const both = Object.entries(log.evaluations);
     if (!both.some(([name]) => name === this.evaluation)) this.evaluation = both[0][0];
     this.choice.hidden = both.length < 2;
@@ -342,9 +334,8 @@ class Player {
       this.evaluation = name;
       this.update();
     };
-    this.choice.replaceChildren(
-      ...both.map(([name, title]) => tool(title, "", () => choose(name), `evaluation-${name}`)),
-    );
+    const choice = ([name, title]) => tool(title, "", () => choose(name), `evaluation-${name}`);
+    this.choice.replaceChildren(...both.map(choice));
   }
 
   chart({ title, unit, lines, end, top, percent, alt }) {
@@ -362,8 +353,8 @@ class Player {
     };
     const plane = 'viewBox="0 0 100 100" preserveAspectRatio="none" aria-hidden="true"';
     const html = `<figure class="chart" role="img">
-      <figcaption>
-        <b part="name"></b><span part="unit" class="muted"></span><span part="keys" class="keys"></span>
+      <figcaption class="wrap tiny">
+        <b part="name"></b><span part="unit" class="muted"></span><span part="keys" class="keys wrap"></span>
       </figcaption>
       <div class="plot">
         ${tick(1)}${tick(0.5)}${tick(0)}<svg part="whole" class="whole" ${plane}></svg>
@@ -405,17 +396,18 @@ class Player {
     for (const button of [this.forth, this.last]) disable(button, here >= log.steps);
     disable(this.earlier, this.roundOf() <= 1);
     disable(this.later, this.roundOf() >= log.reached);
-    const said = { mistake: "mistake", surprise: "surprise", positive: log.multiclass ? "answer" : log.names[0][1] };
+    const [positive, wanted] = log.multiclass ? ["answer", "of this class"] : [log.names[0][1], log.names[0][1]];
+    const words = {
+      mistake: ["mistake", "A prediction that the answer did not confirm"],
+      surprise: ["surprise", log.surprise],
+      positive: [positive, `The next answer ${wanted}`],
+    };
     for (const [kind, button] of Object.entries(this.jumps)) {
       const numbers = this.numbersOf(kind);
-      put(button.querySelector(".name"), said[kind]);
+      put(button.querySelector(".name"), words[kind][0]);
       put(button.querySelector(".count"), number(numbers.length));
       disable(button, !numbers.some((number) => number > here - (at.round ? 1 : 0)));
-      button.title = {
-        mistake: "A prediction that the answer did not confirm",
-        surprise: log.surprise,
-        positive: `The next answer ${log.multiclass ? "of this class" : log.names[0][1]}`,
-      }[kind];
+      button.title = words[kind][1];
     }
     this.showCharts();
     this.showFacts(entry, place);
@@ -431,7 +423,7 @@ class Player {
     }
   }
 
-  // What is known of a question as it was asked; null at the end.
+  // The margin, chance, draw and prediction of a question; null at the end.
   asked(entry) {
     const { questions, margins, probabilities, draws, predicted } = this.log;
     if (entry >= questions || margins[entry] === null) return null;
@@ -454,14 +446,11 @@ class Player {
     const surprise = wrong && log.surprises.includes(entry + 1);
     const answer = this.answer(entry, place);
     const mark = surprise ? "surprise" : wrong ? "mistake" : "";
-    const fact = (name, value, small = "", mark = "", title = "") =>
-      h(
-        "div",
-        { title: title || value },
-        h("dt.clamp", name, ...(mark ? [" ", h("mark", mark)] : [])),
-        h("dd.cut", { dir: "auto" }, value),
-        h("dd.small.clamp", { dir: "auto" }, small),
-      );
+    const fact = (name, value, detail = "", mark = "", title = "") => {
+      const head = h("dt.clamp.muted", name, ...(mark ? [" ", h("mark", mark)] : []));
+      const cells = [h("dd.cut", { dir: "auto" }, value), h("dd.detail.clamp.muted", { dir: "auto" }, detail)];
+      return h("div", { title: title || value }, head, ...cells);
+    };
     const shown = (value, digits = 3) => (at ? value.toFixed(digits) : "–");
     this.facts.replaceChildren(
       fact(log.multiclass ? "Gap (margin)" : "Margin", shown(at?.margin)),
@@ -477,16 +466,16 @@ class Player {
     const { log } = this;
     if (painting !== this.painting) {
       this.painting = painting;
-      const item = () => (log.without ? [h("p.empty", log.without)] : content(place.item));
-      this.text.replaceChildren(...(place.item ? item() : [h("p.end", log.end), h("p", place.result)]));
+      const item = () => (log.without ? [h("p.empty.muted", log.without)] : content(place.item));
+      this.text.replaceChildren(...(place.item ? item() : [h("p.end.strong", log.end), h("p", place.result)]));
       this.text.scrollTop = 0;
     }
     put(this.why, place.why);
     put(this.title, place.item?.title ?? "");
     const { passed, progress } = place;
     this.passed.replaceChildren(...this.gap(passed));
-    const tally =
-      log.names.length > FEW ? [] : log.names.map(([label, name]) => `${number(progress.answers[label])} ${name}`);
+    const few = log.names.length > FEW ? [] : log.names;
+    const tally = few.map(([label, name]) => `${number(progress.answers[label])} ${name}`);
     if (progress.skipped) tally.push(`${number(progress.skipped)} skipped`);
     const used = `${number(progress.labels)} of ${number(progress.budget)} labels used before it`;
     put(this.used, [used, ...tally].join(" · "));
@@ -505,16 +494,16 @@ class Player {
     const { first, rounds, pushed, low, high } = passed;
     if (!rounds) return ["No round passed before it without a question."];
     const pushes = pushed === null ? "" : `, ${number(pushed)} pushed`;
-    const open = h(this.log.whole ? "span" : "button.link.bare", `round ${number(first)}`);
-    open.onmousedown = keepFocus;
-    open.onclick = () => this.openRound(first);
+    const open = quietButton(
+      this.log.whole ? "span" : "button.link.bare",
+      {},
+      () => this.openRound(first),
+      `round ${number(first)}`,
+    );
     const last = rounds > 1 ? ` to ${number(first + rounds - 1)}` : "";
     const margins = rounds > 1 ? `margins ${low.toFixed(2)} to ${high.toFixed(2)}` : `margin ${low.toFixed(2)}`;
-    return [
-      "Before it, ",
-      open,
-      `${last} passed unasked: ${number(rounds)} round${rounds > 1 ? "s" : ""}${pushes}, ${margins}.`,
-    ];
+    const count = `${number(rounds)} round${rounds > 1 ? "s" : ""}`;
+    return ["Before it, ", open, `${last} passed unasked: ${count}${pushes}, ${margins}.`];
   }
 
   moved(rows) {
@@ -528,25 +517,19 @@ class Player {
     ]);
     const reason = reasons.get(label) ?? "the model was right, by a margin wide enough";
     if (!rows.length) return h("p.muted", label && this.log.without ? this.log.without : `Nothing: ${reason}.`);
-    return h(
-      "ul",
-      ...rows.slice(0, CHANGES).map(([term, label, old, now]) => {
-        const at = (value) => 50 + (50 * value) / most;
-        const [from, to] = [Math.min(at(old), at(now)), Math.max(at(old), at(now))];
-        return h(
-          "li",
-          { class: now > old ? "up" : "down" },
-          h("span.cut", { dir: "auto", title: term }, term + (label === null ? "" : ` → ${this.name(label)}`)),
-          h(
-            "span.track",
-            { "aria-hidden": "true" },
-            h("i", { style: `left:${from}%;width:${Math.max(to - from, 0.8)}%` }),
-            h("b", { style: `left:${at(now)}%` }),
-          ),
-          h("span.weights", `${signed(old)} → ${signed(now)}`),
-        );
-      }),
-    );
+    const at = (value) => 50 + (50 * value) / most;
+    const line = ([term, label, old, now]) => {
+      const [from, to] = [Math.min(at(old), at(now)), Math.max(at(old), at(now))];
+      const name = term + (label === null ? "" : ` → ${this.name(label)}`);
+      const moved = h("i", { style: `left:${from}%;width:${Math.max(to - from, 0.8)}%` });
+      return h(
+        `li.${now > old ? "up" : "down"}`,
+        h("span.cut", { dir: "auto", title: term }, name),
+        h("span.track", { "aria-hidden": "true" }, moved, h("b", { style: `left:${at(now)}%` })),
+        h("span.weights", `${signed(old)} → ${signed(now)}`),
+      );
+    };
+    return h("ul", ...rows.slice(0, MAX_CHANGES).map(line));
   }
 }
 
@@ -569,11 +552,8 @@ function figuresTable(figures, { heads, meanings }) {
   const cell = (value) => h("td", value.toFixed?.(3) ?? value);
   const word = (name) => (meanings[name] ? explained(name, meanings[name]) : name);
   const lines = figures.map(([title, ...values]) => [h("th", { dir: "auto" }, word(title)), ...values.map(cell)]);
-  return table(
-    intervals ? "figures.intervals" : "figures",
-    heads.map((name) => h("th", word(name))),
-    lines,
-  );
+  const head = heads.map((name) => h("th", word(name)));
+  return table(intervals ? "figures.intervals" : "figures", head, lines);
 }
 
 function table(kind, heads, lines, style = "") {
@@ -586,11 +566,10 @@ function nameOf({ number, round }) {
 }
 
 function tool(words, title, act, id) {
-  const button = h("button.tool", { type: "button", title, ...testid(id) }, words);
-  if (title && words.length < 3) button.setAttribute("aria-label", title);
-  button.onmousedown = keepFocus;
-  button.onclick = () => button.getAttribute("aria-disabled") !== "true" && act();
-  return button;
+  const run = () => node.getAttribute("aria-disabled") !== "true" && act();
+  const node = quietButton("button.tool.row", { title, ...testid(id) }, run, words);
+  if (title && words.length < 3) node.setAttribute("aria-label", title);
+  return node;
 }
 
 function quantile(values, share) {

@@ -266,7 +266,7 @@ def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
                 problem = f"the data set {row['name']} here has the same rows but other {MEANING[wrong[0]]}"
     raise JsonLinesError(
         f"the session runs over the data set {wanted['name']} ({items:,} items, {wanted['features']:,} features): "
-        f"{problem}. Import it with the same settings, then adopt this file again."
+        f"{problem}. Import the same file with the same settings, then open this session again."
     )
 
 

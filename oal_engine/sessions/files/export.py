@@ -9,7 +9,7 @@ import numpy as np
 from ...datasets import Dataset, columns_of
 from ...datasets.reading import details
 from ...datasets.reading.sources import DataError
-from ...output.tables import FEATURES, LABEL, TEXT, OutputTable, Part, chunks, lot_of, whole, write
+from ...output.tables import FEATURES, LABEL, TEXT, OutputTable, Part, block_rows, blocks, whole, write
 from ...store import Row, Store
 from .. import model
 from ..insights import certainty, outcome
@@ -43,7 +43,7 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
         missing = f"Written without the numbers of the items: {error}"
 
     def each() -> Iterator[Row]:
-        for part in chunks(len(log), item_cells.lot):
+        for part in blocks(len(log), item_cells.lot):
             entries = log[part.start : part.stop]
             for entry, item in zip(entries, item_cells.items([each.item for each in entries])):
                 yield vars(entry) | item | {
@@ -69,7 +69,7 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
     item_cells = _ItemColumns(session.store, session.settings, DECISIONS, texts)
 
     def each() -> Iterator[Row]:
-        for t in chunks(decided[0].size, item_cells.lot):
+        for t in blocks(decided[0].size, item_cells.lot):
             part = slice(t.start, t.stop)
             items = item_cells.items(session.order[part].tolist())
             for k, item, *decision in zip(t, items, *(values[part].tolist() for values in decided)):
@@ -146,7 +146,7 @@ def _ranked(session: Session, listed: np.ndarray, texts: bool) -> tuple[OutputTa
     def parts() -> Iterator[Part]:
         ids = pa.array(session.store.ids(dataset.id))  # of all items, as the table has another order
         item_columns = item_cells.columns.keys() - columns.keys()
-        for place in chunks(ranking.size, item_cells.lot if item_columns else LOT_ROWS):
+        for place in blocks(ranking.size, item_cells.lot if item_columns else LOT_ROWS):
             t = ranking[place.start : place.stop]
             items = [*item_cells.items(order[t].tolist())] if item_columns else []
             cells: dict[str, Any] = {
@@ -184,7 +184,7 @@ class _ItemColumns:
         before = [*(name for name, _ in columns), LABEL].index(LABEL)
         columns[before:before] = contents.items()
         self.columns = dict(columns) | self.tagged | dict.fromkeys(self.details, str)
-        self.lot = lot_of(len(contents))
+        self.lot = block_rows(len(contents))
 
     def items(self, positions: Collection[int]) -> Iterator[Row]:
         """Yield the items at these positions, in their order, with their cells by name of column."""

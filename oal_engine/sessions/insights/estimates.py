@@ -355,34 +355,38 @@ def _reason(answers: _Answers, positives: int, enough: Enough, sides: Sequence[S
     if 0 < positives < NEEDED[multiclass]:
         more = ceil(np.count_nonzero(answers.label) * (NEEDED[multiclass] / positives - 1))
         if more <= answers.run.rounds - answers.rounds[-1]:  # items that can still be asked
-            labels = f" About {more:,} more labels would bring them."
+            labels = f": about {more:,} more labels"
     if multiclass:
-        return f"Estimates need {_missing_of_classes(sides[0])}.{labels}"
-    subject = "Estimates other than of precision need" if enough["precision"][-1] else "Estimates need"
-    return f"{subject} {_missing(*sides)}.{labels}"
+        return f"No estimate yet. It needs {_missing_of_classes(sides[0])}{labels}."
+    subject = (
+        "Only precision is estimated yet. The others need" if enough["precision"][-1] else "No estimate yet. It needs"
+    )
+    return f"{subject} {_missing(*sides)}{labels}."
 
 
 def _missing(pushed: Side, hidden: Side) -> str:
     """Say which answers both sides still need."""
-    blank = [name for name, part in (("pushed items", pushed), ("items not pushed", hidden)) if not part.enough[-1]]
+    names = "an item predicted as positive", "an item not predicted as positive"
+    blank = [name for name, part in zip(names, (pushed, hidden)) if not part.enough[-1]]
     total = max(len(blank), NEEDED[False] - int(pushed.positives[-1] + hidden.positives[-1]))
     if total <= 0:
         answers = hidden.positives[-1] + hidden.negatives[-1]
-        return f"about {_more('answer', answers * (WORTH / max(1.0, hidden.worth[-1]) - 1))} about items not pushed"
+        more = _more("answer", answers * (WORTH / max(1.0, hidden.worth[-1]) - 1))
+        return f"about {more} on items not predicted as positive"
     if not blank or total == 1:
-        return _more("positive answer", total) + "".join(f" about {name}" for name in blank)
+        return _more("positive answer", total) + "".join(f" on {name}" for name in blank)
     least = "at least " if total > len(blank) else ""
-    return f"{_more('positive answer', total)}, {least}{' and '.join(f'1 about {name}' for name in blank)}"
+    return f"{_more('positive answer', total)}, {least}{' and '.join(f'one on {name}' for name in blank)}"
 
 
 def _missing_of_classes(wrong: Side) -> str:
     """Say which answers are still needed with K classes."""
     needs = {"wrongly": NEEDED[True] - int(wrong.positives[-1]), "rightly": RARER - int(wrong.negatives[-1])}
-    parts = [f"{_more('answer', count)} about {how} predicted items" for how, count in needs.items() if count > 0]
+    parts = [f"{_more('answer', count)} on {how} predicted items" for how, count in needs.items() if count > 0]
     if parts:
         return " and ".join(parts)
     how, answers = ("wrongly", wrong.positives[-1]) if wrong.rate[-1] < 0.5 else ("rightly", wrong.negatives[-1])
-    return f"about {_more('answer', answers * (RARER / max(1.0, rarer(wrong)[-1]) - 1))} about {how} predicted items"
+    return f"about {_more('answer', answers * (RARER / max(1.0, rarer(wrong)[-1]) - 1))} on {how} predicted items"
 
 
 def _more(noun: str, count: float) -> str:

@@ -1,4 +1,4 @@
-"""What an open page sees of a stream that grows, and of a learner that is changed elsewhere."""
+"""Notice new items, and changes made on other pages, while a Label page is open."""
 
 import streamlit as st
 
@@ -9,18 +9,20 @@ from ..card_server import CardServer
 
 
 def remember(server: CardServer) -> None:
-    """Note what the card has just been made of."""
+    """Remember the state of the session that the card was drawn from."""
     session = server.session
     st.session_state[f"shown-{session.id}"] = (*session.changed, annotator() in server.idle)
 
 
 def arrivals(session: Session) -> None:
-    """Say how many items have come since the page was opened, and have the card made anew where it may ask something
-    else now: after a correction or a mark that trains, when others have come, or when it was at the end and the stream
-    has grown or a question is free again."""
+    """Say how many items have arrived since the page was opened, and redraw the card if its question may have changed.
+
+    That is after a correction, a mark that trains or another person's arrival; for an idle card also when the stream
+    has grown or a question is free again.
+    """
     changes, items = session.changed
-    shown = st.session_state.get(f"shown-{session.id}", (changes, items, False))
-    if changes != shown[0] or (shown[2] and (items > shown[1] or session.has_for(annotator()))):
+    old_changes, old_items, idle = st.session_state.get(f"shown-{session.id}", (changes, items, False))
+    if changes != old_changes or (idle and (items > old_items or session.has_for(annotator()))):
         st.rerun()
     new = items - st.session_state.setdefault(f"opened-{session.id}", items)
     if new:

@@ -1,4 +1,4 @@
-"""The guidelines of a session, which its owner writes, its people, and its settings."""
+"""The guidelines, tags, people and settings of a session; its owner can change them."""
 
 import html
 import json
@@ -12,10 +12,14 @@ from oal_engine.store import StoreError
 
 from ...home.new_session import LONGEST_GUIDELINES
 from ...metric_table import describe, table
-from ...page import capitalized, complain, mail, role, small_note
+from ...page import capitalized, complain, mail, small_note
 from ..card_server import CardServer
-from ..more_labels import more_labels
+from ..ending import more_labels
 from . import people
+
+NO_GUIDELINES = "The session has no guidelines yet."
+WRITTEN_BY = "Written by {}, who owns the session."
+TAGS_HELP = "Words that annotators give an item by key or click, such as why it is excluded. It may have several."
 
 
 def show(server: CardServer) -> None:
@@ -29,9 +33,9 @@ def show(server: CardServer) -> None:
             f'line-height:1.5">{html.escape(words)}</div>'
         )
     else:
-        st.text("There are no guidelines yet.")
-    if may_edit(server):
-        with st.expander("Write the guidelines"):  # another label, when others have written, would close it
+        st.text(NO_GUIDELINES)
+    if server.is_owned():
+        with st.expander("Write the guidelines"):  # one fixed label: a new one would close the expander
             _edit(session, words)
         with st.expander("Tags"):
             _edit_tags(session, settings.tags or [])
@@ -45,14 +49,8 @@ def show(server: CardServer) -> None:
             with st.expander("People"):
                 people.show(session)
     elif owner:
-        st.text(f"Written by {owner}, who owns the session.")
+        st.text(WRITTEN_BY.format(owner))
     table(("Settings", ""), _settings(session, settings), "none")
-
-
-def may_edit(server: CardServer) -> bool:
-    """Whether who is here may change a session, as an owner; Removed where it is not open to them."""
-    server.settings()
-    return role(server.session.store, server.session.id) == "owner"
 
 
 def _edit(session: Session, words: str) -> None:
@@ -62,7 +60,7 @@ def _edit(session: Session, words: str) -> None:
 
 
 def _edit_tags(session: Session, tags: list[str]) -> None:
-    small_note("Words that annotators give an item by key or click, such as why it is excluded. It may have several.")
+    small_note(TAGS_HELP)
     written = st.text_area("Tags, one a line", "\n".join(tags), max_chars=2000, height=150, key="tags")
     try:
         chosen = checked_tags(written.splitlines())
@@ -74,14 +72,14 @@ def _edit_tags(session: Session, tags: list[str]) -> None:
 
 
 def _show_columns(session: Session) -> None:
-    standing = [column for column in session.dataset.details if column in session.shown_columns]
-    chosen = st.multiselect("Columns", session.dataset.details, standing, key=f"details-{session.id}")
-    if chosen != standing and st.button("Save", type="primary", key="details-save"):
+    current = [column for column in session.dataset.details if column in session.shown_columns]
+    chosen = st.multiselect("Columns", session.dataset.details, current, key=f"details-{session.id}")
+    if chosen != current and st.button("Save", type="primary", key="details-save"):
         _change(session, {"shown": json.dumps(chosen)})
 
 
 def _change(session: Session, values: dict[str, Any]) -> None:
-    """Store some settings."""
+    """Store settings, and redraw the page."""
     try:
         session.store.update_session(session.id, values)
     except StoreError as error:
@@ -91,7 +89,7 @@ def _change(session: Session, values: dict[str, Any]) -> None:
 
 
 def _settings(session: Session, settings: Settings) -> list[tuple[str, str]]:
-    """The settings in words."""
+    """Return the lines of the table of settings: (name, value in words)."""
     checks = f"{settings.audit:.0%} of the budget" + ", which do not train" * (not settings.audit_trains)
     return [
         ("Data", settings.dataset_name),

@@ -14,11 +14,15 @@ from ...page import annotator
 from ..card_server import CardServer
 from ..messages import RowEvent, RowTag, View
 
-TAGGED = "tag "  # before the tag by which answers are shown
+TAGGED = "tag "  # prefix of a filter by tag
 MEANS = (
     "Another answer is stored with the first one. The model is retrained with your correction; the questions already "
     "asked stay."
 )
+SKIPPED = "It was skipped. Answering uses one of the {:,} labels left; the model is retrained with it."
+SKIPPED_AND_SPENT = "It was skipped; the budget is spent, so it can no longer be answered."
+EMPTY, NO_MATCH = "Nothing is answered yet.", "No answer fits."
+KINDS = {"wrong": "Predicted otherwise", "corrected": "Corrected", "noted": "With a note", "audit": "Random checks"}
 
 
 def show(server: CardServer) -> None:
@@ -28,31 +32,30 @@ def show(server: CardServer) -> None:
 
 
 def change(session: Session, event: RowEvent | RowTag, by: str) -> None:
-    """Store the answer that was chosen in a row in place of the one that stands, or a tag of its item."""
+    """Store a correction made in a row, or a tag of its item."""
     if isinstance(event, RowEvent):
         session.correct(event.id, event.row, event.action, by, highlighted=False)
     elif asked := session.answered(event.row):
-        session.tag(event.id, asked.item, event.tag, event.given, by)
+        session.tag(event.id, asked.item, event.tag, event.added, by)
     else:
         raise SessionError("only an item that was answered can be tagged here.")
 
 
 def page(server: CardServer, view: View) -> dict[str, Any]:
-    """What is shown of a view: the newest answers that fit come first."""
+    """Return one page of a view, the newest answers first."""
     session = server.session
     unseen = session.unseen(annotator())
     answered = [entry for entry in reversed(server.log) if entry.label is not None and entry.id not in unseen]
     tags = tag_names(server)
-    shown = [entry for entry in answered if _fits(entry, view.show)]
-    beside = {entry.item: " ".join((entry.note, *entry.tags)) for entry in shown}
-    matches, counts = item_list.page_of(session, [entry.item for entry in shown], view, beside.__getitem__)
-    rows = [row(session, shown[k], item, view.open, tags) for k, item in matches]
-    empty = "Nothing is answered yet." if not answered else "No answer fits."
-    return {"rows": rows, "empty": empty, "shows": _shows(session, tags)} | counts
+    entries = [entry for entry in answered if _fits(entry, view.show)]
+    notes = {entry.item: " ".join((entry.note, *entry.tags)) for entry in entries}
+    matches, counts = item_list.page_of(session, [entry.item for entry in entries], view, notes.__getitem__)
+    rows = [row(session, entries[k], item, view.open, tags) for k, item in matches]
+    return {"rows": rows, "empty": NO_MATCH if answered else EMPTY, "shows": _shows(session, tags)} | counts
 
 
 def tag_names(server: CardServer) -> list[str]:
-    """The tags of a session, and those that items have beside these."""
+    """Return the tags of a session, then other tags that its items have."""
     own = server.settings().tags or []
     return list(dict.fromkeys([*own, *(tag for entry in server.log for tag in entry.tags)]))
 
@@ -72,16 +75,18 @@ def _fits(entry: Entry, show: str) -> bool:
 
 
 def _shows(session: Session, tags: list[str]) -> list[tuple[str, str]]:
-    kinds = {"wrong": "Predicted otherwise", "corrected": "Corrected", "noted": "With a note", "audit": "Random checks"}
     classes = [(str(label), name) for label, name in [*session.names.items(), (SKIP, "Skipped")]]
     tagged = [(f"{TAGGED}{tag}", f"Tag: {tag}") for tag in tags]
-    return [("all", "All answers"), *classes, *kinds.items(), *tagged]
+    return [("all", "All answers"), *classes, *KINDS.items(), *tagged]
 
 
 def row(
     session: Session, entry: Entry, item: dict[str, Any], opened: int | None, tags: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """An answer as a row of a list, in which it can be corrected and its item tagged."""
+    """Return an answer as a row of a list, in which it can be corrected and its item tagged.
+
+    opened: the id of the question whose row is open.
+    """
     label, names = entry.label, session.names
     kind = "quiet" if label == SKIP else "positive" if label == 1 and not session.multiclass else ""
     chips = [(names.get(label or SKIP, "Skipped"), kind)]
@@ -94,7 +99,7 @@ def row(
     by = [entry.annotator] if entry.annotator else []
     by += [f"{entry.seconds:.1f} s"] if entry.seconds is not None else []
     left = session.place.progress.left
-    if label != SKIP or not left:  # else the item may come again, and its chance tells what the model makes of it
+    if label != SKIP or not left:  # a skipped item may come again, and its chance hints at the model's prediction
         by.append("random check" if entry.audit else f"{percent(entry.probability)} chance of being asked")
     return item_list.row(session, item, entry.item, opened == entry.id) | {
         "id": entry.id,
@@ -105,13 +110,5 @@ def row(
         "tags": [(tag, tag in entry.tags) for tag in tags],
         "label": "Answer",
         "actions": [(*choice, choice[0] == label) for choice in [*names.items(), (SKIP, "Skip")]],
-        "means": _means(label, left),
+        "means": MEANS if label != SKIP else SKIPPED.format(left) if left else SKIPPED_AND_SPENT,
     }
-
-
-def _means(label: int | None, left: int) -> str:
-    if label != SKIP:
-        return MEANS
-    if not left:
-        return "It was skipped; the budget is spent, so it can no longer be answered."
-    return f"It was skipped. Answering uses one of the {left:,} labels left; the model is retrained with it."

@@ -1,4 +1,4 @@
-"""What the model has learned: that it learns at all, the terms that moved of late, the strongest of each class."""
+"""Signs that the model learns: numbers, the terms that changed most lately, and the strongest terms of each class."""
 
 import html
 from datetime import UTC, datetime
@@ -12,11 +12,19 @@ from oal_engine.sessions.insights.top_terms import Moved
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 
-from ...page import note
+from ...page import counted, note
 from ..card_server import CardServer
 
-BACKS = (10, 50)  # answers
-MOST = 12  # terms in a list
+WAITING = "The model waits for its first answer."
+NOTHING = "Nothing is learned yet."
+UPDATED = "Learned from {}, the last one {} ago."
+PREDICTED = " {:.0%} of the answers were as predicted."
+ANSWERS_AND_PUSHED = " {:.0%} of the answers were {}, against {:.1%} of the stream pushed."
+WEIGHTS = "Weight of each learner"
+STRONGEST = "Speaks for {}"
+
+LAST_ANSWERS = (10, 50)  # over which the terms that moved are shown
+MAX_TERMS = 12  # in a list
 STYLE = """<style>
 .oal-terms { display: grid; grid-template-columns: minmax(4.5rem, 1fr) minmax(2rem, 1fr) auto; gap: .1rem .7rem;
   align-items: center; font-size: .92rem; font-variant-numeric: tabular-nums;  }
@@ -29,23 +37,23 @@ STYLE = """<style>
 
 
 def show(server: CardServer) -> None:
-    """Show what was learned; call it in a fragment."""
+    """Show the panel; call it in a fragment."""
     session = server.session
     proof = _proof(session, server.log)
     if session.settings.prior:
         proof += f" {prior.described(session.settings.prior)}"
     st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(proof)}</p>')
     if not session.labels:
-        note("Nothing is learned yet.")
+        note(NOTHING)
         return
-    if heard := learners.member_weights(session.state.learner):
-        _heading("How much each of its learners is heard")
-        _terms([(name, share, f"{share:.0%}") for name, share in heard.items()], longest=1)
+    if weights := learners.member_weights(session.state.learner):
+        _heading(WEIGHTS)
+        _terms([(name, share, f"{share:.0%}") for name, share in weights.items()], longest=1)
     back = st.segmented_control(
-        "Terms that moved most", BACKS, format_func="in the last {} answers".format, default=BACKS[0], required=True,
-        key="learned-back",
+        "Terms that moved most", LAST_ANSWERS, format_func="in the last {} answers".format, default=LAST_ANSWERS[0],
+        required=True, key="learned-back",
     )  # fmt: skip
-    moved, strongest = server.lately("learned", lambda: _look(session))
+    moved, strongest = server.recent("learned", lambda: _view(session))
     _terms([(_name(session, move), move.new - move.old, f"{_figure(move.old)} → {_figure(move.new)}")
             for move in moved[back]])  # fmt: skip
     names = session.names
@@ -54,20 +62,22 @@ def show(server: CardServer) -> None:
         return _terms([(term, value, _figure(value)) for term, value in strongest[label]])
     for column, (label, name) in zip(st.columns(2), names.items()):
         with column:
-            _heading(f"Speaks for {name}")
+            _heading(STRONGEST.format(name))
             _terms([(term, label * value, _figure(label * value)) for term, value in strongest[label]])
 
 
-def _look(session: Session) -> tuple[dict[int, list[Moved]], dict[int, list[tuple[str, float]]]]:
-    """The terms that moved, by answers; and the strongest, by class."""
+def _view(session: Session) -> tuple[dict[int, list[Moved]], dict[int, list[tuple[str, float]]]]:
+    """Return the terms that moved, by number of last answers; and the strongest terms, by class."""
     now, latent, common = session.place.weights, session.dataset.latent, top_terms.common(session)
     strongest = {
         label: [
-            (top_terms.term(session, k), value) for k, value in top_terms.strongest(now, label, MOST, common, latent)
+            (top_terms.term(session, k), value)
+            for k, value in top_terms.strongest(now, label, MAX_TERMS, common, latent)
         ]
         for label in session.names
     }
-    return {back: top_terms.moved(session.earlier(back), now, MOST, common, latent) for back in BACKS}, strongest
+    moved = {n: top_terms.moved(session.earlier(n), now, MAX_TERMS, common, latent) for n in LAST_ANSWERS}
+    return moved, strongest
 
 
 def _name(session: Session, move: Moved) -> str:
@@ -76,29 +86,28 @@ def _name(session: Session, move: Moved) -> str:
 
 
 def _proof(session: Session, log: list[Entry]) -> str:
-    """That learning acts, in figures."""
+    """Return numbers that show whether the model is learning."""
     place = session.place
     labels = place.progress.labels
     if not labels:
-        return "The model waits for its first answer."
+        return WAITING
     last = next(entry.answered_at for entry in reversed(log) if entry.label and entry.answered_at)
-    updates = f"Updated {labels:,} time{'s' * (labels != 1)}, last {_ago(last)}"
-    updates += f": {1000 * session.state.seconds:,.2f} ms to learn it and find the next question."
+    updates = UPDATED.format(counted(labels, "answer"), _age(last))
     if session.multiclass:
         right = sum(not entry.mistake for entry in log if entry.label)
-        return f"{updates} {right / labels:.0%} of the answers were as predicted."
+        return updates + PREDICTED.format(right / labels)
     pushed = (place.progress.pushed or 0) / max(1, place.progress.streamed)
     share = session.labels.count(1) / labels
-    return f"{updates} {share:.0%} of the answers were {session.names[1]}, against {pushed:.1%} of the stream pushed."
+    return updates + ANSWERS_AND_PUSHED.format(share, session.names[1], pushed)
 
 
-def _ago(moment: str) -> str:
-    """How long ago a stored time was."""
+def _age(moment: str) -> str:
+    """Return the time since a stored moment, such as "4 s"."""
     seconds = max(0, (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
-            return f"{seconds / size:.0f} {unit} ago"
-    return f"{seconds:.0f} s ago"
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _heading(words: str) -> None:
@@ -106,10 +115,8 @@ def _heading(words: str) -> None:
 
 
 def _terms(lines: list[tuple[str, float, str]], longest: float = 0) -> None:
-    """Terms with bars as long as a figure and with words: [(term, figure, words)].
-
-    longest: the figure of a full bar (0: the largest).
-    """
+    """Show terms with a bar each: [(term, length of the bar, words at its end)]. longest: a full bar (0: the
+    largest)."""
     if not lines:
         st.text("None.")
         return

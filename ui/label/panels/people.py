@@ -1,4 +1,4 @@
-"""Who may do what in a session: its owner names people by their e-mail address, and takes that back."""
+"""The people of a session and their roles: its owner adds people by e-mail address, and removes them."""
 
 from datetime import datetime
 
@@ -17,33 +17,35 @@ ROLES = {
 }
 HELP = "\n".join(f"- {role}: {words}" for role, words in ROLES.items())
 OPEN = "Everybody who may enter is an annotator here, until you name the first person."
+INVITATION = "Everybody named below opens the session at this address."
+OUTSIDE = "not on the list of people who may enter this app"
 
 
 def show(session: Session) -> None:
     """Show the people of a session to its owner; call it in a fragment."""
-    st.text("The invitation: whoever is named below opens the session here.")
+    st.text(INVITATION)
     page, _, _ = (st.context.url or "").partition("?")
     st.code(f"{page}?session={session.id}", language=None, wrap_lines=True)
     roles = session.store.roles(session.id)
-    standing = [row for row in roles if row["ended_at"] is None]
+    current = [row for row in roles if row["ended_at"] is None]
     if not roles:
         small_note(OPEN)
-    for row in standing:
-        outside = [] if lets_in(row["mail"]) else ["not on the list of who may enter this app"]
+    for row in current:
+        outside = [] if lets_in(row["mail"]) else [OUTSIDE]
         _person(session, row, None, "Remove", f"{row['role']}: {ROLES[row['role']]}", *outside)
     _add(session)
-    named = {row["mail"] for row in standing}
+    named = {row["mail"] for row in current}
     last = {row["mail"]: row for row in roles if row["mail"] not in named and row["ended_at"] > now(RESTORABLE)}
     for row in last.values():
         when = datetime.fromisoformat(row["ended_at"])
         until = f"{row['role']} until {when:%d %b %Y}, removed by {row['ended_by']}"
         _person(session, row, row["role"], "Restore", until)
-    if problem := st.session_state.get("people-problem"):  # kept, for the panel is drawn anew every few seconds
+    if problem := st.session_state.get("people-problem"):  # stored, because the panel is redrawn every few seconds
         complain(problem)
 
 
 def _person(session: Session, row: Row, role: str | None, action: str, *details: str) -> None:
-    """A person with a button that gives them a role, or none."""
+    """Show a person with a button that gives them a role (None: takes it away)."""
     with one_row(f"person-{row['id']}"):
         st.html(entry(row["mail"], *details))
         if st.button(action, key=f"person-{action}-{row['id']}"):

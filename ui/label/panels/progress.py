@@ -1,4 +1,4 @@
-"""What an annotator glances at beside the card: how long the budget lasts, whether to stop, the curves, the figures."""
+"""Progress at a glance: how long the budget lasts, whether to stop, curves and metrics."""
 
 import html
 
@@ -22,7 +22,7 @@ CLOSED = (
 
 def show(server: CardServer) -> None:
     """Show the progress of a session; call it in a fragment."""
-    sentences, drawn, lines, problem = server.lately("progress", lambda: _look(server.session))
+    sentences, drawn, lines, problem = server.recent("progress", lambda: _view(server.session))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
     if problem:
         note(problem)
@@ -32,8 +32,8 @@ def show(server: CardServer) -> None:
         table(lines[0], lines[1:])
 
 
-def _look(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple], str | None]:
-    """The sentences, the charts, the table's lines, and why there are no figures."""
+def _view(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple], str | None]:
+    """Return the sentences, the charts, the lines of the table, and the reason if it has no estimates."""
     place, log, (metric, title) = session.place, session.log, stopping.METRICS[session.multiclass]
     drawn, lines, problem, closed, late = curves.of_session(session), [], None, None, None
     values: stopping.Curve | None = None

@@ -1,5 +1,5 @@
-"""What a model passed without asking, newest first, where a wrong one can be marked: the pushed items, or with K
-classes every item with the class that it passed as."""
+"""Items that the model passed on without asking, newest first, which can be marked as wrong: the pushed items, or with
+K classes every item with its predicted class."""
 
 import html
 from typing import Any
@@ -14,17 +14,18 @@ from oal_engine.sessions.settings import SessionError
 from ...components import item_list
 from ..card_server import CardServer
 from ..messages import View
-from .guidelines import may_edit
 
 COST = (
     "Each mark that trains costs one label of the budget and is learned as {negative}. Estimates and curves do not use "
-    "the marks: they are no fair sample."
+    "the marks: they are not a random sample."
 )
 STORED = "Marks are only recorded; model and estimates stay as they are."
+LEARNED = "Marked wrong and already used for training; it cannot be removed."
+BAD_ROUND = "a mark must be on one of the {:,} rounds. Got {:,}."
 
 
 def show(server: CardServer) -> None:
-    """Show what was passed; call it in a fragment."""
+    """Show the panel; call it in a fragment."""
     session = server.session
     if not session.multiclass:
         st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(MEANINGS["pushed"])}</p>')
@@ -38,32 +39,33 @@ def show(server: CardServer) -> None:
 
 
 def _item(session: Session, row: int) -> int:
-    """The item that passed in a round."""
+    """Return the item of a round."""
     if row >= session.rounds:
-        raise SessionError(f"a mark must be on one of the {session.rounds:,} rounds. Got {row + 1:,}.")
+        raise SessionError(BAD_ROUND.format(session.rounds, row + 1))
     return int(session.order[row])
 
 
 def _switch(server: CardServer) -> bool:
-    """Whether marks train, for everybody in the session."""
+    """Show the switch of whether marks train, which holds for everybody in the session, and return its state."""
     session = server.session
-    stands, fixed = server.settings().feedback_trains, not may_edit(server)
-    chosen = st.toggle("Wrong marks train the model", stands, key=f"trains-{session.id}-{stands}", disabled=fixed)
+    current, fixed = server.settings().feedback_trains, not server.is_owned()
+    chosen = st.toggle("Wrong marks train the model", current, key=f"trains-{session.id}-{current}", disabled=fixed)
     if fixed:
-        chosen = stands
-    elif chosen != stands:
+        chosen = current
+    elif chosen != current:
         session.store.update_session(session.id, {"feedback_trains": int(chosen)})
     st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(_cost(session, chosen))}</p>')
     return chosen
 
 
 def _cost(session: Session, trains: bool) -> str:
-    """What a mark does."""
+    """Return the sentence on the effect of a mark."""
     return COST.format(negative=session.names[-1]) if trains else STORED
 
 
 def _passed(server: CardServer, show: str) -> np.ndarray:
-    """The rounds that passed without a question, newest first; of K classes those that passed as one."""
+    """Return the rounds that passed without a question, newest first; with K classes, those predicted as the selected
+    class."""
     session = server.session
     _, predicted, asked = session.decided
     wanted = predicted > 0
@@ -73,7 +75,7 @@ def _passed(server: CardServer, show: str) -> np.ndarray:
 
 
 def page(server: CardServer, view: View, trains: bool = False) -> dict[str, Any]:
-    """What is shown of a view: the items that passed last come first."""
+    """Return one page of a view, the newest items first."""
     session, show = server.session, view.show
     marks = session.marks
     rounds = _passed(server, show)
@@ -99,7 +101,7 @@ def page(server: CardServer, view: View, trains: bool = False) -> dict[str, Any]
                 "note": None,
                 "label": f"Model says {name}:",
                 "actions": [] if learned else [(0, "No mark", not marked), (1, "Wrong", marked)],
-                "means": "It was marked wrong and learned: it stays." if learned else _cost(session, trains),
+                "means": LEARNED if learned else _cost(session, trains),
             }
         )
     classes = session.names.items() if session.multiclass else []

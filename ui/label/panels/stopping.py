@@ -1,4 +1,4 @@
-"""Help with when to stop, in words: a hint, never a stop."""
+"""Advice on when to stop labeling; the session never stops by itself."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -6,34 +6,40 @@ from numpy.typing import ArrayLike
 from oal_engine.sessions.insights import top_terms
 from oal_engine.sessions.log import Entry
 
-CALM = 50  # labels over which the metric is looked at, and without a surprise that are worth a hint
-FLAT = 0.01
-METRICS = {False: ("f1", "F1"), True: ("accuracy", "Accuracy")}
+from ...page import counted
+
+LATER = "Advice on stopping appears after {} labels."
+LAST_SURPRISE = "Last confident mistake: {} ago."
+NO_SURPRISE = "No confident mistake in {:,} labels."
+CHANGED = " {} changed by {:.2f} over {} labels."
+HINT = " More labels may change little, though rare kinds can still come: a hint, no more."
+
+CALM_LABELS = 50  # without a confident mistake, before the hint; also the labels over which the metric is compared
+FLAT = 0.01  # a smaller change of the metric counts as none
+METRICS = {False: ("f1", "F1"), True: ("accuracy", "Accuracy")}  # by whether there are K classes
 
 
-Curve = tuple[ArrayLike, ArrayLike]  # rounds done, and the values then
+Curve = tuple[ArrayLike, ArrayLike]  # rounds, and the value of the metric after each
 
 
 def sentence(log: list[Entry], theta: float, title: str, curve: Curve | None = None) -> str:
-    """When the model was last mistaken with confidence, how far a metric moved over the last CALM labels (curve: rounds
-    done and its values then), and whether more labels may change little."""
+    """Return the advice: the labels since the last confident mistake, the change of the metric called `title`, and a
+    hint if more labels may change little."""
     answered = [entry for entry in log if entry.label]
-    if len(answered) < CALM:
-        return f"Advice on stopping appears after {CALM} labels."
+    if len(answered) < CALM_LABELS:
+        return LATER.format(CALM_LABELS)
     surprises = top_terms.surprises(log, theta)
     since = sum(entry.number > surprises[-1].number for entry in answered) if surprises else len(answered)
-    hint = f"Last confident mistake: {since:,} label{'s' * (since != 1)} ago."
-    if not surprises:
-        hint = f"No confident mistake in {since:,} labels."
-    moved = movement(*curve, answered[-CALM].round) if curve else None
+    advice = LAST_SURPRISE.format(counted(since, "label")) if surprises else NO_SURPRISE.format(since)
+    moved = movement(*curve, answered[-CALM_LABELS].round) if curve else None
     if moved is not None:
-        hint += f" {title} changed by {moved:.2f} over {CALM} labels."
-    if since < CALM or moved is None or moved >= FLAT:
-        return hint
-    return f"{hint} More labels may change little, though rare kinds can still come: a hint, no more."
+        advice += CHANGED.format(title, moved, CALM_LABELS)
+        if since >= CALM_LABELS and moved < FLAT:
+            advice += HINT
+    return advice
 
 
 def movement(rounds: ArrayLike, values: ArrayLike, first: int) -> float | None:
-    """How far the values of a curve lie apart from a round on; None where they are not all known."""
+    """Return the range of a curve's values after round `first`, or None if a value is unknown."""
     recent = np.asarray(values, dtype=float)[np.asarray(rounds) > first]
     return float(np.ptp(recent)) if recent.size > 1 and np.isfinite(recent).all() else None
