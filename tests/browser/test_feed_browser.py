@@ -4,8 +4,6 @@ import json
 import subprocess
 import sys
 
-from playwright.sync_api import expect
-
 from oal_engine import datasets
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
@@ -29,7 +27,7 @@ def test_an_open_page_gets_the_items_of_a_feed(visit, app, store):
     command = [sys.executable, "-m", "oal_engine", "append", "fed", "-", "--db", str(app.database)]
     subprocess.run(command, cwd=ROOT, input=lines, text=True, check=True)
     page.locator("[data-testid=oal-card]:not([data-question=''])").wait_for(timeout=4000)
-    expect(page.get_by_text("25 new items have arrived.")).to_be_visible()
+    page.get_by_text("25 new items have arrived.").wait_for()
     card.press("a")
     card.saved()
     assert 4 == len(history(store, session))
