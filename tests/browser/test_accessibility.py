@@ -232,7 +232,8 @@ def walk(page):
     controls, walked = page.evaluate(CONTROLS, [GRID, OTHER_KEYS]), []
     while len(walked) < 3 * len(controls["tabbed"]):
         page.keyboard.press("Tab")
-        if (here := page.evaluate("here()")) is None:
+        here = page.evaluate("here()")
+        if here is None or here["name"] == controls["tabbed"][0]:  # it has left, or begins again
             break
         walked.append(here)
     return controls, [here for here in walked if not here["aside"]], page.evaluate("rewritten")

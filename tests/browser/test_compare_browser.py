@@ -8,7 +8,6 @@ from playwright.sync_api import expect
 
 from oal_engine import experiments
 from oal_engine.experiments import jobs, report
-from tests.harness.browser import go
 from tests.harness.examples import NAME, compared, imported
 from tests.harness.markup import MARKUP, RUN
 
@@ -53,7 +52,7 @@ def test_a_comparison_from_click_to_files(app, visit, comparing, tmp_path):
     page.get_by_text("Resume runs the rest").wait_for()
     assert "cancelled" == store.job(number)["state"]
     finished = compared(store, MARKUP, data=[NAME])
-    go(page, f"/Compare?comparison={finished}")
+    page.goto(app.url(f"/Compare?comparison={finished}"))
     page.get_by_text("finished ·").wait_for()
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
     page.get_by_role("button", name="Download").click()

@@ -50,7 +50,11 @@ def damage(path, table):
         file.write(random.Random(1).randbytes(4096))
 
 
-def test_a_damaged_page_is_named_and_a_backup_brings_the_session_back(visit, server, session):
+RARE = [pytest.param(table, marks=pytest.mark.rare) for table in ("sessions", "leases")]
+
+
+@pytest.mark.parametrize("table", ["labels", *RARE])
+def test_a_damaged_page_is_named_and_a_backup_brings_the_session_back(visit, server, session, table):
     """The card and, after a restart, the page name the damage and the newest backup, and nothing more is called saved.
     Once the backup is restored the open page goes on by itself, and every answer is stored once."""
     card = Card(visit(server, f"/Label?session={session}&annotator=anna"))
@@ -59,7 +63,7 @@ def test_a_damaged_page_is_named_and_a_backup_brings_the_session_back(visit, ser
         card.press(key)
         card.saved()
     kept = backups.keep(server.database, datetime.now(UTC) + timedelta(minutes=1))
-    damage(server.database, "labels")
+    damage(server.database, table)
     card.press("a")
     card.says(problem)
     card.says(re.compile(re.escape(f"restore {kept} --db {server.database} --force")))

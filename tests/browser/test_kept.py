@@ -91,7 +91,7 @@ def test_a_tab_that_crashed_while_no_server_was_there_loses_nothing(visit, app, 
         rest = [("i1", -1, True), ("i2", 1, True)]
         assert sorted(history(store, session)) == sorted([*first, *rest])
         assert [row["annotator"] for row in store.answers(session)[:3]] == [name] * 3
-        assert fresh.evaluate(UNSAVED) == []
+    assert fresh.evaluate(UNSAVED) == []
 
 
 def test_two_tabs_send_what_is_unsaved_once(visit, app, store, texts):

@@ -60,20 +60,19 @@ def app(browser, provider, tmp_path_factory):
 
 
 @pytest.fixture
-def enter(app, visit, browser):
+def enter(app, visit, context, another):
     """A function that opens a page as somebody, who logs in at the provider."""
-    with browser.new_context() as anna, browser.new_context() as ben:
 
-        def opened(who, path):
-            page = visit(app, path, context={ANNA: anna, BEN: ben}[who])
-            page.route("https://**", lambda route: route.abort())  # the style sheet of the provider
-            button(page, "Log in").click()
-            page.get_by_placeholder("sub").fill(who)
-            button(page, "Authorize").click()
-            page.get_by_role("button", name=who).wait_for()
-            return page
+    def opened(who, path):
+        page = visit(app, path, context={ANNA: context, BEN: another}[who])
+        page.route("https://**", lambda route: route.abort())  # the style sheet of the provider
+        button(page, "Log in").click()
+        page.get_by_placeholder("sub").fill(who)
+        button(page, "Authorize").click()
+        page.get_by_role("button", name=who).wait_for()
+        return page
 
-        yield opened
+    return opened
 
 
 def answers(store, session):

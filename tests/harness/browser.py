@@ -265,23 +265,24 @@ def button(page, name):
     return page.get_by_role("button", name=name, exact=True)
 
 
-GO = """path => new Promise(done => {
+GO = """path => {
   const app = document.querySelector("[data-testid=stApp]");
-  let ran = false;
-  const observer = new MutationObserver(() => {
-    const state = app.dataset.testScriptState;
-    ran ||= state === "running";
-    if (ran && state === "notRunning") done(observer.disconnect());
-  });
-  observer.observe(app, {attributeFilter: ["data-test-script-state"]});
+  window.ran = null;
+  new MutationObserver((_, observer) => {
+    if (app.dataset.testScriptState === "running") window.ran = false;
+    if (app.dataset.testScriptState !== "notRunning" || window.ran === null) return;
+    window.ran = true;
+    observer.disconnect();
+  }).observe(app, {attributeFilter: ["data-test-script-state"]});
   history.pushState(null, "", path);
   dispatchEvent(new PopStateEvent("popstate"));
-})"""
+}"""
 
 
 def go(page, path):
-    """Lead an open page to another address without a load, as the browser's Back does, and wait until it has run."""
+    """Lead an open page to another one without a load, as the browser does at Back, and wait until it has run."""
     page.evaluate(GO, path)
+    page.wait_for_function("window.ran")
 
 
 def choose(page, label, option):
