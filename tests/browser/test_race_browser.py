@@ -104,7 +104,7 @@ def test_it_plays_pauses_and_scrubs_to_the_figures_of_the_engine(visit, app):
 def test_another_stream_and_other_settings_make_another_race(visit, app, keep):
     """A data set of texts shows its items literally, the note says what the picture leaves out, settings act."""
     keep("things lost", (f"{LOST[k % 7]} {k % 31}" for k in range(210)))
-    watched = Watched(visit(app, f"{PAGE}&strategies=PAA-I"))
+    watched = Watched(visit(app, f"{PAGE}&strategies=Q_S"))
     page = watched.page
     page.get_by_role("combobox").first.click()
     page.get_by_role("option", name="things lost").click()

@@ -216,13 +216,14 @@ def test_a_session_travels(open_player, store, session, tmp_path):
     page.get_by_role("tab", name="Open a published session").click()
     page.locator("input[type=file]").set_input_files(elsewhere)
     page.get_by_role("button", name="Open it here").click()
-    page.get_by_text("it is not here. Import it with the same settings").wait_for()
+    page.get_by_text("here has other rows. Import it with the same settings").wait_for()
     page.locator("input[type=file]").set_input_files(file)
     page.get_by_role("button", name="Open it here").click()
-    page.get_by_text("Verified bit for bit").wait_for()
+    page.get_by_text(re.compile(r"It is session \d+ here. Verified bit for bit")).wait_for()
     page.get_by_role("link", name="Replay it").click()
-    Player(page).at("q1")
     number = store.sessions()[0]["id"]
+    page.wait_for_url(f"**session={number}*")
+    Player(page).at("q1")
     assert number != session
     verified = look_back.verify(store, session).as_dict()
     assert verified | {"session": number} == look_back.verify(store, number).as_dict()
