@@ -85,7 +85,7 @@ def label(visit, app, store, texts):
     """A function that makes a session in which every item is asked, and opens its card; the id and the card."""
 
     def make(dataset=texts, **settings):
-        session = create(store, dataset, learner="pa-i", rule="all", **settings)
+        session = create(store, dataset, **{"learner": "pa-i", "rule": "all"} | settings)
         return session, Card(visit(app, f"/Label?session={session}"))
 
     return make

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from oal_engine.datasets import demo
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.browser import Card, Visitors, button, running
+from tests.harness.browser import Card, Visitors, button, go, running
 from tests.harness.examples import add_texts, answer, compared, imported
 
 SERIOUS = ("serious", "critical")
@@ -48,7 +48,7 @@ def chosen(page, file):
     button(page, "Import").wait_for()
 
 
-def opened(page, details, words):
+def unfolded(page, details, words):
     page.get_by_text(details).click()
     page.get_by_text(words).wait_for()
 
@@ -77,7 +77,7 @@ STATES = {
     "label classes": ("/Label?session={kinds}", lambda page, names: Card(page)),
     "label at the end": ("/Label?session={ended}", lambda page, names: Card(page)),
     "compare": ("/Compare", lambda page, names: page.get_by_text("More settings").click()),
-    "result": ("/Compare?comparison={comparison}", lambda page, names: opened(page, "p-values", "Wilcoxon")),
+    "result": ("/Compare?comparison={comparison}", lambda page, names: unfolded(page, "p-values", "Wilcoxon")),
     "result of classes": ("/Compare?comparison={classes}", lambda page, names: None),
     "race": ("/Compare?view=race", lambda page, names: page.get_by_role("button", name="Pause").click()),
     "replay": ("/Replay?session={demo}&question=3", lambda page, names: page.get_by_test_id("oal-player").wait_for()),
@@ -147,39 +147,37 @@ def serious_violations(page):
 
 
 @pytest.fixture(scope="module")
-def visitors(context):
-    """What opens the pages of this module, in whose consoles nothing may go wrong."""
+def opened(context, app):
+    """The page in which this module visits one address after another; its console may complain of nothing."""
     visitors = Visitors(context)
-    yield visitors
+    yield visitors(app)
     visitors.leave()
     assert [] == visitors.problems
 
 
+def test_axe_finds_nothing_serious_where_nothing_is_yet(opened, app):
+    """No page of an empty database breaks a rule of axe-core whose impact is serious or critical, in light or dark."""
+    assert not app.store.datasets()
+    for address in EMPTY:
+        go(opened, address)
+        reach(opened, {}, lambda page, names: None)
+        assert [] == serious_violations(opened), address
+
+
 @pytest.fixture(scope="module", params=STATES | BESIDE)
-def page(request, visitors, app, names):
-    """A page in each of its states, opened once for the tests below; states of one address share a page."""
+def page(request, opened, app, names):
+    """A page in each of its states, reached once for the tests below; states of one address follow one another."""
     address, act = (STATES | BESIDE)[request.param]
     address = address.format(**names)
-    if not (visitors.pages and visitors.pages[-1].url == app.url(address)):
-        visitors.leave()
-        visitors(app, address)
-    reach(visitors.pages[-1], names, act)
-    return visitors.pages[-1]
+    if opened.url != app.url(address):
+        go(opened, address)
+    reach(opened, names, act)
+    return opened
 
 
 def test_axe_finds_nothing_serious(page):
     """No page breaks a rule of axe-core whose impact is serious or critical, in light or dark."""
     assert [] == serious_violations(page)
-
-
-def test_axe_finds_nothing_serious_where_nothing_is_yet(visit, tmp_path):
-    """The same of every page of an empty database."""
-    with running(tmp_path) as app:
-        page = visit(app)
-        for address in EMPTY:
-            page.goto(app.url(address))
-            reach(page, {}, lambda page, names: None)
-            assert [] == serious_violations(page), address
 
 
 # The keyboard
@@ -234,7 +232,8 @@ def walk(page):
     controls, walked = page.evaluate(CONTROLS, [GRID, OTHER_KEYS]), []
     while len(walked) < 3 * len(controls["tabbed"]):
         page.keyboard.press("Tab")
-        if (here := page.evaluate("here()")) is None:
+        here = page.evaluate("here()")
+        if here is None or here["name"] == controls["tabbed"][0]:  # it has left, or begins again
             break
         walked.append(here)
     return controls, [here for here in walked if not here["aside"]], page.evaluate("rewritten")
@@ -253,25 +252,25 @@ def test_tab_reaches_every_control_once(page):
     assert [] == controls["mouse"]
 
 
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [
-        ("/", "More"),
-        ("/", "Your name"),
-        ("/Compare?comparison={comparison}", "Download"),
-        ("/Compare?view=race", "Settings"),
-    ],
-)
-def test_escape_closes_what_a_key_opened(visit, app, names, address, name):
+OPENERS = {
+    "/": ("More", "Your name"),
+    "/Compare?comparison={comparison}": ("Download",),
+    "/Compare?view=race": ("Settings",),
+}
+
+
+def test_escape_closes_what_a_key_opened(opened, names):
     """A box that Enter opens holds the focus, and Escape gives it back to where it was."""
-    page = visit(app, address.format(**names))
-    opener = page.get_by_test_id("stPopover").get_by_role("button", name=name).first
-    page.wait_for_function("window.oalPopover")
-    opener.focus()
-    page.keyboard.press("Enter")
-    box = page.get_by_test_id("stPopoverBody")
-    expect(box).to_be_visible()
-    expect(box.locator(":focus")).to_have_count(1)
-    page.keyboard.press("Escape")
-    expect(box).to_have_count(0)
-    expect(opener).to_be_focused()
+    for address, openers in OPENERS.items():
+        go(opened, address.format(**names))
+        for name in openers:
+            opener = opened.get_by_test_id("stPopover").get_by_role("button", name=name).first
+            opened.wait_for_function("window.oalPopover")
+            opener.focus()
+            opened.keyboard.press("Enter")
+            box = opened.get_by_test_id("stPopoverBody")
+            box.wait_for()
+            box.locator(":focus").wait_for(state="attached")
+            opened.keyboard.press("Escape")
+            box.wait_for(state="detached")
+            expect(opener).to_be_focused()

@@ -1,20 +1,9 @@
 """Addresses in a real browser: they follow what is chosen, without a reload, and show the same to somebody else."""
 
-import pytest
 from playwright.sync_api import expect
 
-from tests.harness.browser import choose, running
+from tests.harness.browser import choose
 from tests.harness.examples import compared, imported
-
-
-@pytest.fixture(scope="module")
-def app(browser, tmp_path_factory):
-    """The running app with a comparison of two algorithms with two budgets over `things`."""
-    folder = tmp_path_factory.mktemp("app")
-    with running(folder) as app:
-        imported(app.store, folder, "things")
-        compared(app.store, "both", data=["things"])
-        yield app
 
 
 def address(page):
@@ -28,9 +17,12 @@ def marked(page):
     return page
 
 
-def test_a_comparison_is_sent_by_its_address(visit, another, app):
-    """Choices come into the address without a reload and leave it again; another browser sees the same."""
-    page = marked(visit(app, "/Compare?comparison=1"))
+def test_a_comparison_is_sent_by_its_address(visit, another, app, store, tmp_path):
+    """Choices come into the address without a reload, and another browser shows the same. With the comparison they
+    leave the address, and back there address and controls agree."""
+    imported(store, tmp_path, "things")
+    number = compared(store, "both", data=["things"])
+    page = marked(visit(app, f"/Compare?comparison={number}"))
     choose(page, "Metric", "Cost")
     page.wait_for_url("**metric=Cost*")
     choose(page, "Data and budget", "things, 20 labels")
@@ -40,6 +32,11 @@ def test_a_comparison_is_sent_by_its_address(visit, another, app):
     expect(there.get_by_role("combobox", name="Metric")).to_have_value("Cost")
     expect(there.get_by_role("combobox", name="Data and budget")).to_have_value("things, 20 labels")
     assert sent == address(there)
+    page.get_by_role("link", name="All comparisons").click()
+    page.wait_for_url(lambda url: "metric" not in url and "comparison" not in url)
+    page.get_by_role("link", name="both").click()
+    expect(page.get_by_role("combobox", name="Metric")).to_have_value("Cost")
+    page.wait_for_url(f"**comparison={number}&metric=Cost*")
     choose(page, "Metric", "F1")
     page.wait_for_url(lambda url: "metric" not in url)
     assert page.evaluate("window.loadedOnce")
@@ -60,16 +57,5 @@ def test_a_race_is_sent_by_its_address(visit, another, app):
     page.keyboard.press("Escape")
     page.get_by_role("radio", name="compare").click()
     page.wait_for_url(lambda url: "seed" not in url and "race" not in url)
-    expect(page.get_by_role("button", name="Compare", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Compare", exact=True).wait_for()
     assert page.evaluate("window.loadedOnce")
-
-
-def test_the_list_has_no_choices_in_its_address(visit, app):
-    """What was chosen in a comparison leaves the address with it; back there address and controls agree."""
-    page = visit(app, "/Compare?comparison=1&metric=Cost")
-    expect(page.get_by_role("combobox", name="Metric")).to_have_value("Cost")
-    page.get_by_role("link", name="All comparisons").click()
-    page.wait_for_url(lambda url: "metric" not in url and "comparison" not in url)
-    page.get_by_role("link", name="both").click()
-    expect(page.get_by_role("combobox", name="Metric")).to_have_value("Cost")
-    page.wait_for_url("**comparison=1&metric=Cost")

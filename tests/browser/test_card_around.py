@@ -92,6 +92,15 @@ def test_a_note_delays_no_answer_and_outlives_a_reload(script):
     assert (script.status, script("written").inner_text()) == ("Saved", "q")
 
 
+def test_half_a_letter_in_a_note_is_left_out(script):
+    """A letter of two halves at the limit is dropped whole, as is a half that something put there."""
+    script.give(question(1, item=8), ALL)
+    script.press("n")
+    script("note-field").evaluate("field => field.value = '\\ud83d' + 'x'.repeat(1998) + '🙂' + '🙂'")
+    script.press("Escape")
+    assert [event["text"] for event in script.events] == ["x" * 1998]
+
+
 @pytest.mark.parametrize("how", ["answer", "news", "leave", "gone"])
 def test_a_note_half_written_is_kept_however_its_item_goes(script, how):
     """An answer by mouse, another item from the server, a closed tab and another page save what was typed, once."""
@@ -181,15 +190,15 @@ def test_preferences_of_a_name_are_kept_by_the_server(script):
     assert script("smaller").get_attribute("aria-disabled") == "true"
 
 
-@pytest.mark.parametrize("nonsense", [
-    {"size": 99, "keys": {"positive": "r", "skip": 7, "negative": "PageDown", "x": "y"}}, {"size": "b", "keys": []},
-    {"keys": {"positive": "constructor", "negative": ""}, "highlight": 0},
-])  # fmt: skip
-def test_preferences_that_make_no_sense_are_passed_over(script, nonsense):
+def test_preferences_that_make_no_sense_are_passed_over(script):
     """Whatever was stored, the card has its keys."""
-    script.give(1, ALL, preferences=nonsense)
-    script.press("a", "x", " ")
-    assert script.answers == [(1, 1), (2, -1), (3, 0)]
+    wrong = {"positive": "r", "skip": 7, "negative": "PageDown", "x": "y"}
+    unknown = {"positive": "constructor", "negative": ""}
+    stored = {"size": 99, "keys": wrong}, {"size": "b", "keys": []}, {"keys": unknown, "highlight": 0}
+    for first, preferences in zip((1, 4, 7), stored):
+        script.give(first, ALL, preferences=preferences, acked=script.ids)
+        script.press("a", "x", " ")
+        assert script.answers == [(first, 1), (first + 1, -1), (first + 2, 0)]
 
 
 # Keys of one's own
@@ -259,20 +268,27 @@ def test_the_key_after_the_dialog_of_keys_is_not_lost(script, way):
     assert script.answers == [(1, 1)]
 
 
-@pytest.mark.parametrize(("key", "reason"), [
-    ("x", "X is the key of No already."), ("0", "0 is the key of No already."),
-    ("g", "G is the key of Guidelines already."),
-    ("c", "C belongs to Streamlit, which would get it too."), ("R", "R belongs to Streamlit, which would get it too."),
-    ("Enter", "This key moves or presses things on the page."), ("F5", "This key moves or presses things on the page."),
-    ("ArrowDown", "This key moves or presses things on the page."),
-    ("Control+k", "A key with Ctrl, Alt or Meta belongs to the browser."),
-])  # fmt: skip
-def test_a_key_that_cannot_be_is_refused_with_the_reason(script, key, reason):
+REFUSED = {
+    "x": "X is the key of No already.",
+    "0": "0 is the key of No already.",
+    "g": "G is the key of Guidelines already.",
+    "c": "C belongs to Streamlit, which would get it too.",
+    "R": "R belongs to Streamlit, which would get it too.",
+    "Enter": "This key moves or presses things on the page.",
+    "F5": "This key moves or presses things on the page.",
+    "ArrowDown": "This key moves or presses things on the page.",
+    "Control+k": "A key with Ctrl, Alt or Meta belongs to the browser.",
+}
+
+
+def test_a_key_that_cannot_be_is_refused_with_the_reason(script):
     """A conflict changes nothing, and another key can be pressed right away."""
     script.give(1, ALL)
-    dialog(script)
-    assert choose(script, "Yes", key) == reason
-    assert printed(script, "button-1") == "A"
+    box = dialog(script)
+    box.get_by_role("button", name=re.compile("^Yes: ")).click()
+    for key, reason in REFUSED.items():
+        script.press(key)
+        assert (box.get_by_role("alert").inner_text(), printed(script, "button-1")) == (reason, "A")
     script.press("q")
     assert printed(script, "button-1") == "Q"
 

@@ -115,27 +115,32 @@ def test_an_error_stays_until_the_next_answer(script):
     assert script.status == "unsaved 1"
 
 
-@pytest.mark.parametrize(("old", "marked"), [(1, "button-1"), (-1, "button--1"), (0, "skip"), (None, None)])
-def test_an_earlier_answer_is_marked_on_its_button(script, old, marked):
+def test_an_earlier_answer_is_marked_on_its_button(script):
     """An item that came back says what was answered, on that button and no other."""
-    script.give(question(1, old=old))
-    for button in ("button-1", "button--1", "skip", "undo"):
-        assert script(button).locator(".mark").is_visible() == (button == marked)
+    for n, (old, marked) in enumerate([(1, "button-1"), (-1, "button--1"), (0, "skip"), (None, None)], 1):
+        script.give(question(n, old=old))
+        for button in ("button-1", "button--1", "skip", "undo"):
+            assert script(button).locator(".mark").is_visible() == (button == marked)
 
 
-@pytest.mark.parametrize(("end", "sentence"), [
-    ("budget", "The budget of 9 labels is spent"), ("stream", "The stream has ended"),
-    ("others", "Other people have the remaining questions"), ("joining", "Your first item is being prepared"),
-    (None, "There is nothing to label now"),
-])  # fmt: skip
-def test_at_the_end_only_undo_is_left(script, end, sentence):
+ENDS = {
+    "budget": "The budget of 9 labels is spent",
+    "stream": "The stream has ended",
+    "others": "Other people have the remaining questions",
+    "joining": "Your first item is being prepared",
+    None: "There is nothing to label now",
+}
+
+
+def test_at_the_end_only_undo_is_left(script):
     """The end says why and where the result is; no key answers, and the last answer can be taken back."""
-    script.give(place(None, end=end, result="Sum 0.9."), previous=4)
-    assert script("text").locator("p").all_inner_texts() == [sentence, "Sum 0.9."]
-    assert script("card").get_attribute("data-question") == ""
-    script.press("a", "x", " ", "1", "0")
-    script("button-1").dispatch_event("click")
-    assert script.posts == []
+    for end, sentence in ENDS.items():
+        script.give(place(None, end=end, result="Sum 0.9."), previous=4)
+        assert script("text").locator("p").all_inner_texts() == [sentence, "Sum 0.9."]
+        assert script("card").get_attribute("data-question") == ""
+        script.press("a", "x", " ", "1", "0")
+        script("button-1").dispatch_event("click")
+        assert script.posts == []
     script.press("z")
     assert script.posts == [[[4, "undo", None]]]
 
@@ -224,27 +229,27 @@ def test_keys_of_a_cyrillic_keyboard(script):
     assert script.answers == [(1, 1), (2, -1)]
 
 
-@pytest.mark.parametrize("field", ["#field", "#area", "#select", "#editable", "#textbox", "#shadow input"])
-def test_keys_typed_in_a_field_are_text(script, field):
+def test_keys_typed_in_a_field_are_text(script):
     """Writing a note is not labeling."""
     script.give(1, ALL, previous=7)
-    script.page.locator(field).focus()
-    script.press(*"ax10zh ", "Backspace")
-    assert script.posts == []
-    assert script("highlight").get_attribute("aria-checked") == "false"
+    for field in ("#field", "#area", "#select", "#editable", "#textbox", "#shadow input"):
+        script.page.locator(field).focus()
+        script.press(*"ax10zh ", "Backspace")
+        assert script.posts == []
+        assert script("highlight").get_attribute("aria-checked") == "false"
     script.page.evaluate("document.activeElement.blur()")
     script.press("a")
     assert script.answers == [(1, 1)]
 
 
-@pytest.mark.parametrize("dialog", ["<dialog open>", "<p role=dialog>", "<p role=alertdialog>", "<p aria-modal=true>"])
-def test_keys_before_a_dialog_are_not_answers(script, dialog):
+def test_keys_before_a_dialog_are_not_answers(script):
     """What lies behind a dialog takes no keys until it is gone."""
     script.give(1, ALL, previous=7)
-    script.page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", dialog)
-    script.press(*"ax z")
-    assert script.posts == []
-    script.page.evaluate("document.body.lastElementChild.remove()")
+    for dialog in ("<dialog open>", "<p role=dialog>", "<p role=alertdialog>", "<p aria-modal=true>"):
+        script.page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", dialog)
+        script.press(*"ax z")
+        assert script.posts == []
+        script.page.evaluate("document.body.lastElementChild.remove()")
     script.press("a")
     assert script.answers == [(1, 1)]
 
@@ -409,17 +414,17 @@ def test_each_paragraph_has_the_direction_of_its_own_words(script):
     assert left < 30 < indented
 
 
-@pytest.mark.parametrize(("empty", "sentence"), [
-    ({"parts": []}, "This item has no text."), ({"parts": [[" \n\t", 0]]}, "This item has no text."),
-    ({"parts": [], "features": []}, "This item has no values."),
-])  # fmt: skip
-def test_an_empty_item_says_so(script, empty, sentence):
+def test_an_empty_item_says_so(script):
     """Nobody wonders whether the page is broken."""
-    script.give(question(1, title=" ", **empty), ALL)
-    assert script("text").inner_text() == sentence
-    assert script("card").locator(".title").inner_text() == "#1"
+    text, values = "This item has no text.", "This item has no values."
+    for n, (sentence, empty) in enumerate([
+        (text, {"parts": []}), (text, {"parts": [[" \n\t", 0]]}), (values, {"parts": [], "features": []}),
+    ], 1):  # fmt: skip
+        script.give(question(n, title=" ", **empty), ALL)
+        assert script("text").inner_text() == sentence
+        assert script("card").locator(".title").inner_text() == f"#{n}"
     script.press("a")
-    assert script.answers == [(1, 1)]
+    assert script.answers == [(3, 1)]
 
 
 @pytest.mark.parametrize("parts", [[["word " * 20, 0], ["term", 0.5]] * 1000, [["🙂" * 50_000, 0]]])

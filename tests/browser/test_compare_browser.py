@@ -2,30 +2,33 @@
 
 import json
 
+import pandas
 import pytest
 from playwright.sync_api import expect
 
 from oal_engine import experiments
 from oal_engine.experiments import jobs, report
-from tests.harness.browser import running
-from tests.harness.examples import imported
+from tests.harness.examples import NAME, compared, imported
 from tests.harness.markup import MARKUP, RUN
 
 
 @pytest.fixture
-def app(browser, tmp_path):
-    """The running app, whose comparisons end with the test."""
-    with running(tmp_path) as app:
-        yield app
-        for row in app.store.comparisons():
-            jobs.cancel(app.store, row["id"])
+def comparing(app, store):
+    """The app's database, whose comparisons end with the test."""
+    yield store
+    for row in store.comparisons():
+        jobs.cancel(store, row["id"])
 
 
-def start(page, name, budgets, runs):
-    """Compare two of the algorithms that are offered, and see that it runs."""
-    page.get_by_role("spinbutton", name="Runs").fill(str(runs))
+def test_a_comparison_from_click_to_files(app, visit, comparing, tmp_path):
+    """A comparison that the form started shows curves while it runs, outlives its server, and ends by Cancel. A
+    finished one gives files that agree with it, and pages and pictures that fetch nothing."""
+    store = comparing
+    imported(store, tmp_path)
+    page = visit(app, "/Compare")
+    page.get_by_role("spinbutton", name="Runs").fill("500")
     page.get_by_role("spinbutton", name="Runs").press("Enter")
-    for field, words in (("Budgets", budgets), ("Name", name)):
+    for field, words in (("Budgets", ", ".join(map(str, range(5, 35)))), ("Name", "long")):
         page.get_by_role("textbox", name=field, exact=True).fill(words)
         page.get_by_role("textbox", name=field, exact=True).press("Enter")
     page.get_by_role("combobox", name="Parameters").click()
@@ -33,35 +36,24 @@ def start(page, name, budgets, runs):
     for algorithm in ("RPA-I", "OA3-diag", "CSOAL"):
         page.get_by_role("combobox", name="Algorithms").press("Backspace")
         expect(page.get_by_text(algorithm, exact=True)).to_have_count(0)
-    expect(page.get_by_text(f"about {3 * runs * len(budgets.split(',')):,} replays")).to_be_visible()
+    page.get_by_text("about 45,000 replays").wait_for()
     page.get_by_role("button", name="Compare", exact=True).click()
-    expect(page.get_by_role("progressbar")).to_be_visible()
-
-
-def test_a_comparison_from_click_to_files(app, visit, tmp_path):
-    """See curves while one runs, reload in the middle, cancel it; finish another, and open every file that it gives."""
-    import pandas
-
-    store = app.store
-    imported(store, tmp_path)
-    page = visit(app, "/Compare")
-    start(page, "long", ", ".join(map(str, range(5, 35))), 500)
-    expect(page.locator(".js-plotly-plot").first).to_be_visible()
-    expect(page.get_by_role("progressbar")).to_be_visible()
-    pid = store.job(1)["pid"]
-    page.reload()
-    expect(page.get_by_role("progressbar")).to_be_visible()
-    expect(page.locator(".js-plotly-plot").first).to_be_visible()
-    assert ("running", pid) == (store.job(1)["state"], store.job(1)["pid"])
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Resume runs the rest")).to_be_visible()
-    assert "cancelled" == store.job(1)["state"]
-    page.get_by_role("link", name="All comparisons").click()
-    start(page, MARKUP, "5, 20", 10)
+    page.get_by_role("progressbar").wait_for()
+    page.locator(".js-plotly-plot").first.wait_for()
+    number = store.comparison("long")["id"]
+    pid = store.job(number)["pid"]
     app.kill()  # a job does not end with the server
     app.start()
-    page.goto(app.url("/Compare?comparison=2"))
-    expect(page.get_by_text("finished ·")).to_be_visible()
+    page.goto(app.url(f"/Compare?comparison={number}"))
+    page.get_by_role("progressbar").wait_for()
+    page.locator(".js-plotly-plot").first.wait_for()
+    assert ("running", pid) == (store.job(number)["state"], store.job(number)["pid"])
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("Resume runs the rest").wait_for()
+    assert "cancelled" == store.job(number)["state"]
+    finished = compared(store, MARKUP, data=[NAME])
+    page.goto(app.url(f"/Compare?comparison={finished}"))
+    page.get_by_text("finished ·").wait_for()
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
     page.get_by_role("button", name="Download").click()
     files = {}
@@ -71,7 +63,7 @@ def test_a_comparison_from_click_to_files(app, visit, tmp_path):
         files[suffix] = tmp_path / f"got.{suffix}"
         download.value.save_as(files[suffix])
         assert download.value.suggested_filename.endswith(f".{suffix}")
-    result = experiments.load(store, 2)
+    result = experiments.load(store, finished)
     rows = len(result.lines) * result.spec.permutations
     assert rows == len(pandas.read_parquet(files["parquet"])) == len(pandas.read_csv(files["csv"]))
     assert json.loads(json.dumps(result.as_json())) == json.loads(files["json"].read_text())
@@ -86,8 +78,8 @@ def test_a_comparison_from_click_to_files(app, visit, tmp_path):
         opened.goto(files[suffix].as_uri())
         assert [files[suffix].as_uri()] == [url for url in requests if not url.startswith("data:")]
         assert opened.locator("svg").count()
-    expect(opened.locator("svg").first).to_be_visible()
+    opened.locator("svg").first.wait_for()
     assert 0 == page.locator(RUN).count()
     page.get_by_role("link", name="All comparisons").click()
-    expect(page.get_by_role("button", name="Compare", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Compare", exact=True).wait_for()
     assert 0 == page.locator(RUN).count()

@@ -50,7 +50,10 @@ def damage(path, table):
         file.write(random.Random(1).randbytes(4096))
 
 
-@pytest.mark.parametrize("table", ["labels", "sessions", "leases"])
+RARE = [pytest.param(table, marks=pytest.mark.rare) for table in ("sessions", "leases")]
+
+
+@pytest.mark.parametrize("table", ["labels", *RARE])
 def test_a_damaged_page_is_named_and_a_backup_brings_the_session_back(visit, server, session, table):
     """The card and, after a restart, the page name the damage and the newest backup, and nothing more is called saved.
     Once the backup is restored the open page goes on by itself, and every answer is stored once."""
@@ -69,7 +72,7 @@ def test_a_damaged_page_is_named_and_a_backup_brings_the_session_back(visit, ser
     card.says(problem)
     server.kill()
     server.start()
-    expect(page.get_by_text(problem).first).to_be_visible()
+    page.get_by_text(problem).first.wait_for()
     expect(card.root).to_have_count(0)
     expect(page.get_by_test_id("stException")).to_have_count(0)
     server.kill()

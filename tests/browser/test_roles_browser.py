@@ -9,9 +9,11 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 from playwright.sync_api import expect
 
+from oal_engine.sessions.settings import create
 from tests.harness.browser import PATIENCE, Card, button, free_port, running, tab
+from tests.harness.examples import add_texts
 
-ANNA, BEN, CARLA, EVE = (f"{name}@example.org" for name in ("anna", "ben", "carla", "eve"))
+ANNA, BEN = "anna@example.org", "ben@example.org"
 SECRETS = """
 [auth]
 redirect_uri = "http://127.0.0.1:{port}/oauth2callback"
@@ -23,7 +25,6 @@ server_metadata_url = "{provider}/.well-known/openid-configuration"
 [access]
 allowed = ["@example.org"]
 """
-NAME = "a private session"
 
 
 @pytest.fixture(scope="module")
@@ -58,111 +59,49 @@ def app(browser, provider, tmp_path_factory):
         yield app
 
 
-@pytest.fixture(scope="module")
-def people(browser):
-    """The browser of each person, in which they stay logged in."""
-    opened = {}
-    yield lambda who: opened.setdefault(who, browser.new_context())
-    for context in opened.values():
-        context.close()
-
-
 @pytest.fixture
-def enter(app, visit, people):
-    """A function that opens a page as somebody, who logs in at the provider where the app asks for it."""
+def enter(app, visit, context, another):
+    """A function that opens a page as somebody, who logs in at the provider."""
 
-    def opened(who, path="/"):
-        page = visit(app, path, context=people(who))
+    def opened(who, path):
+        page = visit(app, path, context={ANNA: context, BEN: another}[who])
         page.route("https://**", lambda route: route.abort())  # the style sheet of the provider
-        page.get_by_role("button", name="Log in").or_(page.get_by_role("button", name=who)).wait_for()
-        if button(page, "Log in").is_visible():
-            button(page, "Log in").click()
-            page.get_by_placeholder("sub").fill(who)
-            button(page, "Authorize").click()
-            page.get_by_role("button", name=who).wait_for()
+        button(page, "Log in").click()
+        page.get_by_placeholder("sub").fill(who)
+        button(page, "Authorize").click()
+        page.get_by_role("button", name=who).wait_for()
         return page
 
     return opened
-
-
-@pytest.fixture(scope="module")
-def store(app):
-    """The app's database, seen by a second process."""
-    return app.store
-
-
-@pytest.fixture
-def session(store, enter):
-    """The private session, which Anna makes at her first visit."""
-    if not store.sessions():
-        page = enter(ANNA)
-        button(page, "Try the demo").click()
-        Card(page)
-        store.update_session(store.sessions()[0]["id"], {"name": NAME})
-    (row,) = store.sessions()
-    return row["id"]
 
 
 def answers(store, session):
     return [row["annotator"] for row in store.answers(session) if row["label"] is not None]
 
 
-def test_an_owner_invites_and_the_link_opens_the_card(enter, app, store, session):
-    """Whoever opens the invitation comes back to it from the log-in, and labels under their own name."""
+def test_an_owner_invites_and_the_link_opens_the_card(enter, app, tmp_path):
+    """Whoever opens the invitation comes back to it from the log-in, and labels under their own name until the role is
+    taken away: then the open page says why the next answer is not stored."""
+    store = app.store
+    session = create(store, add_texts(store, tmp_path), learner="pa-i", rule="all", owner=ANNA)
     page = enter(ANNA, f"/Label?session={session}")
     tab(page, "Guidelines")
     page.get_by_text("People", exact=True).click()
     link = page.get_by_test_id("stCode").inner_text().strip()
     page.get_by_label("E-mail address").fill(BEN)
     button(page, "Add").click()
-    expect(page.get_by_text(BEN)).to_be_visible()
+    page.get_by_text(BEN).wait_for()
     assert app.url(f"/Label?session={session}") == link
-    card = Card(enter(BEN, link.removeprefix(app.url(""))))
-    expect(card("text")).not_to_contain_text("being prepared")  # for some seconds, as the owner was alone until then
-    before = len(answers(store, session))
-    card.press("a")
-    card.saved()
-    assert [BEN] == answers(store, session)[before:]
-
-
-def test_a_stranger_sees_nothing_of_a_session(enter, app, session):
-    """On no page; and a number that is a session's says the same as one that is none."""
-    page = enter(EVE)
-    for path in ("/", "/Label", "/Replay", "/Compare", "/Data"):
-        page.goto(app.url(path))
-        page.get_by_role("button", name=EVE).wait_for()
-        expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
-        assert NAME not in page.inner_text("body")
-    for path in ("/Label", "/Replay"):
-        sentences = []
-        for number in (session, 999):
-            page.goto(app.url(f"{path}?session={number}"))
-            sentences.append(page.get_by_role("status").inner_text().replace(str(number), "N"))
-        assert [f"Session N does not exist, or is not open to {EVE}. Ask its owner."] * 2 == sentences
-
-
-def test_a_reader_sees_and_cannot_answer(enter, store, session):
-    """The page has no card and no list in which answers are corrected."""
-    store.put_role(session, CARLA, "reader", ANNA)
-    page = enter(CARLA, f"/Label?session={session}")
-    expect(page.get_by_text("You may read this session")).to_be_visible()
-    assert ["Progress", "Learned", "Guidelines", "Team"] == page.get_by_role("tab").all_inner_texts()
-    expect(page.get_by_test_id("oal-card")).to_have_count(0)
-
-
-def test_a_role_that_is_taken_away_stops_the_next_answer(enter, store, session):
-    """The open page says why, and nothing is stored."""
-    store.put_role(session, BEN, "annotator", ANNA)
-    page = enter(BEN, f"/Label?session={session}")
+    page = enter(BEN, link.removeprefix(app.url("")))
     card = Card(page)
-    expect(card("text")).not_to_contain_text("being prepared")
+    expect(card("text")).not_to_contain_text("being prepared")  # for some seconds, as the owner was alone until then
     card.press("a")
     card.saved()
-    before = answers(store, session)
+    assert [BEN] == answers(store, session)
     store.put_role(session, BEN, None, ANNA)
     card.tap("x")
     card.says("Not stored: you have no role in this session any more.")
-    expect(page.get_by_text("You have no role in this session any more.").first).to_be_visible()
-    assert before == answers(store, session)
+    page.get_by_text("You have no role in this session any more.").first.wait_for()
+    assert [BEN] == answers(store, session)
     page.reload()
-    expect(page.get_by_text(f"Session {session} does not exist, or is not open to {BEN}.")).to_be_visible()
+    page.get_by_text(f"Session {session} does not exist, or is not open to {BEN}.").wait_for()

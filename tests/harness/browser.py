@@ -265,10 +265,31 @@ def button(page, name):
     return page.get_by_role("button", name=name, exact=True)
 
 
+GO = """path => {
+  const app = document.querySelector("[data-testid=stApp]");
+  window.ran = null;
+  new MutationObserver((_, observer) => {
+    if (app.dataset.testScriptState === "running") window.ran = false;
+    if (app.dataset.testScriptState !== "notRunning" || window.ran === null) return;
+    window.ran = true;
+    observer.disconnect();
+  }).observe(app, {attributeFilter: ["data-test-script-state"]});
+  history.pushState(null, "", path);
+  dispatchEvent(new PopStateEvent("popstate"));
+}"""
+
+
+def go(page, path):
+    """Lead an open page to another one without a load, as the browser does at Back, and wait until it has run."""
+    page.evaluate(GO, path)
+    page.wait_for_function("window.ran")
+
+
 def choose(page, label, option):
-    """Choose an option of a select box as a person does, once the page has come to rest."""
+    """Choose an option of a box for one or several as a person does, once the page has come to rest."""
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     field, wanted = page.get_by_role("combobox", name=label), page.get_by_role("option", name=option, exact=True)
+    several = page.get_by_test_id("stMultiSelect").filter(has=field)
     for last in (False, False, True):  # a page that is drawn anew meanwhile closes an open list, or ignores the click
         field.evaluate("field => field.scrollIntoView({block: 'center'})")  # at the window's edge a list closes at once
         field.click()
@@ -277,6 +298,8 @@ def choose(page, label, option):
             wanted.click(timeout=None if last else 5000)
             expect(wanted).to_have_count(0, timeout=5000)
             expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+            if several.count():
+                return several.get_by_text(option, exact=True).wait_for(timeout=5000)
             return expect(field).to_have_value(option, timeout=5000)
         except (TimeoutError, AssertionError):
             if last:

@@ -6,7 +6,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 
-CUT = float(os.environ.get("OAL_CUT_SECONDS", "10"))  # for which tests cut a line
+CUT = float(os.environ.get("OAL_CUT_SECONDS", "3"))  # for which tests cut a line
 
 
 class Line:

@@ -55,13 +55,13 @@ class Script:
 
     def __init__(self, page):
         self.page = page
-        self.page.goto(ADDRESS)
-        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
-        self.open()
+        self.open(fresh=True)
 
-    def open(self):
-        """Load the page, once more as after a reload."""
+    def open(self, fresh=False):
+        """Load the page as a reload does, or with nothing stored in the browser."""
         self.page.goto(ADDRESS)
+        if fresh:
+            self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
         self.page.evaluate(MOUNT, text(SCRIPTS))
 
     def give(self, here, branches=(), **changes):
