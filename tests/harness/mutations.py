@@ -15,7 +15,7 @@ from pyarrow import parquet
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.datasets.reading import Columns, read
+from oal_engine.datasets.reading import Columns, Items, read
 from oal_engine.sessions import look_back, model
 from oal_engine.sessions.files import bundle
 from oal_engine.store import Store
@@ -172,7 +172,7 @@ def _session(name, folder):
 
 def _model(name, folder):
     store = Store(folder / "models.db")
-    items = datasets.formats.Items(
+    items = Items(
         [*map(str, range(60))], [f"word{k % 7} and word{k % 5}" for k in range(60)], None, [], ["x"] * 60,
         np.where(np.arange(60) % 7 == 0, 1, -1).astype(np.int8), {},
     )  # fmt: skip
