@@ -18,13 +18,12 @@ import estimates
 import growth
 import installation
 import label_latency
-import labeling_tools
 import load
 import no_tuning
 import seeds
 import throughput
 from common import Shape, fitting, own_rule
-from labeling_tools import Item, Tool, ours
+from labeling_tools import Item, Tool, ours, programs
 
 pytestmark = pytest.mark.rare
 TIMED = ("pa-i", "acog-ii")  # each of the others takes seconds to compile
@@ -232,23 +231,14 @@ def test_the_stopwatch_waits_for_the_text_and_for_the_save(browser, hurried):
     assert 2 == times["keys"]
 
 
-def test_a_missing_tool_is_left_out_with_the_reason(browser, hurried):
-    """A tool that cannot be started is listed with the reason, and is not compared."""
-
-    def serve(*_):
-        raise labeling_tools.Missing("it could not be installed: no such package")
-
-    results = label_latency.measure(browser, [Tool("gone", "gone==1", serve, print, {True: ["a"]}, "p")], [], 3)
-    assert ["it could not be installed: no such package"] == [tool["left_out"] for tool in results]
-    assert {} == label_latency.ratios(results)
-
-
-def test_a_package_that_cannot_be_installed_says_so(tmp_path, monkeypatch):
-    """The reason is the last line of pip's output, and the package is not marked as installed."""
+def test_a_tool_that_cannot_be_installed_is_left_out(browser, hurried, tmp_path, monkeypatch):
+    """The tool is listed with the last line of pip's output, is not marked as installed, and is not compared."""
     failed = subprocess.CompletedProcess((), 1, "", "many lines\nERROR: no such package\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    with pytest.raises(labeling_tools.Missing, match=r"^gone==1 could not be installed: ERROR: no such package$"):
-        labeling_tools.programs("gone==1", tmp_path)
+    tool = Tool("gone", "gone==1", lambda *_: programs("gone==1", tmp_path), print, {True: ["a"]}, "p")
+    results = label_latency.measure(browser, [tool], [], 3)
+    assert ["gone==1 could not be installed: ERROR: no such package"] == [result["left_out"] for result in results]
+    assert {} == label_latency.ratios(results)
     assert not list(tmp_path.rglob("complete"))
 
 
