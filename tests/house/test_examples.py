@@ -1,4 +1,4 @@
-"""The examples of the documentation run: each command of a page in its order, over small files made for it."""
+"""The examples of the documentation run: each command of a page, in order, on small files made for it."""
 
 import json
 import lzma
@@ -12,6 +12,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from oal_engine import experiments
+from oal_engine.datasets import import_file, reading
+from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.documents import NAMES, commands
 from tests.harness.examples import answer, topics, write_embedding
@@ -19,74 +22,63 @@ from tests.harness.files import OHSUMED
 
 pytestmark = pytest.mark.slow
 ITEMS = 240
-NOT_RUN = {  # words of a command, and what it needs
+NOT_RUN = {  # a word of a command, and why the command is not run
     "data/compare.toml": "minutes: its specification is read by tests/experiments/test_specifications.py",
     "DATA": "hours, over the data of a paper: tests/experiments/test_report.py draws these figures",
-    **dict.fromkeys(("fractions", "ratios", "budgets", "surface", "speed"), "what a comparison over DATA gave"),
+    **dict.fromkeys(("fractions", "ratios", "budgets", "surface", "speed"), "the result of a comparison over DATA"),
     "tcp://10.0.0.5:8786": "a cluster: tests/experiments/test_dask.py starts one",
     "tls://10.0.0.5:8786": "a cluster: tests/experiments/test_dask.py starts one",
-    "/data/backup": "a container: tests/house/test_container.py starts it where there is an engine",
-    "studio.backups/2026-11-22T14-00-00Z-17": "a backup of that time: test_kept_backups.py restores others",
+    "/data/backup": "a container: tests/house/test_deploying.py starts it where there is an engine",
+    "studio.backups/2026-11-22T14-00-00Z-17": "a backup of that time: tests/sessions/test_kept_backups.py restores others",
 }
-OWN_DATABASE = ("import", "restore")  # what they make must not be there yet
-SHOWN = [name for name in NAMES if any(commands(name))]
+OWN_DATABASE = ("import", "restore")  # commands that make a data set or a database, which must not exist yet
+PAGES = [name for name in NAMES if any(commands(name))]
 
 
-def lines(*columns):
-    """Lines of cells, as CSV."""
+def csv(*columns):
+    """Return columns of cells, headings first, as CSV."""
     return "".join(",".join(map(str, row)) + "\n" for row in zip(*columns))
 
 
 def write_files(folder):
-    """Small files under the names, and with the columns, that the documentation uses."""
+    """Write small files with the names and columns that the documentation uses."""
     texts, rng = topics(ITEMS), np.random.default_rng(0)
-    rare = [int(k % 3 == 0) for k in range(ITEMS)]
+    vectors, numbers = rng.normal(size=(ITEMS, 8)), range(ITEMS)
+    rare = [int(k % 3 == 0) for k in numbers]
     several = ["exercise|food" if each else "food" for each in rare]
-    vectors = rng.normal(size=(ITEMS, 8))
-    happy = lines(["moment", *texts], ["concept", *rare], ["concepts", *several])
-    (folder / "moments.csv").write_text(happy)
-    (folder / "moments.csv.xz").write_bytes(lzma.compress(happy.encode()))
+    moments = csv(["moment", *texts], ["concept", *rare], ["concepts", *several])
+    more = csv(["moment", "goal on a new day"], ["concept", 1], ["concepts", "exercise"])
+    rows = (" ".join(f"{j}:{value}" for j, value in enumerate(row, 1)) for row in vectors)
+    files = {
+        "moments.csv": moments,
+        "moments.csv.xz": lzma.compress(moments.encode()),
+        "more.csv": more,
+        "more.csv.xz": lzma.compress(more.encode()),
+        "new.csv": more,
+        "feed.jsonl": json.dumps({"moment": "bread on another day", "concept": 0, "concepts": "food"}) + "\n",
+        "papers.csv": csv(["title", *texts], ["abstract", *texts], ["included", *rare], ["year", *numbers],
+                          ["doi", *numbers]),
+        "messages.tsv": "c1\tc2\n" + "".join(f"{('ham', 'spam')[y]}\t{text}\n" for y, text in zip(rare, texts)),
+        "letters.csv": csv(["a", *vectors[:, 0]], ["b", *vectors[:, 1]], ["letter", *("QXYZ"[k % 4] for k in numbers)]),
+        "german.libsvm": "".join(f"{2 * y - 1:+d} {row}\n" for y, row in zip(rare, rows)),
+        "german.ID_ALL.txt": "".join(" ".join(map(str, 1 + rng.permutation(ITEMS))) + "\n" for _ in range(2)),
+        "ohsumed.87": OHSUMED,
+        "mtrees2019.bin": "Heart Diseases;C14.280\nAtrial Fibrillation;C14.280.067.198\n",
+    }  # fmt: skip
+    for name, content in files.items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     np.save(folder / "moments.npy", vectors)
-    parquet.write_table(
-        pa.table({"moment": texts, "concept": rare, "embedding": vectors.tolist()}), folder / "moments.parquet"
-    )
-    papers = (
-        ["title", *texts],
-        ["abstract", *texts],
-        ["included", *rare],
-        ["year", *range(ITEMS)],
-        ["doi", *range(ITEMS)],
-    )
-    (folder / "papers.csv").write_text(lines(*papers))
-    later = lines(["moment", "goal on a new day"], ["concept", 1], ["concepts", "exercise"])
-    for name in ("more.csv", "new.csv"):
-        (folder / name).write_text(later)
-    (folder / "more.csv.xz").write_bytes(lzma.compress(later.encode()))
-    feed = {"moment": "bread on another day", "concept": 0, "concepts": "food"}
-    (folder / "feed.jsonl").write_text(json.dumps(feed) + "\n")
-    messages = "".join(f"{'spam' if each else 'ham'}\t{text}\n" for each, text in zip(rare, texts))
-    (folder / "messages.tsv").write_text(f"c1\tc2\n{messages}")
     np.savez(folder / "vectors.npz", X=vectors, y=np.array(rare))
-    letters = ["QXYZ"[k % 4] for k in range(ITEMS)]
-    (folder / "letters.csv").write_text(lines(["a", *vectors[:, 0]], ["b", *vectors[:, 1]], ["letter", *letters]))
-    german = (f"{2 * y - 1:+d} " + " ".join(f"{j + 1}:{v}" for j, v in enumerate(x)) for y, x in zip(rare, vectors))
-    (folder / "german.libsvm").write_text("\n".join(german) + "\n")
-    orders = (" ".join(map(str, 1 + rng.permutation(ITEMS))) for _ in range(2))
-    (folder / "german.ID_ALL.txt").write_text("\n".join(orders) + "\n")
-    (folder / "ohsumed.87").write_text(OHSUMED)
-    (folder / "mtrees2019.bin").write_text("Heart Diseases;C14.280\nAtrial Fibrillation;C14.280.067.198\n")
+    table = pa.table({"moment": texts, "concept": rare, "embedding": vectors.tolist()})
+    parquet.write_table(table, folder / "moments.parquet")
     for name in ("potion-base-8M", "wordllama"):
         write_embedding(folder / name)
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """A folder of the files, with a database that has the data sets, sessions and comparisons of the examples, and
-    another with data alone."""
-    from oal_engine import experiments
-    from oal_engine.datasets import import_file, reading
-    from oal_engine.store import Store
-
+    """A folder with the files, a database with the data sets, sessions and comparisons of the examples, and another
+    database with a data set alone."""
     folder = tmp_path_factory.mktemp("examples")
     write_files(folder)
     store, other = Store(folder / "studio.db"), Store(folder / "other.db")
@@ -103,9 +95,9 @@ def prepared(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", PAGES)
 def test_its_examples_run(name, prepared, tmp_path, command, monkeypatch):
-    """Each command ends with exit code 0, unless NOT_RUN says what it needs."""
+    """Each command ends with exit code 0, unless NOT_RUN has a reason why it is not run."""
     folder = tmp_path / "here"
     shutil.copytree(prepared, folder)
     monkeypatch.chdir(folder)
@@ -115,17 +107,16 @@ def test_its_examples_run(name, prepared, tmp_path, command, monkeypatch):
         own = f"{number}.db" if words[0] in OWN_DATABASE else "studio.db"
         monkeypatch.setenv("OAL_DB", str(folder / own))
         if before:
+            program = [sys.executable, "-m", "oal_engine", *words]
+            environment = os.environ | {"PYTHONPATH": str(ROOT)}
             with open(before.removeprefix("tail -f ").removesuffix(" | ")) as feed:
-                program = [sys.executable, "-m", "oal_engine", *words]
-                found = os.environ | {"PYTHONPATH": str(ROOT)}
-                done = subprocess.run(program, stdin=feed, env=found, capture_output=True, text=True)
+                done = subprocess.run(program, stdin=feed, env=environment, capture_output=True, text=True)
             code, errors = done.returncode, done.stderr
         else:
             code, _, errors = command(*words)
         assert 0 == code, f"{words}: {errors}"
 
 
-def test_what_is_not_run_is_shown():
-    """Each reason belongs to a command of some page."""
-    shown = {word for name in SHOWN for _, words in commands(name) for word in words}
-    assert NOT_RUN.keys() <= shown
+def test_the_commands_that_are_not_run_are_on_a_page():
+    """Each word of NOT_RUN belongs to a command of some page."""
+    assert NOT_RUN.keys() <= {word for name in PAGES for _, words in commands(name) for word in words}

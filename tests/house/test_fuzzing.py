@@ -1,4 +1,4 @@
-"""Damaged files do no harm: whatever reads files from elsewhere reads them, or refuses them in one sentence."""
+"""Damaged files do no harm: every reader of files from elsewhere reads them, or refuses them in one sentence."""
 
 from time import process_time
 
@@ -15,24 +15,25 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Reading `.npy
 
 @pytest.fixture
 def read_by(request, tmp_path_factory):
+    """A reader of files, by its name, and valid files for it."""
     return target(request.param, tmp_path_factory.mktemp("target"))
 
 
 @pytest.mark.parametrize("read_by", MAKERS, indirect=True)
-def test_what_is_damaged_is_valid(read_by):
-    """The files that are damaged are read as they are."""
+def test_undamaged_files_are_read(read_by):
+    """The files are read before they are damaged."""
     assert [None] * len(read_by.files) == [refusal(read_by, file) for file in read_by.files]
 
 
 @pytest.mark.parametrize("read_by", NAMES, indirect=True)
 def test_a_damaged_file_is_read_or_refused_in_one_sentence(read_by):
-    """It never raises another error, and never takes long; benchmarks/fuzz.py tries many more."""
+    """Reading a damaged file never raises another error and never takes long; benchmarks/fuzz.py tries many more."""
 
     @settings(deadline=None, max_examples=60, database=None)
     @given(st.randoms(use_true_random=False))
-    def tried(random):
+    def read_damaged(random):
         start = process_time()
         refusal(read_by, mutated(random.choice(read_by.files), read_by.files, random))
         assert process_time() - start < SECONDS
 
-    tried()
+    read_damaged()

@@ -1,4 +1,4 @@
-"""The package: what the wheel holds and requires, and that it works where nothing else of the project is."""
+"""The wheel is complete, and it works in an environment without the rest of the project."""
 
 import json
 import os
@@ -23,13 +23,13 @@ ITEMS = "text,kind\n" + "".join(f"{'a dog ran' if k % 7 == 0 else 'news'} word{k
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The path of the wheel."""
+    """The path of the built wheel."""
     return package.wheel(tmp_path_factory.mktemp("built"))
 
 
 @pytest.fixture(scope="module")
 def programs(wheel, tmp_path_factory):
-    """The folder of the programs of an environment with the wheel; what it requires comes from the one of the tests."""
+    """The folder of programs in an environment that has the wheel, and its requirements from the tests' environment."""
     folder = package.environment(tmp_path_factory.mktemp("environment"))
     required = (path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
     (package.packages(folder) / "required.pth").write_text("\n".join(required))
@@ -38,81 +38,75 @@ def programs(wheel, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def empty(tmp_path_factory):
-    """The working directory and the environment variables of somebody who has nothing yet."""
-    work, home = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("home")
-    unset = dict.fromkeys(("OAL_DB", "PYTHONPATH", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), "")
-    return work, unset | {"HOME": str(home)}
+def work(tmp_path_factory):
+    """An empty working directory."""
+    return tmp_path_factory.mktemp("work")
 
 
 @pytest.fixture(scope="module")
-def oal(programs, empty):
-    """A function that runs the command line and returns what it prints."""
-    work, variables = empty
+def newcomer(tmp_path_factory):
+    """The environment variables of somebody who has never used the programs."""
+    unset = dict.fromkeys(("OAL_DB", "PYTHONPATH", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), "")
+    return unset | {"HOME": str(tmp_path_factory.mktemp("home"))}
 
-    def run(*arguments, program=("oal",), **more):
-        environment = os.environ | variables | more
-        first, *rest = program
-        return package.run(programs / first, *rest, *arguments, cwd=work, env=environment).stdout
+
+@pytest.fixture(scope="module")
+def oal(programs, work, newcomer):
+    """A function that runs the command line and returns its output."""
+
+    def run(*arguments, program=("oal",), **variables):
+        command = [programs / program[0], *program[1:], *arguments]
+        return package.run(*command, cwd=work, env=os.environ | newcomer | variables).stdout
 
     return run
 
 
 @pytest.fixture(scope="module")
-def app(programs, empty, tmp_path_factory):
-    """The app as `oal-studio` starts it."""
-    work, variables = empty
-    server = Server(tmp_path_factory.mktemp("log"), work, command=(programs / "oal-studio", "--port"), **variables)
+def app(programs, work, newcomer, tmp_path_factory):
+    """The app as `oal-studio` starts it; in the end the working directory is still empty."""
+    server = Server(tmp_path_factory.mktemp("log"), work, command=(programs / "oal-studio", "--port"), **newcomer)
     yield server
     server.kill()
     assert "Traceback" not in server.log.read_text()
+    assert [] == [*work.iterdir()]
 
 
-def named(file):
-    """The requirements that a file names itself."""
-    return {Requirement(line) for line in (ROOT / file).read_text().splitlines() if not line.startswith("-r ")}
-
-
-def test_the_wheel_holds_what_runs(wheel):
-    """The engine with the demos, and the app beside its pages, scripts, styles and settings: nothing is missing, and
-    nothing else is installed."""
+def test_the_wheel_holds_the_app_and_the_engine(wheel):
+    """The wheel holds the engine with the demos, the app with its pages, scripts, styles and settings, and nothing
+    else."""
     folders = {
         "oal_engine": "oal_engine",
         "data": "oal_engine/data",
         "ui": "oal_studio/ui",
         "pages": "oal_studio/pages",
     }
-    files = {"app.py": "oal_studio", "home.py": "oal_studio", ".streamlit/config.toml": "oal_studio"}
-    expected = {f"{place}/{name}" for name, place in files.items()}
+    expected = {f"oal_studio/{name}" for name in ("app.py", "home.py", ".streamlit/config.toml")}
     for folder, place in folders.items():
         paths = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         expected |= {f"{place}/{path.relative_to(ROOT / folder).as_posix()}" for path in paths if path.suffix != ".md"}
-    names = ZipFile(wheel).namelist()
-    assert expected == {name for name in names if ".dist-info/" not in name}
+    assert expected == {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
 
-def test_the_wheel_requires_what_the_files_name(wheel):
-    """Each file of requirements is what the package or one of its extras requires."""
+def test_the_wheel_has_the_requirements_of_the_files(wheel):
+    """The package requires the lines of requirements.txt, and each extra the lines of its own file."""
     archive = ZipFile(wheel)
     (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
     about = Parser().parsestr(archive.read(metadata).decode())
-    required = {Requirement(line) for line in about.get_all("Requires-Dist")}
-    assert named("requirements.txt") == {each for each in required if not each.marker}
-    extras = about.get_all("Provides-Extra")
-    for extra in extras:
-        several = {f"{each}; extra == '{extra}'" for each in named(f"requirements-{extra}.txt")}
-        assert {*map(Requirement, several)} == {each for each in required if f'"{extra}"' in str(each.marker)}
+    suffixes = {"requirements.txt": ""}
+    suffixes |= {f"requirements-{extra}.txt": f"; extra == '{extra}'" for extra in about.get_all("Provides-Extra")}
+    lines = [(line, end) for name, end in suffixes.items() for line in (ROOT / name).read_text().splitlines()]
+    expected = {Requirement(line + end) for line, end in lines if not line.startswith("-r ")}
+    assert expected == {Requirement(line) for line in about.get_all("Requires-Dist")}
 
 
-def test_the_app_runs_where_nothing_else_is(app, empty, visit, tmp_path):
-    """`oal-studio`, from an empty folder: it says where its data are, Home offers the demo, and an Excel file of one's
-    own leads to its first question; the working directory stays empty."""
-    work, variables = empty
-    (kept,) = re.findall(r"^Your data are kept in (.+)$", app.log.read_text(), re.MULTILINE)
-    assert kept.startswith(variables["HOME"])
+def test_the_app_runs_where_nothing_else_is(app, newcomer, visit, tmp_path):
+    """`oal-studio` from an empty folder prints the path of its data, and Home leads from a person's own Excel file to
+    its first question."""
+    (database,) = re.findall(r"^Your data are kept in (.+)$", app.log.read_text(), re.MULTILINE)
+    assert database.startswith(newcomer["HOME"])
     page = visit(app)
     button(page, "Try the demo").wait_for()
-    assert Path(kept).exists()
+    assert Path(database).exists()
     (tmp_path / "mine.xlsx").write_bytes(shapes.workbook(("Mail", [line.split(",") for line in ITEMS.splitlines()])))
     with page.expect_file_chooser() as chooser:
         button(page, "Upload").click()
@@ -120,11 +114,10 @@ def test_the_app_runs_where_nothing_else_is(app, empty, visit, tmp_path):
     page.get_by_role("textbox", name="Name of the rare class").fill("About dogs")
     button(page, "Start labeling").click()
     expect(Card(page)("text")).to_contain_text("dog")
-    assert [] == [*work.iterdir()]
 
 
 def test_a_database_that_cannot_be_used_is_refused(programs, tmp_path):
-    """`oal-studio` ends with one sentence where its database cannot be opened, before it serves anything."""
+    """If its database cannot be opened, `oal-studio` ends with one sentence before it serves anything."""
     wrong = tmp_path / "missing" / "studio.db"
     done = subprocess.run([programs / "oal-studio", "--db", wrong], capture_output=True, text=True)
     assert (1, f"error: {wrong} cannot be used: it cannot be opened.\n") == (done.returncode, done.stderr)
@@ -139,20 +132,19 @@ def test_the_settings_of_the_server_hold(app):
         connection.close()
 
 
-def test_the_command_line_shares_the_database_of_the_app(app, oal, empty, visit, tmp_path):
-    """What `oal import` brings is on Home, also for `python -m oal_engine`; a demo is replayed."""
+def test_the_command_line_shares_the_database_of_the_app(app, oal, visit, tmp_path):
+    """Data that `oal import` brings are on Home and in `python -m oal_engine datasets`; a demo is replayed."""
     (tmp_path / "given.csv").write_text(ITEMS)
     oal("import", tmp_path / "given.csv", "--name", "given", "--text", "text", "--label", "kind", "--positive", "0")
     for program in (("oal",), ("python", "-m", "oal_engine")):
         assert "given" in [row["name"] for row in json.loads(oal("datasets", "--json", program=program))["datasets"]]
     visit(app).get_by_text("given").first.wait_for()
     oal("replay", "demo:tweets", "--algorithm", "PAA-I", "--budget", "20")
-    assert [] == [*empty[0].iterdir()]
 
 
 def test_shells_complete_the_command_line(oal):
-    """Commands and their options are completed, and `oal --install-completion` is offered."""
+    """A shell completes commands and their options, and `oal --install-completion` is offered."""
     for words, completed in (("oal impo", "import"), ("oal import --multic", "--multiclass")):
-        asked = {"_OAL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        assert completed == oal(**asked).strip()
+        request = {"_OAL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        assert completed == oal(**request).strip()
     assert "--install-completion" in oal("--help")
