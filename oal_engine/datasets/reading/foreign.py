@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -41,6 +42,10 @@ RIS_NAMES = {
     "url": ("urls", "url"),
     "id": ("accession_number", "id"),
 }  # column: its names in rispy
+DECISIONS = (
+    r"ASReview_(relevant|irrelevant)\b",
+    r'=>\s*"(Included|Excluded|Maybe)"',
+)  # in notes of ASReview and Rayyan
 
 
 def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], ParsedFile]:
@@ -320,8 +325,18 @@ def ris(source: Source) -> ParsedFile:
         value = next((entry[name] for name in RIS_NAMES[column] if entry.get(name)), "")
         return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
+    decisions = [_decision(each.get("notes", ())) for each in entries]
+    columns = [*RIS_COLUMNS, *["included"] * any(decisions)]
     cells = ([cell(each, name) for name in RIS_COLUMNS] for each in entries)
-    return ParsedFile(list(RIS_COLUMNS), enumerate(cells, 1))
+    rows = ([*row, decision][: len(columns)] for row, decision in zip(cells, decisions))
+    return ParsedFile(columns, enumerate(rows, 1))
+
+
+def _decision(notes: Iterable[str]) -> str:
+    """Return what screening in ASReview or Rayyan decided on a reference: yes, no, or "" for nothing or a dispute."""
+    decisions = {word.casefold() for note in notes for pattern in DECISIONS for word in re.findall(pattern, note)}
+    one = decisions.pop() if len(decisions) == 1 else ""
+    return "yes" if one in ("relevant", "included") else "no" if one in ("irrelevant", "excluded") else ""
 
 
 def zip_refusal(name: str, members: Sequence[str]) -> str:

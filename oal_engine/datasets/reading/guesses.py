@@ -17,8 +17,11 @@ from .columns import Columns
 from .delimited import are_consecutive
 from .labels import PAIRS, plain
 from .parsed import counted, is_number
+from .sources import SAMPLE_ROWS
 
 TEXT_NAMES = r"text|tweet|message|content|sentence|body|document|comment|review|post"
+TITLES = {"title", "ti", "document title", "article title", "item title", "primary title"}
+ABSTRACTS = {"abstract", "ab", "abstract note", "notes abstract", "abstracts"}
 VECTOR_NUMBERS = 3  # from which on a list is a vector: fewer may be labels
 SEPARATORS = re.compile(r"[\[\],|]")  # between the numbers of a list that is written as a word
 WORDS = r"(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)"
@@ -123,17 +126,20 @@ def _guess_id(words: Words, prose: list[str]) -> str | None:
 
 def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tuple[str, ...]:
     """Return title and abstract, else the column that is called a text, else the longest column of prose."""
-    by_name = {column.casefold(): column for column in words}
-    if {"title", "abstract"} <= set(by_name):
-        return by_name["title"], by_name["abstract"]
-    called = [column for column in letters if re.fullmatch(TEXT_NAMES, column.casefold())]
+    by_name = {column.strip().casefold().replace("_", " "): column for column in words}
+    title, abstract = (next((by_name[name] for name in by_name if name in names), "") for names in (TITLES, ABSTRACTS))
+    if title and abstract:
+        return title, abstract
+    called = [column for column in letters if re.fullmatch(TEXT_NAMES, column.strip().casefold())]
     return tuple((called or sorted(prose, key=letters.__getitem__, reverse=True))[:1])
 
 
 def _guess_label(words: Words, rest: list[str], letters: Collection[str], integers: bool) -> str | None:
     """Return the column that is called a label, else the last or first one if it has few different words, or if it has
     whole numbers and `integers` allows them."""
-    called = [column for names in LABEL_NAMES for column in rest if names.fullmatch(column.casefold())]
+    whole_file = len(next(iter(words.values()), ())) < SAMPLE_ROWS
+    rest = [column for column in rest if len({*words[column]}) > 1 or not whole_file]  # one word tells nothing apart
+    called = [column for names in LABEL_NAMES for column in rest if names.fullmatch(column.strip().casefold())]
     if called or len(words) < 2:
         return called[0] if called else None
     ends = [
