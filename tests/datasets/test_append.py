@@ -1,4 +1,4 @@
-"""Items appended to a data set are stored once, reach open sessions, and sessions over them are rebuilt bit for bit."""
+"""Appended items are stored once and reach open sessions, and sessions over them are rebuilt bit for bit."""
 
 import io
 import json
@@ -43,13 +43,6 @@ def part(items, some):
 
 
 @pytest.fixture
-def store(tmp_path):
-    store = Store(tmp_path / "studio.db")
-    yield store
-    store.close()
-
-
-@pytest.fixture
 def stream(store):
     """A data set `whole` of the stream, one called `first` with its first items; the items of the stream."""
     items = stream_of(FIRST + LATER)[1]
@@ -75,7 +68,7 @@ def texts(store, tmp_path):
 
 
 def fed(dataset, *lines, **more):
-    """Append lines as from a pipe; the counts of what was appended and skipped."""
+    """Append lines as from a pipe, and return the counts."""
     file = io.BytesIO(b"".join(line if isinstance(line, bytes) else line.encode() + b"\n" for line in lines))
     return sum(feeds.append_lines(dataset, file, **more), AppendCounts())
 
@@ -93,7 +86,8 @@ def array(dataset):
 
 
 def test_lines_of_json_become_items(store, texts):
-    """Ids, texts and labels are read from the columns of the import, and rows use the stored vocabulary."""
+    """Ids, texts and labels come from the columns of the import, rows from the stored vocabulary; old rows stay."""
+    before = array(texts)
     taken = fed(texts, '{"id": 7, "text": "so sad", "label": "neg", "more": 1}', '{"text": "a day unheardof"}')
     assert AppendCounts(appended=2) == taken
     assert [*((i, t, w, 1 if w == "pos" else -1) for i, t, w in TEXTS), ("7", "so sad", "neg", -1),
@@ -101,18 +95,11 @@ def test_lines_of_json_become_items(store, texts):
     reopened = Dataset(Store(store.path), "texts")
     assert (5, 2, 2) == tuple(reopened.record[key] for key in ("items", "positives", "negatives"))
     assert array(reopened)[3:].tolist() == array(texts)[3:].tolist()
-    assert (
-        texts.transform(["so sad"]).values.tolist() == reopened.rows.values[slice(*reopened.rows.indptr[3:5])].tolist()
-    )
+    assert before.tolist() == array(texts)[:3].tolist()
+    first, end = reopened.rows.indptr[3:5]
+    assert texts.transform(["so sad"]).values.tolist() == reopened.rows.values[first:end].tolist()
     assert [1, -1, 1, -1, 0] == reopened.y.tolist()
     assert 3 == reopened.vocabulary.documents
-
-
-def test_the_rows_of_old_items_do_not_move(texts):
-    """Appending changes no row of an earlier item."""
-    before = array(texts)
-    fed(texts, *(f"today {k} unheardof" for k in range(20)))
-    assert before.tolist() == array(texts)[:3].tolist()
 
 
 def test_exact_duplicates_are_dropped_and_counted(store, texts):
@@ -124,7 +111,7 @@ def test_exact_duplicates_are_dropped_and_counted(store, texts):
 
 
 def test_the_label_of_a_duplicate_is_not_lost_silently(store, texts):
-    """Items that are there keep their label, or have none as before, and how many labels were not taken is said."""
+    """Stored items keep their label, or none, and the report counts the labels that were not used."""
     fed(texts, '{"text": "new"}')
     before = stored(store, texts), texts.y.tolist()
     taken = fed(texts, '{"text": "new", "label": "pos"}', '{"text": "so #happy today", "label": "neg"}',
@@ -143,13 +130,13 @@ def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
 
 
 def test_new_words_are_counted_by_batch(store, texts):
-    """The share of the words that the vocabulary lacks is kept with each batch, without the texts that are dropped; at
-    the import a word is new that no other text holds. What a feed brings is one batch of up to 1,000 items."""
+    """Each batch stores its number of words outside the vocabulary, without dropped texts. At the import a word is new
+    if no other text has it. A feed makes batches of about 1,000 items."""
     expected = "0.0% of the words are new to the vocabulary; 9.1% at the import."
     assert expected == feeds.report(texts, fed(texts, "so #happy day", "so #happy today")).partition(". ")[2]
     lines = [f"Zebra zebra {k} day" for k in range(1002)]
     taken = fed(texts, *lines, "new " + TEXTS[0][1])
-    assert (1002 * 3 + 4, 1002 + 992 + 1) == (taken.words, taken.new_words)  # a digit is no news
+    assert (1002 * 3 + 4, 1002 + 992 + 1) == (taken.words, taken.new_words)  # a digit does not count as new
     first, second, *rest = (tuple(batch.values())[:-1] for batch in store.batches(texts.id))
     assert ([(0, 3, 11, 1), (3, 1, 3, 0)], 4) == ([first, second], rest[0][0])
     assert [1003, taken.words, taken.new_words] == np.sum(rest, axis=0)[1:].tolist()
@@ -158,18 +145,9 @@ def test_new_words_are_counted_by_batch(store, texts):
 
 def test_a_line_that_cannot_be_read_is_counted_with_its_number(store, texts):
     """A feed continues after broken JSON, a missing text, bytes that are not UTF-8 or an unpaired surrogate."""
-    lines = (
-        '{"text": "one"}',
-        "",
-        "broken {",
-        '{"text": "two"}',
-        b"\xff\n",
-        '{"x": 1}',
-        '{"text": "\\ud800"}',
-        '{"text": "3"}',
-    )
+    lines = ['{"text": "one"}', "", "broken {", '{"text": "two"}', b"\xff\n", '{"x": 1}', '{"text": "\\ud800"}']
     skipped = {"broken line": (2, 3), "empty text": (1, 6), "half a character": (1, 7)}
-    taken = fed(texts, *lines)
+    taken = fed(texts, *lines, '{"text": "3"}')
     assert AppendCounts(appended=3, skipped=skipped) == taken
     assert (
         "appended 3, dropped 0 exact duplicates, 4 lines could not be read "
@@ -184,20 +162,16 @@ def test_plain_lines_are_texts(store, texts):
     assert [("4", "so #happy @ann", "", 0), ("5", '{"text": "an object"}', "", 0)] == stored(store, texts)[3:]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "txt"])
-def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix):
+@pytest.mark.parametrize(("suffix", "content"), [
+    ("csv", "label,text\nneg,so new\nodd,a day\n"),
+    ("tsv", "label\ttext\nneg\tso new\nodd\ta day\n"),
+    ("jsonl", '{"label": "neg", "text": "so new"}\n{"label": "odd", "text": "a day"}\n'),
+    ("txt", "so new\na day\n"),
+])  # fmt: skip
+def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix, content):
     """Columns are matched by name; a file of plain lines has only texts."""
     path = tmp_path / f"more.{suffix}"
-    separator = {"csv": ",", "tsv": "\t"}.get(suffix)
-    lines = {
-        "jsonl": ['{"label": "neg", "text": "so new"}', '{"label": "odd", "text": "a day"}'],
-        "txt": ["so new", "a day"],
-    }
-    path.write_text(
-        "\n".join(
-            lines.get(suffix) or map(str(separator).join, (("label", "text"), ("neg", "so new"), ("odd", "a day")))
-        )
-    )
+    path.write_text(content)
     assert AppendCounts(appended=2) == sum(feeds.append_file(texts, path), AppendCounts())
     labels = [("", 0), ("", 0)] if suffix == "txt" else [("neg", -1), ("odd", 0)]
     assert [("so new", *labels[0]), ("a day", *labels[1])] == stored(store, texts, "text, label, y")[3:]
@@ -229,7 +203,7 @@ def test_rows_are_scaled_as_at_the_import(store, old, new, scale):
 
 
 def test_classes_keep_their_names_and_are_counted(store, tmp_path):
-    """A word that names a class is counted for it; another word is no label and adds no class."""
+    """A word that names a class is counted for it; another word means no label and adds no class."""
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\n" + "".join(f"word{k % 3} number{k},{'abc'[k % 3]}\n" for k in range(9)))
     columns = reading.Columns(("text",), "kind", multiclass=True)
@@ -239,20 +213,17 @@ def test_classes_keep_their_names_and_are_counted(store, tmp_path):
     assert [2, 0] == dataset.y[9:].tolist()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "named", "sentence"),
-    [
-        ("more.csv", "words,label\nso new,pos\n", {}, "more.csv has no column 'text'; its columns are words, label."),
-        ("more.csv", "text,x\nso new,1\n", {"label": "kind"}, "more.csv has no column 'kind'; its columns"),
-        ("more.svm", "1 1:2 3:4\n", {}, "the data set texts holds text: only such can be appended."),
-        ("more.csv", "", {}, "more.csv has no row that the csv reader can read."),
-    ],
-)  # fmt: skip
-def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_path, name, content, named, sentence):
+@pytest.mark.parametrize(("name", "content", "columns", "sentence"), [
+    ("more.csv", "words,label\nso new,pos\n", {}, "more.csv has no column 'text'; its columns are words, label."),
+    ("more.csv", "text,x\nso new,1\n", {"label": "kind"}, "more.csv has no column 'kind'; its columns"),
+    ("more.svm", "1 1:2 3:4\n", {}, "the data set texts holds text: only such can be appended."),
+    ("more.csv", "", {}, "more.csv has no row that the csv reader can read."),
+])  # fmt: skip
+def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_path, name, content, columns, sentence):
     """A file without the needed columns or rows is refused with their names, and nothing changes."""
     (tmp_path / name).write_text(content)
     with pytest.raises(reading.DataError) as error:
-        list(feeds.append_file(texts, tmp_path / name, named))
+        list(feeds.append_file(texts, tmp_path / name, columns))
     assert sentence in str(error.value)
     assert 3 == store.length(texts.id)
 
@@ -277,6 +248,10 @@ def test_a_crash_leaves_a_tail_that_the_next_append_overwrites(store, stream, mo
     """Rows that were written but not committed are invisible, and the next append overwrites them."""
     first = Dataset(store, "first")
     before = array(first)
+
+    def interrupted(*_):  # everything is written, and nothing is committed
+        raise KeyboardInterrupt
+
     monkeypatch.setattr(store, "put_batch", interrupted)
     with pytest.raises(KeyboardInterrupt):
         feeds.append(first, part(stream, slice(FIRST + 50, FIRST + 90)))
@@ -286,19 +261,14 @@ def test_a_crash_leaves_a_tail_that_the_next_append_overwrites(store, stream, mo
     assert array(Dataset(store, "whole")).tolist() == array(Dataset(store, "first")).tolist()
 
 
-def interrupted(*_):
-    """Fail when everything is written and nothing is committed."""
-    raise KeyboardInterrupt
-
-
 def test_an_open_data_set_stays_as_it_was(store, stream):
-    """An append does not change mapped rows, and a refresh maps all of them."""
+    """An append does not change mapped rows; a refresh maps all of them, and then the fingerprint covers them."""
     first = Dataset(store, "first")
-    bits_before = array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size
+    before = array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size, first.fingerprint
     later(store, stream)
-    assert bits_before == (array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size)
+    assert before == (array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size, first.fingerprint)
     first.refresh()
-    assert Dataset(store, "whole").fingerprint == first.fingerprint
+    assert Dataset(store, "whole").fingerprint == first.fingerprint != before[-1]
     assert Dataset(store, "first", FIRST).rows.indptr.size == FIRST + 1
 
 
@@ -326,14 +296,15 @@ def test_two_appends_at_once_wait_for_each_other(store, stream):
     assert stream.y[ids].tolist() == dataset.y.tolist()
 
 
-def test_a_comparison_of_a_grown_data_set_is_another_one(store, stream):
-    """The fingerprint of a data set covers its appended items."""
-    before = Dataset(store, "first").fingerprint
-    later(store, stream, FIRST, FIRST + 1)
-    assert before != Dataset(store, "first").fingerprint == Dataset(store, "whole", FIRST + 1).fingerprint
-
-
 # Sessions
+
+
+@pytest.fixture
+def ended(store, stream):
+    """A session over the first items that has reached their end, with labels left."""
+    opened = begin(store, "first", budget=200)
+    label_until_the_end(opened)
+    return opened
 
 
 def grown_up(store, opened, stream):
@@ -370,15 +341,13 @@ def test_in_order_it_equals_a_session_over_the_whole(store, stream):
     assert (opened.digest(), opened.labels) == (whole.digest(), whole.labels)
 
 
-def test_a_session_at_the_end_of_its_stream_gets_its_next_question(store, stream):
+def test_a_session_at_the_end_of_its_stream_gets_its_next_question(store, stream, ended):
     """A session at its end asks and stores its next question when items are appended."""
-    opened = begin(store, "first", budget=200)
-    label_until_the_end(opened)
-    assert ("stream", FIRST) == (opened.place.progress.end, opened.place.progress.stream)
+    assert ("stream", FIRST) == (ended.place.progress.end, ended.place.progress.stream)
     later(store, stream)
-    opened.refresh()
-    assert opened.place.asked.item >= FIRST
-    assert opened.place.asked.id == store.answers(opened.id)[-1]["id"]
+    ended.refresh()
+    assert ended.place.asked.item >= FIRST
+    assert ended.place.asked.id == store.answers(ended.id)[-1]["id"]
 
 
 def test_an_append_keeps_the_current_question_and_updates_the_prepared_ones(store, stream):
@@ -403,11 +372,8 @@ def test_with_a_spent_budget_appended_items_are_predicted(store, stream):
     label_until_the_end(opened)
     later(store, stream)
     opened.refresh()
-    assert ("budget", FIRST + LATER, FIRST + LATER) == (
-        opened.place.progress.end,
-        opened.place.progress.streamed,
-        int(opened.counts.sum()),
-    )
+    progress = opened.place.progress
+    assert ("budget", FIRST + LATER, FIRST + LATER) == (progress.end, progress.streamed, int(opened.counts.sum()))
 
 
 def test_a_correction_at_the_end_counts_for_appended_items(store, stream):
@@ -428,23 +394,21 @@ def test_a_correction_at_the_end_counts_for_appended_items(store, stream):
         assert verify(store, opened.id).verified
 
 
-def test_undo_goes_back_over_the_border(store, stream):
+def test_undo_goes_back_over_the_border(store, stream, ended):
     """Answers to appended items and to those before them can be undone and given again."""
-    opened = begin(store, "first", budget=200)
-    label_until_the_end(opened)
-    count = len(opened._ids)
+    count = len(ended._ids)
     later(store, stream)
-    opened.refresh()
+    ended.refresh()
     for _ in range(3):
-        say(opened, truth(opened))
+        say(ended, truth(ended))
     for _ in range(6):
-        take_back(opened)
-    assert count - 3 == len(opened._ids)
-    assert opened.digest() == Session(store, opened.id).digest()
-    label_until_the_end(opened)
+        take_back(ended)
+    assert count - 3 == len(ended._ids)
+    assert ended.digest() == Session(store, ended.id).digest()
+    label_until_the_end(ended)
     whole = begin(store, "whole", budget=200)
     label_until_the_end(whole)
-    assert opened.digest() == whole.digest()
+    assert ended.digest() == whole.digest()
 
 
 def test_changes_at_the_end_count_from_the_next_question_on(store, stream):
@@ -472,46 +436,40 @@ def test_changes_at_the_end_count_from_the_next_question_on(store, stream):
     assert opened.digest() == Session(store, opened.id).digest()
 
 
-def test_an_append_keeps_the_digest_of_the_end(store, stream):
-    """The digest stored at the end of a stream is that of the state before the event that says it grew: it still holds,
-    in an open session, in a reopened one and in the report."""
-    opened = begin(store, "first", budget=200)
-    label_until_the_end(opened)
-    end = store.events(opened.id)[-1]["number"]
-    store.put_digest(opened.id, end, opened.digest())
-    before = store.digests(opened.id)
+def test_an_append_keeps_the_digest_of_the_end(store, stream, ended):
+    """The digest stored at the end of a stream stays valid when the stream grows: in an open session, in a reopened one
+    and in the report."""
+    end = store.events(ended.id)[-1]["number"]
+    store.put_digest(ended.id, end, ended.digest())
+    before = store.digests(ended.id)
     later(store, stream)
-    opened.refresh()
-    assert ("grown", end + 1) == (store.events(opened.id)[-1]["kind"], store.events(opened.id)[-1]["number"])
-    assert before == store.digests(opened.id)
-    assert opened.digest() == Session(store, opened.id).digest() != before[end]
-    report = verify(store, opened.id)
+    ended.refresh()
+    assert ("grown", end + 1) == (store.events(ended.id)[-1]["kind"], store.events(ended.id)[-1]["number"])
+    assert before == store.digests(ended.id)
+    assert ended.digest() == Session(store, ended.id).digest() != before[end]
+    report = verify(store, ended.id)
     assert (True, len(before)) == (report.verified, report.digests)
 
 
-def test_a_refused_answer_leaves_a_grown_session_whole(store, stream):
+def test_a_refused_answer_leaves_a_grown_session_whole(store, stream, ended):
     """An outdated answer just after an append changes nothing, and the next question is stored."""
-    opened = begin(store, "first", budget=200)
-    label_until_the_end(opened)
     later(store, stream)
     with pytest.raises(ValueError, match="answered already"):
-        opened.answer("stale", opened.previous, POSITIVE)
-    assert opened.place.asked.id == store.answers(opened.id)[-1]["id"]
-    say(opened, truth(opened))
-    assert opened.digest() == Session(store, opened.id).digest()
+        ended.answer("stale", ended.previous, POSITIVE)
+    assert ended.place.asked.id == store.answers(ended.id)[-1]["id"]
+    say(ended, truth(ended))
+    assert ended.digest() == Session(store, ended.id).digest()
 
 
-def test_another_process_answers_what_was_appended(store, stream):
+def test_another_process_answers_what_was_appended(store, stream, ended):
     """An open session refreshes to the answers that another process gave to appended items."""
-    opened = begin(store, "first", budget=200)
-    label_until_the_end(opened)
-    other = Session(Store(store.path), opened.id)
+    other = Session(Store(store.path), ended.id)
     later(store, stream)
     other.refresh()
     for _ in range(4):
         say(other, truth(other))
-    opened.refresh()
-    assert (opened.place, opened.digest()) == (other.place, other.digest())
+    ended.refresh()
+    assert (ended.place, ended.digest()) == (other.place, other.digest())
 
 
 def test_a_replay_shows_both_parts(store, stream):
@@ -528,13 +486,11 @@ def test_a_replay_shows_both_parts(store, stream):
     assert [entry.round + 1 for entry in trace.log] == [round for round, *_ in again.asked]
 
 
-def test_a_replay_opens_between_an_append_and_the_next_question(store, stream):
-    """The log of a session that was not opened since an append verifies."""
-    opened = begin(store, "first", budget=200)
-    label_until_the_end(opened)
+def test_a_replay_opens_between_an_append_and_the_next_question(store, stream, ended):
+    """The log of a session that was not ended since an append verifies."""
     later(store, stream)
-    assert verify(store, opened.id).verified
-    assert len(opened._ids) == Trace(store, opened.id).steps
+    assert verify(store, ended.id).verified
+    assert len(ended._ids) == Trace(store, ended.id).steps
 
 
 @pytest.mark.parametrize("there", [0, 60, LATER])

@@ -1,4 +1,4 @@
-"""Vectors beside texts: part of the rows as they are told, never shifted, and the same for items that come later."""
+"""Vectors of texts become part of the rows by their formula, stay with their text, and work for later items."""
 
 import json
 import re
@@ -21,13 +21,6 @@ TEXTS, WIDTH = topics(60), 4
 TABLE = np.random.default_rng(1).normal(2, 3, (60, WIDTH)).round(3)
 LIST = reading.Columns(("text",), "label", "id", ("v",))
 PLAIN = reading.Columns(("text",), "label", "id")
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = Store(tmp_path / "studio.db")
-    yield store
-    store.close()
 
 
 def lines(first=0, last=60, **more):
@@ -72,7 +65,7 @@ def test_rows_hold_terms_wording_and_vectors(tmp_path):
 
 @pytest.mark.parametrize("features", ["rich", "words"])
 def test_rows_without_similar_wording(tmp_path, features):
-    """Beside terms alone the vector has a fifth of the squared length."""
+    """Without similar wording the vector also has a fifth of the squared length."""
     made = datasets.table(reading.read(written(tmp_path / "a.jsonl", lines()), LIST), features=features)
     terms, _, given = parts(made.rows, 0)
     np.testing.assert_allclose((terms**2).sum(axis=1), 0.8, rtol=1e-6)
@@ -80,7 +73,7 @@ def test_rows_without_similar_wording(tmp_path, features):
 
 
 def test_a_vector_of_zeros_stays_zero():
-    """A text whose vector is zero is like no other, and one that is the mean is no direction."""
+    """A vector of zeros stays zero, and the mean itself becomes zero."""
     table = np.array([[3.0, 0], [0, 0], [0, 2], [-1, 0]])
     np.testing.assert_allclose(text_vectors.columns(text_vectors.fit(table), table), expected(table, table), atol=1e-7)
 
@@ -169,7 +162,7 @@ def test_lists_that_are_no_vector_are_skipped(tmp_path):
 
 @pytest.mark.parametrize("rows_of_file", [59, 61])
 def test_as_many_vectors_as_rows(tmp_path, rows_of_file):
-    """Where there are more or fewer vectors than rows, both counts are told."""
+    """The error for a wrong number of vectors has both counts."""
     np.save(tmp_path / "v.npy", np.ones((rows_of_file, 3)))
     vectors = reading.read_vectors(tmp_path / "v.npy")
     message = "v.npy must have one vector for each of the 60 rows of a.jsonl, also for those that are skipped. Got "
@@ -178,7 +171,7 @@ def test_as_many_vectors_as_rows(tmp_path, rows_of_file):
 
 
 def test_files_that_hold_no_vectors(tmp_path):
-    """Pickles, tables of more dimensions, other formats, and vectors beside vectors are refused."""
+    """Pickles, tables of more dimensions, other formats, and vectors for a file without texts are refused."""
     np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
     np.save(tmp_path / "d.npy", np.ones((2, 2, 2)))
     np.save(tmp_path / "v.npy", np.ones((1, 2)))

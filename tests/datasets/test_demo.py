@@ -1,4 +1,4 @@
-"""The demo streams are what their generator writes, and have the properties that the README states."""
+"""The demo streams come from their generator, and have the properties that the README states."""
 
 import csv
 import io
@@ -39,46 +39,29 @@ def items(committed):
 
 @pytest.mark.parametrize("which", demo.DEMOS.values(), ids=demo.DEMOS)
 def test_a_demo_carries_its_guidelines(which):
-    """Its session says what counts as each of its classes."""
+    """The guidelines of its session explain each of its classes."""
     for name in ("positive_name", "negative_name"):
         assert f"{which.session[name]}: " in which.session["guidelines"]
 
 
-def test_generator_reproduces_the_committed_file(name, committed):
-    """The seeded generator writes each committed file bit for bit."""
+def test_the_generator_reproduces_the_committed_file(name, committed):
+    """The seeded generator writes each committed file bit for bit, and another stream with another seed."""
     header, rows = make_demo["FILES"][name]
     assert make_demo["csv_bytes"](header, rows()) == committed
-
-
-def test_another_seed_writes_another_stream(name, committed):
-    """Another seed gives another stream."""
-    header, rows = make_demo["FILES"][name]
     assert make_demo["csv_bytes"](header, rows(seed=0)) != committed
 
 
-def test_columns(name, items):
-    """Each file has its documented columns."""
-    expected = {"tweets.csv": ["id", "text", "label"], "abstracts.csv": ["id", "title", "abstract", "label"]}
-    assert list(items[0]) == expected[name]
-
-
-def test_number_of_items(name, items):
-    """There are exactly 4,000 messages and 1,500 abstracts, each with an id of its own."""
-    expected = {"tweets.csv": 4000, "abstracts.csv": 1500}
-    assert (len(items), len({item["id"] for item in items})) == (expected[name], expected[name])
-
-
-def test_labels_are_the_two_words(name, items):
-    """Labels are the rare class and `other`, nothing else."""
-    expected = {"tweets.csv": {"satisfaction", "other"}, "abstracts.csv": {"heart", "other"}}
-    assert {item["label"] for item in items} == expected[name]
-
-
-def test_share_of_the_rare_class(name, items):
-    """About 1 message in 12 and 1 abstract in 10 are of the rare class, within a tenth of that."""
-    expected = {"tweets.csv": 1 / 12, "abstracts.csv": 1 / 10}
-    share = sum(item["label"] != "other" for item in items) / len(items)
-    assert share == pytest.approx(expected[name], rel=0.1)
+@pytest.mark.parametrize(("file", "columns", "count", "rare", "share"), [
+    ("tweets.csv", ["id", "text", "label"], 4000, "satisfaction", 1 / 12),
+    ("abstracts.csv", ["id", "title", "abstract", "label"], 1500, "heart", 1 / 10),
+])  # fmt: skip
+def test_a_file_is_as_documented(file, columns, count, rare, share):
+    """A file has its columns, its number of items with distinct ids, two labels, and its share of the rare class."""
+    items = list(csv.DictReader(io.StringIO((DATA / file).read_text(encoding="utf-8"))))
+    assert columns == list(items[0])
+    assert (count, count) == (len(items), len({item["id"] for item in items}))
+    assert {rare, "other"} == {item["label"] for item in items}
+    assert sum(item["label"] == rare for item in items) / count == pytest.approx(share, rel=0.1)
 
 
 def test_rare_class_is_spread_over_the_stream(items):
@@ -90,14 +73,10 @@ def test_rare_class_is_spread_over_the_stream(items):
     assert len(set(counts)) > 1
 
 
-def test_no_text_twice(items):
-    """No two items of a file have the same text, ignoring case and blanks."""
+def test_texts_are_written_out_once(items):
+    """No two texts are equal apart from case and spaces; no cell is empty or has a leftover of the grammar."""
     texts = [" ".join(item.get("text", item.get("abstract")).lower().split()) for item in items]
     assert len(set(texts)) == len(texts)
-
-
-def test_texts_are_written_out(items):
-    """No cell is empty or shows a leftover of the grammar: a bracket, a brace, a bar, a stray blank."""
     assert [item for item in items if any(not cell or LEFTOVERS.search(cell) for cell in item.values())] == []
 
 
@@ -118,7 +97,7 @@ def test_links_lead_to_example_org_only(items):
 
 @pytest.mark.parametrize("which", list(demo.DEMOS))
 def test_the_stored_vocabulary_is_that_of_the_file(which):
-    """The vocabulary stored beside a demo file is, byte for byte, that of its texts."""
+    """The stored vocabulary of a demo file is, byte for byte, the vocabulary of its texts."""
     shown = demo.DEMOS[which]
     assert make_vocabularies["vocabulary_bytes"](shown) == shown.vocabulary_file.read_bytes()
 

@@ -1,4 +1,4 @@
-"""Further columns of a file are kept with its items, shown where they are chosen, and come with every later item."""
+"""Further columns of a file are stored with its items, shown if chosen, and read for later items."""
 
 import io
 import json
@@ -9,7 +9,6 @@ from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.datasets.reading import details
 from oal_engine.datasets.reading.details import CELL_CHARACTERS, MAX_COLUMNS
-from oal_engine.store import Store
 from tests.harness.files import fails, upload
 from tests.harness.markup import EVIL, MARKUP
 
@@ -24,13 +23,6 @@ KEPT = ("title", "year", "doi", "score")
 
 
 @pytest.fixture
-def store(tmp_path):
-    store = Store(tmp_path / "studio.db")
-    yield store
-    store.close()
-
-
-@pytest.fixture
 def papers(store, tmp_path):
     """A data set of three items with further columns."""
     path = tmp_path / "papers.csv"
@@ -39,13 +31,13 @@ def papers(store, tmp_path):
 
 
 def kept(dataset):
-    """What is kept with each item of a data set."""
+    """Return the details of each item of a data set."""
     stored = dataset.store.details(dataset.id, range(dataset.record["items"]))
     return [stored.get(position) for position in range(dataset.record["items"])]
 
 
 def test_what_nothing_else_uses_is_kept_and_what_says_what_it_is_is_shown(papers):
-    """Title, year and link are shown, a score is only kept; text, label and id are no further columns."""
+    """Title, year and link are shown, a score is only stored; text, label and id are not details."""
     assert (KEPT, ("title", "year", "doi")) == (papers.details, papers.shown_columns)
     assert kept(papers) == [
         ["First, of two", "2019", "10.1000/x y", "0.5"],
@@ -56,7 +48,7 @@ def test_what_nothing_else_uses_is_kept_and_what_says_what_it_is_is_shown(papers
 
 
 def test_a_file_without_further_columns_is_as_before(store, tmp_path):
-    """Nothing is stored with its items, and nothing of the data set says so."""
+    """A file without further columns stores nothing with its items."""
     path = tmp_path / "plain.csv"
     path.write_text("id,text,label\na,so happy a day,1\nb,a sad day,0\n")
     dataset = Dataset(store, datasets.import_file(store, path, "plain", min_df=1)[0])
@@ -73,7 +65,7 @@ def test_the_rows_do_not_depend_on_further_columns(store, papers, tmp_path):
 
 
 def test_lists_of_numbers_and_columns_beyond_the_first_are_left_out():
-    """So many columns are kept by themselves; a column of vectors is none of them, and a long cell is cut."""
+    """MAX_COLUMNS are stored unless others are named, without a column of vectors, and a long cell is cut."""
     names = [f"m{k}" for k in range(MAX_COLUMNS + 5)]
     lines = [
         {"text": f"a text {k}", "v": [k, 0.5, 1]} | dict.fromkeys(names, "w" * (CELL_CHARACTERS + k)) for k in range(3)
@@ -85,7 +77,7 @@ def test_lists_of_numbers_and_columns_beyond_the_first_are_left_out():
 
 
 def test_every_word_of_a_cell_is_kept_as_it_is():
-    """Markup, formulas and letters of any alphabet come back; half a character becomes a question mark."""
+    """Markup, formulas and letters of any alphabet are stored unchanged; half a character becomes a question mark."""
     words = [EVIL, MARKUP, "two\nlines", "漢字", "half \ud800"]
     lines = [json.dumps({"text": "a text", "more": word}) for word in words]
     items = reading.read(upload("\n".join(lines), "x.jsonl"))
@@ -100,7 +92,7 @@ def test_every_word_of_a_cell_is_kept_as_it_is():
     (("user_timezone", "negativereason", "score", "tweet_id", "retweet_count", "url_hash", "included"), ()),
 ])  # fmt: skip
 def test_columns_are_shown_by_their_names(columns, shown):
-    """What says by its name that it is a title, a year, a source, an author or a link is shown; nothing else is."""
+    """Only columns named like a title, a year, a source, an author or a link are shown."""
     assert (columns if shown == "all" else shown) == details.usually_shown(columns)
 
 
@@ -121,7 +113,7 @@ def test_columns_are_shown_by_their_names(columns, shown):
     ("url", "", None),
 ])  # fmt: skip
 def test_only_addresses_of_the_web_are_links(column, word, link):
-    """http, https and a DOI lead somewhere; every other word is only a word."""
+    """Only http and https addresses and a DOI are links."""
     assert link == details.link(column, word)
 
 
@@ -131,7 +123,7 @@ def test_only_addresses_of_the_web_are_links(column, word, link):
     ((), "", []),
 ])  # fmt: skip
 def test_what_stands_above_a_text_is_what_was_chosen(chosen, title, facts):
-    """The title is on a line of its own; links come last, and a column whose words need it has its name."""
+    """The heading has the title, then the chosen facts, links last, with the name of an unusual column."""
     assert (title, facts, 0) == details.heading(KEPT, ["First", "2019", "https://x.org", "0.5"], chosen)
 
 
@@ -143,13 +135,13 @@ def test_what_stands_above_a_text_is_what_was_chosen(chosen, title, facts):
     ("\nAn abstract", "", "\nAn abstract"),
 ])  # fmt: skip
 def test_a_title_that_was_joined_to_a_text_is_its_first_line(text, title, rest):
-    """It is of a usual length; the rest, if there is any, begins below it."""
+    """A first line of usual length is the title, and the text begins below it."""
     above = details.with_title_of(text, details.Heading("", []))
     assert (title, rest) == (above.title, text[above.begins :])
 
 
 def test_a_text_of_title_and_abstract_begins_with_a_title(store, tmp_path):
-    """So it is where the first of several columns of text is called a title, also where nothing else is kept."""
+    """Texts have titles if the first of several text columns is called a title, even without details."""
     path = tmp_path / "abstracts.csv"
     path.write_text("title,abstract,label\nOf days,so happy a day,1\nOf more,a sad day,0\n")
     for name, text in (("both", ("title", "abstract")), ("other", ("abstract", "title")), ("one", ("title",))):
@@ -167,12 +159,12 @@ KEEPS = "x.csv keeps no column {} to show with its items; it keeps {}.".format
     ({"details": (), "shown_columns": ("year",)}, KEEPS("'year'", "none")),
 ])  # fmt: skip
 def test_a_column_that_cannot_be_kept_or_shown_is_refused(columns, sentence):
-    """One sentence names the column and those that there are; a label is never shown."""
+    """The error names the column and the existing ones; a label is never shown."""
     assert sentence == fails(upload(FILE, "x.csv"), reading.Columns(("text",), "label", "id", **columns))
 
 
 def test_later_items_bring_their_own(papers, tmp_path):
-    """A file and a feed bring the same columns, in any order; what they lack is empty."""
+    """A file and a feed may have the columns in any order; missing ones are empty."""
     (tmp_path / "more.csv").write_text("year,more,id,text\n2022,x,d,so happy a week\n2023,y,e,so sad a week\n")
     line = json.dumps({"text": "a sad week", "score": 0.25, "title": ["one", "two"], "id": "f"})
     assert 2 == sum(lot.appended for lot in feeds.append_file(papers, tmp_path / "more.csv"))
@@ -182,7 +174,7 @@ def test_later_items_bring_their_own(papers, tmp_path):
 
 
 def test_what_is_kept_stays_with_its_item_where_others_are_dropped(store, papers, tmp_path):
-    """Exact duplicates, and near-duplicates that are shown once, take what was kept with them along."""
+    """Dropped exact duplicates and near-duplicates do not shift the details of other items."""
     (tmp_path / "more.csv").write_text("id,text,year\nd,a sad day,1\ne,a new day,2\n")
     assert 1 == sum(lot.appended for lot in feeds.append_file(papers, tmp_path / "more.csv"))
     assert [["", "2", "", ""]] == kept(papers)[3:]
@@ -197,7 +189,7 @@ def test_what_is_kept_stays_with_its_item_where_others_are_dropped(store, papers
 
 
 def test_vectors_have_further_columns_too(store, tmp_path):
-    """Beside numbers, words of other columns are kept, and shown by their names."""
+    """Words of other columns are stored with vectors, too, and shown by their names."""
     path = tmp_path / "table.csv"
     lines = "".join(f"{k},{k % 3},Name {k},https://example.org/{k},{k % 2}\n" for k in range(9))
     path.write_text("a,b,title,url,label\n" + lines)

@@ -1,4 +1,4 @@
-"""Near-duplicates are found exactly, counted with the first of them, and left out where the owner wants it."""
+"""Near-duplicates are found exactly, counted with the first of them, and left out if the owner wants it."""
 
 import numpy as np
 import pytest
@@ -9,18 +9,10 @@ from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.datasets.features import duplicates, vectorizer
 from oal_engine.sessions.items import Items
-from oal_engine.store import Store
 from tests.harness.sessions import begin
 
 LONG = "please call the office about your order of twelve blue chairs"
 TEXTS = [LONG, "ok", LONG.replace("blue", "red"), "OK!", LONG.replace("twelve blue", "two red"), LONG]
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = Store(tmp_path / "studio.db")
-    yield store
-    store.close()
 
 
 def items(texts, first=0):
@@ -67,8 +59,8 @@ def test_near_duplicates_stay_and_are_counted(store):
 
 @pytest.mark.parametrize("kind", duplicates.KINDS)
 def test_later_texts_are_compared_with_all_before_them(store, tmp_path, kind):
-    """What is appended has the near-duplicates that it would have had at the import; exact ones count where they are
-    left out."""
+    """Appended texts have the near-duplicates that they would have had at the import; exact ones count if they are left
+    out."""
     dataset = kept(store, TEXTS[:2], near_duplicates=kind)
     taken = feeds.append(dataset, items(TEXTS[2:], 2))
     once = kind == duplicates.ONCE
@@ -77,16 +69,15 @@ def test_later_texts_are_compared_with_all_before_them(store, tmp_path, kind):
     assert (3 if once else 5) == dataset.record["items"] == dataset.y.size
     more = items([LONG.replace("twelve", "10")], 9)
     assert feeds.AppendCounts(1 - once, near_duplicates=1) == feeds.append(dataset, more)
-    said = (
-        "Left out 2 near-duplicates, counted with the first."
-        if once
-        else "2 items are nearly the same as an earlier one."
+    left_out, kept_all = (
+        "Left out 2 near-duplicates, counted with the first.",
+        "2 items are nearly the same as an earlier",
     )
-    assert said in feeds.report(dataset, taken)
+    assert (left_out if once else kept_all) in feeds.report(dataset, taken)
 
 
 def test_very_many_texts_are_compared_only_where_some_are_left_out(store, monkeypatch):
-    """An import and an append of more texts than a limit do without, unless near-duplicates are left out."""
+    """With more texts than a limit near-duplicates are searched for only if they are left out."""
     monkeypatch.setattr(duplicates, "MAX_TEXTS", 5)
     dataset = kept(store, TEXTS)
     assert [] == groups(store, dataset)
@@ -134,7 +125,7 @@ def test_the_card_says_how_often_a_text_was_seen(store):
     ],
 )
 def test_what_cannot_become_of_near_duplicates_is_refused(texts, kind, sentence):
-    """Only the kinds that there are are allowed, and only of texts."""
+    """An unknown treatment is refused, and so is any but keep for vectors."""
     given = items(TEXTS)
     given.texts, given.vectors = texts, None if texts else np.eye(6)
     with pytest.raises(ValueError, match=sentence):

@@ -66,14 +66,14 @@ def test_vectors_are_those_of_the_formula(tmp_path):
 
 
 def test_the_bits_are_those_of_every_machine(folder):
-    """The columns of texts are, bit for bit, those that this project made on another day."""
+    """The vectors and columns of texts have the published checksums."""
     _, made = embeddings.read(folder).fit(TEXTS)
     columns = text_vectors.columns(text_vectors.fit(made), made)
     assert (1605959192, 1927255009) == (crc32(made), crc32(columns))
 
 
 def test_tokens_may_share_vectors_with_weights(tmp_path):
-    """A mapping from tokens to vectors and a weight for each token are heeded."""
+    """A mapping from tokens to vectors and a weight for each token are applied."""
     size = len(write_embedding(tmp_path / "plain"))
     mapping, weights = np.arange(size)[::-1].copy(), np.linspace(0, 2, size)
     write_embedding(tmp_path / "mapped", mapping=mapping, weights=weights)
@@ -82,7 +82,7 @@ def test_tokens_may_share_vectors_with_weights(tmp_path):
 
 
 def test_files_of_wordllama_are_found(folder, tmp_path):
-    """The table and the tokenizer may stand in folders of their own, under the names that WordLlama gives them."""
+    """The table and the tokenizer may be in folders of their own, under their names in WordLlama."""
     for name in ("weights", "tokenizers"):
         (tmp_path / "llama" / name).mkdir(parents=True)
     shutil.copy(folder / "tokenizer.json", tmp_path / "llama" / "tokenizers" / "l2_tokenizer_config.json")
@@ -93,7 +93,7 @@ def test_files_of_wordllama_are_found(folder, tmp_path):
 
 
 def test_folders_without_an_embedding(folder, tmp_path, monkeypatch):
-    """What is missing or wrong in a folder is said in a sentence, as is which packages read it."""
+    """The error names the missing or wrong file of a folder, or the packages that read it."""
 
     def refused(message):
         with pytest.raises(reading.DataError, match=re.escape(message)):
@@ -121,12 +121,12 @@ G, N = np.ones((37, 8), np.float32), 37  # a table, and its tokens
 
 
 def tensors(**made):
-    """What replaces the table of a folder by these tensors."""
+    """Return a function that replaces the table in a folder by these tensors."""
     return lambda folder: numpy_tensors.save_file(made, folder / "model.safetensors")
 
 
 def tokenizer(**parts):
-    """What replaces parts of the tokenizer of a folder."""
+    """Return a function that replaces parts of the tokenizer in a folder."""
 
     def change(folder):
         path = folder / "tokenizer.json"
@@ -136,7 +136,7 @@ def tokenizer(**parts):
 
 
 def other(name, make):
-    """What makes something else of a file of a folder."""
+    """Return a function that replaces a file in a folder."""
 
     def change(folder):
         (folder / name).unlink()
@@ -210,7 +210,7 @@ def kept(tmp_path, folder):
 
 
 def test_later_texts_need_no_folder(kept, tmp_path):
-    """Stored and appended texts have the rows of their formula, though the folder is gone; a damage is noticed."""
+    """Stored and appended texts get the same rows although the folder is gone, and damage is noticed."""
     before = [rows.content(kept.rows, i) for i in range(40)]
     assert before == [rows.content(kept.transform(TEXTS[:40]), i) for i in range(40)]
     assert 20 == sum(lot.appended for lot in feeds.append_file(kept, tmp_path / "texts.jsonl"))
@@ -224,7 +224,7 @@ def test_later_texts_need_no_folder(kept, tmp_path):
 
 
 def test_embeddings_are_for_texts_without_vectors(tmp_path, folder):
-    """Numbers have no embedding, and vectors are given or made, not both."""
+    """Numbers have no embedding, and vectors come from a file or from an embedding, not from both."""
     (tmp_path / "a.csv").write_text("x,y,label\n1,2,1\n3,4,-1\n")
     items = reading.read(tmp_path / "a.csv", reading.Columns((), "label", features=("x",)))
     embedding = embeddings.read(folder)

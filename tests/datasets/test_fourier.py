@@ -1,4 +1,4 @@
-"""Waves over combinations of columns: as the formula says, the same bits everywhere, and the same for later rows."""
+"""Waves over combinations of columns follow their formula, with the same bits everywhere and for later rows."""
 
 import hashlib
 import json
@@ -13,7 +13,6 @@ from oal_engine.datasets.features import fourier, scaling
 from oal_engine.kernel import rows
 from oal_engine.sessions.insights import top_terms
 from oal_engine.sessions.items import Items
-from oal_engine.store import Store
 from tests.harness.sessions import begin, say, truth
 
 
@@ -26,11 +25,6 @@ def items_of(X, ids=None):
     y = np.where(np.arange(n) % 5, -1, 1).astype(np.int8)
     ids = ids or [f"i{k}" for k in range(n)]
     return reading.Items(ids, None, X, list("abcdefgh")[: X.shape[1]], ["word"] * n, y, {})
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store(tmp_path / "studio.db")
 
 
 @pytest.fixture
@@ -96,12 +90,12 @@ def test_waves_are_usual_where_they_help(X, scale, expected):
     [(None, None, "standardize+l2"), ("plain", None, "l2"), ("fourier", "l2", "l2"), (None, "none", "none")],
 )
 def test_the_scaling_suits_the_features(features, scale, expected):
-    """Unless a scaling is named, waves stand beside standardised columns, and columns alone are made of unit length."""
+    """Unless a scaling is named, waves come with standardized columns, and columns alone get unit length."""
     assert expected == datasets.file_table(items_of(numbers()), scale, features=features).scaling["name"]
 
 
 def test_impossible_waves_are_refused(monkeypatch):
-    """The error says what is allowed: another name, rows that differ, a smaller table."""
+    """An unknown name, equal rows and a too large table are refused, with the allowed alternative."""
     with pytest.raises(ValueError, match=r"^features must be one of plain, fourier\. Got wavy\.$"):
         scaling.fit(numbers(), "l2", "wavy")
     with pytest.raises(
@@ -131,7 +125,7 @@ def test_later_rows_get_the_waves_of_the_import(store, waved):
 
 
 def test_waves_are_one_line_beside_the_columns(store, waved):
-    """What was learned, and what an answer moved, names columns, and all waves together once."""
+    """Strongest and moved terms list the columns by name, and all waves together as one."""
     opened = begin(store, "waved")
     before = opened.place.weights.copy()
     while len(opened.labels) < 20:
@@ -151,7 +145,7 @@ def test_waves_are_one_line_beside_the_columns(store, waved):
 
 
 def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
-    """The card has the numbers of the file, and what the waves of the item add to its score together."""
+    """The card has the numbers of the file, and the sum that the waves add to the score."""
     opened = begin(store, "waved")
     for _ in range(20):
         say(opened, truth(opened))
@@ -164,7 +158,7 @@ def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
 
 
 def test_a_model_of_columns_can_be_begun_with(waved):
-    """The weights of columns that an earlier model had are those of columns here, beside waves."""
+    """A prior takes the weights of an earlier model for columns of the same names."""
     assert {1: 2.0} == prior.make_prior(waved, model=("earlier", {"b": 2.0})).weights
 
 

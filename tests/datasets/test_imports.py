@@ -14,19 +14,11 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import ImportRequest, import_process, reading
-from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.examples import write_embedding
 from tests.harness.files import named
 
 COLUMNS = reading.Columns(("text",), "label", None, (), positive=("pos",))
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = Store(tmp_path / "studio.db")
-    yield store
-    store.close()
 
 
 def lines(count):
@@ -95,7 +87,7 @@ def test_vectors_come_beside_an_upload(store):
 
 @pytest.mark.slow
 def test_an_embedding_comes_from_a_folder(store, tmp_path):
-    """The process makes vectors of texts with the embedding in a folder, and says what is missing there."""
+    """The process makes vectors of texts with the embedding in a folder, and reports a missing file."""
     pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
     write_embedding(tmp_path / "tiny")
     request = ImportRequest(embedding=tmp_path / "tiny")
@@ -151,7 +143,7 @@ def test_an_import_that_needs_too_much_memory_is_refused(store, monkeypatch, tmp
 
 
 class Left(Exception):
-    """Stands for the exception that Streamlit raises when a user leaves a page."""
+    """The exception that Streamlit raises when a user leaves a page."""
 
 
 def test_leaving_the_page_ends_the_process_and_leaves_nothing(store, tmp_path, monkeypatch):
@@ -201,7 +193,7 @@ def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
 
 
 def test_few_files_are_read_at_once(monkeypatch):
-    """While as many files are read as may be, another waits for its turn, says so, and ends where its page is left."""
+    """While all slots are taken, another import waits, reports that, and ends if its page is left."""
     monkeypatch.setattr(import_process, "READ_SLOTS", BoundedSemaphore(1))
     check, told = partial(import_process.check, upload(3), COLUMNS, ImportRequest()), []
 
@@ -221,7 +213,7 @@ def test_few_files_are_read_at_once(monkeypatch):
 
 
 def test_a_file_that_ends_the_process_is_refused_in_one_sentence():
-    """A damaged Parquet file, over which pyarrow ends the process, ends the one that reads it and no other."""
+    """A damaged Parquet file on which pyarrow crashes ends only the process that reads it."""
     path = ROOT / "tests/datasets/ends_pyarrow.parquet"
     with pytest.raises(reading.DataError) as refused:
         import_process.check((path, path.name), COLUMNS, ImportRequest(), ignore)

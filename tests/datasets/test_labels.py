@@ -143,7 +143,7 @@ def test_classes_of_a_format_that_brings_its_labels():
     ],
 )
 def test_invalid_classes(content, columns, message):
-    """Too few or too many classes are refused, and so are positive words or `contains` beside classes."""
+    """Too few or too many classes are refused, and so are positive words or `contains` with classes."""
     assert message in fails(upload("text,label\n" + content, "x.csv"), columns)
 
 

@@ -1,4 +1,4 @@
-"""Similar wording as columns: the same bits for the same texts wherever they come, kept with the data set."""
+"""Similar wording as columns: the same texts get the same bits, through a projection stored with the data set."""
 
 import json
 import re
@@ -18,13 +18,6 @@ pytestmark = pytest.mark.slow
 
 TEXT = reading.Columns(("text",), "label", positive=("pos",))
 TEXTS = topics(300)
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = Store(tmp_path / "studio.db")
-    yield store
-    store.close()
 
 
 @pytest.fixture
@@ -103,7 +96,7 @@ def test_a_damaged_projection_is_noticed(kept):
 
 @pytest.mark.parametrize(("count", "texts"), [(latent.MIN_TEXTS - 1, TEXTS), (30, ["one"])])
 def test_few_texts_or_terms_have_no_latent_part(read, count, texts):
-    """With fewer than twenty texts, or two terms, rows are those of rich terms."""
+    """With fewer than twenty texts, or two terms, rows have only rich terms."""
     made = datasets.table(read((texts * 30)[:count]))
     assert (rows.SparseRows, None) == (type(made.rows), made.projection)
     assert "rich" == made.vocabulary.settings["tokenizer"]
@@ -136,13 +129,13 @@ def test_features(read, settings, kind, tokenizer):
     ],
 )
 def test_features_that_do_not_fit(read, settings, message):
-    """What cannot be is refused in a sentence that says what is allowed."""
+    """Impossible features are refused with the allowed values."""
     with pytest.raises(ValueError, match=re.escape(message)):
         datasets.table(read(TEXTS[:60]), **settings)
 
 
 def test_the_bits_are_those_of_every_machine():
-    """The rows of the demo's texts are, bit for bit, those that this project wrote on another day."""
+    """The rows of the demo's texts have the published checksums."""
     shown = demo.DEMOS["tweets"]
     made = datasets.table(reading.read(demo.FOLDER / shown.file, shown.columns)).rows
     assert (2127885901, 1743607490) == tuple(crc32(part.data) for part in (made.values, made.block))

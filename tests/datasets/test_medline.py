@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from oal_engine.datasets.reading import READERS, Columns, DataError, peek, read
-from oal_engine.datasets.reading.readers import mesh_terms, open_source
+from oal_engine.datasets.reading.readers import mesh_terms
+from oal_engine.datasets.reading.sources import Opening, open_source
 from tests.harness.files import LABELLED, OHSUMED, PACK, fails, upload
 
 TREE = """\

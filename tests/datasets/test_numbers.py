@@ -10,15 +10,9 @@ from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.datasets.features import numbers
 from oal_engine.sessions.items import file_numbers
-from oal_engine.store import Store
 
 LINES = ["a,b,c,label", "5.1,0,3,1", "1234567.891,-2,0,0", "0,0,0,1", "0.1,1e-7,2,0"]
 SHOWN = [["5.1", "0", "3"], ["1234567.891", "-2", "0"], ["0", "0", "0"], ["0.1", "1e-07", "2"]]
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store(tmp_path / "studio.db")
 
 
 @pytest.fixture
@@ -30,7 +24,7 @@ def path(tmp_path):
 
 
 def shown(data):
-    """What a page shows of every item of a data set."""
+    """Return the numbers that a page shows, for every item of a data set."""
     return [[words for *_, words in file_numbers(data, k)] for k in range(data.record["items"])]
 
 
@@ -57,10 +51,9 @@ def test_numbers_of_a_sparse_file_are_those_that_it_names(store, tmp_path):
 
 
 def test_a_data_set_of_before_shows_its_rows(store, path):
-    """Where an older version kept no numbers, what the rows hold is shown, and items are appended as before."""
-    data = Dataset(
-        store, datasets.import_file(store, path, "vectors", None, datasets.ImportRequest(features="plain"))[0]
-    )
+    """If an older version stored no numbers, the scaled ones are shown, and items are appended as before."""
+    request = datasets.ImportRequest(features="plain")
+    data = Dataset(store, datasets.import_file(store, path, "vectors", None, request)[0])
     (data.folder / numbers.NAME).unlink()
     before = {name: sum for name, sum in data.checksums.items() if name != "numbers"}
     store.update_dataset(data.id, {"checksums": json.dumps(before)})

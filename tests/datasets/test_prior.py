@@ -1,4 +1,4 @@
-"""What is known beforehand becomes one vector of weights over the columns of a data set."""
+"""Prior knowledge becomes one vector of weights over the columns of a data set."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_words_that_no_item_has_are_named(data):
 
 
 def test_items_bring_their_rows(data):
-    """The weights of one item are its row, those of several the mean of their rows in the same length."""
+    """The weights of one item are its row; of several items, the mean of their rows at the same length."""
     row = kernel_rows.nonzero(data.rows, 1)
     assert dict(zip(*row)) == pytest.approx(
         {
@@ -77,7 +77,7 @@ def test_a_model_brings_the_weights_of_its_features(data, monkeypatch):
 
 
 def test_scores_bring_the_rows_that_have_high_ones(data):
-    """The weights of scores are the rows, each times how far its score is from the mean of those that there are."""
+    """The weights of scores are the sum of the rows, each times its score less the mean score."""
     known = prior.make_prior(data, scores={"i0": 0.9, "i2": 0.1, "i3": 0.2})
     rows = kernel_rows.matrix(data.rows).toarray()
     wanted = 0.5 * rows[0] - 0.3 * rows[2] - 0.2 * rows[3]
@@ -89,7 +89,7 @@ def test_scores_bring_the_rows_that_have_high_ones(data):
 
 
 def test_words_and_items_add_up(data):
-    """The weights of words and items together are the sum of those of each."""
+    """The weights of words and items together are the sum of the weights of each."""
     words, items = (prior.make_prior(data, **known).weights for known in ({"words": ["cat"]}, {"items": ["i2"]}))
     sums = {column: words.get(column, 0) + items.get(column, 0) for column in words | items}
     assert sums == pytest.approx(prior.make_prior(data, ["cat"], ["i2"]).weights)
@@ -132,5 +132,5 @@ def test_vectors_have_no_words(vectors):
 
 
 def test_nothing_known_is_no_prior(data):
-    """Without words, items and a model there is no prior."""
+    """Without words, items and a model the prior is None."""
     assert prior.make_prior(data, [" "], []) is None

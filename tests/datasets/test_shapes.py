@@ -1,4 +1,4 @@
-"""Files in the shapes that people have come in right without an option, or stop with a sentence on the way out."""
+"""Files in usual shapes are read right without an option, or refused with a sentence on the way out."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_there_are_enough():
 
 @pytest.mark.parametrize("shape", [each for each in SHAPES if not each.stops], ids=lambda shape: shape.name)
 def test_a_file_comes_in_right_without_an_option(shape):
-    """Every row is an item with its text or its numbers and its label, and what was recognised is said."""
+    """Every row is an item with its text or its numbers and its label, and the report names the detected layout."""
     items = imported(shape)
     assert shape.counts == (len(items.ids), (items.y == 1).sum(), (items.y == -1).sum()), items.report()
     if items.texts:
@@ -37,7 +37,7 @@ def test_a_file_comes_in_right_without_an_option(shape):
 
 @pytest.mark.parametrize("shape", [each for each in SHAPES if each.stops], ids=lambda shape: shape.name)
 def test_a_doubtful_file_stops_with_what_to_do(shape):
-    """Nothing is taken silently: one sentence names the option that settles it, or the way out."""
+    """A doubtful file is refused in one sentence, with the option that settles it or another way out."""
     with pytest.raises(DataError) as stopped:
         imported(shape)
     message = str(stopped.value)
@@ -47,7 +47,7 @@ def test_a_doubtful_file_stops_with_what_to_do(shape):
 
 
 def test_a_percent_sign_in_a_damaged_file_is_no_format():
-    """The words of the file stand in what the library says of it."""
+    """The library puts words of the file into its message, which must not be used as a format."""
     damaged = b"@relation r\n@attribute a numeric\n@attribu,75,0.5\n-5yes,no}\n@data\n-9.0,0.%,yes\n"
     with pytest.raises(DataError, match=r"^x.arff cannot be read: .*\.$"):
         read(named(damaged, "x.arff"))

@@ -1,4 +1,4 @@
-"""The vectorizer: a stored vocabulary gives the same bits, and the highlighted terms are those of the row."""
+"""The vectorizer: a stored vocabulary gives the same bits, and highlighted terms are the terms of the row."""
 
 import json
 import math
@@ -64,8 +64,8 @@ def test_tokens(tokenizer, tokens):
 
 
 def test_rich_tokens():
-    """A word says itself, its first five letters, its digits and its capitals; punctuation its first three signs; what
-    more than half of the texts have, and single letters, are left out."""
+    """The terms of a word are itself, its first five letters, its form with digits as zeros and a mark for capitals; of
+    punctuation, its first three signs. Terms of more than half of the texts and single letters are left out."""
     known = fit(["RUNNING 5k!!!! now", "Run 12km, now"], tokenizer="rich", min_df=1)
     assert ["12km", "5k", "c:", "n:00km", "n:0k", "p:runni", "run", "running", "s:!!!", "s:,"] == known.terms
     assert ["12km", "5k", "WORDS IN CAPITALS", "00km (any digits)", "0k (any digits)", "runni…"] == [
@@ -80,8 +80,8 @@ def test_rich_tokens():
 
 
 def test_terms_without_a_column_share_some():
-    """A term that the vocabulary lacks has one of the columns that such terms share, unless most texts hold it, or it
-    is a letter; it is highlighted, and named by the texts that hold it."""
+    """A term outside the vocabulary has a hash column, unless most texts contain it or it is a letter. It is
+    highlighted, and named by the texts that contain it."""
     texts = ["the cat", "the cat", "the dog", "the dog", "the cow x"]
     known = fit(texts, tokenizer="rich", new=64)
     assert (64, ["the"], ["cat", "dog"]) == (known.shared, known.settings["frequent"], known.terms[:2])
@@ -98,8 +98,8 @@ def test_terms_without_a_column_share_some():
 
 
 def test_the_words_of_texts_are_numbered_the_rarest_first():
-    """A text has each of its words once, with how many texts of the vocabulary hold it: parts, signs and single letters
-    are no words of their own, and those in most texts are not new."""
+    """A text has each of its words once, with the number of texts of the vocabulary that contain it. Parts and signs
+    are not words; single letters and words of most texts are not new."""
     known = fit(["the cat sat", "the cat ran!", "the dog ran x", "the", "the"], tokenizer="rich", min_df=1, new=8)
     texts = ["The CATS ran, the cat: zebra zebra x 12", "", "the"]
     words = known.read(texts)[1]
@@ -150,7 +150,7 @@ def test_unknown_tokenizer():
 
 
 def test_progress(monkeypatch):
-    """Both passes report after so many characters and at the last text."""
+    """Both passes report after every CHUNK_CHARACTERS and at the last text."""
     monkeypatch.setattr(vectorizer, "CHUNK_CHARACTERS", 100_000)
     calls = []
     texts = ["same words"] * 20_001
