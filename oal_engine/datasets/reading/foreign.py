@@ -42,6 +42,20 @@ RIS_NAMES = {
     "url": ("urls", "url"),
     "id": ("accession_number", "id"),
 }  # column: its names in rispy
+TAGS = {  # other formats of references: the pattern of a line, and the RIS tag for each tag; the first begins a record
+    "medline": (
+        re.compile(r"([A-Z]{2,4}) *- (.*)"),
+        {"PMID": "AN", "TI": "TI", "AB": "AB", "AU": "AU", "DP": "PY", "JT": "JO", "MH": "KW", "OT": "KW"},
+    ),
+    "endnote": (
+        re.compile(r"%(\S) (.*)"),
+        {"0": "M3", "T": "TI", "X": "AB", "A": "AU", "D": "PY", "J": "JO", "K": "KW", "R": "DO", "U": "UR", "M": "AN"},
+    ),
+    "wos": (
+        re.compile(r"([A-Z][A-Z\d]) (.*)"),
+        {"PT": "M3", "TI": "TI", "AB": "AB", "AU": "AU", "PY": "PY", "SO": "JO", "DE": "KW", "DI": "DO", "UT": "AN"},
+    ),
+}
 DECISIONS = (
     r"ASReview_(relevant|irrelevant)\b",
     r'=>\s*"(Included|Excluded|Maybe)"',
@@ -316,9 +330,31 @@ def arff(source: Source) -> ParsedFile:
 @foreign
 def ris(source: Source) -> ParsedFile:
     """Read references as reference managers and databases export them."""
+    return _references(source, source.text())
+
+
+def tagged(source: Source, format: str) -> ParsedFile:
+    """Read references of PubMed (medline), EndNote or Web of Science (wos): their tags are translated to RIS."""
+    pattern, tags = TAGS[format]
+    lines, known, first = list[str](), "", next(iter(tags))
+    for line in map(str.rstrip, source.lines()):
+        if tag := pattern.fullmatch(line):
+            if tag[1] == first:
+                lines += ["ER  - "] * bool(lines) + ["TY  - JOUR"]
+            known = tags.get(tag[1], "") if lines else ""
+            lines += [f"{known}  - {tag[2]}"] * bool(known)
+        elif known and line.startswith(" "):  # the value goes on
+            lines[-1] += f" {line.strip()}"
+        else:
+            known = ""
+    return _references(source, "\n".join([*lines, "ER  - ", ""]))
+
+
+def _references(source: Source, text: str) -> ParsedFile:
+    """Parse the text of a RIS file."""
     import rispy
 
-    entries = rispy.loads(source.text(), skip_unknown_tags=True)
+    entries = rispy.loads(text, skip_unknown_tags=True)
     source.limits.check("items", len(entries), source.name)
 
     def cell(entry: dict[str, Any], column: str) -> str:

@@ -383,6 +383,21 @@ READERS: dict[str, Reader] = {
         (".arff",), lambda head, lines: any(re.match(r"(?i)@relation\s", each) for each in lines), foreign.arff
     ),
     "ris": Reader((".ris",), lambda head, lines: re.match(r"TY  ?- ", lines[0]) is not None, foreign.ris),
+    "medline": Reader(
+        (".nbib", ".medline"),
+        lambda head, lines: re.match(r"PMID- *\d", lines[0]) is not None,
+        foreign.foreign(partial(foreign.tagged, format="medline")),
+    ),
+    "endnote": Reader(
+        (".enw",),
+        lambda head, lines: re.match(r"%0 \w", lines[0]) is not None,
+        foreign.foreign(partial(foreign.tagged, format="endnote")),
+    ),
+    "wos": Reader(
+        (".ciw",),
+        lambda head, lines: re.match(r"\ufeff?FN ", lines[0]) is not None and lines[1].startswith("VR "),
+        foreign.foreign(partial(foreign.tagged, format="wos")),
+    ),
     "reuters": Reader((".sgm", ".sgml"), lambda head, lines: b"<REUTERS " in head, _reuters),
     "ohsumed": Reader((".ohsumed",), lambda head, lines: _looks_ohsumed(lines), _ohsumed),
     "svmlight": Reader((".svmlight", ".libsvm", ".svm"), lambda head, lines: _looks_svmlight(lines), _svmlight),

@@ -23,8 +23,6 @@ BEGINNINGS = {
     rb"\s*<\?xml(?!.*<REUTERS )": "an XML file: export it as CSV, JSON or RIS",
     rb"(?i)\s*@(article|book|inproceedings|misc|incollection|phdthesis|techreport|comment)\s*\{": "a BibTeX file: "
     "export it as RIS or CSV",
-    rb"\s*PMID- \d": "a PubMed file (.nbib): export it as CSV, or turn it into RIS",
-    rb"\s*%0 \w": "an EndNote file (.enw): export it as RIS",
 }
 DOCUMENTS = {
     b"word/": "a Word document",
