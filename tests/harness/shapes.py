@@ -111,7 +111,7 @@ def ris():
     )
 
 
-def tagged(record, head="", tail=""):
+def references(record, head="", tail=""):
     """References whose records are made of a number, a title and an abstract that goes on in a second line."""
     return head + "".join(record.format(k, f"Title {k}", *text.split("; ")) for k, text in enumerate(TEXTS)) + tail
 
@@ -327,10 +327,10 @@ SHAPES = [
     Shape("reut2-000.sgm", text(sgml), stops="--contains"),
     Shape("references.ris", text(ris), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
     Shape("references.txt", text(ris), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
-    Shape("pubmed.nbib", text(tagged, MEDLINE), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
-    Shape("pubmed.txt", text(tagged, MEDLINE), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
-    Shape("references.enw", text(tagged, ENDNOTE), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
-    Shape("savedrecs.txt", text(tagged, WOS, "FN Clarivate\nVR 1.0\n", "EF\n"), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
+    Shape("pubmed.nbib", text(references, MEDLINE), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
+    Shape("pubmed.txt", text(references, MEDLINE), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
+    Shape("references.enw", text(references, ENDNOTE), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
+    Shape("savedrecs.txt", text(references, WOS, "FN Clarivate\nVR 1.0\n", "EF\n"), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
     Shape("mail.xlsx", lambda: workbook(("Mail", [("id", "text", "label"), *messages()])), words="sheet Mail"),
     Shape("numbers.xlsx", lambda: workbook(("Table", [NAMES, *table()]), ("Notes", [])), first=ROW),
     Shape("titled.xlsx", lambda: workbook(("Mail", [("Messages",), (), ("id", "text", "label"), *messages()]))),
