@@ -202,13 +202,16 @@ def _packed(request: ImportRequest) -> dict[str, Any]:
     return asdict(request) | {"embedding": request.embedding and str(request.embedding)}
 
 
-def _request(packed: Mapping[str, Any], vectors: tuple[int, str] | None) -> ImportRequest:
-    """Rebuild a request from JSON. vectors: number and name of an open file."""
-    values = dict(packed)
-    values |= {"layout": Layout(**packed["layout"]), "limits": sources.Limits(**packed["limits"])}
-    values["embedding"] = Path(packed["embedding"]) if packed["embedding"] else None
-    if vectors:
-        number, name = vectors
+# In the process. `settings` are the keyword arguments of `_run`, after JSON
+
+
+def _request(settings: Mapping[str, Any]) -> ImportRequest:
+    """Rebuild the request, and read the file with vectors if there is one."""
+    values = dict(settings["request"])
+    values |= {"layout": Layout(**values["layout"]), "limits": sources.Limits(**values["limits"])}
+    values["embedding"] = values["embedding"] and Path(values["embedding"])
+    if "vectors" in settings:
+        number, name = settings["vectors"]
         with open(number, "rb") as file:
             values["vectors"] = reading.read_vectors(file, name=name)
     return ImportRequest(**values)
@@ -220,78 +223,44 @@ def _columns(columns: Mapping[str, Any]) -> reading.Columns:
     return reading.Columns(**values)
 
 
-# In the process
-
-
-def _peek(
-    file: BinaryIO, progress: PhaseProgress, name: str, reader: str | None, encoding: str, layout: Mapping[str, Any]
-) -> dict[str, Any]:
-    head = reading.peek(file, PREVIEW_ROWS, name=name, reader=reader, encoding=encoding, layout=Layout(**layout))
+def _peek(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> dict[str, Any]:
+    head = reading.peek(file, PREVIEW_ROWS, **settings | {"layout": Layout(**settings["layout"])})
     rows = [{column: row[column][:CELL_CHARACTERS] for column in list(row)[:PREVIEW_COLUMNS]} for row in head.rows]
     return head._asdict() | {"rows": rows, "guess": asdict(head.guess)}
 
 
-def _mesh(file: BinaryIO, progress: PhaseProgress, name: str, number: str) -> tuple[str, ...]:
-    return readers.mesh_terms(file, number, name=name)
+def _mesh(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[str, ...]:
+    return readers.mesh_terms(file, settings["number"], name=settings["name"])
 
 
-def _check(
-    file: BinaryIO,
-    progress: PhaseProgress,
-    name: str,
-    columns: Mapping[str, Any],
-    request: Mapping[str, Any],
-    vectors: tuple[int, str] | None = None,
-) -> str:
-    items = reading.read(
-        file, _columns(columns), name=name, progress=partial(progress, "reading"), **_request(request, vectors).reading
-    )
+def _check(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
+    columns, options = _columns(settings["columns"]), _request(settings).reading
+    items = reading.read(file, columns, name=settings["name"], progress=partial(progress, "reading"), **options)
     return f"{items.report()} {reading.layout_sentence(items.description)}"
 
 
-def _import(
-    file: BinaryIO,
-    progress: PhaseProgress,
-    name: str,
-    database: str,
-    title: str,
-    columns: Mapping[str, Any],
-    request: Mapping[str, Any],
-    vectors: tuple[int, str] | None = None,
-) -> str:
+def _import(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
     from ..store import Store
 
-    store = Store(database)
+    store, columns = Store(settings["database"]), _columns(settings["columns"])
     dataset, items = importing.import_file(
-        store, file, title, _columns(columns), _request(request, vectors), progress, file_name=name
+        store, file, settings["title"], columns, _request(settings), progress, file_name=settings["name"]
     )
     return f"{importing.report(store, dataset, items)} {reading.layout_sentence(items.description)}"
 
 
-def _append(
-    file: BinaryIO,
-    progress: PhaseProgress,
-    name: str,
-    database: str,
-    dataset: int,
-    request: Mapping[str, Any],
-    vectors: tuple[int, str] | None = None,
-) -> str:
+def _append(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
     from ..store import Store
     from . import feeds, stored
 
-    data = stored.Dataset(Store(database), dataset)
-    chunks = feeds.append_file(data, file, name=name, progress=progress, **_request(request, vectors).reading)
+    data, options = stored.Dataset(Store(settings["database"]), settings["dataset"]), _request(settings).reading
+    chunks = feeds.append_file(data, file, name=settings["name"], progress=progress, **options)
     return feeds.report(data, sum(chunks, feeds.AppendCounts()))
 
 
-WORK: dict[str, Callable[..., Any]] = {
-    "peek": _peek,
-    "mesh": _mesh,
-    "check": _check,
-    "import": _import,
-    "append": _append,
-}
+WORK: dict[str, Callable[[BinaryIO, PhaseProgress, dict[str, Any]], Any]] = {
+    "peek": _peek, "mesh": _mesh, "check": _check, "import": _import, "append": _append,
+}  # fmt: skip
 
 
 def main(number: int) -> None:
@@ -308,7 +277,7 @@ def main(number: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_memory(), _memory()))
     try:
         with open(number, "rb") as file:
-            say(result=WORK[work](file, lambda *done: say(progress=done), **settings))
+            say(result=WORK[work](file, lambda *done: say(progress=done), settings))
     except MemoryError:
         say(error=_too_large(settings["name"]))
     except (ValueError, OSError) as error:

@@ -197,7 +197,7 @@ class Dataset:
             stored = self.checksums
             wrong = [name for name in checksums if checksums[name] != stored[name]]
             if wrong:
-                raise ValueError(f"{wrong[0]}.npy is damaged: it does not hold what was written")
+                raise ValueError(f"{wrong[0]}.npy is damaged: its checksum does not match")
 
     @property
     def fingerprint(self) -> str:

@@ -111,7 +111,7 @@ def test_import_keeps_and_shows_further_columns(ok, run, tmp_path):
     ):
         ok("import", "a.csv", "--name", name, *options)
         stored = datasets.Dataset(Store(), name)
-        assert (kept, shown) == (stored.details, stored.shown)
+        assert (kept, shown) == (stored.details, stored.shown_columns)
     message = "a.csv keeps no column 'label' to show with its items; it keeps year, grade, url."
     assert (1, "", f"error: {message}\n") == run("import", "a.csv", "--name", "x", "--show", "label")
 

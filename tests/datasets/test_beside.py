@@ -165,7 +165,7 @@ def test_as_many_vectors_as_rows(tmp_path, rows_of_file):
     """The error for a wrong number of vectors has both counts."""
     np.save(tmp_path / "v.npy", np.ones((rows_of_file, 3)))
     vectors = reading.read_vectors(tmp_path / "v.npy")
-    message = "v.npy must have one vector for each of the 60 rows of a.jsonl, also for those that are skipped. Got "
+    message = "v.npy must have one vector for each of the 60 rows of a.jsonl, including skipped rows. Got "
     with pytest.raises(reading.DataError, match=f"{re.escape(message)}{rows_of_file}"):
         reading.read(written(tmp_path / "a.jsonl", lines()), PLAIN, vectors=vectors)
 

@@ -117,13 +117,10 @@ def test_the_card_says_how_often_a_text_was_seen(store):
     assert "Seen" not in shown[2]
 
 
-@pytest.mark.parametrize(
-    ("texts", "kind", "sentence"),
-    [
-        (TEXTS, "twice", r"^near-duplicates must be one of keep, once\. Got twice\.$"),
-        (None, "once", r"^near-duplicates are texts: once is not for vectors\.$"),
-    ],
-)
+@pytest.mark.parametrize(("texts", "kind", "sentence"), [
+    (TEXTS, "twice", r"^near-duplicates must be one of keep, once\. Got twice\.$"),
+    (None, "once", r"^near-duplicates are texts: once is not for vectors\.$"),
+])  # fmt: skip
 def test_what_cannot_become_of_near_duplicates_is_refused(texts, kind, sentence):
     """An unknown treatment is refused, and so is any but keep for vectors."""
     given = items(TEXTS)

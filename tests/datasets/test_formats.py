@@ -123,15 +123,12 @@ def test_a_delimiter_without_a_name_is_refused_with_those_that_have_one():
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("x.csv", "a,kind,b,id\n1,yes,2.5,r1\n3,no,-4e2,r2\n"),
-        ("x.csv", "a;kind;b;id\n1;yes;2.5;r1\n3;no;-4e2;r2\n"),
-        ("x.tsv", "a\tkind\tb\tid\n1\tyes\t2.5\tr1\n3\tno\t-4e2\tr2\n"),
-        ("x.jsonl", '{"a": 1, "kind": true, "b": 2.5, "id": "r1"}\n{"a": "3", "kind": false, "b": -4e2, "id": "r2"}\n'),
-    ],
-)
+@pytest.mark.parametrize(("name", "content"), [
+    ("x.csv", "a,kind,b,id\n1,yes,2.5,r1\n3,no,-4e2,r2\n"),
+    ("x.csv", "a;kind;b;id\n1;yes;2.5;r1\n3;no;-4e2;r2\n"),
+    ("x.tsv", "a\tkind\tb\tid\n1\tyes\t2.5\tr1\n3\tno\t-4e2\tr2\n"),
+    ("x.jsonl", '{"a": 1, "kind": true, "b": 2.5, "id": "r1"}\n{"a": "3", "kind": false, "b": -4e2, "id": "r2"}\n'),
+])  # fmt: skip
 def test_numeric_tables(name, content):
     """All numeric columns but id and label are the features, unless some are chosen."""
     columns = Columns(label="kind", id="id")
@@ -194,22 +191,19 @@ def test_npz_in_disorder():
     assert (vectors.indices.tolist(), vectors.data.tolist(), vectors.shape) == ([0, 3], [2, 5], (1, 5))
 
 
-@pytest.mark.parametrize(
-    ("file", "words"),
-    [
-        (arrays(data=np.eye(2)), "x.npz must have an array X; it has data"),
-        (arrays(X=np.eye(2), y=np.ones(3)), "x.npz needs one label for each of the 2 rows of X"),
-        (arrays(X=np.ones(3)), "must be a table of numbers, not float64 of shape (3,)"),
-        (arrays(X=np.array([["a"]])), "must be a table of numbers, not <U1"),
-        (arrays(X=np.array([[{}]], dtype=object)), "allow_pickle=False"),
-        (arrays(format=b"csr", shape=[1, 2], data=[1.0], indices=[9], indptr=[0, 1]), "must be < 2"),
-        (upload("not a zip", "x.npz"), "x.npz cannot be read: File is not a zip file."),
-        (upload("not an array", "x.npy"), "x.npy cannot be read"),
-        (upload("not a table", "x.parquet"), "x.parquet cannot be read"),
-        (named(lzma.compress(b"text\n" * 9999)[:-40], "x.csv.xz"), "x.csv.xz cannot be read: Compressed file ended"),
-        (named(b"text\n" * 9999, "x.csv.gz"), "x.csv.gz cannot be read: Not a gzipped file"),
-    ],
-)
+@pytest.mark.parametrize(("file", "words"), [
+    (arrays(data=np.eye(2)), "x.npz must have an array X; it has data"),
+    (arrays(X=np.eye(2), y=np.ones(3)), "x.npz needs one label for each of the 2 rows of X"),
+    (arrays(X=np.ones(3)), "must be a table of numbers, not float64 of shape (3,)"),
+    (arrays(X=np.array([["a"]])), "must be a table of numbers, not <U1"),
+    (arrays(X=np.array([[{}]], dtype=object)), "allow_pickle=False"),
+    (arrays(format=b"csr", shape=[1, 2], data=[1.0], indices=[9], indptr=[0, 1]), "must be < 2"),
+    (upload("not a zip", "x.npz"), "x.npz cannot be read: File is not a zip file."),
+    (upload("not an array", "x.npy"), "x.npy cannot be read"),
+    (upload("not a table", "x.parquet"), "x.parquet cannot be read"),
+    (named(lzma.compress(b"text\n" * 9999)[:-40], "x.csv.xz"), "x.csv.xz cannot be read: Compressed file ended"),
+    (named(b"text\n" * 9999, "x.csv.gz"), "x.csv.gz cannot be read: Not a gzipped file"),
+])  # fmt: skip
 def test_unsafe_or_damaged_files(file, words):
     """A file that is damaged, lacks X, needs pickle or has indices out of range is refused in one sentence."""
     assert words in fails(file)
@@ -305,14 +299,11 @@ def test_missing_columns():
     assert fails(many, Columns(("n50",))).endswith("n18, n19 and 30 more.")
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("", "x.csv has no row that the csv reader can read."),
-        ("id,text\n", "x.csv has no row"),
-        ("id,text\n1,\n2, \n", "x.csv holds no item that can be imported; skipped 2: 2 empty texts (first at line 2)."),
-    ],
-)
+@pytest.mark.parametrize(("content", "words"), [
+    ("", "x.csv has no row that the csv reader can read."),
+    ("id,text\n", "x.csv has no items below its header."),
+    ("id,text\n1,\n2, \n", "x.csv holds no item that can be imported; skipped 2: 2 empty texts (first at line 2)."),
+])  # fmt: skip
 def test_no_items(content, words):
     """A file without any item is refused with the reason."""
     assert words in fails(upload(content, "x.csv"), Columns(("text",)))
@@ -343,31 +334,28 @@ def test_right_encoding():
     assert fails(upload("text\nx\n", "x.csv"), encoding="utf-16").startswith("Line 1 of x.csv is not utf-16")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "reader"),
-    [
-        ("x.CSV", "whatever", "csv"),
-        ("x.ndjson", "whatever", "jsonl"),
-        ("x.libsvm.xz", "whatever", "svmlight"),
-        ("x.txt", "-1 3:1 11:1 # c\n+1\n# 4\n1 2:0.5\n", "svmlight"),
-        ("x.dat", '{"a": 1, "b": 2}\n{"a": 3}\n', "jsonl"),
-        ("x.txt", "ham\tone, two\nspam\tthree\n", "tsv"),
-        ("x.txt", "a\tb\n1\t2\n".encode("utf-16"), "tsv"),
-        ("x", 'a,b\n1,"x, y"\n', "csv"),
-        ("x.data.bz2", "1;2\n3;4\n", "csv"),
-        ("x.txt", "One line.\n", "txt"),
-        ("x.txt", "Hello, you\nAnd you, too\n", "txt"),
-        ("x.txt", "At 10:30 we met\n", "txt"),
-        ("x.txt", "1 1:0.25 2:0.5 \n" * 5000, "svmlight"),
-        ("x.txt", f'{{"text": "{"x" * 5000}"}}\n' * 50, "jsonl"),
-        ("ohsumed.87", ".I 1\r\n.U\r\n87049087\r\n.S\r\nJ, K\r\n", "ohsumed"),
-        ("ohsumed.88-91.gz", ".I 54711\n.U\n88000001\n", "ohsumed"),
-        ("x.ohsumed.bz2", "whatever", "ohsumed"),
-        ("x.bin", "PAR1....", "parquet"),
-        ("x.bin", b"\x93NUMPY\1\0", "npy"),
-        ("x.bin", "PK\3\4....", "npz"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "reader"), [
+    ("x.CSV", "whatever", "csv"),
+    ("x.ndjson", "whatever", "jsonl"),
+    ("x.libsvm.xz", "whatever", "svmlight"),
+    ("x.txt", "-1 3:1 11:1 # c\n+1\n# 4\n1 2:0.5\n", "svmlight"),
+    ("x.dat", '{"a": 1, "b": 2}\n{"a": 3}\n', "jsonl"),
+    ("x.txt", "ham\tone, two\nspam\tthree\n", "tsv"),
+    ("x.txt", "a\tb\n1\t2\n".encode("utf-16"), "tsv"),
+    ("x", 'a,b\n1,"x, y"\n', "csv"),
+    ("x.data.bz2", "1;2\n3;4\n", "csv"),
+    ("x.txt", "One line.\n", "txt"),
+    ("x.txt", "Hello, you\nAnd you, too\n", "txt"),
+    ("x.txt", "At 10:30 we met\n", "txt"),
+    ("x.txt", "1 1:0.25 2:0.5 \n" * 5000, "svmlight"),
+    ("x.txt", f'{{"text": "{"x" * 5000}"}}\n' * 50, "jsonl"),
+    ("ohsumed.87", ".I 1\r\n.U\r\n87049087\r\n.S\r\nJ, K\r\n", "ohsumed"),
+    ("ohsumed.88-91.gz", ".I 54711\n.U\n88000001\n", "ohsumed"),
+    ("x.ohsumed.bz2", "whatever", "ohsumed"),
+    ("x.bin", "PAR1....", "parquet"),
+    ("x.bin", b"\x93NUMPY\1\0", "npy"),
+    ("x.bin", "PK\3\4....", "npz"),
+])  # fmt: skip
 def test_reader_for(name, content, reader):
     """The suffix without the compression decides, else the content; a reader that is named takes precedence."""
     with open_source(upload(content, name), Opening()) as source:
@@ -435,21 +423,18 @@ def test_progress(tmp_path):
 # ---- Real files
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "counts"),
-    [
-        ("happymoments.csv.xz", {"positive": ("exercise",), "contains": True}, (27775, 1393, None)),
-        ("sms_spam_collection.tsv.xz", {"positive": ("spam",)}, (5574, 747, None)),
-        ("ohsumed_single23.jsonl.xz", {"positive": ("C14",)}, (7400, 1175, None)),
-        ("sysrev_Nagtegaal_2019.csv.xz", {}, (2019, 101, None)),
-        ("german.libsvm.xz", {}, (1000, 300, (1000, 24))),
-        ("w8a.libsvm.xz", {}, (64700, 1933, (64700, 300))),
-        ("spambase.csv.xz", {"positive": ("spam",)}, (4601, 1813, (4601, 57))),
-        ("svmguide1.csv.xz", {}, (7089, 4000, (7089, 4))),
-        ("covtype_sample20k.csv.xz", {"positive": ("2",)}, (20000, 9687, (20000, 54))),
-        ("mlbench_LetterRecognition.csv.xz", {"positive": ("A",)}, (20000, 789, (20000, 16))),
-    ],
-)
+@pytest.mark.parametrize(("name", "changes", "counts"), [
+    ("happymoments.csv.xz", {"positive": ("exercise",), "contains": True}, (27775, 1393, None)),
+    ("sms_spam_collection.tsv.xz", {"positive": ("spam",)}, (5574, 747, None)),
+    ("ohsumed_single23.jsonl.xz", {"positive": ("C14",)}, (7400, 1175, None)),
+    ("sysrev_Nagtegaal_2019.csv.xz", {}, (2019, 101, None)),
+    ("german.libsvm.xz", {}, (1000, 300, (1000, 24))),
+    ("w8a.libsvm.xz", {}, (64700, 1933, (64700, 300))),
+    ("spambase.csv.xz", {"positive": ("spam",)}, (4601, 1813, (4601, 57))),
+    ("svmguide1.csv.xz", {}, (7089, 4000, (7089, 4))),
+    ("covtype_sample20k.csv.xz", {"positive": ("2",)}, (20000, 9687, (20000, 54))),
+    ("mlbench_LetterRecognition.csv.xz", {"positive": ("A",)}, (20000, 789, (20000, 16))),
+])  # fmt: skip
 def test_shared_data(name, changes, counts):
     """The guess of a real file's columns is right, and every one of its rows is read."""
     if not (SHARED / name).exists():

@@ -69,17 +69,14 @@ def test_waves_have_the_same_bits_everywhere():
     assert "abd988adae891d1f" == hashlib.sha256(waves.tobytes()).hexdigest()[:16]
 
 
-@pytest.mark.parametrize(
-    ("X", "scale", "expected"),
-    [
-        (numbers(), "l2", "fourier"),
-        (sparse.csr_array(numbers()), "standardize+l2", "fourier"),
-        (numbers(), "none", "plain"),
-        (numbers(9, scaling.FEW_COLUMNS + 1), "l2", "plain"),
-        (numbers() > 3, "l2", "plain"),
-        (sparse.csr_array(numbers() > 3, dtype=float), "l2", "plain"),
-    ],
-)
+@pytest.mark.parametrize(("X", "scale", "expected"), [
+    (numbers(), "l2", "fourier"),
+    (sparse.csr_array(numbers()), "standardize+l2", "fourier"),
+    (numbers(), "none", "plain"),
+    (numbers(9, scaling.FEW_COLUMNS + 1), "l2", "plain"),
+    (numbers() > 3, "l2", "plain"),
+    (sparse.csr_array(numbers() > 3, dtype=float), "l2", "plain"),
+])  # fmt: skip
 def test_waves_are_usual_where_they_help(X, scale, expected):
     """A few columns that are scaled and hold more than zeros and ones get waves."""
     assert expected == scaling.usual_features(X, scale)

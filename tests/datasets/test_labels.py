@@ -10,21 +10,18 @@ from oal_engine.datasets.reading import Columns, peek, read
 from tests.harness.files import LABELLED, arrays, fails, upload
 
 
-@pytest.mark.parametrize(
-    ("labels", "y"),
-    [
-        ("1 -1 +1 1.0", [1, -1, 1, 1]),
-        ("0 1 1 0", [-1, 1, 1, -1]),
-        ("True false TRUE False", [1, -1, 1, -1]),
-        ("yes no  yes", [1, -1, 0, 1]),
-        ("Positive negative", [1, -1]),
-        ("relevant irrelevant", [1, -1]),
-        ("included excluded", [1, -1]),
-        ("0 0", [-1, -1]),
-        ("1 1", [1, 1]),
-        (" ", [0, 0]),
-    ],
-)
+@pytest.mark.parametrize(("labels", "y"), [
+    ("1 -1 +1 1.0", [1, -1, 1, 1]),
+    ("0 1 1 0", [-1, 1, 1, -1]),
+    ("True false TRUE False", [1, -1, 1, -1]),
+    ("yes no  yes", [1, -1, 0, 1]),
+    ("Positive negative", [1, -1]),
+    ("relevant irrelevant", [1, -1]),
+    ("included excluded", [1, -1]),
+    ("0 0", [-1, -1]),
+    ("1 1", [1, 1]),
+    (" ", [0, 0]),
+])  # fmt: skip
 def test_well_known_labels(labels, y):
     """Well-known pairs of words are understood without settings; an empty cell is unknown."""
     words = labels.split(" ")
@@ -33,18 +30,15 @@ def test_well_known_labels(labels, y):
     assert items.y.dtype == np.int8
 
 
-@pytest.mark.parametrize(
-    ("positive", "contains", "y"),
-    [
-        (("spam",), False, [1, -1, -1, -1, 0, -1]),
-        (("SPAM",), False, [-1, 1, -1, -1, 0, -1]),
-        (("sPaM",), False, [1, 1, -1, -1, 0, -1]),
-        (("spam", "2"), False, [1, -1, -1, -1, 0, 1]),
-        (("ham",), True, [-1, -1, 1, 1, -1, -1]),
-        (("spam|ham",), False, [-1, -1, 1, -1, 0, -1]),
-        (("food",), True, [-1, -1, -1, 1, -1, -1]),
-    ],
-)
+@pytest.mark.parametrize(("positive", "contains", "y"), [
+    (("spam",), False, [1, -1, -1, -1, 0, -1]),
+    (("SPAM",), False, [-1, 1, -1, -1, 0, -1]),
+    (("sPaM",), False, [1, 1, -1, -1, 0, -1]),
+    (("spam", "2"), False, [1, -1, -1, -1, 0, 1]),
+    (("ham",), True, [-1, -1, 1, 1, -1, -1]),
+    (("spam|ham",), False, [-1, -1, 1, -1, 0, -1]),
+    (("food",), True, [-1, -1, -1, 1, -1, -1]),
+])  # fmt: skip
 def test_positive_labels(positive, contains, y):
     """A positive word matches exactly if it occurs so, else in any case; `contains` matches the parts of a cell."""
     labels = ["spam", "SPAM", "spam|ham", "eggs; food,ham", "", "2.0"]
@@ -63,20 +57,16 @@ def test_lists_as_labels():
 def test_unknown_labels():
     """Unknown words are listed with counts, and the first line where the words no longer form a known pair is named."""
     ham = upload("text,label\n" + "x,ham\n" * 3 + "x,spam\n", "x.csv")
-    assert (
-        fails(ham, LABELLED)
-        == "Column 'label' of x.csv holds the labels ham (3), spam (1): name those that are positive, "
-        "or make each word a class (multiclass)."
+    ways = (
+        ": name the positive ones (--positive LABEL), make each word a class (--multiclass), or import no labels "
+        "(--label '')."
     )
-    assert (
-        fails(ham, replace(LABELLED, positive=("eggs",)))
-        == "The positive label 'eggs' does not occur in column 'label' of x.csv, which holds ham (3), spam (1)."
-    )
+    assert fails(ham, LABELLED) == f"Column 'label' of x.csv holds the labels ham (3), spam (1){ways}"
+    unknown = "The positive label 'eggs' does not occur in column 'label' of x.csv, which holds ham (3), spam (1)."
+    assert fails(ham, replace(LABELLED, positive=("eggs",))) == unknown
     mixed = upload("text,label\nx,1\nx,0\nx,yes\nx,0\n", "x.csv")
-    assert fails(mixed, LABELLED) == (
-        "Column 'label' of x.csv holds the labels 0 (2), 1 (1), yes (1), "
-        "mixed from line 4 ('yes') on: name those that are positive, or make each word a class (multiclass)."
-    )
+    labels = "0 (2), 1 (1), yes (1), mixed from line 4 ('yes') on"
+    assert fails(mixed, LABELLED) == f"Column 'label' of x.csv holds the labels {labels}{ways}"
     assert "mixed from line 3 ('0') on" in fails(upload("-1 1:1\n1 1:1\n0 1:1\n", "x.svm"))
 
 
@@ -104,17 +94,14 @@ def test_the_report_names_the_largest_classes():
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "classes"),
-    [
-        ("10 9 1.5 -1 1 1.0", ("-1", "1", "1.5", "9", "10")),
-        ("b10 B9 10 a b 2", ("2", "10", "a", "b", "B9", "b10")),
-        ("x x2y10 x2y9 x10 X", ("X", "x", "x2y9", "x2y10", "x10")),
-        ("nan 2 1", ("1", "2")),
-        ("spam Spam", ("Spam", "spam")),
-        (f"a{'9' * 5000} a1 a²", ("a1", f"a{'9' * 5000}", "a²")),
-    ],
-)
+@pytest.mark.parametrize(("words", "classes"), [
+    ("10 9 1.5 -1 1 1.0", ("-1", "1", "1.5", "9", "10")),
+    ("b10 B9 10 a b 2", ("2", "10", "a", "b", "B9", "b10")),
+    ("x x2y10 x2y9 x10 X", ("X", "x", "x2y9", "x2y10", "x10")),
+    ("nan 2 1", ("1", "2")),
+    ("spam Spam", ("Spam", "spam")),
+    (f"a{'9' * 5000} a1 a²", ("a1", f"a{'9' * 5000}", "a²")),
+])  # fmt: skip
 def test_the_order_of_classes(words, classes):
     """Numbers are sorted by value, then words by letters, ignoring case, and by the numbers in them."""
     content = "text,label\n" + "".join(f"x,{word}\n" for word in words.split())
@@ -131,17 +118,14 @@ def test_classes_of_a_format_that_brings_its_labels():
     assert read(file, Columns(multiclass=True)).y.tolist() == [3, 1, 2]
 
 
-@pytest.mark.parametrize(
-    ("content", "columns", "message"),
-    [
-        ("x,1\n", EACH_WORD, "Column 'label' of x.csv must hold 2 to 127 classes. Got 1: 1 (1)."),
-        ("x,\n", EACH_WORD, "Column 'label' of x.csv must hold 2 to 127 classes. Got 0."),
-        ("".join(f"x,{k}\n" for k in range(128)), EACH_WORD, "must hold 2 to 127 classes. Got 128: 0 (1), 1 (1), "),
-        ("x,1\n", replace(EACH_WORD, positive=("1",)), "With multiclass each label word is a class of its own: "),
-        ("x,1\n", replace(EACH_WORD, contains=True), "give no positive words and no contains."),
-        ("x,1\n", replace(EACH_WORD, label=None), "Classes need a label column; x.csv has text, label."),
-    ],
-)
+@pytest.mark.parametrize(("content", "columns", "message"), [
+    ("x,1\n", EACH_WORD, "Column 'label' of x.csv must hold 2 to 127 classes. Got 1: 1 (1)."),
+    ("x,\n", EACH_WORD, "Column 'label' of x.csv must hold 2 to 127 classes. Got 0."),
+    ("".join(f"x,{k}\n" for k in range(128)), EACH_WORD, "must hold 2 to 127 classes. Got 128: 0 (1), 1 (1), "),
+    ("x,1\n", replace(EACH_WORD, positive=("1",)), "With multiclass each label word is a class of its own: "),
+    ("x,1\n", replace(EACH_WORD, contains=True), "give no positive words and no contains."),
+    ("x,1\n", replace(EACH_WORD, label=None), "Classes need a label column; x.csv has text, label."),
+])  # fmt: skip
 def test_invalid_classes(content, columns, message):
     """Too few or too many classes are refused, and so are positive words or `contains` with classes."""
     assert message in fails(upload("text,label\n" + content, "x.csv"), columns)
@@ -153,14 +137,11 @@ def test_as_many_classes_as_fit():
     assert items.y.tolist() == list(range(1, 128))
 
 
-@pytest.mark.parametrize(
-    ("name", "count", "classes", "smallest"),
-    [
-        ("mlbench_LetterRecognition.csv.xz", 20_000, tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), ("H", 734)),
-        ("20news_bydate.jsonl.xz", 18_846, 20, ("talk.religion.misc", 628)),  # its ids repeat between the groups
-        ("ohsumed_single23.jsonl.xz", 7_400, tuple(f"C{k:02}" for k in range(1, 24)), ("C22", 19)),
-    ],
-)
+@pytest.mark.parametrize(("name", "count", "classes", "smallest"), [
+    ("mlbench_LetterRecognition.csv.xz", 20_000, tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), ("H", 734)),
+    ("20news_bydate.jsonl.xz", 18_846, 20, ("talk.religion.misc", 628)),  # its ids repeat between the groups
+    ("ohsumed_single23.jsonl.xz", 7_400, tuple(f"C{k:02}" for k in range(1, 24)), ("C22", 19)),
+])  # fmt: skip
 def test_classes_of_shared_data(shared, name, count, classes, smallest):
     """Every word of a real file's label column is a class, and every item has one."""
     path = shared(name)

@@ -102,32 +102,26 @@ def test_few_texts_or_terms_have_no_latent_part(read, count, texts):
     assert "rich" == made.vocabulary.settings["tokenizer"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "kind", "tokenizer"),
-    [
-        ({}, rows.MixedRows, "rich"),
-        ({"features": "rich+latent"}, rows.MixedRows, "rich"),
-        ({"features": "rich"}, rows.SparseRows, "rich"),
-        ({"scale": "none"}, rows.SparseRows, "rich"),
-        ({"features": "words"}, rows.SparseRows, "tweets"),
-        ({"features": "words", "tokenizer": "words"}, rows.SparseRows, "words"),
-        ({"tokenizer": "words"}, rows.SparseRows, "words"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "kind", "tokenizer"), [
+    ({}, rows.MixedRows, "rich"),
+    ({"features": "rich+latent"}, rows.MixedRows, "rich"),
+    ({"features": "rich"}, rows.SparseRows, "rich"),
+    ({"scale": "none"}, rows.SparseRows, "rich"),
+    ({"features": "words"}, rows.SparseRows, "tweets"),
+    ({"features": "words", "tokenizer": "words"}, rows.SparseRows, "words"),
+    ({"tokenizer": "words"}, rows.SparseRows, "words"),
+])  # fmt: skip
 def test_features(read, settings, kind, tokenizer):
     """Texts get the richest features that the scale allows, unless features or a tokenizer are chosen."""
     made = datasets.table(read(TEXTS[:60]), **settings)
     assert (kind, tokenizer) == (type(made.rows), made.vocabulary.settings["tokenizer"])
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"features": "best"}, "features of texts must be one of rich+latent, rich, words. Got best."),
-        ({"features": "rich", "tokenizer": "words"}, "a tokenizer is for the features words. Got words for rich."),
-        ({"features": "rich+latent", "scale": "none"}, "the features rich+latent need the scaling l2. Got none."),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"features": "best"}, "features of texts must be one of rich+latent, rich, words. Got best."),
+    ({"features": "rich", "tokenizer": "words"}, "a tokenizer is for the features words. Got words for rich."),
+    ({"features": "rich+latent", "scale": "none"}, "the features rich+latent need the scaling l2. Got none."),
+])  # fmt: skip
 def test_features_that_do_not_fit(read, settings, message):
     """Impossible features are refused with the allowed values."""
     with pytest.raises(ValueError, match=re.escape(message)):

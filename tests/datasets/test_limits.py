@@ -246,14 +246,11 @@ def test_the_command_line_raises_a_limit(tmp_path, command, monkeypatch):
 # ---- Odd cells
 
 
-@pytest.mark.parametrize(
-    ("cell", "skipped"),
-    [
-        ("[" * 900 + "]" * 900, "broken line"),
-        ("9" * 5000, "broken line"),
-        ('"\\ud800"', "half a character"),
-    ],
-)
+@pytest.mark.parametrize(("cell", "skipped"), [
+    ("[" * 900 + "]" * 900, "broken line"),
+    ("9" * 5000, "broken line"),
+    ('"\\ud800"', "half a character"),
+])  # fmt: skip
 def test_an_odd_cell_is_a_skipped_line(cell, skipped):
     """A cell that cannot be a text is skipped and counted with its line, and the other lines are read."""
     items = read(named(f'{{"text": {cell}}}\n{{"text": "a b"}}\n', "x.jsonl"), TEXT)

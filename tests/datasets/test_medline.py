@@ -69,18 +69,15 @@ def test_ohsumed_is_streamed():
         assert file.tell() < len(file.getvalue()) / 10
 
 
-@pytest.mark.parametrize(
-    ("label", "y"),
-    [
-        ("Heart Diseases", 1),
-        ("Human; *heart diseases/TH/*DI.", 1),
-        ("Human;Arrhythmias, Cardiac/*.", 1),
-        ("Heart Arrest, Induced", -1),
-        ("Arrhythmias; Cardiac", -1),
-        ("Heart Diseases, Other", -1),
-        ("", -1),
-    ],
-)
+@pytest.mark.parametrize(("label", "y"), [
+    ("Heart Diseases", 1),
+    ("Human; *heart diseases/TH/*DI.", 1),
+    ("Human;Arrhythmias, Cardiac/*.", 1),
+    ("Heart Arrest, Induced", -1),
+    ("Arrhythmias; Cardiac", -1),
+    ("Heart Diseases, Other", -1),
+    ("", -1),
+])  # fmt: skip
 def test_headings(label, y):
     """A heading must match whole, ignoring qualifiers, stars, final dot and case; an item without any is negative."""
     content = json.dumps({"text": "x", "label": label}) + '\n{"text": "y", "label": "Heart Arrest"}\n'

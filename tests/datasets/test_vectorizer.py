@@ -48,13 +48,10 @@ def test_a_row_does_not_depend_on_its_neighbours(texts):
     assert [known.transform([text]).toarray()[0].tobytes() for text in texts] == [row.tobytes() for row in together]
 
 
-@pytest.mark.parametrize(
-    ("tokenizer", "tokens"),
-    [
-        ("words", ["I'm", "Happy", "at", "Bob_1", "s", "self", "made", "café", "4ever"]),
-        ("tweets", ["I'm", "#Happy", "at", "@Bob_1", "s", "self-made", "café", "👩🏽‍🚀", "🇩🇪", "❤️", "4ever"]),
-    ],
-)
+@pytest.mark.parametrize(("tokenizer", "tokens"), [
+    ("words", ["I'm", "Happy", "at", "Bob_1", "s", "self", "made", "café", "4ever"]),
+    ("tweets", ["I'm", "#Happy", "at", "@Bob_1", "s", "self-made", "café", "👩🏽‍🚀", "🇩🇪", "❤️", "4ever"]),
+])  # fmt: skip
 def test_tokens(tokenizer, tokens):
     """Words keep their apostrophes; tweets also keep hashtags, mentions, hyphens, and an emoji with all its parts."""
     text = "I'm #Happy at @Bob_1 's self-made café! 👩🏽‍🚀 🇩🇪❤️ -- 4ever"
@@ -138,9 +135,11 @@ def test_the_most_frequent_terms_are_kept():
 
 @pytest.mark.parametrize("texts", [["one", "two"], ["!", "?"]])
 def test_no_terms(texts):
-    """Texts that share no term are refused with the number that they would have to share."""
-    with pytest.raises(ValueError, match="No term occurs in at least 2 of the 2 texts"):
+    """Texts that share no term are refused, and so are too few texts."""
+    with pytest.raises(ValueError, match=r"^No term occurs in at least 2 of the 2 texts\.$"):
         fit(texts)
+    with pytest.raises(ValueError, match=r"^The file has only 1 text; at least 2 are needed\.$"):
+        fit(texts[:1])
 
 
 def test_unknown_tokenizer():

@@ -343,7 +343,7 @@ SHAPES = [
     # Labels and ids
     Shape("words.csv", text(joined, rows=messages(WORDS))),
     Shape("true.csv", text(joined, rows=messages(["True" if label else "False" for label in LABELS]))),
-    Shape("spam.csv", text(joined, rows=messages(KINDS)), stops="name those that are positive"),
+    Shape("spam.csv", text(joined, rows=messages(KINDS)), stops="name the positive ones"),
     Shape("several.csv", text(tagged), stops="--contains"),
     Shape("several-semicolons.csv", text(tagged, "; "), stops="--contains"),
     Shape("tweets.csv", text(tweets), (COUNT, 14, 26), words="labels in airline_sentiment;"),

@@ -59,7 +59,7 @@ def test_what_is_shown_is_chosen_at_the_import(store, path, chosen, shown):
     at.button(key="import").click().run()
     assert not at.exception
     dataset = datasets.Dataset(store, "papers")
-    assert (("title", "year", "grade", "url"), tuple(shown)) == (dataset.details, dataset.shown)
+    assert (("title", "year", "grade", "url"), tuple(shown)) == (dataset.details, dataset.shown_columns)
     assert "With each item: title, year, grade, url" in words(at)
 
 

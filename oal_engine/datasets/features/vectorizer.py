@@ -14,6 +14,7 @@ from zlib import crc32
 import numpy as np
 from scipy import sparse
 
+from ..reading.parsed import plural
 from ..reading.sources import Progress
 
 _SYMBOL = "[\u203c\u2049\u2139-\u21aa\u231a-\u27bf\u2934-\u2b55\U0001f000-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]*"
@@ -239,11 +240,9 @@ def fit_count(
         frequent_enough = informative or frequent_enough
     chosen = sorted(frequent_enough)[:max_terms]
     if not chosen:
-        raise ValueError(
-            f"No term occurs in at least {min_df} of the {len(texts):,} texts."
-            if len(texts) > 1
-            else "The file has only one text; at least two are needed."
-        )
+        if len(texts) < min_df:
+            raise ValueError(f"The file has only {plural(len(texts), 'text')}; at least {min_df} are needed.")
+        raise ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
     terms = sorted(term for _, term in chosen)
     if new:
         frequent = {term for term, texts_with in frequency.items() if texts_with > most_texts}

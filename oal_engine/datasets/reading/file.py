@@ -177,8 +177,8 @@ def _with_vectors(parsed: ParsedFile, vectors: Vectors, name: str) -> ParsedFile
             yield number, reason or [*cells, vector]
         if count != len(vectors.rows):
             raise DataError(
-                f"{vectors.name} must have one vector for each of the {count:,} rows of {name}, also for those that "
-                f"are skipped. Got {len(vectors.rows):,}."
+                f"{vectors.name} must have one vector for each of the {count:,} rows of {name}, including skipped "
+                f"rows. Got {len(vectors.rows):,}."
             )
 
     return ParsedFile([*parsed.columns, VECTORS], rows())

@@ -229,7 +229,7 @@ class _MissingNumbers:
             complete = [at for at, column in enumerate(names) if column not in self.counts]
             if not complete:
                 raise DataError(
-                    f"All columns of numbers of {name} have cells that hold none: choose another --missing."
+                    f"All columns of numbers of {name} have cells without a number: choose another --missing."
                 )
             features = tuple(names[at] for at in complete)
             return np.ascontiguousarray(vectors[:, complete]), replace(columns, features=features)

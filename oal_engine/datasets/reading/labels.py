@@ -114,8 +114,8 @@ def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
         if not fitting:
             mixed = f", mixed from line {words[word][1]:,} ({word!r}) on" if pairs is not PAIRS else ""
             raise DataError(
-                f"Column {columns.label!r} of {name} holds the labels {listed}{mixed}: name those that are positive, "
-                "or make each word a class (multiclass)."
+                f"Column {columns.label!r} of {name} holds the labels {listed}{mixed}: name the positive ones "
+                "(--positive LABEL), make each word a class (--multiclass), or import no labels (--label '')."
             )
         pairs = fitting
     return {"": 0} | {word: 1 if plain(word) == pairs[0][0] else -1 for word in counts}

@@ -45,7 +45,7 @@ class Doubt(NamedTuple):
 
 
 class ParsedFile(NamedTuple):
-    """The columns and rows of a file. `vectors` is None or has one row for each row with cells, in the same order; its
+    """The columns and rows of a file. `vectors`, if any, has one row for each row with cells, in the same order, and its
     first column has the number `first`. `detected` is how the file was read, by the name of the option."""
 
     columns: list[str]

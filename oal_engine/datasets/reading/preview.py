@@ -78,6 +78,8 @@ def parse(
         rows = iter(parsed.rows)
         sample = first_rows(((line, cell_words(cells), cells) for line, cells in rows), SAMPLE_ROWS)
         words = first_columns(parsed.columns, (cells for _, cells, _ in sample))
+        if words is None and not sample and parsed.detected.get("header") == "yes":
+            raise DataError(f"{source.name} has no items below its header.")
         if words is None:
             raise DataError(f"{source.name} has no row that the {reader} reader can read.")
         yield source, reader, parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
