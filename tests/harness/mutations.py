@@ -127,6 +127,7 @@ def _files():
         "medline": [shapes.references(shapes.MEDLINE).encode()],
         "endnote": [shapes.references(shapes.ENDNOTE).encode()],
         "wos": [shapes.references(shapes.WOS, "FN Clarivate\nVR 1.0\n", "EF\n").encode()],
+        "mbox": [shapes.mails().encode()],
         "sgm": [shapes.sgml().encode()],
     }
 
