@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oal_engine.datasets.reading import Columns, peek, read
+from oal_engine.datasets.reading import Columns, DataError, peek, read
 from tests.harness.files import LABELLED, arrays, fails, upload
 
 
@@ -191,3 +191,15 @@ def test_decisions_of_a_screening_are_labels():
         f"TY  - JOUR\nTI  - Study {k}\nAB  - It is.\nN1  - {note}\nER  - \n" for k, note in enumerate(notes)
     )
     assert [1, -1, 0, 0, 1, 0] == read(upload(content, "x.ris")).y.tolist()
+
+
+def test_a_pair_beside_a_text_is_asked_about():
+    """A column such as spam next to a text, whose words are a pair, may be the label: it is neither taken nor left out
+    without a question."""
+    head = peek(
+        upload("comment,spam,likes\n" + "".join(f"a text of words {k},{k % 2},{k}\n" for k in range(9)), "x.csv")
+    )
+    assert (None, ("spam",), True) == (head.guess.label, head.pairs, head.doubtful)
+    with pytest.raises(DataError, match=r"could be in the column spam: .* \(--label 'spam'\), or .* \(--label ''\)\.$"):
+        head.settle(None, None)
+    head.settle(None, None, named=True)

@@ -94,6 +94,14 @@ def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
     return Columns(texts, label, id, None if texts else features, guessed_id=id is not None)
 
 
+def pair_columns(words: Words, columns: Columns) -> tuple[str, ...]:
+    """Return the columns without a role that hold a pair of words such as 1 and 0, or yes and no."""
+    rest = {
+        column: {*map(plain, cells)} for column, cells in words.items() if column not in (*columns.text, columns.id)
+    }
+    return tuple(column for column, cells in rest.items() if cells - GAPS in map(set, PAIRS))
+
+
 def are_lists(cells: Sequence[str]) -> bool:
     """Tell whether words are lists of numbers, all of one length."""
     try:
