@@ -153,7 +153,9 @@ class Importing(_Options):
         detected = head.guess
         label = detected.label if self.label is None else self.label
         own_rule = bool(self.positive or self.contains or self.mesh_tree or label != detected.label)
-        head.settle(label or None, True if self.multiclass or self.mesh_tree else self.contains)
+        head.settle(
+            label or None, True if self.multiclass or self.mesh_tree else self.contains, named=self.label is not None
+        )
         positive = tuple(self.positive or ())
         if self.mesh_tree and self.mesh_number:
             positive = readers.mesh_terms(self.mesh_tree, self.mesh_number, limits=reading.limits)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from scipy import sparse
 
-from oal_engine.datasets.reading import READERS, Columns, DataError, open_source, peek, read, reader_for
+from oal_engine.datasets.reading import READERS, Columns, DataError, open_source, peek, read, read_lines, reader_for
 from oal_engine.datasets.reading.sources import Layout, Opening
 from tests.harness import SHARED
 from tests.harness.files import LABELLED, OHSUMED, PACK, arrays, fails, named, upload
@@ -444,3 +444,29 @@ def test_shared_data(name, changes, counts):
     assert (len(items.ids), (items.y == 1).sum(), shape) == counts
     assert items.skipped == {}
     assert (items.y != 0).all()
+
+
+@pytest.mark.parametrize(
+    ("record", "label"),
+    [
+        ({"text": "x", "label": "SPAM", "answer": "accept"}, "yes"),
+        ({"text": "x", "answer": "reject", "_input_hash": 1}, "no"),
+        ({"text": "x", "answer": "ignore"}, ""),
+        ({"text": "x", "cats": {"A": 0.1, "B": 1.0}}, "B"),
+        ({"id": 1, "data": {"text": "x"}, "annotations": [{"result": [{"value": {"choices": ["yes"]}}]}]}, "yes"),
+        ({"id": 1, "data": {"text": "x"}, "annotations": []}, ""),
+        ({"fields": {"text": "x"}, "responses": {"label": [{"value": "no"}]}}, "no"),
+        ({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "yes"}]}, "yes"),
+        ({"data": {"text": "x"}, "meta": {"label": "yes"}}, "yes"),
+    ],
+)
+def test_records_of_labeling_tools(record, label):
+    """The text and the label inside the objects of labeling tools are found; items that come later are read alike."""
+    lines = [json.dumps(record)] * 3
+    head = peek(upload("\n".join(lines), "x.jsonl"))
+    words = {row[next(name for name in row if name.rpartition(".")[2] == "label")] for row in head.rows}
+    texts = {row[next(name for name in row if name.rpartition(".")[2] == "text")] for row in head.rows}
+    assert ({label}, {"x"}) == (words, texts)
+    wanted = Columns(text=head.guess.text or ("text",), label="meta.label" if "meta" in record else "label")
+    later = read_lines([(1, lines[0])], wanted, {"yes": 1, "no": -1, "B": 1, "": 0}, True)
+    assert (["x"], [label]) == (later.texts, later.labels)

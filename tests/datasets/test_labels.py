@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oal_engine.datasets.reading import Columns, peek, read
+from oal_engine.datasets.reading import Columns, DataError, peek, read
 from tests.harness.files import LABELLED, arrays, fails, upload
 
 
@@ -149,3 +149,57 @@ def test_classes_of_shared_data(shared, name, count, classes, smallest):
     assert (items.classes if isinstance(classes, tuple) else len(items.classes)) == classes
     assert min(items.counts().items(), key=lambda pair: pair[1]) == smallest
     assert sum(items.counts().values()) == len(items.ids) == count
+
+
+@pytest.mark.parametrize(
+    ("words", "y"),
+    [
+        (["1", "0", "NA", "?", "unlabeled", "0"], [1, -1, 0, 0, 0, -1]),
+        (["1", "0", "skip", "maybe", "", "0"], [1, -1, 0, 0, 0, -1]),
+        (["yes", "no", "unsure", "None", "n/a", "no"], [1, -1, 0, 0, 0, -1]),
+        (["accept", "reject", "ignore", "reject", "-", "accept"], [1, -1, 0, -1, 0, 1]),
+        (["1", "-1", "1", "-1", "nan", "-1"], [1, -1, 1, -1, 0, -1]),
+    ],
+)
+def test_words_for_no_label_are_no_labels(words, y):
+    """Words such as NA mean that an item has no label; so do words such as unsure next to a pair such as yes and no."""
+    content = "".join(json.dumps({"text": "x", "label": word}) + "\n" for word in words)
+    assert y == read(upload(content, "x.jsonl"), LABELLED).y.tolist()
+    positive = next(word for word, sign in zip(words, y) if sign > 0)
+    assert y == read(upload(content, "x.jsonl"), replace(LABELLED, positive=(positive,))).y.tolist()
+
+
+def test_a_word_that_can_be_a_class_stays_one():
+    """Where the other words are no pair, none is a class like any other, and NA is not."""
+    content = "".join(json.dumps({"text": "x", "label": word}) + "\n" for word in ("hate", "none", "insult", "NA"))
+    items = read(upload(content, "x.jsonl"), replace(LABELLED, multiclass=True))
+    assert (("hate", "insult", "none"), [1, 3, 2, 0]) == (items.classes, items.y.tolist())
+
+
+def test_a_column_with_one_word_is_no_label():
+    """A column called label that holds nothing, or the same word in every row, tells no items apart."""
+    for word in ("", "todo"):
+        rows = "".join(f"a text of some words {k},{word}\n" for k in range(5))
+        assert peek(upload(f"text,label\n{rows}", "x.csv")).guess.label is None
+
+
+def test_decisions_of_a_screening_are_labels():
+    """What ASReview and Rayyan wrote into the notes of references are labels; a dispute is none."""
+    notes = ["ASReview_relevant", "ASReview_irrelevant", "ASReview_not_seen", "x"]
+    notes += ['RAYYAN-INCLUSION: {"Ann"=>"Included"}', 'RAYYAN-INCLUSION: {"Ann"=>"Included", "Bo"=>"Excluded"}']
+    content = "".join(
+        f"TY  - JOUR\nTI  - Study {k}\nAB  - It is.\nN1  - {note}\nER  - \n" for k, note in enumerate(notes)
+    )
+    assert [1, -1, 0, 0, 1, 0] == read(upload(content, "x.ris")).y.tolist()
+
+
+def test_a_pair_beside_a_text_is_asked_about():
+    """A column such as spam next to a text, whose words are a pair, may be the label: it is neither taken nor left out
+    without a question."""
+    head = peek(
+        upload("comment,spam,likes\n" + "".join(f"a text of words {k},{k % 2},{k}\n" for k in range(9)), "x.csv")
+    )
+    assert (None, ("spam",), True) == (head.guess.label, head.pairs, head.doubtful)
+    with pytest.raises(DataError, match=r"could be in the column spam: .* \(--label 'spam'\), or .* \(--label ''\)\.$"):
+        head.settle(None, None)
+    head.settle(None, None, named=True)

@@ -124,6 +124,10 @@ def _files():
         "json": [json.dumps(value).encode() for value in (shapes.records(), shapes.columns(), shapes.TEXTS)],
         "arff": [shapes.arff().encode(), shapes.arff_texts().encode()],
         "ris": [shapes.ris().encode()],
+        "medline": [shapes.references(shapes.MEDLINE).encode()],
+        "endnote": [shapes.references(shapes.ENDNOTE).encode()],
+        "wos": [shapes.references(shapes.WOS, "FN Clarivate\nVR 1.0\n", "EF\n").encode()],
+        "mbox": [shapes.mails().encode()],
         "sgm": [shapes.sgml().encode()],
     }
 

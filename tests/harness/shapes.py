@@ -111,6 +111,24 @@ def ris():
     )
 
 
+def references(record, head="", tail=""):
+    """References whose records are made of a number, a title and an abstract that goes on in a second line."""
+    return head + "".join(record.format(k, f"Title {k}", *text.split("; ")) for k, text in enumerate(TEXTS)) + tail
+
+
+def mails():
+    return "".join(
+        f"From a@b.example Mon Jan  1 00:00:00 2024\nFrom: a@b.example\nSubject: Title {k}\n"
+        f"Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n{text}\n\n"
+        for k, text in enumerate(PLAIN)
+    )
+
+
+MEDLINE = "PMID- {0}\nTI  - {1}\nAB  - {2};\n      {3}\nAU  - Roe R\nDP  - 2019 May\n\n"
+ENDNOTE = "%0 Journal Article\n%T {1}\n%A Roe, R.\n%X {2}; {3}\n%D 2019\n\n"
+WOS = "PT J\nAU Roe, R\nTI {1}\nAB {2};\n   {3}\nCR Doe J, 1990\n   Roe R, 1991\nPY 2019\nER\n\n"
+
+
 def saved(save, *arguments, **options):
     file = io.BytesIO()
     save(*arguments, file, **options)
@@ -317,6 +335,13 @@ SHAPES = [
     Shape("reut2-000.sgm", text(sgml), stops="--contains"),
     Shape("references.ris", text(ris), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
     Shape("references.txt", text(ris), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
+    Shape("inbox.mbox", text(mails), UNKNOWN, f"Title 0\n{PLAIN[0]}"),
+    Shape("fasttext.txt", text(lambda: "".join(f"__label__{kind} {each}\n" for kind, each in zip(WORDS, TEXTS)))),
+    Shape("digits.txt", text(lambda: "".join(f"{label}::{each}\n" for label, each in zip(LABELS, TEXTS)))),
+    Shape("pubmed.nbib", text(references, MEDLINE), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
+    Shape("pubmed.txt", text(references, MEDLINE), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
+    Shape("references.enw", text(references, ENDNOTE), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
+    Shape("savedrecs.txt", text(references, WOS, "FN Clarivate\nVR 1.0\n", "EF\n"), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
     Shape("mail.xlsx", lambda: workbook(("Mail", [("id", "text", "label"), *messages()])), words="sheet Mail"),
     Shape("numbers.xlsx", lambda: workbook(("Table", [NAMES, *table()]), ("Notes", [])), first=ROW),
     Shape("titled.xlsx", lambda: workbook(("Mail", [("Messages",), (), ("id", "text", "label"), *messages()]))),
@@ -350,7 +375,6 @@ SHAPES = [
     Shape("page.html", text("<!DOCTYPE html><html><table></table></html>"), stops="is a web page"),
     Shape("data.xml", text('<?xml version="1.0"?><a/>'), stops="is an XML file"),
     Shape("list.bib", text("@article{a, title={B}}"), stops="is a BibTeX file"),
-    Shape("pubmed.nbib", text("PMID- 123\nTI  - A\n"), stops="is a PubMed file"),
     Shape("objects.pkl", lambda: b"\x80\x04\x95" + bytes(9), stops="is a pickle"),
     Shape("empty.csv", lambda: b"", stops="empty.csv"),
     Shape("empty.txt", lambda: b"\n\n", stops="empty.txt is empty"),

@@ -397,7 +397,7 @@ def _is_header(first: list[str], rest: list[list[str]]) -> tuple[bool, str]:
     counting = len(numbers) > 1 and all(after - before == 1 for before, after in pairwise(numbers))
     if counting and len(numbers) == len(first) > 2:
         return True, f"counts from {first[0]} to {first[-1]}: say whether it names the columns"
-    if (numbers and not counting) or any(cell in below for cell, below in columns if not is_number(cell)):
+    if (numbers and not counting) or any(cell in below for cell, below in columns if cell and not is_number(cell)):
         return False, ""
     if any(map(TITLE.fullmatch, first)) or not rest or _looks_like_header(first, columns):
         return True, ""

@@ -27,7 +27,7 @@ from .items import (
 )
 from .parsed import BROKEN, Cells, Line, ParsedFile, is_whole
 from .preview import cell_words, description, first_columns, parse
-from .readers import READERS, live_source, record
+from .readers import READERS, flat_record, live_source, record
 from .sources import DataError, FileOrPath, Opening, Progress, Source
 
 VECTORS = "vectors"  # the column for vectors from a file of their own
@@ -205,4 +205,4 @@ def _cells(line: str, wanted: list[str], as_json: bool) -> Cells | str:
     if not as_json:
         return [line.rstrip("\r\n")]
     values = record(line)
-    return BROKEN if values is None else [values.get(column) for column in wanted]
+    return BROKEN if values is None else [*map((values | flat_record(values)).get, wanted)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -40,6 +41,24 @@ RIS_NAMES = {
     "url": ("urls", "url"),
     "id": ("accession_number", "id"),
 }  # column: its names in rispy
+TAGS = {  # other formats of references: the pattern of a line, and the RIS tag for each tag; the first begins a record
+    "medline": (
+        re.compile(r"([A-Z]{2,4}) *- (.*)"),
+        {"PMID": "AN", "TI": "TI", "AB": "AB", "AU": "AU", "DP": "PY", "JT": "JO", "MH": "KW", "OT": "KW"},
+    ),
+    "endnote": (
+        re.compile(r"%(\S) (.*)"),
+        {"0": "M3", "T": "TI", "X": "AB", "A": "AU", "D": "PY", "J": "JO", "K": "KW", "R": "DO", "U": "UR", "M": "AN"},
+    ),
+    "wos": (
+        re.compile(r"([A-Z][A-Z\d]) (.*)"),
+        {"PT": "M3", "TI": "TI", "AB": "AB", "AU": "AU", "PY": "PY", "SO": "JO", "DE": "KW", "DI": "DO", "UT": "AN"},
+    ),
+}
+DECISIONS = (
+    r"ASReview_(relevant|irrelevant)\b",
+    r'=>\s*"(Included|Excluded|Maybe)"',
+)  # in notes of ASReview and Rayyan
 
 
 def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], ParsedFile]:
@@ -305,17 +324,49 @@ def arff(source: Source) -> ParsedFile:
 @foreign
 def ris(source: Source) -> ParsedFile:
     """Read references as reference managers and databases export them."""
+    return _references(source, source.text())
+
+
+def tagged(source: Source, format: str) -> ParsedFile:
+    """Read references of PubMed (medline), EndNote or Web of Science (wos): their tags are translated to RIS."""
+    pattern, tags = TAGS[format]
+    lines, known, first = list[str](), "", next(iter(tags))
+    for line in map(str.rstrip, source.lines()):
+        if tag := pattern.fullmatch(line):
+            if tag[1] == first:
+                lines += ["ER  - "] * bool(lines) + ["TY  - JOUR"]
+            known = tags.get(tag[1], "") if lines else ""
+            lines += [f"{known}  - {tag[2]}"] * bool(known)
+        elif known and line.startswith(" "):  # the value goes on
+            lines[-1] += f" {line.strip()}"
+        else:
+            known = ""
+    return _references(source, "\n".join([*lines, "ER  - ", ""]))
+
+
+def _references(source: Source, text: str) -> ParsedFile:
+    """Parse the text of a RIS file."""
     import rispy
 
-    entries = rispy.loads(source.text(), skip_unknown_tags=True)
+    entries = rispy.loads(text, skip_unknown_tags=True)
     source.limits.check("items", len(entries), source.name)
 
     def cell(entry: dict[str, Any], column: str) -> str:
         value = next((entry[name] for name in RIS_NAMES[column] if entry.get(name)), "")
         return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
+    decisions = [_decision(each.get("notes", ())) for each in entries]
+    columns = [*RIS_COLUMNS, *["included"] * any(decisions)]
     cells = ([cell(each, name) for name in RIS_COLUMNS] for each in entries)
-    return ParsedFile(list(RIS_COLUMNS), enumerate(cells, 1))
+    rows = ([*row, decision][: len(columns)] for row, decision in zip(cells, decisions))
+    return ParsedFile(columns, enumerate(rows, 1))
+
+
+def _decision(notes: Iterable[str]) -> str:
+    """Return what screening in ASReview or Rayyan decided on a reference: yes, no, or "" for nothing or a dispute."""
+    decisions = {word.casefold() for note in notes for pattern in DECISIONS for word in re.findall(pattern, note)}
+    one = decisions.pop() if len(decisions) == 1 else ""
+    return "yes" if one in ("relevant", "included") else "no" if one in ("irrelevant", "excluded") else ""
 
 
 def zip_refusal(name: str, members: Sequence[str]) -> str:

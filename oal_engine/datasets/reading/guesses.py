@@ -17,8 +17,11 @@ from .columns import Columns
 from .delimited import are_consecutive
 from .labels import PAIRS, plain
 from .parsed import counted, is_number
+from .sources import SAMPLE_ROWS
 
-TEXT_NAMES = r"text|tweet|message|content|sentence|body|document|comment|review|post"
+TEXT_NAMES = r"text|full_text|tweet|message|content|sentence|body|document|comment|review|post"
+TITLES = {"title", "ti", "document title", "article title", "item title", "primary title", "subject"}
+ABSTRACTS = {"abstract", "ab", "abstract note", "notes abstract", "abstracts", "body"}
 VECTOR_NUMBERS = 3  # from which on a list is a vector: fewer may be labels
 SEPARATORS = re.compile(r"[\[\],|]")  # between the numbers of a list that is written as a word
 WORDS = r"(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)"
@@ -91,6 +94,14 @@ def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
     return Columns(texts, label, id, None if texts else features, guessed_id=id is not None)
 
 
+def pair_columns(words: Words, columns: Columns) -> tuple[str, ...]:
+    """Return the columns without a role that hold a pair of words such as 1 and 0, or yes and no."""
+    rest = {
+        column: {*map(plain, cells)} for column, cells in words.items() if column not in (*columns.text, columns.id)
+    }
+    return tuple(column for column, cells in rest.items() if cells - GAPS in map(set, PAIRS))
+
+
 def are_lists(cells: Sequence[str]) -> bool:
     """Tell whether words are lists of numbers, all of one length."""
     try:
@@ -121,19 +132,27 @@ def _guess_id(words: Words, prose: list[str]) -> str | None:
     return next(fitting, first if serial and len(words[first]) > 1 and are_consecutive(words[first]) else None)
 
 
+def _plain_name(column: str) -> str:
+    """Return the name of a column in lower case, without blanks around it or the names of the objects around it."""
+    return column.strip().casefold().rpartition(".")[2]
+
+
 def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tuple[str, ...]:
     """Return title and abstract, else the column that is called a text, else the longest column of prose."""
-    by_name = {column.casefold(): column for column in words}
-    if {"title", "abstract"} <= set(by_name):
-        return by_name["title"], by_name["abstract"]
-    called = [column for column in letters if re.fullmatch(TEXT_NAMES, column.casefold())]
+    by_name = {_plain_name(column).replace("_", " "): column for column in words}
+    title, abstract = (next((by_name[name] for name in by_name if name in names), "") for names in (TITLES, ABSTRACTS))
+    if title and abstract:
+        return title, abstract
+    called = [column for column in letters if re.fullmatch(TEXT_NAMES, _plain_name(column))]
     return tuple((called or sorted(prose, key=letters.__getitem__, reverse=True))[:1])
 
 
 def _guess_label(words: Words, rest: list[str], letters: Collection[str], integers: bool) -> str | None:
     """Return the column that is called a label, else the last or first one if it has few different words, or if it has
     whole numbers and `integers` allows them."""
-    called = [column for names in LABEL_NAMES for column in rest if names.fullmatch(column.casefold())]
+    whole_file = len(next(iter(words.values()), ())) < SAMPLE_ROWS
+    rest = [column for column in rest if len({*words[column]}) > 1 or not whole_file]  # one word tells nothing apart
+    called = [column for names in LABEL_NAMES for column in rest if names.fullmatch(_plain_name(column))]
     if called or len(words) < 2:
         return called[0] if called else None
     ends = [

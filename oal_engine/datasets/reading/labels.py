@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -21,14 +21,24 @@ PAIRS = (
     ("relevant", "irrelevant"),
     ("relevant", "not relevant"),
     ("included", "excluded"),
+    ("include", "exclude"),
+    ("accept", "reject"),
+    ("accepted", "rejected"),
+    ("pos", "neg"),
+    ("y", "n"),
+    ("t", "f"),
+    ("toxic", "non-toxic"),
+    ("relevant", "non-relevant"),
 )  # (positive, negative)
+GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "-", "--", ".", "unlabeled", "unlabelled"}  # always "no label"
+WEAK_GAPS = {"none", "unknown", "unsure", "not sure", "maybe", "undecided", "ignore", "skip", "todo"}
 CLASSES = range(2, np.iinfo(np.int8).max + 1)  # allowed numbers of classes
 
 
 def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: str) -> dict[str, int]:
     """Return the y of each label word. `words`: {word: (count, first line)}."""
+    unlabeled = dict.fromkeys((*columns.unknown, *gaps_among(words, columns.positive)), 0)
     words = _known_words(words, columns)
-    unlabeled = dict.fromkeys(columns.unknown, 0)
     if not classes:
         return _signs(words, columns, name) | unlabeled
     numbered = {"": 0} | {word: k for k, word in enumerate(classes, 1)}
@@ -36,7 +46,19 @@ def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: s
 
 
 def _known_words(words: Skipped, columns: Columns) -> Skipped:
-    return {word: counts for word, counts in words.items() if word not in columns.unknown}
+    gaps = {*columns.unknown, *gaps_among(words, columns.positive)}
+    return {word: counts for word, counts in words.items() if word not in gaps}
+
+
+def gaps_among(words: Iterable[str], positive: Collection[str] = ()) -> set[str]:
+    """Return the label words that mean "no label", such as NA. Words that can also be a label, such as unknown,
+    only do if all others are a pair such as 1 and 0."""
+    gaps = {word for word in words if word and plain(word) in GAPS and word not in positive}
+    rest = {plain(word) for word in words if word and word not in gaps}
+    weak = rest & WEAK_GAPS
+    if any({*pair} == rest - weak for pair in PAIRS):
+        gaps |= {word for word in words if plain(word) in weak and word not in positive}
+    return gaps
 
 
 def are_clear(cells: Sequence[str], columns: Columns) -> bool:

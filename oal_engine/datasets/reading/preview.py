@@ -13,7 +13,7 @@ from scipy import sparse
 
 from .columns import Columns
 from .delimited import DELIMITERS
-from .guesses import Words, are_lists, gaps_of, guess_columns, numeric_columns, several_labels
+from .guesses import Words, are_lists, gaps_of, guess_columns, numeric_columns, pair_columns, several_labels
 from .labels import are_clear
 from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, name_list, plural
 from .readers import BINARY, READERS, check_reader, exported, reader_for
@@ -36,12 +36,13 @@ class Peek(NamedTuple):
     several: Mapping[str, str] = MappingProxyType({})  # a cell with several labels, by column
     gaps: Mapping[str, str] = MappingProxyType({})  # cells that hold no number, by numeric column
     unclear: bool = False  # whether the label words have no obvious meaning
+    pairs: tuple[str, ...] = ()  # columns next to a text whose words could be its labels, if no column is called so
 
     @property
     def doubtful(self) -> bool:
         """Whether a question must be answered before the file can be imported as guessed."""
         gaps = self.gaps.keys() & set(self.guess.features or ())
-        return bool(self.doubts or self.unclear or self.guess.label in self.several or gaps)
+        return bool(self.doubts or self.pairs or self.unclear or self.guess.label in self.several or gaps)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -49,11 +50,17 @@ class Peek(NamedTuple):
         features = len(self.guess.features or ())
         return description(self.reader, self.detected, self.columns, self.guess, features) | {"left_out": []}
 
-    def settle(self, label: str | None, contains: bool | None) -> None:
-        """Raise DataError if the layout is doubtful, or if cells of the label column hold several labels and `contains`
-        does not say whether each counts."""
+    def settle(self, label: str | None, contains: bool | None, *, named: bool = False) -> None:
+        """Raise DataError if the layout is doubtful; if no label column is `named` and the words of some column could
+        be labels; or if cells of the label column hold several labels and `contains` does not say whether each counts.
+        """
         for doubt in self.doubts:
             raise DataError(doubt.question)
+        if self.pairs and not named:
+            raise DataError(
+                f"The label could be in the column {name_list(self.pairs, 8)}: say which column holds it "
+                f"(--label {self.pairs[0]!r}), or that there are no labels (--label '')."
+            )
         if label and label in self.several and contains is None:
             raise DataError(
                 f"Cells of the column {label!r} hold several labels, such as {self.several[label]!r}: say whether each "
@@ -130,9 +137,10 @@ def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
         numeric = numeric if parsed.vectors is None else ()  # numbers in vectors have no columns
         gaps = {column: gap for column in numeric if (gap := gaps_of(words[column]))}
         unclear = guess.label is not None and not are_clear(words[guess.label], guess)
+        label_pairs = pair_columns(words, guess) if guess.text and guess.label is None else ()
         return Peek(
             reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.detected), parsed.doubts, several, gaps,
-            unclear,
+            unclear, label_pairs,
         )  # fmt: skip
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import email
+import email.policy
 import html
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -55,6 +57,7 @@ REUTERS = {
     "split": r'LEWISSPLIT="(.*?)"',
 }  # column: pattern of its cell
 TEXT_WITHOUT_BODY = r"<TEXT[^>]*>(.*?)</TEXT>"
+MAIL = ("subject", "body", "from", "date")
 ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
 
 
@@ -87,12 +90,12 @@ def _objects(source: Source, objects: Iterator[tuple[int, dict[str, Any] | None]
     columns: dict[str, None] = {}
     sample = list(islice(objects, ahead))
     for _, values in sample:
-        columns |= dict.fromkeys(filter(is_whole, values or ()))
+        columns |= dict.fromkeys(filter(is_whole, flat_record(values or {})))
         source.limits.check("columns", len(columns), source.name)
     return ParsedFile(
         list(columns),
         (
-            (number, BROKEN if values is None else [values.get(column) for column in columns])
+            (number, BROKEN if values is None else [*map(flat_record(values).get, columns)])
             for number, values in chain(sample, objects)
         ),
     )
@@ -117,8 +120,13 @@ def _json(source: Source) -> ParsedFile:
         layout = replace(source.layout, header=True)
         return to_table(source._replace(layout=layout), chain([(1, header)], enumerate(rows, 1)), {})
     wrapped = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
-    if wrapped is not None and not all(isinstance(each, list) for each in value.values()):
+    if wrapped is not None and (
+        not all(isinstance(each, list) for each in value.values()) or isinstance((wrapped or [0])[0], dict)
+    ):
         return _array(source, iter(wrapped))
+    inner = [*value.values()]
+    if all(isinstance(each, dict) for each in inner) and len(inner) > len(inner[0]):  # the "index" layout of pandas
+        return _array(source, iter(inner))
     columns = {name: list(cells.values()) if isinstance(cells, dict) else cells for name, cells in value.items()}
     lengths = {len(cells) if isinstance(cells, list) else -1 for cells in columns.values()}
     if len(lengths) != 1 or -1 in lengths:
@@ -173,8 +181,79 @@ def record(line: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Flatten an object of JSON: the label that a labeling tool stores in it, and `outer.inner` for objects inside."""
+    flat: dict[str, Any] = {}
+    for name, inner in value.items():
+        flat |= {f"{name}.{key}": cell for key, cell in inner.items()} if isinstance(inner, dict) else {name: inner}
+    match value:
+        case {"annotations": [{"result": list(results)}, *_], "data": dict()}:  # Label Studio
+            given = [result.get("value", {}) for result in results if isinstance(result, dict)]
+            words = [word for each in given if isinstance(each, dict) for word in each.get("choices", ())]
+            return _without(flat, "annotations", "predictions") | {"label": words}
+        case {"annotations": [], "data": dict()}:
+            return _without(flat, "annotations", "predictions") | {"label": ""}
+        case {"text": str(), "answer": "accept" | "reject" | "ignore" as answer}:  # Prodigy
+            return flat | {"label": {"accept": "yes", "reject": "no", "ignore": ""}[answer]}
+        case {"text": str(), "cats": dict(cats)}:  # spaCy
+            chosen = [name for name, score in cats.items() if isinstance(score, int | float) and score >= 0.5]
+            return _without(flat, *(f"cats.{name}" for name in cats)) | {"label": chosen}
+        case {"fields": dict(), "responses": dict(responses)}:  # Argilla
+            answers = [
+                each.get("value", "") for given in responses.values() for each in given or () if isinstance(each, dict)
+            ]
+            return _without(flat, *(f"responses.{name}" for name in responses)) | {
+                "label": answers[0] if answers else ""
+            }
+        case {"messages": [*_, {"role": "user", "content": str(text)}, {"role": "assistant", "content": str(word)}]}:
+            return _without(flat, "messages") | {"text": text, "label": word}
+    return flat
+
+
+def _without(cells: dict[str, Any], *columns: str) -> dict[str, Any]:
+    return {name: cell for name, cell in cells.items() if name not in columns}
+
+
 def _txt(source: Source) -> ParsedFile:
     return ParsedFile(["text"], ((number, [line.rstrip("\r\n")]) for number, line in enumerate(source.lines(), 1)))
+
+
+LABELED_LINES = (r"__label__(\S+)\s+(.*)", r"([01])(?:\s+|::)(.*)")  # of fastText; a digit before the text
+
+
+def _looks_labeled(lines: list[str]) -> bool:
+    matches = [[re.fullmatch(pattern, line.strip()) for line in lines] for pattern in LABELED_LINES]
+    return any(all(each) and len({match[1] for match in each if match}) > 1 for each in matches)
+
+
+def _labeled(source: Source) -> ParsedFile:
+    """Parse lines that begin with their label, such as `__label__spam Win a prize` or `1 Win a prize`."""
+    pattern = re.compile("|".join(LABELED_LINES))
+    matches = (
+        (number, pattern.fullmatch(line.strip())) for number, line in enumerate(source.lines(), 1) if line.strip()
+    )
+    rows = ((number, BROKEN if match is None else [*filter(None, match.groups())]) for number, match in matches)
+    return ParsedFile(["label", "text"], ((number, row if len(row) == 2 else BROKEN) for number, row in rows))
+
+
+def _mail(source: Source) -> ParsedFile:
+    """Parse a mail (.eml), or a mailbox (.mbox) in which a line `From ...` begins each mail."""
+    start, lines, mails = 1, list[str](), list[tuple[int, str]]()
+    for number, line in enumerate(source.lines(), 1):
+        if line.startswith("From ") and lines:
+            mails.append((start, "".join(lines)))
+            start, lines = number, []
+        lines += [line] * (not line.startswith("From ") or bool(lines))
+    return ParsedFile(list(MAIL), (_mail_row(number, text) for number, text in [*mails, (start, "".join(lines))]))
+
+
+def _mail_row(number: int, text: str) -> Line:
+    mail = email.message_from_string(text, policy=email.policy.default)
+    body = mail.get_body(("plain", "html"))
+    words = body.get_content() if body else ""
+    if body and body.get_content_subtype() == "html":
+        words = html.unescape(re.sub(r"<[^>]*>", " ", words))
+    return number, [words.strip() if name == "body" else str(mail.get(name, "")) for name in MAIL]
 
 
 def _ohsumed(source: Source) -> ParsedFile:
@@ -383,9 +462,30 @@ READERS: dict[str, Reader] = {
         (".arff",), lambda head, lines: any(re.match(r"(?i)@relation\s", each) for each in lines), foreign.arff
     ),
     "ris": Reader((".ris",), lambda head, lines: re.match(r"TY  ?- ", lines[0]) is not None, foreign.ris),
+    "medline": Reader(
+        (".nbib", ".medline"),
+        lambda head, lines: re.match(r"PMID- *\d", lines[0]) is not None,
+        foreign.foreign(partial(foreign.tagged, format="medline")),
+    ),
+    "endnote": Reader(
+        (".enw",),
+        lambda head, lines: re.match(r"%0 \w", lines[0]) is not None,
+        foreign.foreign(partial(foreign.tagged, format="endnote")),
+    ),
+    "wos": Reader(
+        (".ciw",),
+        lambda head, lines: re.match(r"\ufeff?FN ", lines[0]) is not None and lines[1].startswith("VR "),
+        foreign.foreign(partial(foreign.tagged, format="wos")),
+    ),
+    "mail": Reader(
+        (".eml", ".mbox"),
+        lambda head, lines: re.match(r"From \S+ ", lines[0]) is not None and ": " in lines[1],
+        foreign.foreign(_mail),
+    ),
     "reuters": Reader((".sgm", ".sgml"), lambda head, lines: b"<REUTERS " in head, _reuters),
     "ohsumed": Reader((".ohsumed",), lambda head, lines: _looks_ohsumed(lines), _ohsumed),
     "svmlight": Reader((".svmlight", ".libsvm", ".svm"), lambda head, lines: _looks_svmlight(lines), _svmlight),
+    "labeled": Reader((), lambda head, lines: _looks_labeled(lines), _labeled),
     "tsv": Reader(
         (".tsv", ".tab"),
         lambda head, lines: looks_delimited(lines, delimiter="\t", quoting=csv.QUOTE_NONE),

@@ -18,13 +18,12 @@ BEGINNINGS = {
     rb"SQLite format 3\0": "a database of SQLite: export its table as CSV",
     rb"\x89HDF|\$FL[23]|<stata_dta>|MATLAB 5|RDX[23]\n|(OB|Obj)\x01": TABLE,
     rb"\x80[\x02-\x05][\x95c}\]]": "a pickle, which may hold a program: save it as CSV, .npy or Parquet",
+    rb"WEBVTT|\s*\d+\r?\n\d\d:\d\d:\d\d,\d+ -->": "subtitles: save their texts as lines of a text file",
     rb"\{\\rtf": "a document with formatting (RTF): save it as plain text",
     rb"(?i)\s*<(!doctype html|html|head|body|table)": "a web page (HTML): save its table as CSV",
     rb"\s*<\?xml(?!.*<REUTERS )": "an XML file: export it as CSV, JSON or RIS",
     rb"(?i)\s*@(article|book|inproceedings|misc|incollection|phdthesis|techreport|comment)\s*\{": "a BibTeX file: "
     "export it as RIS or CSV",
-    rb"\s*PMID- \d": "a PubMed file (.nbib): export it as CSV, or turn it into RIS",
-    rb"\s*%0 \w": "an EndNote file (.enw): export it as RIS",
 }
 DOCUMENTS = {
     b"word/": "a Word document",

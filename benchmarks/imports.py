@@ -1,0 +1,702 @@
+"""Import generated files in the shapes that people bring, and count how many come in right without a question, how many
+stop with a question or a refusal, and how many come in silently wrong."""
+
+import csv
+import gzip
+import io
+import json
+import sqlite3
+import sys
+import tempfile
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import typer
+from common import SEED, table
+
+from oal_engine.datasets.reading import DataError, peek, read
+
+ITEMS = 60
+VARIANTS = 3
+NOUNS = "lunch garden train budget meeting river concert deadline recipe bicycle storm museum harvest ticket".split()
+VERBS = "opens closes delays improves replaces explains cancels repairs reviews collects surprises follows".split()
+
+
+class Row(NamedTuple):
+    """One item of a generated file: its text and its label, True, False or None where it has none."""
+
+    text: str
+    label: bool | None
+
+
+class Case(NamedTuple):
+    """A file with what it holds. asks: a question is right, as the file does not tell; refuses: it is no data."""
+
+    name: str
+    content: bytes
+    rows: list[Row]
+    asks: bool = False
+    refuses: bool = False
+    vectors: int = 0
+
+
+def sentences(random, count=ITEMS, share=0.25, known=1.0):
+    """Return made-up rows; `known` is the share that has a label."""
+    rows = []
+    for k in range(count):
+        words = [random.choice(NOUNS), random.choice(VERBS), random.choice(NOUNS), random.choice(NOUNS)]
+        text = f"The {words[0]} {words[1]} the {words[2]} and the {words[3]}, says note {k}."
+        label = random.random() < share if random.random() < known else None
+        rows.append(Row(text, label))
+    rows[0] = rows[0]._replace(label=True)
+    rows[1] = rows[1]._replace(label=False)
+    return rows
+
+
+SHAPES: dict[str, Callable[[Random], Case]] = {}
+
+
+def shape(make):
+    """Register a function from a random generator to a case under its own name."""
+    SHAPES[make.__name__] = make
+    return make
+
+
+def delimited(head, lines, delimiter=",", encoding="utf-8", end="\n", **dialect):
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter=delimiter, lineterminator=end, **dialect)
+    if head:
+        writer.writerow(head)
+    writer.writerows(lines)
+    return file.getvalue().encode(encoding)
+
+
+def worded(yes, no, gap="", text="text", label="label", known=1.0, delimiter=",", suffix="csv", head=True, **more):
+    """Make a shape of a table with a text and a label column whose words are yes, no and gap."""
+
+    def make(random):
+        rows = sentences(random, known=known)
+        words = {True: yes, False: no, None: gap}
+        lines = [(f"m{k}", row.text, words[row.label]) for k, row in enumerate(rows)]
+        names = ("id", text, label) if head else None
+        return Case(f"data.{suffix}", delimited(names, lines, delimiter, **more), rows)
+
+    return make
+
+
+PAIRS = {
+    "zero_one": ("1", "0"), "yes_no": ("yes", "no"), "Y_N": ("Y", "N"), "true_false": ("TRUE", "FALSE"),
+    "spam_ham": ("spam", "ham"), "pos_neg": ("pos", "neg"), "positive_negative": ("positive", "negative"),
+    "include_exclude": ("include", "exclude"), "included_excluded": ("Included", "Excluded"),
+    "relevant_irrelevant": ("relevant", "irrelevant"), "toxic_non_toxic": ("toxic", "non-toxic"),
+    "accept_reject": ("accept", "reject"), "one_minus_one": ("1", "-1"), "floats": ("1.0", "0.0"),
+    "x_blank": ("x", ""),
+}  # fmt: skip
+for name, (yes, no) in PAIRS.items():
+    SHAPES[f"labels_{name}"] = worded(yes, no)
+for name, gap in {"NA": "NA", "NULL": "NULL", "question": "?", "dash": "-", "empty": "", "unlabeled": "unlabeled",
+                  "unknown": "unknown", "maybe": "maybe", "ignore": "ignore",
+                  "none": "None", "nan": "nan", "na_slash": "n/a"}.items():  # fmt: skip
+    SHAPES[f"gap_{name}"] = worded("1", "0", gap, known=0.4)
+SHAPES["gap_minus_one"] = worded("1", "0", "-1", known=0.4)  # or negative, neutral and positive
+SHAPES["gap_words_yes_no_unsure"] = worded("yes", "no", "unsure", known=0.5)
+for delimiter, suffix in ((";", "csv"), ("\t", "tsv"), ("|", "csv"), ("\t", "txt"), (";", "txt")):
+    SHAPES[f"delimiter_{ord(delimiter)}_{suffix}"] = worded("1", "0", delimiter=delimiter, suffix=suffix)
+SHAPES["crlf"] = worded("1", "0", end="\r\n")
+SHAPES["bom"] = worded("1", "0", encoding="utf-8-sig")
+SHAPES["utf16"] = worded("1", "0", encoding="utf-16")
+SHAPES["quote_all"] = worded("1", "0", quoting=csv.QUOTE_ALL)
+SHAPES["no_header"] = worded("1", "0", head=False)
+for text in (
+    "tweet",
+    "message",
+    "comment_text",
+    "Content",
+    "review",
+    "body",
+    "sentence",
+    "Text ",
+    "Message Body",
+    "question",
+):
+    SHAPES[f"text_column_{text.strip().replace(' ', '_')}"] = worded("1", "0", text=text)
+for label in (
+    "target",
+    "class",
+    "category",
+    "sentiment",
+    "is_spam",
+    "spam",
+    "toxic",
+    "y",
+    "included",
+    "relevant",
+    "Label ",
+    "annotation",
+    "is_duplicate",
+    "hate",
+    "gold_label",
+):
+    SHAPES[f"label_column_{label.strip()}"] = worded("1", "0", label=label)
+
+
+@shape
+def empty_trailing_columns(random):
+    rows = sentences(random)
+    lines = [("spam" if row.label else "ham", row.text, "", "", "") for row in rows]
+    return Case("spam.csv", delimited(("v1", "v2", "", "", ""), lines), rows)
+
+
+@shape
+def excel_empty_column_in_between(random):
+    rows = sentences(random)
+    return Case("a.csv", delimited(("text", "", "label"), [(row.text, "", int(row.label)) for row in rows]), rows)
+
+
+@shape
+def unnamed_index_column(random):
+    rows = sentences(random)
+    return Case(
+        "a.csv", delimited(("", "text", "label"), [(k, row.text, int(row.label)) for k, row in enumerate(rows)]), rows
+    )
+
+
+@shape
+def empty_label_column(random):
+    rows = [row._replace(label=None) for row in sentences(random)]
+    return Case("a.csv", delimited(("id", "text", "label"), [(k, row.text, "") for k, row in enumerate(rows)]), rows)
+
+
+@shape
+def one_word_label_column(random):
+    rows = [row._replace(label=None) for row in sentences(random)]
+    return Case("a.csv", delimited(("text", "label"), [(row.text, "todo") for row in rows]), rows)
+
+
+@shape
+def no_label_column(random):
+    rows = [row._replace(label=None) for row in sentences(random)]
+    return Case("a.csv", delimited(("id", "text"), [(k, row.text) for k, row in enumerate(rows)]), rows)
+
+
+def encoded(encoding, letters):
+    def make(random):
+        rows = [
+            row._replace(text=f"{row.text} {random.choice(letters)} {random.choice(letters)}")
+            for row in sentences(random)
+        ]
+        lines = [(row.text, int(row.label)) for row in rows]
+        return Case("a.csv", delimited(("text", "label"), lines, encoding=encoding), rows, asks=True)
+
+    return make
+
+
+SHAPES["cp1252_english"] = encoded("cp1252", ["costs £5", "it’s fine", "“well”", "a dash – here", "5 €"])
+SHAPES["cp1252_french"] = encoded("cp1252", ["déjà vu", "façade", "l’été", "œuvre", "où"])
+SHAPES["latin1_german"] = encoded("latin-1", ["Grüße", "Straße", "schön", "Äpfel"])
+SHAPES["mac_roman_french"] = encoded("mac_roman", ["déjà", "été", "façade", "où"])
+SHAPES["cp1250_polish"] = encoded("cp1250", ["żółw", "łódź", "święto", "ćma"])
+SHAPES["cp1251_russian"] = encoded("cp1251", ["привет мир", "сегодня", "хорошо", "вопрос"])
+SHAPES["shift_jis"] = encoded("shift_jis", ["東京の天気", "ありがとう", "電車が遅れる"])
+SHAPES["gb18030"] = encoded("gb18030", ["今天天气", "非常满意", "服务不好"])
+
+
+def references(title, abstract, more=(), suffix="csv", delimiter=","):
+    def make(random):
+        rows, lines = [], []
+        for k, row in enumerate(sentences(random)):
+            head = f"A study of {random.choice(NOUNS)} {k}"
+            body = "" if k % 9 == 5 else row.text
+            rows.append(Row(f"{head}\n{body}".strip(), row.label))
+            lines.append((k, head, body, int(row.label), *(f"{name} {k}" for name in more)))
+        return Case(f"refs.{suffix}", delimited(("id", title, abstract, "included", *more), lines, delimiter), rows)
+
+    return make
+
+
+for name, (title, abstract) in {
+    "plain": ("title", "abstract"), "ti_ab": ("TI", "AB"), "document_title": ("Document Title", "Abstract"),
+    "article_title": ("Article Title", "Abstract"), "item_title": ("Item Title", "Abstract Note"),
+    "blanks": (" Title ", " Abstract "), "upper": ("TITLE", "ABSTRACT"),
+    "primary_title": ("primary_title", "notes_abstract"),
+}.items():  # fmt: skip
+    SHAPES[f"references_{name}"] = references(title, abstract)
+SHAPES["references_with_authors"] = references("Title", "Abstract", ("Authors", "Source title", "References"))
+SHAPES["references_tsv"] = references("TI", "AB", ("AU", "SO", "CR"), "tsv", "\t")
+
+
+def records(make_one, name, join="\n", head="", tail="", label=False):
+    """Make a shape of reference records from a function (number, title, abstract, label)."""
+
+    def make(random):
+        rows, made = [], []
+        for k, row in enumerate(sentences(random)):
+            title = f"A study of {random.choice(NOUNS)} {k}"
+            rows.append(Row(f"{title}\n{row.text}", row.label if label else None))
+            made.append(make_one(k, title, row.text, row.label))
+        return Case(name, (head + join.join(made) + tail).encode(), rows)
+
+    return make
+
+
+SHAPES["ris"] = records(lambda k, t, a, y: f"TY  - JOUR\nTI  - {t}\nAB  - {a}\nPY  - 2020\nER  - \n", "a.ris")
+SHAPES["ris_asreview"] = records(
+    lambda k, t, a, y: f"TY  - JOUR\nTI  - {t}\nAB  - {a}\nN1  - ASReview_{'' if y else 'ir'}relevant\nER  - \n",
+    "a.ris", label=True,
+)  # fmt: skip
+SHAPES["ris_rayyan"] = records(
+    lambda k, t, a, y: f"TY  - JOUR\nTI  - {t}\nAB  - {a}\nN1  - RAYYAN-INCLUSION: "
+    f'{{"Ann"=>"{"In" if y else "Ex"}cluded"}}\nER  - \n',
+    "a.ris", label=True,
+)  # fmt: skip
+SHAPES["nbib"] = records(lambda k, t, a, y: f"PMID- {k + 1000}\nTI  - {t}\nAB  - {a}\nLA  - eng\n", "a.nbib")
+SHAPES["medline_txt"] = records(lambda k, t, a, y: f"PMID- {k + 1000}\nTI  - {t}\nAB  - {a}\nLA  - eng\n", "pubmed.txt")
+SHAPES["wos_plain"] = records(
+    lambda k, t, a, y: f"PT J\nAU Roe, R\nTI {t}\nAB {a}\nCR Doe J, 1990, NATURE\n   Roe R, 1991, SCIENCE\nER\n",
+    "savedrecs.txt", head="FN Clarivate Analytics Web of Science\nVR 1.0\n", tail="\nEF",
+)  # fmt: skip
+SHAPES["enw"] = records(lambda k, t, a, y: f"%0 Journal Article\n%T {t}\n%A Roe, R\n%X {a}\n", "a.enw")
+SHAPES["bibtex"] = records(
+    lambda k, t, a, y: f"@article{{k{k},\n  title = {{{t}}},\n  abstract = {{{a}}},\n  year = {{2020}}\n}}\n", "a.bib"
+)
+SHAPES["endnote_xml"] = records(
+    lambda k, t, a, y: f"<record><titles><title><style>{t}</style></title></titles>"
+    f"<abstract><style>{a}</style></abstract></record>",
+    "a.xml", head="<?xml version='1.0'?><xml><records>", tail="</records></xml>",
+)  # fmt: skip
+
+
+def jsons(make_one, name="a.jsonl", whole=False, label=True, nest=None):
+    """Make a shape of JSON objects from a function (number, row)."""
+
+    def make(random):
+        rows = sentences(random)
+        made = [make_one(k, row) for k, row in enumerate(rows)]
+        content = json.dumps(nest(made) if nest else made) if whole else "\n".join(map(json.dumps, made))
+        return Case(name, content.encode(), rows if label else [row._replace(label=None) for row in rows])
+
+    return make
+
+
+SHAPES["jsonl"] = jsons(lambda k, r: {"id": k, "text": r.text, "label": int(r.label)})
+SHAPES["jsonl_bool"] = jsons(lambda k, r: {"text": r.text, "label": r.label})
+SHAPES["json_array"] = jsons(lambda k, r: {"text": r.text, "label": int(r.label)}, "a.json", True)
+SHAPES["json_data_key"] = jsons(
+    lambda k, r: {"text": r.text, "label": int(r.label)}, "a.json", True, nest=lambda m: {"data": m}
+)
+SHAPES["json_orient_index"] = jsons(
+    lambda k, r: {"text": r.text, "label": int(r.label)},
+    "a.json",
+    True,
+    nest=lambda m: {str(k): each for k, each in enumerate(m)},
+)
+SHAPES["json_orient_columns"] = jsons(
+    lambda k, r: {"text": r.text, "label": int(r.label)}, "a.json", True,
+    nest=lambda m: {key: {str(k): each[key] for k, each in enumerate(m)} for key in m[0]},
+)  # fmt: skip
+SHAPES["json_orient_split"] = jsons(
+    lambda k, r: [r.text, int(r.label)], "a.json", True,
+    nest=lambda m: {"columns": ["text", "label"], "index": [*range(len(m))], "data": m},
+)  # fmt: skip
+SHAPES["label_studio"] = jsons(
+    lambda k, r: {"id": k, "data": {"text": r.text}, "annotations": [{"result": [
+        {"from_name": "label", "to_name": "text", "type": "choices", "value": {"choices": ["yes" if r.label else "no"]}}
+    ]}]},
+    "export.json", True,
+)  # fmt: skip
+SHAPES["label_studio_min"] = jsons(
+    lambda k, r: {"id": k, "text": r.text, "label": "yes" if r.label else "no", "annotator": 1}, "export.json", True
+)
+SHAPES["prodigy"] = jsons(
+    lambda k, r: {"text": r.text, "label": "SPAM", "answer": "accept" if r.label else "reject", "_input_hash": k}
+)
+SHAPES["spacy_cats"] = jsons(
+    lambda k, r: {"text": r.text, "cats": {"POSITIVE": float(r.label), "NEGATIVE": float(not r.label)}}
+)
+SHAPES["doccano"] = jsons(lambda k, r: {"id": k, "text": r.text, "label": ["spam"] if r.label else ["ham"]})
+SHAPES["argilla"] = jsons(
+    lambda k, r: {"id": k, "fields": {"text": r.text}, "responses": {
+        "label": [{"value": "yes" if r.label else "no", "user_id": "u", "status": "submitted"}]
+    }},
+    "a.json", True,
+)  # fmt: skip
+SHAPES["nested_text"] = jsons(lambda k, r: {"data": {"text": r.text}, "meta": {"label": int(r.label)}})
+SHAPES["tweets_v2"] = jsons(
+    lambda k, r: {"id": str(k), "text": r.text, "public_metrics": {"like_count": 3}},
+    "a.json",
+    True,
+    label=False,
+    nest=lambda m: {"data": m, "meta": {}},
+)
+SHAPES["twitter_archive"] = jsons(
+    lambda k, r: {"tweet": {"id": str(k), "full_text": r.text}}, "tweets.json", True, label=False
+)
+SHAPES["openai_messages"] = jsons(
+    lambda k, r: {
+        "messages": [
+            {"role": "user", "content": r.text},
+            {"role": "assistant", "content": "spam" if r.label else "ham"},
+        ]
+    }
+)
+
+
+def lined(write, name="a.txt", label=True):
+    """Make a shape of lines from a function of a row."""
+
+    def make(random):
+        rows = sentences(random)
+        return Case(
+            name,
+            "".join(f"{write(row)}\n" for row in rows).encode(),
+            rows if label else [row._replace(label=None) for row in rows],
+        )
+
+    return make
+
+
+SHAPES["fasttext"] = lined(lambda r: f"__label__{'spam' if r.label else 'ham'} {r.text}")
+SHAPES["label_space_text"] = lined(lambda r: f"{int(r.label)} {r.text}")
+SHAPES["text_semicolon_emotion"] = lined(lambda r: f"{r.text.replace(';', ',')};{'joy' if r.label else 'sadness'}")
+SHAPES["underscore_bang"] = lined(lambda r: f"k_!_{int(r.label)}_!_{r.text}")
+SHAPES["double_colon"] = lined(lambda r: f"{int(r.label)}::{r.text}")
+SHAPES["vowpal"] = lined(lambda r: f"{1 if r.label else -1} |t {r.text.replace(':', '').replace('|', '')}", "a.vw")
+SHAPES["tab_label_first"] = lined(lambda r: f"{'spam' if r.label else 'ham'}\t{r.text}")
+SHAPES["plain_lines"] = lined(lambda r: r.text, label=False)
+SHAPES["markdown_lines"] = lined(lambda r: r.text, "a.md", label=False)
+
+
+@shape
+def mbox(random):
+    rows = [row._replace(label=None) for row in sentences(random)]
+    mails = "".join(
+        f"From a@b Mon Jan  1 00:00:00 2024\nFrom: a@b.example\nSubject: note {k}\n\n{row.text}\n\n"
+        for k, row in enumerate(rows)
+    )
+    return Case("mail.mbox", mails.encode(), [Row(f"note {k}\n{row.text}", None) for k, row in enumerate(rows)])
+
+
+@shape
+def eml(random):
+    (row, *_) = sentences(random)
+    return Case(
+        "a.eml",
+        f"From: a@b.example\nSubject: hello\nMIME-Version: 1.0\n\n{row.text}\n".encode(),
+        [Row(f"hello\n{row.text}", None)],
+        refuses=True,
+    )
+
+
+@shape
+def subtitles(random):
+    rows = [row._replace(label=None) for row in sentences(random)]
+    lines = "".join(f"{k + 1}\n00:00:{k:02d},000 --> 00:00:{k:02d},900\n{row.text}\n\n" for k, row in enumerate(rows))
+    return Case("a.srt", lines.encode(), rows, refuses=True)
+
+
+@shape
+def webvtt(random):
+    rows = [row._replace(label=None) for row in sentences(random)]
+    lines = "WEBVTT\n\n" + "".join(f"00:{k:02d}.000 --> 00:{k:02d}.900\n{row.text}\n\n" for k, row in enumerate(rows))
+    return Case("a.vtt", lines.encode(), rows, refuses=True)
+
+
+@shape
+def conll(random):
+    rows = sentences(random)
+    return Case(
+        "a.conll",
+        "\n\n".join("\n".join(f"{word}\tO" for word in row.text.split()) for row in rows).encode(),
+        rows,
+        refuses=True,
+    )
+
+
+@shape
+def paragraphs(random):
+    rows = [row._replace(label=None, text=f"{row.text}\nIt goes on in a second line.") for row in sentences(random)]
+    return Case("a.txt", "\n\n".join(row.text for row in rows).encode(), rows, asks=True)
+
+
+@shape
+def multilabel_cells(random):
+    rows = sentences(random)
+    lines = [
+        (row.text, "exercise|food" if row.label else random.choice(["food", "travel", "food|travel"])) for row in rows
+    ]
+    return Case("a.csv", delimited(("text", "labels"), lines), rows, asks=True)
+
+
+@shape
+def six_toxic_columns(random):
+    rows = sentences(random)
+    lines = [(k, row.text, int(row.label), *(random.randint(0, 1) for _ in range(5))) for k, row in enumerate(rows)]
+    names = ("id", "comment_text", "toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate")
+    return Case("train.csv", delimited(names, lines), rows, asks=True)
+
+
+@shape
+def four_classes(random):
+    rows = sentences(random)
+    lines = [(row.text, random.choice(["World", "Sports", "Business", "Sci/Tech"])) for row in rows]
+    return Case("a.csv", delimited(("text", "label"), lines), rows, asks=True)
+
+
+@shape
+def five_stars(random):
+    rows = sentences(random)
+    return Case(
+        "a.csv", delimited(("review", "stars"), [(row.text, random.randint(1, 5)) for row in rows]), rows, asks=True
+    )
+
+
+@shape
+def partly_labelled(random):
+    rows = sentences(random, 100, known=0.1)
+    return Case(
+        "a.csv",
+        delimited(("text", "label"), [(row.text, "" if row.label is None else int(row.label)) for row in rows]),
+        rows,
+    )
+
+
+@shape
+def asreview_csv(random):
+    rows, lines = [], []
+    for k, row in enumerate(sentences(random, known=0.5)):
+        rows.append(Row(f"Study {k}\n{row.text}", row.label))
+        lines.append(
+            (k, f"Study {k}", row.text, "" if row.label is None else int(row.label), "" if row.label is None else k)
+        )
+    return Case(
+        "asreview.csv", delimited(("record_id", "title", "abstract", "included", "asreview_ranking"), lines), rows
+    )
+
+
+def numbers(make_cells, names, columns, label="label", words=("1", "0")):
+    """Make a shape of a table of numbers from a function of the generator; columns: how many must be used."""
+
+    def make(random):
+        rows = [row._replace(text="") for row in sentences(random)]
+        lines = [(*make_cells(random), words[not row.label]) for row in rows]
+        return Case("table.csv", delimited((*names, label), lines), rows, vectors=columns)
+
+    return make
+
+
+SHAPES["numbers_plain"] = numbers(lambda r: (r.random(), r.gauss(0, 3), r.randint(0, 9)), ("a", "b", "c"), 3)
+SHAPES["numbers_thousands"] = numbers(lambda r: (f"{r.randint(1000, 99999):,}", r.random()), ("income", "b"), 2)
+SHAPES["numbers_money"] = numbers(lambda r: (f"${r.randint(5, 900)}", r.random()), ("price", "b"), 2)
+SHAPES["numbers_percent"] = numbers(lambda r: (f"{r.randint(0, 100)}%", r.random()), ("rate", "b"), 2)
+SHAPES["numbers_yes_no"] = numbers(lambda r: (r.choice(["yes", "no"]), r.random(), r.random()), ("owns", "b", "c"), 3)
+SHAPES["numbers_true_false"] = numbers(
+    lambda r: (r.choice(["True", "False"]), r.random(), r.random()), ("owns", "b", "c"), 3
+)
+SHAPES["numbers_categories"] = numbers(
+    lambda r: (r.choice(["A11", "A12", "A14"]), r.randint(4, 72), r.choice(["A30", "A32"]), r.random()),
+    ("status", "months", "history", "b"),
+    4,
+)
+SHAPES["only_categories"] = numbers(
+    lambda r: (r.choice("xbsf"), r.choice("yw"), r.choice("nbp"), r.choice("tf")),
+    ("cap", "surface", "color", "bruises"),
+    4,
+    "class",
+    ("p", "e"),
+)
+SHAPES["numbers_decimal_comma"] = lambda random: Case(
+    "table.csv",
+    delimited(
+        ("a", "b", "label"),
+        [(f"{random.random():.3f}".replace(".", ","), random.randint(1, 9), int(k % 4 == 0)) for k in range(ITEMS)],
+        ";",
+    ),
+    [Row("", k % 4 == 0) for k in range(ITEMS)], vectors=2,
+)  # fmt: skip
+SHAPES["numbers_label_first"] = lambda random: Case(
+    "table.csv",
+    delimited(("label", "a", "b"), [(int(k % 4 == 0), random.random(), random.random()) for k in range(ITEMS)]),
+    [Row("", k % 4 == 0) for k in range(ITEMS)], vectors=2,
+)  # fmt: skip
+
+
+def archived(name, pack):
+    def make(random):
+        case = worded("1", "0")(random)
+        return Case(name, pack(case.content), case.rows)
+
+    return make
+
+
+def zipped(content, inside="data.csv"):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(inside, content)
+    return file.getvalue()
+
+
+SHAPES["gzip"] = archived("data.csv.gz", lambda content: gzip.compress(content, mtime=0))
+SHAPES["zip_of_one"] = archived("data.zip", zipped)
+SHAPES["html_table"] = lambda random: (
+    lambda rows: Case(
+        "table.html",
+        (
+            "<html><table><tr><th>text</th><th>label</th></tr>"
+            + "".join(f"<tr><td>{row.text}</td><td>{int(row.label)}</td></tr>" for row in rows)
+            + "</table></html>"
+        ).encode(),
+        rows,
+    )
+)(sentences(random))
+
+
+@shape
+def zip_of_class_folders(random):
+    rows, file = sentences(random), io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for k, row in enumerate(rows):
+            archive.writestr(f"data/{'pos' if row.label else 'neg'}/{k}.txt", row.text)
+    return Case("data.zip", file.getvalue(), sorted(rows, key=lambda row: bool(row.label)))
+
+
+@shape
+def sqlite_table(random):
+    rows = sentences(random)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.db")
+        base = sqlite3.connect(path)
+        base.execute("CREATE TABLE messages(id INTEGER, text TEXT, label INTEGER)")
+        base.executemany(
+            "INSERT INTO messages VALUES (?, ?, ?)", [(k, row.text, int(row.label)) for k, row in enumerate(rows)]
+        )
+        base.commit()
+        base.close()
+        return Case("a.sqlite", path.read_bytes(), rows)
+
+
+def framed(name, write):
+    def make(random):
+        import pandas
+
+        rows = sentences(random)
+        frame = pandas.DataFrame({"text": [row.text for row in rows], "label": [int(row.label) for row in rows]})
+        with tempfile.TemporaryDirectory() as folder:
+            write(frame, Path(folder, name))
+            return Case(name, Path(folder, name).read_bytes(), rows)
+
+    return make
+
+
+SHAPES["xlsx"] = framed("a.xlsx", lambda frame, path: frame.to_excel(path, index=False))
+SHAPES["xlsx_index"] = framed("a.xlsx", lambda frame, path: frame.to_excel(path))
+SHAPES["parquet"] = framed("a.parquet", lambda frame, path: frame.to_parquet(path))
+SHAPES["feather"] = framed("a.feather", lambda frame, path: frame.to_feather(path))
+
+
+@shape
+def arrow_stream(random):
+    import pyarrow
+
+    rows = sentences(random)
+    made = pyarrow.table({"text": [row.text for row in rows], "label": [int(row.label) for row in rows]})
+    file = io.BytesIO()
+    with pyarrow.ipc.new_stream(file, made.schema) as writer:
+        writer.write_table(made)
+    return Case("data-00000-of-00001.arrow", file.getvalue(), rows)
+
+
+@shape
+def parquet_class_label(random):
+    import pyarrow
+    from pyarrow import parquet
+
+    rows, file = sentences(random), io.BytesIO()
+    about = {
+        "info": {
+            "features": {
+                "text": {"dtype": "string", "_type": "Value"},
+                "label": {"names": ["ham", "spam"], "_type": "ClassLabel"},
+            }
+        }
+    }
+    made = pyarrow.table({"text": [row.text for row in rows], "label": [int(row.label) for row in rows]})
+    parquet.write_table(made.replace_schema_metadata({"huggingface": json.dumps(about)}), file)
+    return Case("train.parquet", file.getvalue(), rows)
+
+
+def judged(case):
+    """Import a case as somebody without options would: "right", "asked", "refused" or "wrong", and why."""
+    try:
+        head = peek(io.BytesIO(case.content), name=case.name)
+        head.settle(head.guess.label, None)
+        items = read(io.BytesIO(case.content), head.guess, name=case.name)
+    except DataError as error:
+        return (
+            "refused"
+            if case.refuses
+            else "asked"
+            if case.asks or "?" in str(error) or "--" in str(error)
+            else "refused"
+        ), str(error)
+    if case.refuses:
+        return "wrong", f"{len(items.ids)} items of a file that holds no rows"
+    if len(items.ids) != len(case.rows):
+        return "wrong", f"{len(items.ids)} items, not {len(case.rows)}"
+    if case.vectors and (items.vectors is None or items.texts is not None or len(items.feature_names) != case.vectors):
+        return "wrong", f"{len(items.feature_names)} features ({items.feature_names[:4]}), not {case.vectors}"
+    if not case.vectors:
+        shown = [" ".join(text.split()) for text in items.texts or []]
+        if shown != [" ".join(row.text.split()) for row in case.rows]:
+            return "wrong", f"the first text is {(shown or ['none'])[0][:60]!r}"
+    if case.asks and items.y.any():
+        return "wrong", f"taken without a question: {items.report()}"
+    if not case.asks and [{1: True, -1: False, 0: None}[y] for y in items.y.tolist()] != [
+        row.label for row in case.rows
+    ]:
+        return "wrong", f"labels: {items.report()}"
+    return "right", ""
+
+
+def measure(variants=VARIANTS, only=""):
+    """Return the outcome of every file: {shape, outcome, why}."""
+    found = []
+    for name, make in SHAPES.items():
+        for variant in range(variants if only in name else 0):
+            try:
+                outcome, why = judged(make(Random(f"{SEED} {name} {variant}")))
+            except Exception as error:
+                outcome, why = "wrong", f"{type(error).__name__}: {error}"
+            found.append({"shape": name, "outcome": outcome, "why": why})
+    return found
+
+
+def main(variants: int = VARIANTS, only: str = "", as_json: bool = False):
+    """Import generated files of every shape without options, and count what becomes of them."""
+    found = measure(variants, only)
+    if as_json:
+        json.dump(found, sys.stdout)
+        return
+    for line in found[::variants]:
+        if line["outcome"] != "right":
+            print(f"{line['shape']}: {line['outcome']}: {line['why'][:150]}")
+    counts = Counter(line["outcome"] for line in found)
+    print(f"\n{len(found)} files in {len(SHAPES)} shapes\n")
+    print(
+        "\n".join(
+            table(
+                ["outcome", "files", "share"],
+                [
+                    (name, counts[name], f"{counts[name] / len(found):.1%}")
+                    for name in ("right", "asked", "refused", "wrong")
+                ],
+            )
+        )
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)
