@@ -32,6 +32,7 @@ LOOKING = "Looking at the file…"
 PATH = "Path in {}"
 GAPS = "Some cells hold no number ({}). What becomes of them?"
 POSITIVE_HELP = "Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like."
+MAYBE = "Does {} hold the labels? Choose it above, or leave it if nothing is labeled yet."
 SEVERAL = "Cells may hold several labels ({})"
 MESH_FILE = "Where is the MeSH tree?", "lines such as Heart Diseases;C14.280"
 HEADER_ANSWERS = {"--header": "It names the columns", "--no-header": "It is an item"}
@@ -123,6 +124,8 @@ def choose_columns(peek: reading.Peek) -> reading.Columns:
         "Label", [NONE, *columns], index=1 + columns.index(guess.label) if guess.label else 0,
         format_func=lambda column: "none: nothing is labeled yet" if column == NONE else column, key="label",
     )  # fmt: skip
+    if label == NONE and peek.pairs:
+        right.caption(literal(MAYBE.format(" or ".join(peek.pairs))))
     features = None
     if not text and peek.numeric:
         guessed = peek.numeric if guess.features is None else guess.features

@@ -330,17 +330,17 @@ def ris(source: Source) -> ParsedFile:
 def tagged(source: Source, format: str) -> ParsedFile:
     """Read references of PubMed (medline), EndNote or Web of Science (wos): their tags are translated to RIS."""
     pattern, tags = TAGS[format]
-    lines, known, first = list[str](), "", next(iter(tags))
+    lines, ris_tag, first = list[str](), "", next(iter(tags))
     for line in map(str.rstrip, source.lines()):
         if tag := pattern.fullmatch(line):
             if tag[1] == first:
                 lines += ["ER  - "] * bool(lines) + ["TY  - JOUR"]
-            known = tags.get(tag[1], "") if lines else ""
-            lines += [f"{known}  - {tag[2]}"] * bool(known)
-        elif known and line.startswith(" "):  # the value goes on
+            ris_tag = tags.get(tag[1], "") if lines else ""
+            lines += [f"{ris_tag}  - {tag[2]}"] * bool(ris_tag)
+        elif ris_tag and line.startswith(" "):  # the value continues
             lines[-1] += f" {line.strip()}"
         else:
-            known = ""
+            ris_tag = ""
     return _references(source, "\n".join([*lines, "ER  - ", ""]))
 
 
@@ -363,7 +363,7 @@ def _references(source: Source, text: str) -> ParsedFile:
 
 
 def _decision(notes: Iterable[str]) -> str:
-    """Return what screening in ASReview or Rayyan decided on a reference: yes, no, or "" for nothing or a dispute."""
+    """Return the decision of a screening in ASReview or Rayyan: yes, no, or "" if there is none or a dispute."""
     decisions = {word.casefold() for note in notes for pattern in DECISIONS for word in re.findall(pattern, note)}
     one = decisions.pop() if len(decisions) == 1 else ""
     return "yes" if one in ("relevant", "included") else "no" if one in ("irrelevant", "excluded") else ""

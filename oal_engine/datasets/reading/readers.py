@@ -188,8 +188,8 @@ def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
         flat |= {f"{name}.{key}": cell for key, cell in inner.items()} if isinstance(inner, dict) else {name: inner}
     match value:
         case {"annotations": [{"result": list(results)}, *_], "data": dict()}:  # Label Studio
-            given = [result.get("value", {}) for result in results if isinstance(result, dict)]
-            words = [word for each in given if isinstance(each, dict) for word in each.get("choices", ())]
+            values = [result.get("value") for result in results if isinstance(result, dict)]
+            words = [word for each in values if isinstance(each, dict) for word in each.get("choices", ())]
             return _without(flat, "annotations", "predictions") | {"label": words}
         case {"annotations": [], "data": dict()}:
             return _without(flat, "annotations", "predictions") | {"label": ""}
@@ -200,7 +200,9 @@ def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
             return _without(flat, *(f"cats.{name}" for name in cats)) | {"label": chosen}
         case {"fields": dict(), "responses": dict(responses)}:  # Argilla
             answers = [
-                each.get("value", "") for given in responses.values() for each in given or () if isinstance(each, dict)
+                each.get("value", "")
+                for each in chain.from_iterable(filter(None, responses.values()))
+                if isinstance(each, dict)
             ]
             return _without(flat, *(f"responses.{name}" for name in responses)) | {
                 "label": answers[0] if answers else ""
