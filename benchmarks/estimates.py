@@ -1,8 +1,8 @@
 """How good the estimates of a session are, which use only the answers: measured on hundreds of labelled streams.
 
 Every run is one session over a shuffled stream whose questions get the labels of the data as answers; what
-`oal_engine.sessions.insights.estimates` computes from its log is compared with the truth of the window. Whether a number
-is shown is decided by the rules of the product.
+`oal_engine.sessions.insights.estimates` computes from its log is compared with the truth of the window. Whether a
+number is shown is decided by the rules of the product.
 """
 
 import json
