@@ -1,181 +1,78 @@
 """Several settings of one learner and rule side by side, so that a row is read once for all of them.
 
 A stack has the named tuples of a single replay with one more dimension, the last: arrays gain it, and numbers become
-arrays. Compiled code takes one setting out of a stack, whose arrays are views, or `LANES` settings at once. Then every
-number is a vector of the processor, and a formula without a branch, such as the margin's, is computed for each lane in
-the order in which a single replay computes it, with the same bits.
+arrays. Compiled code takes one setting out of a stack, whose arrays are views. `dots` computes the margins of all
+settings, each summed in the order in which a single replay sums it, with the same bits.
 """
 
-import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.core.typeconv import Conversion
-from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, lower_cast, models, register_model
+from numba import njit, types
+from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-LANES = 8
-VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+from .jit import INLINE
+from .rows import entry, span
 
 
-class Numbers(types.Type):
-    """One number per lane. A single number is converted to the same number in every lane."""
-
-    def can_convert_from(self, typingctx, other):
-        return Conversion.safe if other == types.float64 else None
-
-    def unify(self, typingctx, other):
-        return self if other == types.float64 else None
-
-
-class Columns(types.Type):
-    """A stacked array from one setting on. Its element j is one number per lane."""
-
-    def __init__(self, array):
-        self.array = array
-        super().__init__(f"Columns({array})")
-
-
-NUMBERS = Numbers("Numbers")
-
-
-@register_model(Numbers)
-class NumbersModel(models.PrimitiveModel):
-    """Numbers are stored as a vector of the processor."""
-
-    def __init__(self, manager, kind):
-        super().__init__(manager, kind, VECTOR)
-
-
-@register_model(Columns)
-class ColumnsModel(models.StructModel):
-    """Columns are stored as the address of the first lane's first element, and the bytes between two elements."""
-
-    def __init__(self, manager, kind):
-        super().__init__(manager, kind, [("data", types.CPointer(kind.array.dtype)), ("stride", types.intp)])
-
-
-@lower_cast(types.float64, NUMBERS)
-def _everywhere(context, builder, source, target, number):
-    place, nothing = ir.Constant(ir.IntType(32), 0), ir.Constant(VECTOR, ir.Undefined)
-    first = ir.Constant(ir.VectorType(ir.IntType(32), LANES), None)
-    return builder.shuffle_vector(builder.insert_element(nothing, number, place), nothing, first)
-
-
-def _root(builder, numbers):
-    kind = ir.FunctionType(VECTOR, [VECTOR])
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.sqrt.v{LANES}f64"), [numbers])
-
-
-def _lane_by_lane(operation, operands, instruction):
-    """Define an operation on numbers by an instruction that works on every lane."""
-    kinds = [NUMBERS] * operands
-    infer_global(operation)(type("Each", (ConcreteTemplate,), {"cases": [signature(NUMBERS, *kinds)]}))
-
-    @lower_builtin(operation, *kinds)
-    def lower(context, builder, signature, arguments):
-        return instruction(builder, *arguments)
-
-
-_lane_by_lane(math.sqrt, 1, _root)
-for name in ("add", "sub", "mul", "truediv"):
-    for in_place in ("", "i"):
-        _lane_by_lane(getattr(operator, in_place + name), 2, getattr(ir.IRBuilder, "f" + name.removeprefix("true")))
-
-
-@infer_global(operator.getitem)
-class Element(AbstractTemplate):
-    """The type of an element of columns."""
-
-    def generic(self, args, kws):
-        of_columns = isinstance(args[0], Columns) and isinstance(args[1], types.Integer)
-        return signature(NUMBERS, args[0], types.uintp) if of_columns else None
-
-
-@lower_builtin(operator.getitem, Columns, types.Integer)
-def _element(context, builder, signature, arguments):
-    columns = cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0])
-    data = builder.bitcast(columns.data, ir.IntType(8).as_pointer())
-    place = builder.gep(data, [builder.mul(arguments[1], columns.stride)])
-    return builder.load(builder.bitcast(place, VECTOR.as_pointer()), align=8)
-
-
-def _extracted_type(stack, of_numbers, of_array):
-    """Return the type of one or more settings of a stack: its named tuples, with other types in place of its arrays."""
+def _type_of_setting(stack):
+    """Return the type of one setting of a stack: its named tuples, with views in place of its arrays."""
     if isinstance(stack, types.BaseTuple):
-        return types.NamedTuple([_extracted_type(each, of_numbers, of_array) for each in stack], stack.instance_class)
-    return of_numbers(stack) if stack.ndim == 1 else of_array(stack)
+        return types.NamedTuple([_type_of_setting(part) for part in stack], stack.instance_class)
+    return stack.dtype if stack.ndim == 1 else types.Array(stack.dtype, 1, "A")
 
 
-def _extract(context, builder, stack, result, value, s, make):
-    """Generate the value of one or more settings of a stack."""
+def _take(context, builder, stack, result, value, s):
+    """Generate the value of one setting of a stack."""
     if isinstance(stack, types.BaseTuple):
         parts = [
-            _extract(context, builder, each, part, builder.extract_value(value, k), s, make)
-            for k, (each, part) in enumerate(zip(stack, result))
+            _take(context, builder, part, kind, builder.extract_value(value, k), s)
+            for k, (part, kind) in enumerate(zip(stack, result))
         ]
         return context.make_tuple(builder, result, parts)
     array = context.make_array(stack)(context, builder, value)
-    return make(context, builder, array, builder.gep(array.data, [s]), result)
+    first = builder.gep(array.data, [s])
+    if stack.ndim == 1:
+        return builder.load(first)
+    view = context.make_array(result)(context, builder)
+    size, stride = (builder.extract_value(each, 0) for each in (array.shape, array.strides))
+    populate_array(view, first, [size], [stride], array.itemsize, None)
+    return view._getvalue()
 
 
 @intrinsic
 def setting(typing, stack, s):
     """Return the named tuple of setting s; its arrays are views."""
-    result = _extracted_type(stack, lambda kind: kind.dtype, lambda kind: types.Array(kind.dtype, 1, "A"))
-
-    def view(context, builder, array, place, kind):
-        if not isinstance(kind, types.Array):
-            return builder.load(place)
-        result_array = context.make_array(kind)(context, builder)
-        size, stride = (builder.extract_value(each, 0) for each in (array.shape, array.strides))
-        populate_array(result_array, place, [size], [stride], array.itemsize, None)
-        return result_array._getvalue()
+    result = _type_of_setting(stack)
 
     def codegen(context, builder, signature, arguments):
-        return _extract(context, builder, stack, result, *arguments, view)
+        return _take(context, builder, stack, result, *arguments)
 
     return result(stack, types.intp), codegen
 
 
-@intrinsic
-def lanes(typing, stack, s):
-    """Return the named tuple of LANES settings from s on, with Numbers in place of every number."""
-    result = _extracted_type(stack, lambda kind: NUMBERS, Columns)
+@njit(**INLINE)
+def dots(w, x, sums, out):
+    """Write the inner products of a row with stacked weights to `out`, each summed as `rows.dot` does.
 
-    def view(context, builder, array, place, kind):
-        if kind == NUMBERS:
-            return builder.load(builder.bitcast(place, VECTOR.as_pointer()), align=8)
-        columns = cgutils.create_struct_proxy(kind)(context, builder)
-        columns.data, columns.stride = place, builder.extract_value(array.strides, 0)
-        return columns._getvalue()
-
-    def codegen(context, builder, signature, arguments):
-        return _extract(context, builder, stack, result, *arguments, view)
-
-    return result(stack, types.intp), codegen
-
-
-@intrinsic
-def write_lanes(typing, array, s, numbers):
-    """Write the numbers of LANES settings into an array, from s on."""
-
-    def codegen(context, builder, signature, arguments):
-        place = builder.gep(context.make_array(array)(context, builder, arguments[0]).data, [arguments[1]])
-        builder.store(arguments[2], builder.bitcast(place, VECTOR.as_pointer()), align=8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, NUMBERS), codegen
+    sums: scratch, shape (4, settings).
+    """
+    start, stop = span(x.rows, x.i).start, span(x.rows, x.i).stop
+    whole = stop - (stop - start) % 4
+    sums[:] = 0.0
+    for k in range(start, stop):
+        j, x_j = entry(x.rows, x.i, k)
+        total, w_j = sums[np.uintp((k - start) % 4 if k < whole else 0)], w[np.uintp(j)]
+        for s in range(np.uintp(out.size)):  # the compiler makes vectors of this loop: nothing else happens in it
+            total[s] += w_j[s] * x_j
+    for s in range(np.uintp(out.size)):
+        out[s] = (sums[0, s] + sums[1, s]) + (sums[2, s] + sums[3, s])
 
 
 def stacked(tuples: Sequence[Any]) -> Any:
-    """Stack named tuples of one type, repeating the last one up to a multiple of LANES."""
+    """Stack named tuples of one type."""
     if isinstance(tuples[0], tuple):
         return type(tuples[0])(*map(stacked, zip(*tuples)))
-    return np.stack([*tuples, *[tuples[-1]] * (-len(tuples) % LANES)], axis=-1)
+    return np.stack(tuples, axis=-1)

@@ -20,7 +20,6 @@ from .learners import (
     classes,
     count_index,
     dense_update,
-    margin,
     predict,
     put,
     score,
@@ -33,7 +32,7 @@ from .metrics import empty
 from .query_rules import needs_variance, observe, probability
 from .rows import MeasuredRow, MixedRows, Row, Rows, add, entry, length, prefetch, read_only, span, squared
 from .spending import Plan, chances, is_open, spend, teaches
-from .stacks import LANES, lanes, setting, stacked, write_lanes
+from .stacks import dots, setting, stacked
 
 COMPILE: Any = {"_nrt": False, "cache": True, "no_cfunc_wrapper": True, "nogil": True, "error_model": "numpy"}
 
@@ -395,17 +394,13 @@ class Pass(NamedTuple):
 
 
 @njit(**COMPILE)
-def _replay_settings(rows, y, order, parts, seed, budget, spent, margins, variances, asked, counts):
+def _replay_settings(rows, y, order, parts, seed, budget, spent, sums, margins, variances, asked, counts):
     asking = budget > 0
     for t in range(order.size):
         prefetch(rows, order, t)
         i = order[t]
         x, u = MeasuredRow(rows, i, squared(Row(rows, i))), draw(seed, t)
-        for s in range(0, margins.size, LANES):
-            eight = lanes(parts.learner, s)
-            write_lanes(margins, s, margin(eight, x))
-            if asking and needs_variance(parts.rule):
-                write_lanes(variances, s, variance(eight, x))
+        dots(parts.learner.w, x, sums, margins)
         waiting = False
         for s in range(spent.size):
             one = setting(parts, s)
@@ -413,6 +408,7 @@ def _replay_settings(rows, y, order, parts, seed, budget, spent, margins, varian
             asked[s] = 0
             if asking and spent[s] < budget:
                 rho = _rho(one.objective)
+                variances[s] = variance(one.learner, x) if needs_variance(one.rule) else 0.0
                 asked[s] = u < probability(one.rule, one.learner, x, margins[s], variances[s], rho, theta, t + 1)
                 waiting |= asked[s] > 0
             a, b = count_index(one.learner, 1 if margins[s] >= theta else -1, y[i])
@@ -458,12 +454,12 @@ def replay_settings(
     """
     visits, truth = checked_order(order, rows), _checked_labels(y, settings[0][0])
     parts: Parts = stacked([Parts(*each, average(each[0], averaged)) for each in settings])
-    numbers = parts.learner.w.shape[1]
-    work = np.zeros(numbers), np.zeros(numbers), np.zeros(numbers, np.int64)
-    spent = np.zeros(len(settings), np.int64)
+    n = len(settings)
+    work = np.zeros((4, n)), np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
+    spent = np.zeros(n, np.int64)
 
     def run(visits: np.ndarray, budget: int) -> np.ndarray:
-        counts = np.zeros((len(settings), *empty(0).shape), np.int64)
+        counts = np.zeros((n, *empty(0).shape), np.int64)
         _replay_settings(rows, truth, visits, parts, seed, budget, spent, *work, counts)
         return counts
 

@@ -9,9 +9,9 @@ import pytest
 from numba import config
 from scipy.sparse import csr_array
 
-from oal_engine.kernel import query_rules, rows, spending, stacks, stream
+from oal_engine.kernel import query_rules, rows, spending, stream
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
-from oal_engine.kernel.learners import LEARNERS, adaptive
+from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.parameters import parameters
 from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness.promises import (
@@ -34,14 +34,11 @@ rows.lane_sum = lambda w, first, x, start, count, squares: sum(
 
 
 def taken(stack, place):
-    """Return some settings of a stack: its tuples, with these settings of each array."""
+    """Return one setting of a stack: its tuples, with this setting of each array."""
     return type(stack)(*(taken(part, place) for part in stack)) if isinstance(stack, tuple) else stack[..., place]
 
 
 stream.setting = taken
-stream.lanes = lambda stack, s: taken(stack, slice(s, s + stacks.LANES))
-stream.write_lanes = lambda array, s, numbers: array.__setitem__(slice(s, s + stacks.LANES), numbers)
-adaptive.sqrt = np.sqrt  # of the numbers of every lane
 
 PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in query_rules.partners(rule)]
 FITTING = [(learner, rule) for rule in QUERY_RULES for learner in fitting(rule)]
