@@ -165,7 +165,7 @@ def race(
     ] = None,
     *,
     algorithms: Annotated[
-        str | None, Option(help="Up to four names, separated by commas (default: those of the Race page).")
+        str | None, Option(help="Up to four names, separated by commas (default: the strategies of the Race page).")
     ] = None,
     settings: Grid = None,
     budget: Annotated[int, Option(min=1, help="Labels of each.")] = races.BUDGET,

@@ -386,7 +386,7 @@ def cut(path):
     ("arguments", "message"),
     [
         (("replay", "nothing", "--algorithm", "PA"), "data set nothing does not exist. There are: none."),
-        (("replay", "DATA", "--algorithm", "PAX"), "algorithm must be one of auto,"),
+        (("replay", "DATA", "--algorithm", "PAX"), "Got PAX. Did you mean PA or RPA or PEA?"),
         (("replay", "DATA", "--learner", "pa"), "Give --algorithm NAME, or --learner and --rule."),
         (("replay", "DATA", "--learner", "pa", "--rule", "variance"), "rule variance works with the learners arow,"),
         (("replay", "DATA", "--algorithm", "PA-I", "--set", "C"), "--set must be KEY=VALUE. Got C."),
