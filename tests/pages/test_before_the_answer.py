@@ -111,10 +111,10 @@ def test_another_verdict_shows_the_same_item(server):
     for _ in range(30):
         answer(server)
     place = server.session.place
-    shown = server._shown.question(place.asked, place, "marks")
+    shown = server._items.question(place.asked, place, "marks")
     assert any(weight for _, weight in shown["parts"])
     other = {"margin": -place.asked.margin, "predicted": -place.asked.predicted, "probability": 0.9, "audit": 1}
-    assert shown == server._shown.question(replace(place.asked, **other), place, "marks")
+    assert shown == server._items.question(replace(place.asked, **other), place, "marks")
     assert "Chosen by the query rule or at random." == shown["why"]
 
 
