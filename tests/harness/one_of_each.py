@@ -1,4 +1,4 @@
-"""One import, session, export and page of each kind, as files: what must be the same bytes on every machine."""
+"""Write one import, session, export and page of each kind to files that must have the same bytes on every machine."""
 
 import json
 import sys
@@ -38,29 +38,32 @@ IMPORTS = {  # columns, and how they are read
     "waves": (TABLE, {}),
     "kinds": (reading.Columns(label="topic", id="id", features=("a", "b", "c"), multiclass=True), {}),
 }
-SESSIONS = {  # data set and settings
+SESSIONS = {  # data set and settings; each pair of a learner and a kind of rows takes seconds to compile
     "first order": ("plain", {"algorithm": "PAA-I", "seed_items": ["i0"]}),
     "second order": ("waves", {"algorithm": "OA3-diag", "floor": 0.3, "shuffled": True}),
     "full": ("plain", {"algorithm": "OA3", "audit": 0.3, "pace": 0.5}),
     "sketched": ("rich", {"algorithm": "SSOA3", "averaged": True}),
     "adaptive": ("words", {"algorithm": "D-AMD", "seed_words": ["goal"]}),
-    "auto": ("latent", {"algorithm": "auto", "overlap": 0.2, "repeat": 0.1}),
-    "meaning": ("beside", {"algorithm": "OAAL", "audit": 0.5, "audit_trains": False}),
-    "classes": ("classes", {"algorithm": "auto-classes"}),
-    "kinds": ("kinds", {"algorithm": "MPAA-I", "averaged": True}),
+    "auto": ("beside", {"algorithm": "auto", "overlap": 0.2, "repeat": 0.1, "audit": 0.5, "audit_trains": False}),
+    "classes": ("classes", {"algorithm": "auto-classes", "averaged": True}),
 }
+WITH_PAGE = (
+    "auto",
+    "classes",
+)  # sessions of two classes and of more, whose page and tables in every format are written
 
 
 class Clock(datetime):
-    """A clock that stands still, so that times are the same in every run."""
+    """A clock that always shows the same time, in every run."""
 
     @classmethod
     def now(cls, tz=None):
+        """Return one time."""
         return datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def lines():
-    """Items with a text, three numbers, a label of two and a topic of three."""
+    """Yield lines of items with a text, three numbers, a label of two and a topic of three."""
     rng = np.random.default_rng(0)
     for k, text in enumerate(topics(ITEMS + LATER)):
         a, b, c = rng.normal((k % 3, k % 2, 0))
@@ -69,12 +72,12 @@ def lines():
 
 
 def imported(store, folder):
-    """Import every kind, and append to it; the files of each."""
+    """Import every kind and append to it; yield the names and bytes of the files."""
     write_embedding(folder / "tiny")
-    made = [*lines()]
+    items = [*lines()]
     first, later = folder / "first.jsonl", folder / "later.jsonl"
-    first.write_text("".join(made[:ITEMS]))
-    later.write_text("".join(made[ITEMS:]))
+    first.write_text("".join(items[:ITEMS]))
+    later.write_text("".join(items[ITEMS:]))
     for name, (columns, options) in IMPORTS.items():
         embedding = embeddings.read(folder / "tiny") if name == "beside" else None
         key = datasets.import_file(store, first, name, columns, embedding=embedding, **options)[0]
@@ -87,7 +90,7 @@ def imported(store, folder):
 
 
 def labelled(store, data, settings):
-    """A session with skips and wrong answers; of several people where it asks for second answers."""
+    """Label a session, with skips and wrong answers, and by several people if it asks for second answers."""
     session = Session(store, create(store, data, budget=BUDGET, **settings))
     people = PEOPLE if session.settings.overlap else ("ann",)
     for k in range(2 * BUDGET):
@@ -101,8 +104,20 @@ def labelled(store, data, settings):
     return session
 
 
+def exported(store, session, folder, name):
+    """Yield the names and bytes of a session's exports."""
+    path = folder / "export"
+    for what in export.WHATS:
+        if what == "positives" and session.multiclass:
+            continue
+        kinds = ("csv", "jsonl", "parquet")[: None if name in WITH_PAGE else 1] if what in export.TABLES else ("",)
+        for kind in kinds:
+            export.export(store, session.id, what, kind, path, texts=True)
+            yield f"{name}/{what}.{kind}", path.read_bytes()
+
+
 def made(folder):
-    """Names and bytes of everything."""
+    """Yield the names and bytes of everything."""
     store = Store(folder / "studio.db")
     yield from imported(store, folder)
     for name, (data, settings) in SESSIONS.items():
@@ -110,14 +125,9 @@ def made(folder):
         yield f"{name}/digest", session.digest().encode()
         yield f"{name}/state", b"".join(array.tobytes() for array in session.state.arrays())
         yield f"{name}/published", text_of(store, session.id).encode()
-        yield f"{name}/page", player.page(look_back.Trace(store, session.id), texts=True)
-        for what in export.WHATS:
-            if what == "positives" and session.multiclass:
-                continue
-            for kind in ("csv", "jsonl", "parquet") if what in export.TABLES else ("",):
-                path = folder / "export"
-                export.export(store, session.id, what, kind, path, texts=True)
-                yield f"{name}/{what}.{kind}", path.read_bytes()
+        yield from exported(store, session, folder, name)
+        if name in WITH_PAGE:
+            yield f"{name}/page", player.page(look_back.Trace(store, session.id), texts=True)
     yield "race.page", race_page.page(Dataset(store, "words"), [("Q_A", {})], 40, 1, texts=True)
     for name, page in make_pages.PAGES.items():
         yield name, page()

@@ -97,7 +97,7 @@ def prepared(tmp_path_factory):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_its_examples_run(name, prepared, tmp_path, command, monkeypatch):
-    """Each command ends with exit code 0, unless NOT_RUN says what it needs."""
+    """Each command ends with exit code 0, unless NOT_RUN has a reason why it is not run."""
     folder = tmp_path / "here"
     shutil.copytree(prepared, folder)
     monkeypatch.chdir(folder)

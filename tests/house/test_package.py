@@ -1,4 +1,4 @@
-"""The wheel holds and requires what runs, and it works in an environment without the rest of the project."""
+"""The wheel is complete, and it works in an environment without the rest of the project."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def app(programs, work, newcomer, tmp_path_factory):
     assert [] == [*work.iterdir()]
 
 
-def test_the_wheel_holds_what_runs(wheel):
+def test_the_wheel_holds_the_app_and_the_engine(wheel):
     """The wheel holds the engine with the demos, the app with its pages, scripts, styles and settings, and nothing
     else."""
     folders = {
@@ -87,8 +87,8 @@ def test_the_wheel_holds_what_runs(wheel):
     assert expected == {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
 
-def test_the_wheel_requires_what_the_files_name(wheel):
-    """Each file of requirements is what the package, or one of its extras, requires."""
+def test_the_wheel_has_the_requirements_of_the_files(wheel):
+    """The package requires the lines of requirements.txt, and each extra the lines of its own file."""
     archive = ZipFile(wheel)
     (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
     about = Parser().parsestr(archive.read(metadata).decode())
