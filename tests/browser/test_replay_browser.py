@@ -216,7 +216,7 @@ def test_a_session_travels(open_player, store, session, tmp_path):
     page.get_by_role("tab", name="Open a published session").click()
     page.locator("input[type=file]").set_input_files(elsewhere)
     page.get_by_role("button", name="Open it here").click()
-    page.get_by_text("here has other rows. Import it with the same settings").wait_for()
+    page.get_by_text("here has other rows. Import the same file with the same settings").wait_for()
     page.locator("input[type=file]").set_input_files(file)
     page.get_by_role("button", name="Open it here").click()
     page.get_by_text(re.compile(r"It is session \d+ here. Verified bit for bit")).wait_for()

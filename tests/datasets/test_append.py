@@ -217,7 +217,7 @@ def test_classes_keep_their_names_and_are_counted(store, tmp_path):
     ("more.csv", "words,label\nso new,pos\n", {}, "more.csv has no column 'text'; its columns are words, label."),
     ("more.csv", "text,x\nso new,1\n", {"label": "kind"}, "more.csv has no column 'kind'; its columns"),
     ("more.svm", "1 1:2 3:4\n", {}, "the data set texts holds text: only such can be appended."),
-    ("more.csv", "", {}, "more.csv has no row that the csv reader can read."),
+    ("more.csv", "", {}, "more.csv has no items, read as csv."),
 ])  # fmt: skip
 def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_path, name, content, columns, sentence):
     """A file without the needed columns or rows is refused with their names, and nothing changes."""

@@ -300,7 +300,7 @@ def test_missing_columns():
 
 
 @pytest.mark.parametrize(("content", "words"), [
-    ("", "x.csv has no row that the csv reader can read."),
+    ("", "x.csv has no items, read as csv."),
     ("id,text\n", "x.csv has no items below its header."),
     ("id,text\n1,\n2, \n", "x.csv holds no item that can be imported; skipped 2: 2 empty texts (first at line 2)."),
 ])  # fmt: skip

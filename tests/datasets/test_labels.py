@@ -61,7 +61,7 @@ def test_unknown_labels():
         ". Pick the labels of the rare class (--positive), make each word a class (--multiclass), or import no labels "
         "(--label '')."
     )
-    assert fails(ham, LABELLED) == f"Column 'label' of x.csv holds the labels ham (3), spam (1){ways}"
+    assert fails(ham, LABELLED) == f"Column 'label' of x.csv has 2 labels: ham (3), spam (1){ways}"
     unknown = "The positive label 'eggs' does not occur in column 'label' of x.csv, which holds ham (3), spam (1)."
     assert fails(ham, replace(LABELLED, positive=("eggs",))) == unknown
     mixed = upload("text,label\nx,1\nx,0\nx,yes\nx,0\n", "x.csv")

@@ -47,10 +47,7 @@ SESSIONS = {  # data set and settings; each pair of a learner and a kind of rows
     "auto": ("beside", {"algorithm": "auto", "overlap": 0.2, "repeat": 0.1, "audit": 0.5, "audit_trains": False}),
     "classes": ("classes", {"algorithm": "auto-classes", "averaged": True}),
 }
-WITH_PAGE = (
-    "auto",
-    "classes",
-)  # sessions of two classes and of more, whose page and tables in every format are written
+WITH_PAGE = "auto", "classes"  # sessions whose page and tables in every format are written
 
 
 class Clock(datetime):

@@ -143,8 +143,8 @@ def test_it_is_kept_once(empty, text):
 @pytest.mark.parametrize(
     ("name", "changes", "sentence"),
     [
-        ("else", {"n": 299}, r"sparse \(300 items, 8 features\): it is not here\. Import it"),
-        ("sparse", {"seed": 1}, r"the data set sparse here has other rows\. Import it"),
+        ("else", {"n": 299}, r"sparse \(300 items, 8 features\): it is not here\. Import the same file"),
+        ("sparse", {"seed": 1}, r"the data set sparse here has other rows\. Import the same file"),
         ("else", {"labels": (0, 1)}, r"the data set else here has the same rows but other labels of its own\. Import"),
     ],
 )
