@@ -25,10 +25,10 @@ def contexts(context, second_context, browser):
 
 
 def test_a_team_labels_to_the_end_while_the_server_is_killed(visit, app, store, contexts, tmp_path):
-    """Three people label a stream of which two of them answer two fifths of the questions. Around a kill every label is
-    stored once, the kappa is shown, and the exported session verifies bit for bit in another database."""
+    """Three people label a stream of which two of them answer four fifths of the questions. Around a kill every label
+    is stored once, the kappa is shown, and the exported session verifies bit for bit in another database."""
     dataset, copy = add_texts(store, tmp_path, "messages"), tmp_path / "again.db"
-    session = create(store, dataset, "PAA-I", budget=BUDGET, overlap=0.4, shuffled=True)
+    session = create(store, dataset, "PAA-I", budget=BUDGET, overlap=0.8, shuffled=True)
     opened = Session(store, session)
     pages = [
         visit(app, f"/Label?session={session}&annotator={name}", context=own) for name, own in zip(PEOPLE, contexts)
