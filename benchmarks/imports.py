@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 from common import SEED, table
@@ -387,7 +387,6 @@ def eml(random):
         "a.eml",
         f"From: a@b.example\nSubject: hello\nMIME-Version: 1.0\n\n{row.text}\n".encode(),
         [Row(f"hello\n{row.text}", None)],
-        refuses=True,
     )
 
 
@@ -674,7 +673,11 @@ def measure(variants=VARIANTS, only=""):
     return found
 
 
-def main(variants: int = VARIANTS, only: str = "", as_json: bool = False):
+def main(
+    variants: Annotated[int, typer.Option(min=1, help="Files of each shape.")] = VARIANTS,
+    only: Annotated[str, typer.Option(help="A part of the names of the shapes to import.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome of every file.")] = False,
+):
     """Import generated files of every shape without options, and count what becomes of them."""
     found = measure(variants, only)
     if as_json:

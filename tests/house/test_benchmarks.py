@@ -125,6 +125,14 @@ def test_calibration():
     assert all(0 < line["log loss"] < 1 and abs(line["told"] - line["true"]) < 0.2 for line in lines)
 
 
+def test_imports():
+    """Files in the shapes that people have come in right, stop with a question, or are among the few that are wrong."""
+    outcomes = [file["outcome"] for file in run("imports.py --variants 1")]
+    assert len(outcomes) > 150
+    assert outcomes.count("right") > 0.68 * len(outcomes)
+    assert outcomes.count("wrong") < 0.07 * len(outcomes)
+
+
 def test_jobs():
     """Each line of a job has its floor, a ratio, an aim, and whether the ratio meets it."""
     lines = run("jobs.py --items 20000 --answers 20 --job=import --job=predictions --job=append")
