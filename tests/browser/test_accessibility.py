@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from oal_engine.datasets import demo
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.browser import Card, Visitors, button, go, running
+from tests.harness.browser import Card, Visitors, button, running
 from tests.harness.examples import add_texts, answer, compared, imported
 
 SERIOUS = ("serious", "critical")
@@ -159,7 +159,7 @@ def test_axe_finds_nothing_serious_where_nothing_is_yet(opened, app):
     """No page of an empty database breaks a rule of axe-core whose impact is serious or critical, in light or dark."""
     assert not app.store.datasets()
     for address in EMPTY:
-        go(opened, address)
+        opened.goto(app.url(address))
         reach(opened, {}, lambda page, names: None)
         assert [] == serious_violations(opened), address
 
@@ -170,7 +170,7 @@ def page(request, opened, app, names):
     address, act = (STATES | BESIDE)[request.param]
     address = address.format(**names)
     if opened.url != app.url(address):
-        go(opened, address)
+        opened.goto(app.url(address))
     reach(opened, names, act)
     return opened
 
@@ -259,10 +259,10 @@ OPENERS = {
 }
 
 
-def test_escape_closes_what_a_key_opened(opened, names):
+def test_escape_closes_what_a_key_opened(opened, app, names):
     """A box that Enter opens holds the focus, and Escape gives it back to where it was."""
     for address, openers in OPENERS.items():
-        go(opened, address.format(**names))
+        opened.goto(app.url(address.format(**names)))
         for name in openers:
             opener = opened.get_by_test_id("stPopover").get_by_role("button", name=name).first
             opened.wait_for_function("window.oalPopover")

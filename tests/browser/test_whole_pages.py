@@ -12,7 +12,7 @@ from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.browser import DESKTOP, PHONE, Card, bounds, button, choose, fits, go, unharmed, upload
+from tests.harness.browser import DESKTOP, PHONE, Card, bounds, button, choose, fits, unharmed, upload
 from tests.harness.markup import MARKUP
 
 COLUMNS = reading.Columns(("text",), "label", "id")
@@ -39,13 +39,13 @@ def test_words_of_the_data_are_never_markup(visit, app, store, keep):
     expect(answers).to_have_attribute("aria-label", re.compile(f"now {re.escape(names['positive_name'])} 1, "))
     expect(page.get_by_text(names["negative_name"], exact=True)).to_have_count(2)
     unharmed(page)
-    go(page, f"/Label?session={MARKUP}")
+    page.goto(app.url(f"/Label?session={MARKUP}"))
     page.get_by_text(f"Session {MARKUP} does not exist.", exact=True).wait_for()
     unharmed(page)
-    go(page, "/Data")
+    page.goto(app.url("/Data"))
     page.get_by_text(MARKUP, exact=True).and_(page.locator("b")).wait_for()
     unharmed(page)
-    go(page, "/")
+    page.goto(app.url("/"))
     page.get_by_text(names["name"], exact=True).wait_for()
     page.get_by_text(MARKUP, exact=True).and_(page.locator("b")).wait_for()
     button(page, "New session").click()
@@ -151,11 +151,11 @@ def test_no_page_is_wider_than_its_window(visit, app, store, keep, tmp_path):
     button(page, "New session").click()
     button(page, "Start labeling").wait_for()
     fits_both()
-    go(page, f"/Label?session={session}")
+    page.goto(app.url(f"/Label?session={session}"))
     Card(page)
     expect(page.get_by_test_id("stPlotlyChart")).to_have_count(3)
     fits_both()
-    go(page, "/Data")
+    page.goto(app.url("/Data"))
     page.get_by_test_id("stFileUploader").wait_for()
     upload(page, path)
     button(page, "Import").wait_for()

@@ -543,7 +543,7 @@ def test_held_out_on_the_command_line(command):
 def test_an_interrupted_command_says_that_it_goes_on(command, store, monkeypatch):
     """Ctrl-C prints one sentence, and so does `results` for the unfinished comparison."""
     line = ("compare", "a", "--algorithms", "PAA-I,OAAL", "--save", "mine")
-    stopped = "error: stopped. What is finished is kept; run the same command again to resume.\n"
+    stopped = "error: stopped. Finished replays are kept; run the same command again to resume.\n"
     with monkeypatch.context() as context:
         context.setattr(experiments, "compare", interrupted(experiments.compare))
         assert (1, "", stopped) == command(*line)

@@ -265,26 +265,6 @@ def button(page, name):
     return page.get_by_role("button", name=name, exact=True)
 
 
-GO = """path => {
-  const app = document.querySelector("[data-testid=stApp]");
-  window.ran = null;
-  new MutationObserver((_, observer) => {
-    if (app.dataset.testScriptState === "running") window.ran = false;
-    if (app.dataset.testScriptState !== "notRunning" || window.ran === null) return;
-    window.ran = true;
-    observer.disconnect();
-  }).observe(app, {attributeFilter: ["data-test-script-state"]});
-  history.pushState(null, "", path);
-  dispatchEvent(new PopStateEvent("popstate"));
-}"""
-
-
-def go(page, path):
-    """Lead an open page to another one without a load, as the browser does at Back, and wait until it has run."""
-    page.evaluate(GO, path)
-    page.wait_for_function("window.ran")
-
-
 def choose(page, label, option):
     """Choose an option of a box for one or several as a person does, once the page has come to rest."""
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")

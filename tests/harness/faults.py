@@ -21,7 +21,6 @@ import numpy as np
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, row_files
-from oal_engine.kernel import rows
 from oal_engine.sessions import look_back
 from oal_engine.sessions.fold import LogMismatch
 from oal_engine.sessions.session import Session
@@ -247,10 +246,8 @@ class World:
         with (
             patch("oal_engine.store.datetime", self.clock),
             patch("oal_engine.sessions.session.REPEAT_AFTER", AGAIN_AFTER),
-            patch(
-                "oal_engine.sessions.session.JOIN_WAIT_SECONDS", 0
-            ),  # whoever comes does not wait for the pages of others
-            patch.object(rows, "write_behind", in_two),
+            patch("oal_engine.sessions.session.JOIN_WAIT_SECONDS", 0),  # nobody waits for the pages of others
+            patch.object(row_files, "write_behind", in_two),
             patch("sqlite3.connect", partial(sqlite3.connect, factory=Connection)),
         ):
             yield

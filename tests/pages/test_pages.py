@@ -318,7 +318,7 @@ def test_pasted_texts_that_cannot_be_kept_are_refused_once(store):
     at = run("home.py")
     at.text_area(key="pasted-0").set_value("one\ntwo")
     press(at, "paste")
-    assert "No word occurs in at least 2 of the 2 texts." in words(at)
+    assert "No term occurs in at least 2 of the 2 texts." in words(at)
     assert [] == store.datasets()
 
 

@@ -214,7 +214,9 @@ def test_a_reading_command_creates_no_database(run, tmp_path):
 def test_rows_cut_under_an_open_data_set_are_refused(tmp_path, monkeypatch, make):
     """A file of rows that is cut to any length after it was mapped is refused at the next use, with its name, the
     length that it must have and the one that it has; the process does not crash."""
-    monkeypatch.setattr("oal_engine.datasets.stored.AT_MOST_EVERY", 0.0)  # a cut just after a look is not noticed
+    monkeypatch.setattr(
+        "oal_engine.datasets.stored.LENGTH_CHECK_SECONDS", 0.0
+    )  # a cut just after a look is not noticed
     store, opened = labelled(tmp_path / "studio.db", make=make)
     folder = opened.dataset.folder
     for path in folder.glob("*.npy"):

@@ -105,7 +105,7 @@ def test_a_kept_backup_comes_back_with_sessions_that_verify(run):
     code, out, err = run(*command.split()[3:])
     assert (0, f"studio.db is restored from {kept}.", "") == (code, out.splitlines()[0], err)
     (aside,) = Path().glob("studio.damaged-*.db")
-    assert f"The damaged database is kept as {aside}, " in out
+    assert f"The damaged database is kept as {aside}: " in out
     assert damaged == aside.read_bytes()
     assert before == contents("studio.db")
     assert 0 == run("verify", 1)[0]
