@@ -2,7 +2,7 @@
 
 import json
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +28,9 @@ def backup(
 
 def check(
     file: Annotated[Path | None, Argument(help="A backup (default: the database).")] = None,
+    repair: Annotated[
+        bool, Option("--repair", help="First derive the current labels of every session again from its log of events.")
+    ] = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
@@ -37,6 +40,12 @@ def check(
     """
     if file and db:
         raise ValueError(f"check takes a backup or --db, not both. Got {file} and {db}.")
+    if file and repair:
+        raise ValueError(f"--repair is for the database, not for a backup. Got {file}.")
+    if repair:
+        with closing(Store(db)) as store, store.transaction():
+            for session in store.sessions():
+                store.derive_answers(session["id"])
     with backups.opened(file) if file else nullcontext(Store(db, read_only=True)) as store:
         findings = []
         for finding in backups.check(store):

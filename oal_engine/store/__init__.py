@@ -555,7 +555,7 @@ class Store(Database):
     }
 
     @writes
-    def _derive_answers(self, session: int) -> None:
+    def derive_answers(self, session: int) -> None:
         """Derive the labels and further answers of a session from its events."""
         for table, (select, _) in self.DERIVED.items():
             own = "question IN (SELECT id FROM questions WHERE session = ?)"
@@ -598,7 +598,7 @@ class Store(Database):
         for number, row in enumerate(history.events, 1):
             question = row["question"] and moved(row["question"])
             self._put_event(row | {"session": session, "number": number, "question": question})
-        self._derive_answers(session)
+        self.derive_answers(session)
         for number, digest in history.digests.items():
             self.put_digest(session, number, digest)
 

@@ -65,6 +65,20 @@ def test_check_finds_a_session_that_differs_from_its_log(run):
     assert (1, True) == (code, "session 1 (mine): First difference in round " in out)
 
 
+def test_labels_are_derived_again_from_the_events(run):
+    """`check` names a session whose labels do not follow from its events, and `--repair` derives them again."""
+    store, _ = labelled("studio.db", 20)
+    with store.transaction():
+        store.db.execute("UPDATE labels SET label = -label")
+    code, out, _ = run("check")
+    assert (1, True) == (code, "the answers of session 1 do not follow from its events" in out)
+    assert 0 == run("check", "--repair")[0]
+    assert 0 == run("check")[0]
+    run("backup", "kept.tar")
+    message = "error: --repair is for the database, not for a backup. Got kept.tar.\n"
+    assert (1, "", message) == run("check", "kept.tar", "--repair")
+
+
 def test_no_command_passes_over_a_damaged_page(run, tmp_path):
     """Whichever page of the database is damaged: `check`, `verify` or `append` end with exit code 1 and one line."""
     labelled("studio.db")[0].close()

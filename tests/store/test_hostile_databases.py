@@ -276,7 +276,7 @@ def test_events_that_the_store_never_writes_are_found(path, kind, values):
     with closing(Store(path)) as store, store.transaction():
         last = store.events(1)[-1] | {"id": None, "question": None, "label": None, "data": None}
         store._insert("events", last | {"number": 99, "kind": kind} | values)
-        store._derive_answers(1)
+        store.derive_answers(1)
     with closing(Store(path)) as store:
         assert [1] == [row["id"] for row in store.sessions()]
         assert any(finding.problem for finding in backups.check(store))

@@ -332,7 +332,7 @@ def test_what_counts_follows_from_the_events(store, session, told):
     with store.transaction():
         for table in made:
             store.db.execute(f"DELETE FROM {table}")
-    store._derive_answers(session)
+    store.derive_answers(session)
     assert made == counting(store)
     assert [] == store.problems()
 
