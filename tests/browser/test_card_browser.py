@@ -200,6 +200,8 @@ def test_space_skips_wherever_was_clicked(label, store):
     page.get_by_role("tab", name="Guidelines").click()
     page.get_by_text("Write the guidelines").click()
     page.get_by_role("textbox", name="Guidelines").fill("Count every walk.")
+    page.get_by_role("textbox", name="Guidelines").blur()
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     page.get_by_role("button", name="Save").first.click()
     card("guidelines").wait_for()
     skipped(4)

@@ -15,7 +15,7 @@ def test_an_open_page_gets_the_items_of_a_feed(visit, app, store):
     dataset = datasets.add(store, "fed", datasets.table(stream_of(3)[1]), "made.npz")
     session = Session(store, create(store, dataset, learner="pa-i", rule="all", horizon=28))
     for k in range(2):
-        session.answer(f"answer {k}", session.place.asked.id, -1)
+        session.answer(f"{session.id} answer {k}", session.place.asked.id, -1)
     page = visit(app, f"/Label?session={session.id}")
     card = Card(page)
     card.press("x")

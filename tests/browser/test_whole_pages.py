@@ -122,7 +122,7 @@ def test_the_player_shows_the_same_above_a_text(visit, app, store, papers):
     """Title and facts stand in the replay as on the card, close above the text."""
     session = Session(store, create(store, papers, learner="pa-i", rule="all"))
     for k in range(2):
-        session.answer(f"answer {k}", session.place.asked.id, -1)
+        session.answer(f"{session.id} answer {k}", session.place.asked.id, -1)
     page = visit(app, f"/Replay?session={session.id}&question=2")
     text = page.get_by_test_id("oal-text")
     expect(text.locator(".heading")).to_have_text("short")
