@@ -159,6 +159,7 @@ def test_classes_of_shared_data(shared, name, count, classes, smallest):
         (["yes", "no", "unsure", "None", "n/a", "no"], [1, -1, 0, 0, 0, -1]),
         (["accept", "reject", "ignore", "reject", "-", "accept"], [1, -1, 0, -1, 0, 1]),
         (["1", "-1", "1", "-1", "nan", "-1"], [1, -1, 1, -1, 0, -1]),
+        (["+", "-", "+", "-", "?", "-"], [1, -1, 1, -1, 0, -1]),
     ],
 )
 def test_words_for_no_label_are_no_labels(words, y):

@@ -27,11 +27,12 @@ PAIRS = (
     ("pos", "neg"),
     ("y", "n"),
     ("t", "f"),
+    ("+", "-"),
     ("toxic", "non-toxic"),
     ("relevant", "non-relevant"),
 )  # (positive, negative)
-GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "-", "--", ".", "unlabeled", "unlabelled"}  # always "no label"
-WEAK_GAPS = {"none", "unknown", "unsure", "not sure", "maybe", "undecided", "ignore", "skip", "todo"}
+GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "unlabeled", "unlabelled"}  # always "no label"
+WEAK_GAPS = {"-", "--", ".", "none", "unknown", "unsure", "not sure", "maybe", "undecided", "ignore", "skip", "todo"}
 CLASSES = range(2, np.iinfo(np.int8).max + 1)  # allowed numbers of classes
 
 
