@@ -1,0 +1,166 @@
+"""Estimate how many items of the ranked list are right, and how many of all positives it holds, at each depth.
+
+The chance that an item without an answer is positive is a logistic function of its margin (Platt 1999). It is fitted to
+the answered items, each with the margin of a model that was trained without it, as a model is surer of what it has
+learned. An answer that was asked for with probability pi weighs 1 / sqrt(pi), between what all answers know of the
+curve (1) and what represents the stream (1 / pi). docs/estimates.md says how often the intervals hold.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, ndtri
+from scipy.stats import qmc
+
+from ...kernel import rows, stream
+from ...kernel.learners import Learner
+from ..session import Session
+from .estimates import TAIL, Estimate
+
+FEWEST = 5  # answers of either class: with fewer there is no estimate
+FOLDS = 50  # models that are trained without some of the answers
+BINS = 400  # groups of neighbors in the ranking that count as alike
+PENALTY = 1e-3  # on the squared line, for margins with a deviation of 1: without it a line can be infinitely steep
+STEPS, LONGEST_STEP, EXACT = 100, 3.0, 1e-9  # of Newton's method
+DRAWS = 512  # curves, and numbers of positives on them, that the intervals come from
+
+
+class Depth(NamedTuple):
+    """The quality of the first items of a ranking: the share of them that is right, and the share of all positives that
+    is among them."""
+
+    items: int
+    right: Estimate
+    found: Estimate
+
+
+class Curve(NamedTuple):
+    """The logistic curve of the chance of being positive by margin: its line, (slope, intercept), and a square root of
+    the covariance of these, shape (2, 2)."""
+
+    line: np.ndarray
+    errors: np.ndarray
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """All items that are not known to be negative: first the list of positives, then the others, by falling margin.
+
+    rounds: of the items. margins: of the items. known: whether each item is known to be positive. listed: length of the
+    list. curve: of the items without an answer (None: too few answers). truth: whether each item is
+    positive, if the data has labels.
+    """
+
+    rounds: np.ndarray
+    margins: np.ndarray
+    known: np.ndarray
+    listed: int
+    curve: Curve | None
+    truth: np.ndarray | None = None
+
+    def depths(self, items: Sequence[int]) -> list[Depth] | None:
+        """Return the quality at depths >= 1: exact if the truth is known, else estimated; None if nothing is known."""
+        if self.truth is not None:
+            hits = np.cumsum(self.truth)
+            exact = [(hits[end - 1] / end, hits[end - 1] / max(1, hits[-1])) for end in items]
+            return [Depth(end, *(Estimate(*[float(share)] * 3) for share in each)) for end, each in zip(items, exact)]
+        if self.curve is None:
+            return None
+        size = self.rounds.size
+        ends = np.unique([0, *items, size, *np.geomspace(1, max(1, size), BINS).astype(int)])
+        unknown, known = (np.append(0, np.cumsum(each))[ends] for each in (~self.known, self.known))
+        sums = np.append(0, np.cumsum(np.where(self.known, 0, self.margins)))[ends]
+        sizes = np.diff(unknown)
+        normal = ndtri(qmc.Halton(4, scramble=False).random(DRAWS + 1)[1:])  # the first point is 0
+        line, errors = self.curve
+        lines = np.vstack((line, line + normal[:, :2] @ errors.T))  # the first one is the fitted line
+        chances = sizes * expit(lines[:, :1] * (np.diff(sums) / np.maximum(sizes, 1)) + lines[:, 1:])
+        expected = np.hstack((np.zeros((DRAWS + 1, 1)), np.cumsum(chances, axis=1)))
+        variance = np.append(0, np.cumsum(chances[0] * (1 - chances[0] / np.maximum(sizes, 1))))
+        noise = np.vstack((np.zeros(2), normal[:, 2:]))
+
+        def depth(end: int) -> Depth:
+            at = ends.searchsorted(end)
+            above = expected[:, at] + noise[:, 0] * np.sqrt(variance[at])
+            below = expected[:, -1] - expected[:, at] + noise[:, 1] * np.sqrt(variance[-1] - variance[at])
+            hits = known[at] + np.clip(above, 0, unknown[at])
+            everything = hits + known[-1] - known[at] + np.maximum(below, 0)
+            return Depth(end, _estimate(hits / end), _estimate(hits / np.maximum(everything, 1e-9)))
+
+        return [depth(end) for end in items]
+
+
+def _estimate(draws: np.ndarray) -> Estimate:
+    """Return the first draw, with the interval of the others."""
+    value, (low, high) = float(draws[0]), np.quantile(draws[1:], [TAIL, 1 - TAIL]).tolist()
+    return Estimate(value, min(value, low), max(value, high))
+
+
+def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray) -> Curve | None:
+    """Fit the chance of being positive by margin. None if there are too few answers, or a higher margin says nothing.
+
+    margins: of the answered items, each under a model that was trained without it. chances: of being asked.
+    """
+    if min(positive.sum(), (~positive).sum()) < FEWEST or not np.ptp(margins):
+        return None
+    weights = chances**-0.5
+    weights *= weights.sum() / (weights**2).sum()  # they add up to the number of equal answers that they are worth
+    size = margins.std()
+    features = np.array([margins / size, np.ones(margins.size)])
+    line, penalty = np.zeros(2), PENALTY * np.eye(2)
+    for _ in range(STEPS):
+        told = expit(line @ features)
+        information = (features * (weights * told * (1 - told))) @ features.T + penalty
+        step = np.linalg.solve(information, features @ (weights * (positive - told)) - PENALTY * line)
+        line = line + step * min(1, LONGEST_STEP / np.abs(step).max())
+        if np.abs(step).max() < EXACT:
+            break
+    errors = np.linalg.cholesky(np.linalg.inv(information))
+    scale = np.array([1 / size, 1])
+    return Curve(line * scale, errors * scale[:, None]) if line[0] > 0 else None
+
+
+def of_session(session: Session, listed: np.ndarray) -> Ranking:
+    """Return the ranking of an open session. listed: for each round, whether its item is in the list of positives."""
+    labels, order = np.zeros(listed.size, np.int8), session.order
+    for lesson in session.state.lessons:
+        labels[lesson.item] = lesson.label
+    margins, labels = _margins(session, session.learner, order), labels[order]
+    ranking = np.lexsort((-margins, ~listed))
+    ranking = ranking[labels[ranking] >= 0]
+    truth, curve = (session.y[order] > 0)[ranking] if session.labelled else None, None
+    if truth is None:
+        log = [entry for entry in session.log if entry.label]
+        positive, chances = np.array([(entry.label == 1, entry.probability) for entry in log]).reshape(-1, 2).T
+        curve = fit(margins_left_out(len(log), partial(_margins_without, session)), positive > 0, chances)
+    return Ranking(ranking, margins[ranking], labels[ranking] > 0, int(listed.sum()), curve, truth)
+
+
+def _margins(session: Session, learner: Learner, items: np.ndarray) -> np.ndarray:
+    scores = np.empty((items.size, 1))
+    stream.scores(rows.take(session.dataset.rows, items), learner, session.settings.theta, scores)
+    return scores[:, 0]
+
+
+def _margins_without(session: Session, places: np.ndarray) -> np.ndarray:
+    """Return the margins of the answered items at some places under a model that was trained without these answers."""
+    lessons = session.state.lessons
+    answered = [at for at, lesson in enumerate(lessons) if lesson.number and lesson.label]
+    left_out = {answered[place] for place in places.tolist()}
+    others = [lesson for at, lesson in enumerate(lessons) if at not in left_out]
+    items = np.array([lessons[at].item for at in sorted(left_out)])
+    return _margins(session, session.taught(others, session.state.budget).learner, items)
+
+
+def margins_left_out(answers: int, margins: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return the margin of each answered item under a model that was trained without it and a few others.
+
+    margins: trains without the answers at some places, and returns the margins of their items.
+    """
+    result = np.zeros(answers)
+    for fold in range(min(FOLDS, answers)):
+        result[fold::FOLDS] = margins(np.arange(fold, answers, FOLDS))
+    return result
