@@ -66,9 +66,9 @@ def measured(data, budget, seed):
     made, truth, positives = ranked(data, budget, seed)
     hits = np.append(0, np.cumsum(truth))
     depths = [min(truth.size, max(1, round(part * made.listed))) for part in DEPTHS.values()]
-    for name, depth, found in zip(DEPTHS, depths, made.depths(depths) or [None] * len(depths)):
-        yield name, "right", hits[depth] / depth, found and found.right
-        yield name, "found", hits[depth] / positives, found and found.found
+    for name, depth, stated in zip(DEPTHS, depths, made.depths(depths) or [None] * len(depths)):
+        yield name, "right", hits[depth] / depth, stated and stated.precision
+        yield name, "found", hits[depth] / positives, stated and stated.recall
 
 
 def summary(figures):

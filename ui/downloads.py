@@ -36,33 +36,29 @@ def downloads_button(store: Store, session: int, multiclass: bool) -> None:
     choices = [what for what in CHOICES if not (multiclass and what == "positives")]
     with st.popover("Download", icon=":material/download:", help="Labels, decisions, predictions, model, report"):
         what = st.selectbox("What", choices, format_func=CHOICES.__getitem__, key="download-what")
-        kind = texts = None
+        kind, texts = None, False
         if what not in SUFFIXES:
             kind = st.segmented_control("Format", list(tables.FORMATS), default="csv", required=True, key="download-as")
         if what in ("decisions", "predictions", "positives"):
             texts = st.checkbox("With texts or numbers", key="download-texts")
-        _export_button("Download", store, session, what, SUFFIXES.get(what, kind), kind, texts, "download")
+        _export_button("Download", store, session, what, kind, ["--texts"] * texts, "download")
         st.text("Prepared on request; labeling is not interrupted.")
 
 
-def positives_button(store: Store, session: int) -> None:
-    """Show a button that downloads the positives of a session."""
-    words = "Download the list of positives"
-    _export_button(words, store, session, "positives", "csv", "csv", True, "download-positives")
+def positives_button(store: Store, session: int, first: int) -> None:
+    """Show a button that downloads the first items of the ranking of a session."""
+    words = f"Download the first {first:,}" if first > 1 else "Download the first"
+    options = ["--texts", "--first", str(first)]
+    _export_button(words, store, session, "positives", "csv", options, "download-positives")
 
 
 def _export_button(
-    words: str,
-    store: Store,
-    session: int,
-    what: str,
-    suffix: str | None,
-    kind: str | None,
-    texts: bool | None,
-    key: str,
+    words: str, store: Store, session: int, what: str, kind: str | None, options: list[str], key: str
 ) -> None:
-    file = with_access_check(store, session, partial(export, store.path, session, what, kind, texts))
-    name = f"session-{session}-{what}.{suffix}"
+    """Show a button that downloads an export. kind: format of the table, None for a model or a report."""
+    options = (["--format", kind] if kind else []) + options
+    file = with_access_check(store, session, partial(export, store.path, session, what, options))
+    name = f"session-{session}-{what}.{SUFFIXES.get(what, kind)}"
     st.download_button(words, file, name, type="primary", on_click="ignore", key=key)
 
 
@@ -91,9 +87,8 @@ def with_access_check(store: Store, session: int, make: Callable[[], bytes]) -> 
     return checked_again
 
 
-def export(database: Path, session: int, what: str, kind: str | None, texts: bool | None) -> bytes:
-    """Return the bytes of an export of a session."""
-    options = (["--format", kind] if kind else []) + ["--texts"] * bool(texts)
+def export(database: Path, session: int, what: str, options: list[str]) -> bytes:
+    """Return the bytes of an export of a session. options: of the command `export`."""
     return output(database, ["export", str(session), "--what", what, *options])
 
 

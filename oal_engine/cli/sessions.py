@@ -42,6 +42,9 @@ def export(
     kind: Format = None,
     out: Output = None,
     texts: Texts = False,
+    first: Annotated[
+        int | None, Option(min=1, metavar="N", help="Items of the positives, the surest first (default: the list).")
+    ] = None,
     db: Db = None,
 ) -> None:
     """Write labels, decisions, predictions for all items, the positives, second opinions, the model, or a report of a
@@ -49,10 +52,14 @@ def export(
     if what in exports.WHATS and what not in exports.TABLES and (kind or texts):
         option = "--format" if kind else "--texts"
         raise ValueError(f"{option} is for tables: {', '.join(exports.TABLES)}. Got {what}.")
+    if first and what != "positives":
+        raise ValueError(f"--first is for positives. Got {what}.")
     kind = format_of(out, SUFFIXES.get(what, TABLES), kind)
     with progress_bar() as progress:
         store = Store(db, read_only=True)
-        note = exports.export(store, session, what, kind, out, texts, partial(progress, what))
+        note = exports.export(
+            store, session, what, kind, out, texts, partial(progress, what), **({"first": first} if first else {})
+        )
     if note:
         print(note, file=sys.stderr)
 

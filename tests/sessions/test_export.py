@@ -339,6 +339,11 @@ def test_the_positives_are_what_was_answered_or_is_predicted_so(store):
     assert 0 < len(expected) < len(predictions)
     assert expected == [row["position"] for row in positives]
     assert [*range(1, len(expected) + 1)] == [row["rank"] for row in positives]
+    more = [dict(zip(further.columns, row)) for further in [export.positives(opened, first=len(expected) + 5)[0]]
+            for row in further.rows]  # fmt: skip
+    assert positives == more[:-5]
+    negative = [row["position"] for row in predictions if row["label"] == -1]
+    assert not {*negative} & {row["position"] for row in more}
 
 
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("sparse", "auto"), ("unlabelled", "PAA-I")])
@@ -370,7 +375,8 @@ def test_the_outcome_by_hand(store, data, algorithm):
     listed = scores[opened.order, 0] >= 0
     listed[[entry.round for entry in log]] = [entry.label > 0 for entry in log]
     assert listed.tolist() == reached.listed.tolist()
-    assert second == f"The list of positives has {reached.listed.sum()} of {opened.rounds} items."
+    (depth,) = reached.ranking.depths([reached.listed.sum()])
+    assert second == f"The list of positives has {depth.items} of {opened.rounds} items: {depth.sentence('Good')}"
 
 
 @pytest.mark.parametrize("kind", tables.FORMATS)
@@ -438,7 +444,7 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
             out = tmp_path / f"{what}.{kind}"
             code, stdout, stderr = run("--what", what, "--output", str(out))
             assert (0, b"") == (code, stdout)
-            assert (what in ("predictions", "positives")) == stderr.startswith(b"No probability after 22 labels")
+            assert (what in ("predictions", "positives")) == (b"No probability after 22 labels" in stderr)
             options = ("--format", kind) if what in export.TABLES else ()
             assert (0, out.read_bytes()) == run("--what", what, *options)[:2]
     assert (

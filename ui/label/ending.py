@@ -1,11 +1,12 @@
-"""The end of a session, below the card: the list of positives to download, and labels to add."""
+"""The end of a session, below the card: how far to take the list of positives, and labels to add."""
 
 from uuid import uuid4
 
 import streamlit as st
 
 from oal_engine.kernel.learners import linear
-from oal_engine.sessions.insights import estimates
+from oal_engine.sessions.insights import estimates, outcome
+from oal_engine.sessions.insights.ranking import Ranking
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
@@ -13,6 +14,8 @@ from ..downloads import positives_button
 from ..page import annotator, complain, small_note
 from .card_server import CardServer
 
+TAKE = "How many items to take, the surest first"
+TAKE_HELP = "The list of positives has {:,}: items answered or predicted as positive. You can take fewer or more."
 CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
 OFFERED_LABELS = 100
 
@@ -24,9 +27,26 @@ def ending(server: CardServer) -> None:
         return
     owned = server.is_owned()
     if not session.multiclass and linear(session.learner):
-        positives_button(session.store, session.id)
+        _list(server)
     if session.room > 0 and owned:
         more_labels(session, "add-labels")
+
+
+def _list(server: CardServer) -> None:
+    """Show a slider over the ranked items, how good they are up to its place, and a button that downloads them."""
+    session = server.session
+    ranking: Ranking = server.cached("ranking", lambda: outcome.of_session(session).ranking)
+    if not (items := ranking.rounds.size):
+        return
+    usual = max(1, ranking.listed)
+    steps = {step for size in (10**power for power in range(1, 8)) for step in (size, 2 * size, 5 * size)}
+    sizes = sorted({step for step in steps if step < min(items, 2 * usual)} | {usual, items})
+    first = st.select_slider(
+        TAKE, sizes, usual, format_func=lambda size: f"{size:,}", key="take", help=TAKE_HELP.format(ranking.listed)
+    )
+    if depths := ranking.depths([first]):
+        small_note(depths[0].sentence(session.settings.positive_name))
+    positives_button(session.store, session.id, first)
 
 
 def more_labels(session: Session, key: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -116,31 +117,43 @@ def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
 def predictions(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
     """Return a table of every item under the current model, the highest margins first, and a sentence on its
     probabilities."""
-    return _ranked(session, np.ones(session.order.size, bool), texts)
+    return _ranked(session, None, texts)
 
 
-def positives(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
-    """Return the predictions of items answered as positive, or predicted positive and not answered otherwise.
+def positives(session: Session, texts: bool = False, first: int | None = None) -> tuple[OutputTable, str]:
+    """Return the predictions of the first items of the ranking (None: of the list of positives), and sentences on their
+    quality and probabilities. The columns share_right and share_found are those of `Ranking.shares` up to each item.
     SessionError if the session has several classes."""
     if session.multiclass:
         raise SessionError("a session of several classes has no positives: export its predictions.")
-    return _ranked(session, outcome.of_session(session).listed, texts)
+    ranking = outcome.of_session(session).ranking
+    size = ranking.listed if first is None else min(first, ranking.rounds.size)
+    precision, recall = (None, None) if ranking.shares is None else ranking.shares[:, :size]
+    table, sentence = _ranked(session, ranking.rounds[:size], texts, {"share_right": precision, "share_found": recall})
+    depths = ranking.depths([size]) if size else None
+    quality = f"The first {size:,}: {depths[0].sentence(session.settings.positive_name)} " if depths else ""
+    return table, f"{quality}{sentence}"
 
 
-def _ranked(session: Session, listed: np.ndarray, texts: bool) -> tuple[OutputTable, str]:
-    """Return the predictions of the rounds where `listed` is true, the highest margins first."""
+def _ranked(
+    session: Session,
+    ranking: np.ndarray | None,
+    texts: bool,
+    more: Mapping[str, np.ndarray | None] = MappingProxyType({}),
+) -> tuple[OutputTable, str]:
+    """Return the predictions of ranked rounds (None: of all, the highest margins first), with `more` columns of
+    numbers."""
     import pyarrow as pa
 
     fitted, dataset, order, log = model.of_session(session), session.dataset, session.order, session.log
     scores = fitted.scores(dataset.rows)[order]
-    ranking = np.argsort(-fitted.decided(scores)[0], kind="stable")
-    ranking = ranking[listed[ranking]]
+    ranking = np.argsort(-fitted.decided(scores)[0], kind="stable") if ranking is None else ranking
     words, rounds = session.settings.answers, [entry.round for entry in log]
     asked, labels, classes = np.zeros(order.size, int), np.full(order.size, None), np.full(order.size, None)
     asked[rounds] = 1
     labels[rounds], classes[rounds] = [each.label or None for each in log], [words[each.label] for each in log]
     columns = {"rank": int, "id": str, "position": int, "round": int} | fitted.fields
-    columns |= {"asked": int, "label": int, "class": str}
+    columns |= {"asked": int, "label": int, "class": str} | dict.fromkeys(more, float)
     item_cells = _ItemColumns(session.store, session.settings, columns, texts)
 
     def parts() -> Iterator[Part]:
@@ -153,6 +166,8 @@ def _ranked(session: Session, listed: np.ndarray, texts: bool) -> tuple[OutputTa
                 "rank": range(place.start + 1, place.stop + 1), "id": ids.take(order[t]), "position": order[t],
                 "round": t + 1, **dict(zip(fitted.fields, fitted.predictions(scores[t]))),
                 "asked": asked[t], "label": labels[t], "class": classes[t],
+                **{name: [None] * t.size if each is None else each[place.start : place.stop]
+                   for name, each in more.items()},
             }  # fmt: skip
             yield tuple(cells[name] if name in cells else [item[name] for item in items] for name in item_cells.columns)
 
@@ -213,11 +228,11 @@ WHATS = (*TABLES, "model", "report")
 
 def export(
     store: Store, session: int, what: str, kind: str, out: Path | str | None = None, texts: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None, **options: Any,
 ) -> str | None:  # fmt: skip
     """Write one of WHATS to a file, or to the standard output (None), all or nothing. Return a sentence on it, or None.
 
-    kind: format of a table. progress: called with (rows done, all rows).
+    kind: format of a table. progress: called with (rows done, all rows). options: further arguments of the table.
     """
     if what not in WHATS:
         raise ValueError(f"--what must be one of {', '.join(WHATS)}. Got {what}.")
@@ -228,7 +243,7 @@ def export(
         elif opened and what == "report":
             file.write(report.page(opened))
         else:
-            table, sentence = TABLES[what](opened, texts) if opened else labels(store, session)
+            table, sentence = TABLES[what](opened, texts, **options) if opened else labels(store, session)
             write(table, kind, file, progress)
             return str(sentence) if sentence else None
     return None

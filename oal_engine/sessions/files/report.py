@@ -32,6 +32,7 @@ MAX_ROWS = 500  # corrections and notes; all of them are in the table of labels
 MOST_CLASSES = 8  # in one figure
 MAX_CHECKS = 15  # answers in a list of answers to check
 POINTS = 200  # of a curve
+DEPTHS = (0.1, 0.25, 0.5, 0.75, 1, 1.5, 2)  # of the list of positives, as parts of it
 
 
 class Line(NamedTuple):
@@ -95,8 +96,22 @@ def _outcome(session: Session) -> Iterator[str]:
     """Yield the result of the session, and possible next steps."""
     yield _heading("Result")
     yield from map(sentence, outcome.summary(session))
+    yield from _list(session)
     yield _heading("Next steps")
     yield from map(sentence, outcome.next_steps(session))
+
+
+def _list(session: Session) -> Iterator[str]:
+    """Yield how good the list of positives is at several depths, if it has any items and this is known."""
+    if session.multiclass or not learners.linear(session.learner):
+        return
+    ranking = outcome.of_session(session).ranking
+    sizes = sorted({max(1, min(ranking.rounds.size, int(part * ranking.listed))) for part in DEPTHS})
+    if ranking.listed and (depths := ranking.depths(sizes)):
+        yield _heading("The list of positives")
+        name = session.settings.positive_name
+        heads = ["Items, the surest first", "Share that is right", f"Share of all that are {name}"]
+        yield _table(heads, [(f"{each.items:,}", _interval(each.precision), _interval(each.recall)) for each in depths])
 
 
 # How good it is
@@ -156,6 +171,8 @@ def _bands(points: Sequence[estimates.Point], metric: str) -> Iterator[Line]:
 
 
 def _interval(estimate: estimates.Estimate | None) -> str:
+    if estimate and estimate.low == estimate.high:
+        return f"{estimate.value:.3f}"
     return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})" if estimate else "not known"
 
 

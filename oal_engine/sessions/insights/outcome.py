@@ -11,9 +11,10 @@ from ...output.plots import METRICS, NAMES, TITLES
 from .. import model
 from ..fold import Run
 from ..session import Session
-from . import certainty, estimates
+from . import certainty, estimates, ranking
 from .curves import percent
 from .estimates import Estimate, Estimates, jeffreys, reduced
+from .ranking import Ranking
 
 FEWEST = 5  # positive answers: with fewer the comparison with random questions is left out
 
@@ -97,13 +98,15 @@ class Outcome(NamedTuple):
 
     labels, positives: number of answers, and of positive ones. share: of positives in the stream, exact (low = high) if
     the data has labels, else estimated (None: too few answers). listed: for each round, whether its item was answered
-    as positive, or is predicted positive by the current model and was not answered otherwise.
+    as positive, or is predicted positive by the current model and was not answered otherwise. ranking: of the items,
+    these first.
     """
 
     labels: int
     positives: int
     share: Estimate | None
     listed: np.ndarray
+    ranking: Ranking
 
     def sentences(self, name: str) -> list[str]:
         """Describe the result in sentences. name: of the positive class."""
@@ -114,7 +117,9 @@ class Outcome(NamedTuple):
             value, low, high = self.share
             between = f"; 95 % interval: {percent(low)} to {percent(high)}" if low < high else ""
             hits += f" Random questions would have given about {self.labels * value:,.0f} ({percent(value)}{between})."
-        return [hits, f"The list of positives has {self.listed.sum():,} of {self.listed.size:,} items."]
+        listed = f"The list of positives has {self.ranking.listed:,} of {self.listed.size:,} items"
+        depths = self.ranking.depths([self.ranking.listed]) if self.ranking.listed else None
+        return [hits, f"{listed}: {depths[0].sentence(name)}" if depths else f"{listed}."]
 
 
 def of_session(session: Session) -> Outcome:
@@ -129,7 +134,7 @@ def of_session(session: Session) -> Outcome:
         share = Estimate(*[float((session.y > 0).mean())] * 3)
     elif positives >= FEWEST and session.settings.rule in paceable():
         share = _estimated_share(answers > 0, 1 / chances)
-    return Outcome(answers.size, positives, share, listed)
+    return Outcome(answers.size, positives, share, listed, ranking.of_session(session, listed))
 
 
 def _estimated_share(positive: np.ndarray, weights: np.ndarray) -> Estimate:

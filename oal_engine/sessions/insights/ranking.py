@@ -1,14 +1,15 @@
 """Estimate how many items of the ranked list are right, and how many of all positives it holds, at each depth.
 
 The chance that an item without an answer is positive is a logistic function of its margin (Platt 1999). It is fitted to
-the answered items, each with the margin of a model that was trained without it, as a model is surer of what it has
-learned. An answer that was asked for with probability pi weighs 1 / sqrt(pi), between what all answers know of the
-curve (1) and what represents the stream (1 / pi). docs/estimates.md says how often the intervals hold.
+the answered items, each with the margin of a model that was trained without it, as a model is surer of items
+that it has learned. An answer that was asked for with probability pi weighs 1 / sqrt(pi): equal weights would use the
+answers best, weights of 1 / pi would represent the stream. docs/estimates.md says how often the intervals hold.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from math import ceil, floor
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from scipy.stats import qmc
 from ...kernel import rows, stream
 from ...kernel.learners import Learner
 from ..session import Session
+from .curves import percent
 from .estimates import TAIL, Estimate
 
 FEWEST = 5  # answers of either class: with fewer there is no estimate
@@ -33,8 +35,19 @@ class Depth(NamedTuple):
     is among them."""
 
     items: int
-    right: Estimate
-    found: Estimate
+    precision: Estimate
+    recall: Estimate
+
+    def sentence(self, name: str) -> str:
+        """Describe the quality in a sentence. name: of the positive class."""
+        precision, recall = map(_in_words, (self.precision, self.recall))
+        return f"{precision} of them are right, and {recall} of all that are {name} are among them."
+
+
+def _in_words(share: Estimate) -> str:
+    if share.low == share.high:
+        return percent(share.value)
+    return f"about {percent(share.value)} ({floor(100 * share.low)} to {ceil(100 * share.high)} %)"
 
 
 class Curve(NamedTuple):
@@ -49,54 +62,66 @@ class Curve(NamedTuple):
 class Ranking:
     """All items that are not known to be negative: first the list of positives, then the others, by falling margin.
 
-    rounds: of the items. margins: of the items. known: whether each item is known to be positive. listed: length of the
-    list. curve: of the items without an answer (None: too few answers). truth: whether each item is
-    positive, if the data has labels.
+    rounds: of the items. margins: of the items. positive: whether each item is known to be positive. listed: length of
+    the list. curve: of the items without an answer (None: too few answers). truth: whether each item is positive, if
+    the data has labels.
     """
 
     rounds: np.ndarray
     margins: np.ndarray
-    known: np.ndarray
+    positive: np.ndarray
     listed: int
     curve: Curve | None
     truth: np.ndarray | None = None
 
-    def depths(self, items: Sequence[int]) -> list[Depth] | None:
-        """Return the quality at depths >= 1: exact if the truth is known, else estimated; None if nothing is known."""
-        if self.truth is not None:
-            hits = np.cumsum(self.truth)
-            exact = [(hits[end - 1] / end, hits[end - 1] / max(1, hits[-1])) for end in items]
-            return [Depth(end, *(Estimate(*[float(share)] * 3) for share in each)) for end, each in zip(items, exact)]
-        if self.curve is None:
+    @cached_property
+    def shares(self) -> np.ndarray | None:
+        """At each depth, the share of the items that is right, and the share of all positives that is among them, shape
+        (2, items): exact if the truth is known, else estimated; None if nothing is known."""
+        if self.truth is None and self.curve is None:
             return None
+        hits = self.positive if self.truth is None else self.truth
+        if self.curve is not None:
+            slope, intercept = self.curve.line
+            hits = np.where(self.positive, 1.0, expit(slope * self.margins + intercept))
+        hits = np.cumsum(hits)
+        return np.array([hits / np.arange(1, hits.size + 1), hits / max(1e-9, hits[-1])])
+
+    def depths(self, items: Sequence[int]) -> list[Depth] | None:
+        """Return the quality at depths >= 1 with its intervals. None if nothing is known."""
+        if self.shares is None:
+            return None
+        values = [self.shares[:, end - 1].tolist() for end in items]
+        lows, highs = self._intervals(items) if self.curve else (values, values)
+        return [
+            Depth(end, *(Estimate(value, min(value, low), max(value, high)) for value, low, high in zip(*ends)))
+            for end, *ends in zip(items, values, lows, highs)
+        ]
+
+    def _intervals(self, items: Sequence[int]) -> tuple[list[list[float]], list[list[float]]]:
+        """Return the lower and the upper ends of both shares at each depth. Neighbors in the ranking count as alike."""
+        assert self.curve
         size = self.rounds.size
-        ends = np.unique([0, *items, size, *np.geomspace(1, max(1, size), BINS).astype(int)])
-        unknown, known = (np.append(0, np.cumsum(each))[ends] for each in (~self.known, self.known))
-        sums = np.append(0, np.cumsum(np.where(self.known, 0, self.margins)))[ends]
-        sizes = np.diff(unknown)
+        ends = np.unique([0, *items, size, *np.geomspace(1, size, BINS).astype(int)])
+        without, sure = (np.append(0, np.cumsum(each))[ends] for each in (~self.positive, self.positive))
+        sums = np.append(0, np.cumsum(np.where(self.positive, 0, self.margins)))[ends]
+        sizes = np.diff(without)
         normal = ndtri(qmc.Halton(4, scramble=False).random(DRAWS + 1)[1:])  # the first point is 0
-        line, errors = self.curve
-        lines = np.vstack((line, line + normal[:, :2] @ errors.T))  # the first one is the fitted line
-        chances = sizes * expit(lines[:, :1] * (np.diff(sums) / np.maximum(sizes, 1)) + lines[:, 1:])
-        expected = np.hstack((np.zeros((DRAWS + 1, 1)), np.cumsum(chances, axis=1)))
-        variance = np.append(0, np.cumsum(chances[0] * (1 - chances[0] / np.maximum(sizes, 1))))
-        noise = np.vstack((np.zeros(2), normal[:, 2:]))
-
-        def depth(end: int) -> Depth:
+        lines = np.vstack((self.curve.line, self.curve.line + normal[:, :2] @ self.curve.errors.T))
+        chances = expit(lines[:, :1] * (np.diff(sums) / np.maximum(sizes, 1)) + lines[:, 1:])
+        expected = np.hstack((np.zeros((DRAWS + 1, 1)), np.cumsum(sizes * chances, axis=1)))[1:]
+        variance = np.append(0, np.cumsum(sizes * chances[0] * (1 - chances[0])))
+        lows, highs = [], []
+        for end in items:
             at = ends.searchsorted(end)
-            above = expected[:, at] + noise[:, 0] * np.sqrt(variance[at])
-            below = expected[:, -1] - expected[:, at] + noise[:, 1] * np.sqrt(variance[-1] - variance[at])
-            hits = known[at] + np.clip(above, 0, unknown[at])
-            everything = hits + known[-1] - known[at] + np.maximum(below, 0)
-            return Depth(end, _estimate(hits / end), _estimate(hits / np.maximum(everything, 1e-9)))
-
-        return [depth(end) for end in items]
-
-
-def _estimate(draws: np.ndarray) -> Estimate:
-    """Return the first draw, with the interval of the others."""
-    value, (low, high) = float(draws[0]), np.quantile(draws[1:], [TAIL, 1 - TAIL]).tolist()
-    return Estimate(value, min(value, low), max(value, high))
+            above = expected[:, at] + normal[:, 2] * np.sqrt(variance[at])
+            below = expected[:, -1] - expected[:, at] + normal[:, 3] * np.sqrt(variance[-1] - variance[at])
+            hits = sure[at] + np.clip(above, 0, without[at])
+            everything = hits + sure[-1] - sure[at] + np.maximum(below, 0)
+            low, high = np.quantile([hits / end, hits / np.maximum(everything, 1e-9)], [TAIL, 1 - TAIL], axis=1)
+            lows.append(low.tolist())
+            highs.append(high.tolist())
+        return lows, highs
 
 
 def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray) -> Curve | None:
@@ -112,9 +137,9 @@ def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray) -> Curve
     features = np.array([margins / size, np.ones(margins.size)])
     line, penalty = np.zeros(2), PENALTY * np.eye(2)
     for _ in range(STEPS):
-        told = expit(line @ features)
-        information = (features * (weights * told * (1 - told))) @ features.T + penalty
-        step = np.linalg.solve(information, features @ (weights * (positive - told)) - PENALTY * line)
+        chance = expit(line @ features)
+        information = (features * (weights * chance * (1 - chance))) @ features.T + penalty
+        step = np.linalg.solve(information, features @ (weights * (positive - chance)) - PENALTY * line)
         line = line + step * min(1, LONGEST_STEP / np.abs(step).max())
         if np.abs(step).max() < EXACT:
             break
@@ -136,7 +161,7 @@ def of_session(session: Session, listed: np.ndarray) -> Ranking:
         log = [entry for entry in session.log if entry.label]
         positive, chances = np.array([(entry.label == 1, entry.probability) for entry in log]).reshape(-1, 2).T
         curve = fit(margins_left_out(len(log), partial(_margins_without, session)), positive > 0, chances)
-    return Ranking(ranking, margins[ranking], labels[ranking] > 0, int(listed.sum()), curve, truth)
+    return Ranking(ranking, margins[ranking], labels[ranking] > 0, int(listed[ranking].sum()), curve, truth)
 
 
 def _margins(session: Session, learner: Learner, items: np.ndarray) -> np.ndarray:

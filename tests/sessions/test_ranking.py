@@ -1,0 +1,92 @@
+"""The stated quality of the list of positives: exact where labels are known, else an estimate with an interval."""
+
+import numpy as np
+import pytest
+
+from oal_engine.sessions.insights import outcome, ranking
+from oal_engine.sessions.insights.ranking import Curve, Ranking
+from tests.harness.sessions import begin, label_truly, say
+
+SIZE = 400
+
+
+def estimated(known=(), slope=2.0, deviation=0.1):
+    """A ranking of items whose margins fall from 4 to -4, with the curve of their chances."""
+    is_known = np.isin(np.arange(SIZE), known)
+    curve = Curve(np.array([slope, 0.0]), deviation * np.eye(2))
+    return Ranking(np.arange(SIZE), np.linspace(4, -4, SIZE), is_known, SIZE // 2, curve)
+
+
+def test_labels_of_the_data_give_exact_shares(store):
+    """With a label for every item, the shares at each depth are counted, and have no interval."""
+    opened = begin(store, "sparse", "PAA-I", shuffled=True)
+    label_truly(opened, 20)
+    made = outcome.of_session(opened).ranking
+    positive = opened.y[opened.order] > 0
+    answered = {entry.round for entry in opened.log if entry.label == -1}
+    assert {*range(opened.rounds)} - answered == {*made.rounds.tolist()}
+    for depth in made.depths([1, 7, made.rounds.size]):
+        hits = positive[made.rounds[: depth.items]].sum()
+        assert (hits / depth.items,) * 3 == pytest.approx(depth.precision)
+        assert (hits / positive.sum(),) * 3 == pytest.approx(depth.recall)
+
+
+def test_the_expected_positives_are_those_of_the_curve():
+    """The share that is right is the mean chance of the items so far; known positives are right for certain."""
+    made = estimated(known=(3, 300))
+    chances = 1 / (1 + np.exp(-2 * made.margins))
+    chances[[3, 300]] = 1
+    (first, last) = made.depths([50, SIZE])
+    assert first.precision.value == pytest.approx(chances[:50].mean())
+    assert first.recall.value == pytest.approx(chances[:50].sum() / chances.sum())
+    assert (1, 1, 1) == pytest.approx(last.recall)
+    (certain,) = estimated(known=range(SIZE)).depths([9])
+    assert (1, 1, 1) == pytest.approx(certain.precision)
+
+
+def test_the_interval_holds_the_number_of_positives_that_the_curve_draws():
+    """With a line that is known well, the intervals hold the shares of random labels in nineteen of twenty cases."""
+    rng, made = np.random.default_rng(0), estimated(deviation=1e-6)
+    (depth,) = made.depths([250])
+    labels = rng.random((4000, SIZE)) < 1 / (1 + np.exp(-2 * made.margins))
+    hits = labels[:, :250].sum(axis=1)
+    for estimate, shares in ((depth.precision, hits / 250), (depth.recall, hits / labels.sum(axis=1))):
+        assert 0.92 < ((estimate.low <= shares) & (shares <= estimate.high)).mean() < 0.98
+
+
+def test_an_uncertain_line_widens_the_interval():
+    """What is not known of the line is in the interval: it is wider, and still between 0 and 1."""
+    sure, unsure = (estimated(deviation=each).depths([200])[0] for each in (0.01, 0.5))
+    for narrow, wide in zip(sure[1:], unsure[1:]):
+        assert 0 <= wide.low < narrow.low <= narrow.value <= narrow.high < wide.high <= 1
+
+
+def test_the_fit_finds_the_line_that_made_the_answers():
+    """Slope and intercept are found within their stated errors, whatever the chances of being asked are."""
+    rng = np.random.default_rng(1)
+    margins, chances = rng.normal(size=3000), rng.uniform(0.2, 1, 3000)
+    fitted = ranking.fit(margins, rng.random(3000) < 1 / (1 + np.exp(1 - 1.5 * margins)), chances)
+    errors = np.sqrt(np.diag(fitted.errors @ fitted.errors.T))
+    assert (np.abs(fitted.line - [1.5, -1]) < 3 * errors).all()
+    assert (errors < 0.15).all()
+
+
+@pytest.mark.parametrize("positive", [[1] * 4 + [0] * 40, [1] * 40 + [0] * 4, [0, 1] * 20])
+def test_without_enough_answers_or_a_rising_line_nothing_is_stated(positive):
+    """There is no estimate from fewer than five answers of a class, or where high margins mean few positives."""
+    margins = np.linspace(-1, 1, len(positive)) if sum(positive) != 20 else np.where(positive, -1.0, 1.0)
+    assert ranking.fit(margins, np.array(positive, bool), np.full(len(positive), 0.5)) is None
+
+
+def test_an_answered_item_is_judged_by_a_model_that_did_not_learn_it(store):
+    """On data without labels a session states estimates, from margins that the answers themselves did not raise."""
+    opened = begin(store, "unlabelled", "PAA-I", shuffled=True, budget=100)
+    for k in range(30):
+        say(opened, 1 if k % 4 == 0 else -1)
+    log = [entry for entry in opened.log if entry.label]
+    left_out = ranking.margins_left_out(len(log), lambda places: ranking._margins_without(opened, places))
+    final = ranking._margins(opened, opened.learner, np.array([entry.item for entry in log]))
+    labels = np.array([entry.label for entry in log])
+    assert (labels * final).mean() > (labels * left_out).mean()
+    others = [lesson for lesson in opened.state.lessons if lesson.item != log[5].item]
+    assert ranking._margins(opened, opened.taught(others, 100).learner, np.array([log[5].item]))[0] == left_out[5]
