@@ -125,6 +125,15 @@ def test_calibration():
     assert all(0 < line["log loss"] < 1 and abs(line["told"] - line["true"]) < 0.2 for line in lines)
 
 
+def test_ranking():
+    """On the demo most stated intervals of a list hold, and none is empty."""
+    lines = run("ranking.py --quick --orders 4 --budget 150")
+    assert {("all", "list", "right"), ("tweets", "tenth", "found")} < {
+        (line["of"], line["depth"], line["share"]) for line in lines
+    }
+    assert all(line["coverage"] >= 0.5 and line["half_width"] > 0 for line in lines)
+
+
 def test_imports():
     """Files in the shapes that people have come in right, stop with a question, or are among the few that are wrong."""
     outcomes = [file["outcome"] for file in run("imports.py --variants 1")]

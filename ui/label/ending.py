@@ -11,7 +11,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
 from ..downloads import positives_button
-from ..page import annotator, complain, small_note
+from ..page import annotator, capitalized, complain, small_note
 from .card_server import CardServer
 
 TAKE = "How many items to take, the surest first"
@@ -45,7 +45,7 @@ def _list(server: CardServer) -> None:
         TAKE, sizes, usual, format_func=lambda size: f"{size:,}", key="take", help=TAKE_HELP.format(ranking.listed)
     )
     if depths := ranking.depths([first]):
-        small_note(depths[0].sentence(session.settings.positive_name))
+        small_note(capitalized(depths[0].sentence(session.settings.positive_name)))
     positives_button(session.store, session.id, first)
 
 
