@@ -13,7 +13,7 @@ SIZE = 400
 def estimated(known=(), slope=2.0, deviation=0.1):
     """A ranking of items whose margins fall from 4 to -4, with the curve of their chances."""
     is_known = np.isin(np.arange(SIZE), known)
-    curve = Curve(np.array([slope, 0.0]), deviation * np.eye(2))
+    curve = Curve(1.0, np.zeros(2), np.array([0, slope, 0, 0]), deviation * np.eye(4))
     return Ranking(np.arange(SIZE), np.linspace(4, -4, SIZE), is_known, SIZE // 2, curve)
 
 
@@ -61,14 +61,21 @@ def test_an_uncertain_line_widens_the_interval():
         assert 0 <= wide.low < narrow.low <= narrow.value <= narrow.high < wide.high <= 1
 
 
-def test_the_fit_finds_the_line_that_made_the_answers():
-    """Slope and intercept are found within their stated errors, whatever the chances of being asked are."""
-    rng = np.random.default_rng(1)
-    margins, chances = rng.normal(size=3000), rng.uniform(0.2, 1, 3000)
-    fitted = ranking.fit(margins, rng.random(3000) < 1 / (1 + np.exp(1 - 1.5 * margins)), chances)
-    errors = np.sqrt(np.diag(fitted.errors @ fitted.errors.T))
-    assert (np.abs(fitted.line - [1.5, -1]) < 3 * errors).all()
-    assert (errors < 0.15).all()
+@pytest.mark.parametrize("bend", [0, 2])
+def test_the_fit_finds_the_curve_that_made_the_answers(bend):
+    """The chances are found within their stated errors, with and without a bend, whatever the chances of asking are."""
+    rng, grid = np.random.default_rng(1), np.linspace(-1.5, 1.5, 7)
+    margins, chances = rng.normal(size=5000), rng.uniform(0.2, 1, 5000)
+
+    def line(x):
+        return 1.5 * x - 1 - bend * np.maximum(x - 0.43, 0) / 2
+
+    fitted = ranking.fit(margins, rng.random(5000) < 1 / (1 + np.exp(-line(margins))), chances)
+    draws = fitted.chances(grid, fitted.line + rng.normal(size=(2000, 4)) @ fitted.errors.T)
+    low, high = np.quantile(draws, [0.005, 0.995], axis=0)
+    true = 1 / (1 + np.exp(-line(grid)))
+    assert ((low < true) & (true < high)).all()
+    assert (high - low).max() < 0.2
 
 
 @pytest.mark.parametrize("positive", [[1] * 4 + [0] * 40, [1] * 40 + [0] * 4, [0, 1] * 20])

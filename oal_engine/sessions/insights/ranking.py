@@ -1,9 +1,10 @@
 """Estimate how many items of the ranked list are right, and how many of all positives it holds, at each depth.
 
-The chance that an item without an answer is positive is a logistic function of its margin (Platt 1999). It is fitted to
-the answered items, each with the margin of a model that was trained without it, as a model is surer of items
-that it has learned. An answer that was asked for with probability pi weighs 1 / sqrt(pi): equal weights would use the
-answers best, weights of 1 / pi would represent the stream. docs/estimates.md says how often the intervals hold.
+The chance that an item without an answer is positive is a logistic function of its margin (Platt 1999) whose slope may
+change twice. It is fitted to the answered items, each with the margin of a model that was trained without it, as a
+model is surer of items that it has learned. An answer that was asked for with probability pi weighs pi^-0.75: equal
+weights would make the most of few answers, weights of 1 / pi would represent the stream even if the curve is wrong.
+docs/estimates.md says how often the intervals hold.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +26,8 @@ from .estimates import TAIL, Estimate
 FEWEST = 5  # answers of either class: with fewer there is no estimate
 FOLDS = 50  # models that are trained without some of the answers
 BINS = 400  # groups of neighbors in the ranking that count as alike
-PENALTY = 1e-3  # on the squared line, for margins with a deviation of 1: without it a line can be infinitely steep
+POWER = 0.75  # of the weights 1 / chance of being asked
+PENALTIES = np.array([1e-3, 1e-3, 1, 1])  # on the squares of the line: without them it can be infinitely steep
 STEPS, LONGEST_STEP, EXACT = 100, 3.0, 1e-9  # of Newton's method
 DRAWS = 512  # curves, and numbers of positives on them, that the intervals come from
 
@@ -51,11 +53,28 @@ def _in_words(share: Estimate) -> str:
 
 
 class Curve(NamedTuple):
-    """The logistic curve of the chance of being positive by margin: its line, (slope, intercept), and a square root of
-    the covariance of these, shape (2, 2)."""
+    """The chance of being positive by margin: the logistic function of a line with two bends.
 
+    scale: unit of margins. bends: margins. line: its height and slopes, shape (4,). errors: a square root of the
+    covariance of these, shape (4, 4).
+    """
+
+    scale: float
+    bends: np.ndarray
     line: np.ndarray
     errors: np.ndarray
+
+    def chances(self, margins: np.ndarray, lines: np.ndarray | None = None) -> np.ndarray:
+        """Return the chances at margins, for several `lines` (n, 4) in place of its own with shape (n, margins)."""
+        chances: np.ndarray = expit(
+            (self.line if lines is None else lines) @ _features(margins, self.scale, self.bends)
+        )
+        return chances
+
+
+def _features(margins: np.ndarray, scale: float, bends: np.ndarray) -> np.ndarray:
+    after = [np.maximum(margins - bend, 0) / scale for bend in bends]
+    return np.array([np.ones(margins.size), margins / scale, *after])
 
 
 @dataclass(frozen=True)
@@ -82,8 +101,7 @@ class Ranking:
             return None
         hits = self.positive if self.truth is None else self.truth
         if self.curve is not None:
-            slope, intercept = self.curve.line
-            hits = np.where(self.positive, 1.0, expit(slope * self.margins + intercept))
+            hits = np.where(self.positive, 1.0, self.curve.chances(self.margins))
         hits = np.cumsum(hits)
         return np.array([hits / np.arange(1, hits.size + 1), hits / max(1e-9, hits[-1])])
 
@@ -106,16 +124,16 @@ class Ranking:
         without, sure = (np.append(0, np.cumsum(each))[ends] for each in (~self.positive, self.positive))
         sums = np.append(0, np.cumsum(np.where(self.positive, 0, self.margins)))[ends]
         sizes = np.diff(without)
-        normal = ndtri(qmc.Halton(4, scramble=False).random(DRAWS + 1)[1:])  # the first point is 0
-        lines = np.vstack((self.curve.line, self.curve.line + normal[:, :2] @ self.curve.errors.T))
-        chances = expit(lines[:, :1] * (np.diff(sums) / np.maximum(sizes, 1)) + lines[:, 1:])
+        normal = ndtri(qmc.Halton(6, scramble=False).random(DRAWS + 1)[1:])  # the first point is 0
+        lines = np.vstack((self.curve.line, self.curve.line + normal[:, :4] @ self.curve.errors.T))
+        chances = self.curve.chances(np.diff(sums) / np.maximum(sizes, 1), lines)
         expected = np.hstack((np.zeros((DRAWS + 1, 1)), np.cumsum(sizes * chances, axis=1)))[1:]
         variance = np.append(0, np.cumsum(sizes * chances[0] * (1 - chances[0])))
         lows, highs = [], []
         for end in items:
             at = ends.searchsorted(end)
-            above = expected[:, at] + normal[:, 2] * np.sqrt(variance[at])
-            below = expected[:, -1] - expected[:, at] + normal[:, 3] * np.sqrt(variance[-1] - variance[at])
+            above = expected[:, at] + normal[:, 4] * np.sqrt(variance[at])
+            below = expected[:, -1] - expected[:, at] + normal[:, 5] * np.sqrt(variance[-1] - variance[at])
             hits = sure[at] + np.clip(above, 0, without[at])
             everything = hits + sure[-1] - sure[at] + np.maximum(below, 0)
             low, high = np.quantile([hits / end, hits / np.maximum(everything, 1e-9)], [TAIL, 1 - TAIL], axis=1)
@@ -131,21 +149,20 @@ def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray) -> Curve
     """
     if min(positive.sum(), (~positive).sum()) < FEWEST or not np.ptp(margins):
         return None
-    weights = chances**-0.5
+    weights = chances**-POWER
     weights *= weights.sum() / (weights**2).sum()  # they add up to the number of equal answers that they are worth
-    size = margins.std()
-    features = np.array([margins / size, np.ones(margins.size)])
-    line, penalty = np.zeros(2), PENALTY * np.eye(2)
+    scale, bends = float(margins.std()), np.quantile(margins, [1 / 3, 2 / 3])
+    features, line = _features(margins, scale, bends), np.zeros(4)
     for _ in range(STEPS):
         chance = expit(line @ features)
-        information = (features * (weights * chance * (1 - chance))) @ features.T + penalty
-        step = np.linalg.solve(information, features @ (weights * (positive - chance)) - PENALTY * line)
+        information = (features * (weights * chance * (1 - chance))) @ features.T + np.diag(PENALTIES)
+        step = np.linalg.solve(information, features @ (weights * (positive - chance)) - PENALTIES * line)
         line = line + step * min(1, LONGEST_STEP / np.abs(step).max())
         if np.abs(step).max() < EXACT:
             break
-    errors = np.linalg.cholesky(np.linalg.inv(information))
-    scale = np.array([1 / size, 1])
-    return Curve(line * scale, errors * scale[:, None]) if line[0] > 0 else None
+    curve = Curve(scale, bends, line, np.linalg.cholesky(np.linalg.inv(information)))
+    lowest, highest = curve.chances(np.array([margins.min(), margins.max()]))
+    return curve if lowest < highest else None
 
 
 def of_session(session: Session, listed: np.ndarray) -> Ranking:
