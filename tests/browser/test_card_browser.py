@@ -50,6 +50,36 @@ def test_keys_and_sizes_follow_their_annotator(visit, app, another, store, texts
     assert sizes[0] > sizes[1]
 
 
+SWIPE = """(text, [along, down]) => {
+  const touch = (x, y) => new Touch({ identifier: 1, target: text, clientX: 200 + x, clientY: 300 + y });
+  const send = (kind, touches, changedTouches) =>
+    text.dispatchEvent(new TouchEvent(kind, { touches, changedTouches, bubbles: true }));
+  send("touchstart", [touch(0, 0)], []);
+  send("touchmove", [touch(along, down)], []);
+  send("touchend", [], [touch(along, down)]);
+}"""
+
+
+def test_a_swipe_answers(visit, app, store, texts):
+    """To the right with the first class, to the left with the other one, and Undo takes it back. A short or a downward
+    movement does not answer."""
+    session = create(store, texts, learner="pa-i", rule="all")
+    card = Card(visit(app, f"/Label?session={session}", viewport=PHONE))
+    for along, down, label in ((120, 10, 1), (-120, 20, -1), (60, 0, None), (120, 100, None)):
+        old = card.question
+        card("text").evaluate(SWIPE, [along, down])
+        if label:
+            expect(card.root).not_to_have_attribute("data-question", old)
+            card.saved()
+        else:
+            expect(card.root).to_have_attribute("data-question", old)
+    assert [1, -1] == [label for _, label, _ in history(store, session)]
+    assert card.root.locator(".sheet").evaluate("sheet => sheet.style.translate") == ""
+    card("undo").click()
+    card.saved()
+    assert [("i0", 1, True), ("i1", -1, False)] == history(store, session)
+
+
 def test_skipped_items_are_answered_at_the_end(label, keep, store):
     """They come once more with the same keys; skip again leaves them, Undo goes back, and the learner has them all."""
     dataset = keep("a few", (f"item {k} word{k % 3}" for k in range(6)))

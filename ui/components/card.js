@@ -12,7 +12,9 @@ const BEGINNING = 120; // characters of an item quoted with the model's predicti
 const LONGEST_NOTE = 2000; // characters
 const REMOVED = "removed"; // the end of a session that is gone or not open to the user
 const STAYING = ["note", "tag", "preferences"]; // events that lead to no other item
+const PASSIVE = { passive: true }; // the browser need not wait for the listener before it scrolls
 const MOVING = /^(Tab|Arrow|Home|End|Page)/; // keys that move the focus
+const SWIPE = 80; // pixels that a finger moves to the side to answer, at least twice as far as up or down
 const AHEAD = 3; // skipped items known ahead; with fewer, the card asks the server for more
 
 class Card {
@@ -58,7 +60,7 @@ class Card {
       <div class="above row small muted">
         <p part="why" class="why cut grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
       </div>
-      <div class="sheet column">
+      <div part="sheet" class="sheet column">
         <div part="text" class="text scroll box plain" dir="auto" tabindex="0" role="region" aria-label="Item to label"
           aria-live="polite"></div>
         <button part="written" type="button" class="written cut plain" title="Change the note"></button>
@@ -116,12 +118,35 @@ class Card {
     this.close.onclick = () => this.unfold();
     this.offer.onclick = () => this.revisit();
     this.close.onmousedown = this.offer.onmousedown = keepFocus;
+    this.watchSwipes();
     for (const kind of ["keydown", "keypress", "keyup"]) {
       this.memo.addEventListener(kind, (event) => this.onNoteKey(event));
       this.finder.addEventListener(kind, (event) => this.onFindKey(event));
     }
     this.root.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && event.repeat) event.preventDefault(); // holding Enter down would click many times
+    });
+  }
+
+  // Of two classes, a swipe over the item to the right answers with the first one, to the left with the other one.
+  watchSwipes() {
+    let start = null;
+    const move = (finger) => {
+      const along = start && this.classes.children.length === 2 ? finger.clientX - start.clientX : 0;
+      return Math.abs(along) > 2 * Math.abs(finger.clientY - start?.clientY) ? along : 0;
+    };
+    const end = () => {
+      start = null;
+      this.sheet.style.translate = "";
+    };
+    const { text } = this;
+    text.addEventListener("touchstart", ({ touches }) => (start = touches.length === 1 ? touches[0] : null), PASSIVE);
+    text.addEventListener("touchmove", ({ touches }) => (this.sheet.style.translate = `${move(touches[0])}px`), PASSIVE);
+    text.addEventListener("touchcancel", end);
+    text.addEventListener("touchend", ({ changedTouches }) => {
+      const along = move(changedTouches[0]);
+      end();
+      if (Math.abs(along) >= SWIPE) this.classes.children[along > 0 ? 0 : 1].click();
     });
   }
 
