@@ -141,7 +141,11 @@ class Card {
     };
     const { text } = this;
     text.addEventListener("touchstart", ({ touches }) => (start = touches.length === 1 ? touches[0] : null), PASSIVE);
-    text.addEventListener("touchmove", ({ touches }) => (this.sheet.style.translate = `${move(touches[0])}px`), PASSIVE);
+    text.addEventListener(
+      "touchmove",
+      ({ touches }) => (this.sheet.style.translate = `${move(touches[0])}px`),
+      PASSIVE,
+    );
     text.addEventListener("touchcancel", end);
     text.addEventListener("touchend", ({ changedTouches }) => {
       const along = move(changedTouches[0]);
