@@ -41,7 +41,7 @@ def more_labels(session: Session, key: str) -> None:
                 complain(error)
             else:
                 st.rerun()
-    words = [CONTINUES.format(session.rounds - session.askable + 1)] if session.place.progress.end else []
+    words = [CONTINUES.format(session.next_round + 1)] if session.place.progress.end else []
     if not session.labelled:
         words.append(estimates.forecast(session.state.budget + labels, session.multiclass))
     if words:
