@@ -9,7 +9,7 @@ import pytest
 from oal_engine import datasets
 from oal_engine.kernel import stream
 from oal_engine.kernel.runs import Run
-from oal_engine.sessions import look_back
+from oal_engine.sessions import another_pass, look_back
 from oal_engine.sessions.files import export
 from oal_engine.sessions.files.bundle import adopt, publish
 from oal_engine.sessions.insights import certainty, estimates, outcome
@@ -301,3 +301,31 @@ def test_a_replay_with_known_items_asks_what_a_session_asks(store, algorithm):
     done = plan.replay(log=True)
     assert rest[done.log[:, 0].astype(int)].tolist() == [entry.item for entry in opened.log]
     assert np.array_equal(done.counts, opened.counts)
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), [*RUNS[:2], ("classes", "MD-AMD", {"shuffled": True})])
+def test_another_pass_over_the_items_without_an_answer(store, data, algorithm, more):
+    """A session with the same settings begins with all labels of the first, and asks about its other items."""
+    first = begin(store, data, algorithm, known_labels=20, seed_words=(), **more)
+    label_until_the_end(first)
+    asked = {entry.item for entry in first.log}
+    second = Session(store, another_pass.begin(first, "anna"))
+    assert f"{first.settings.name}, pass 2" == second.settings.name
+    assert {f"session {first.settings.name}"} == {row["data"]["origin"] for row in second.known_labels.values()}
+    assert asked | first.known_labels.keys() == second.known_labels.keys()
+    own, former = second.settings, first.settings
+    assert (own.parameters, own.shuffled, own.seed, own.names) == (
+        former.parameters, former.shuffled, former.seed, former.names,
+    )  # fmt: skip
+    label_until_the_end(second)
+    assert not second.known_labels.keys() & {entry.item for entry in second.log}
+    assert own.name.replace("2", "3") == Session(store, another_pass.begin(second)).settings.name
+    rebuilt(store, second)
+
+
+def test_another_pass_has_nothing_to_ask_if_every_item_has_a_label(store):
+    """The last pass says that it was the last."""
+    first = begin(store, algorithm=None, learner="pa-i", rule="all", budget=400)
+    label_until_the_end(first)
+    with pytest.raises(SessionError, match="every item has a label: another pass has nothing to ask"):
+        another_pass.begin(first)
