@@ -159,7 +159,8 @@ CREATE TABLE events (                  -- the log: rows are added, never changed
     session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
     number INTEGER NOT NULL,           -- from 1
     id TEXT UNIQUE,                    -- under which a page sent it; NULL: the session's own
-    kind TEXT NOT NULL,                -- grown, asked, answered, corrected, undone, marked or added change the state;
+    kind TEXT NOT NULL,                -- grown, asked, answered, corrected, undone, marked, known or added change
+                                       -- the state;
                                        -- second, late and again are further answers, withdrawn takes one back;
                                        -- noted and tagged are what annotators leave
     at TEXT NOT NULL,

@@ -18,6 +18,7 @@ from ..datasets import feeds
 from ..datasets.features import duplicates
 from ..datasets.reading import details as more_columns
 from ..datasets.reading import layout_sentence, reasons
+from ..sessions.settings import SessionError, create
 from ..store import Store
 from .files import Importing, Label, Reading, Text, Vectors
 from .lists import DATASET
@@ -50,6 +51,13 @@ def import_(
             "year, date, source, journal, authors, url or the like)."
         ),
     ] = None,
+    begin_with_labels: Annotated[
+        bool,
+        Option(
+            "--begin-with-labels",
+            help="Also make a session that begins with the labels of the file, and asks about the other items only.",
+        ),
+    ] = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
@@ -65,13 +73,26 @@ def import_(
         dataset, items = datasets.import_file(
             store, file, name, columns, request, progress, **set_options(tokenizer=importing.tokenizer)
         )
+    session = _session_with_labels(store, dataset) if begin_with_labels else None
     if as_json:
         stored, copies = store.dataset(dataset), store.copies(dataset)
         more = {"near_duplicates": copies, "read": items.description, "skipped": _skipped(items.skipped)}
+        more |= {"session": session} if session else {}
         print(json.dumps({key: stored[key] for key in DATASET} | more))
     else:
         print(layout_sentence(items.description))
         print(f"{name}: {datasets.report(store, dataset, items)}")
+        if session:
+            print(f"Session {session} begins with {len(store.first_known(session)):,} labels of the file.")
+
+
+def _session_with_labels(store: Store, dataset: int) -> int:
+    """Make a session that begins with the labels of a data set, and return its id."""
+    data = store.dataset(dataset)
+    try:
+        return create(store, dataset, "auto-classes" if data["classes"] else "auto", known_labels="file")
+    except SessionError as error:
+        raise ValueError(f"{data['name']} is imported, but no session begins with its labels: {error}") from None
 
 
 def _named(columns: list[str] | None) -> tuple[str, ...] | None:

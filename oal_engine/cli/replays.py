@@ -45,6 +45,10 @@ class Running:
     floor: Annotated[
         float, Option(help="Share of the budget for a minimum chance of every item, which guarantees recall and F1.")
     ] = 0.0
+    known_share: Annotated[
+        float,
+        Option("--known", help="Share of the items whose labels are learned before the stream, which the others are."),
+    ] = 0.0
 
 
 def replay(
@@ -82,9 +86,10 @@ def replay(
     start = prior.make_prior(data, *knowing.lists, learned, _scores(seed_scores) if seed_scores else None)
     if start and start.unknown:
         print(f"Not in the data: {', '.join(start.unknown)}.", file=sys.stderr)
-    if running.budget is not None and (words := capped_words(running.budget, data.y.size)):
+    items = data.y.size - round(running.known_share * data.y.size)
+    if running.budget is not None and (words := capped_words(running.budget, items)):
         print(words, file=sys.stderr)
-        running = replace(running, budget=data.y.size)
+        running = replace(running, budget=items)
     options = replays.ReplayOptions(positive=positive, prior=start, **asdict(running), **learning.values())
     result = replays.replay(chosen, data, visits, options)
     print(json.dumps(result)) if as_json else _print(result)
@@ -156,7 +161,7 @@ def _print(result: dict[str, Any]) -> None:
     asked = f"{result['mean']['queried']:,.1f}".removesuffix(".0")
     print(
         f"{result['algorithm']}: {result['learner']} + {result['rule']}, {len(runs)} run{'s' * (len(runs) > 1)}, "
-        f"{asked} labels asked"
+        f"{asked} labels asked" + (f" after {result['known']:,} known ones" if "known" in result else "")
     )
     table = Table("", *metrics.EVALUATIONS, box=box.SIMPLE)
     two = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy", "cost")

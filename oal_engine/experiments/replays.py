@@ -21,7 +21,8 @@ class ReplayOptions:
     permutations: number of random orders of visit (None: one run in the stored order). positive: one class, which a
     strategy for two classes sets against all others. audit, audit_trains, pace, floor: as in `spending.plan`; with a
     floor, each run reports the lower bounds of its metrics, also for the case that a person reads all pushed items.
-    prior: weights that the learner begins with. The others are as in `Specification`.
+    prior: weights that the learner begins with. known_share: share of the items, drawn by the seed of each run, whose
+    labels are learned before the first round; the other items are the stream. The others are as in `Specification`.
     """
 
     permutations: int | None = None
@@ -39,10 +40,16 @@ class ReplayOptions:
     pace: float | None = None
     floor: float = 0.0
     prior: Prior | None = None
+    known_share: float = 0.0
 
     def __post_init__(self) -> None:
         if self.permutations is not None and self.permutations > MOST_RUNS:
             raise ValueError(f"permutations of a replay must be <= {MOST_RUNS:,}. Got {self.permutations:,}.")
+
+        if not 0 <= self.known_share < 1:
+            raise ValueError(
+                f"known must be >= 0 and < 1: the share of items whose labels are known. Got {self.known_share}."
+            )
 
     @property
     def weights(self) -> metrics.Weights:
@@ -68,16 +75,20 @@ def replay(
     if orders is None:
         seeds = range(options.seed, options.seed + (options.permutations or 0))
         orders = [stream.shuffled(y.size, seed) for seed in seeds] or [np.arange(y.size)]
+    n_known = round(options.known_share * y.size)
     first = Run(
         strategy, data.rows, y, np.arange(y.size), len(classes),
         rho=strategy.known_rho(options.rho, options.weights, options.metric, y), ratio=options.weights.ratio("sum"),
-        theta=options.theta, budget=options.budget, seed=options.seed, average=options.average, horizon=y.size,
-        audit=options.audit, audit_trains=options.audit_trains, pace=options.pace, floor=options.floor,
-        prior=options.prior.weights if options.prior else {},
+        theta=options.theta, budget=options.budget, seed=options.seed, average=options.average,
+        horizon=y.size - n_known, audit=options.audit, audit_trains=options.audit_trains, pace=options.pace,
+        floor=options.floor, prior=options.prior.weights if options.prior else {},
     )  # fmt: skip
 
     def measure(number: int, order: np.ndarray) -> dict[str, Any]:
         run = replace(first, order=order, seed=options.seed + number)
+        if n_known:
+            known_items = stream.sample(np.arange(y.size), n_known, run.seed)
+            run = replace(run, known_items=known_items, order=order[~np.isin(order, known_items)])
         return {"order": number + 1} | _measured(run, options.weights, classes)
 
     measure(0, orders[0][:0])  # compiles the loop, outside the measured time
@@ -85,17 +96,21 @@ def replay(
         runs = list(threads.map(measure, range(len(orders)), orders))
     measured = [{key: run[key] for key in (*metrics.EVALUATIONS, "queried")} for run in runs]
     plan = {"audit": options.audit, "audit_trains": options.audit_trains, "pace": options.pace}
-    return {
-        "algorithm": strategy.algorithm,
-        "learner": strategy.learner,
-        "rule": strategy.rule,
-        "params": strategy.parameters,
-        "runs": runs,
-        "mean": metrics.over(measured, np.mean),
-        "std": metrics.spread(measured),
-        "classes": list(classes) or None,
-        "plan": plan | ({"floor": options.floor} if options.floor else {}) if first.plan() else None,
-    } | ({"prior": options.prior.source} if options.prior else {})
+    return (
+        {
+            "algorithm": strategy.algorithm,
+            "learner": strategy.learner,
+            "rule": strategy.rule,
+            "params": strategy.parameters,
+            "runs": runs,
+            "mean": metrics.over(measured, np.mean),
+            "std": metrics.spread(measured),
+            "classes": list(classes) or None,
+            "plan": plan | ({"floor": options.floor} if options.floor else {}) if first.plan() else None,
+        }
+        | ({"prior": options.prior.source} if options.prior else {})
+        | ({"known": n_known} if n_known else {})
+    )
 
 
 def _measured(run: Run, weights: metrics.Weights, classes: tuple[str, ...]) -> dict[str, Any]:

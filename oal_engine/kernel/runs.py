@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from . import certainty, spending, stream
 from .algorithms import Strategy
 from .learners import Learner
-from .rows import Rows
+from .rows import Rows, read_only
 
 Parts: TypeAlias = tuple[Learner, NamedTuple, stream.Objective]  # the changing state of a run
 
@@ -24,6 +24,7 @@ class Run:
     smallest margin that predicts positive. budget: most labels that may be asked (None: no limit). average: once the
     budget is spent, predict with averaged weights. horizon: rounds that the budget is planned for (None: the length
     of the order). audit, audit_trains, pace, floor: as in `spending.plan`. prior: weights by column at the start.
+    known_items: row numbers whose labels are learned before the first round, and which the order leaves out.
     """
 
     strategy: Strategy
@@ -43,13 +44,21 @@ class Run:
     pace: float | None = None
     floor: float = 0.0
     prior: Mapping[int, float] = field(default_factory=dict)
+    known_items: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def start(self) -> Parts:
-        """Build the learner, the rule and the objective, untrained."""
+        """Build the learner, the rule and the objective. The learner has learned the known labels, and nothing else."""
         learner, rule = self.strategy.build(self.rows.columns, self.classes)
         if self.prior:
             stream.apply_prior(learner, self.prior)
-        return learner, rule, stream.objective(self.theta, self.rho, self.ratio)
+        objective = stream.objective(self.theta, self.rho, self.ratio)
+        if self.known_items.size:
+            items, y = stream.checked_order(self.known_items, self.rows), read_only(self.y[self.known_items], np.int8)
+            stream.teach(
+                self.rows, items, y, np.full(items.size, -1), learner, rule, objective,
+                stream.average(learner, False), False,
+            )  # fmt: skip
+        return learner, rule, objective
 
     def plan(self) -> spending.Plan | None:
         """Return how the budget is spent, or None if the rule alone decides."""

@@ -69,6 +69,7 @@ class Question(NamedTuple):
 
 MOST_COLUMNS = 2**17  # of rows in a shared pass: an array of 32 settings takes 32 MB
 NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # fields of a Question at the end of the rounds
+KNOWN_LABEL = -128  # in place of the label of an item that is known already: its round passes without a prediction
 
 
 def objective(theta: float = 0.0, rho: float = 0.0, ratio: float = 1.0) -> Objective:
@@ -94,6 +95,11 @@ def shuffled(rounds: int, seed: int) -> np.ndarray:
     return np.argsort(draws(seed ^ 0x5DEECE66D, rounds), kind="stable")
 
 
+def sample(items: np.ndarray, size: int, seed: int) -> np.ndarray:
+    """Draw `size` of some items by seed, in random order, independently of the order of visit."""
+    return items[np.argsort(draws(seed ^ 0x2545F4914F6D, items.size), kind="stable")[:size]]
+
+
 @njit(**INLINE)
 def _rho(objective):
     """Return (alpha_p T_n) / (alpha_n T_p), estimated by Laplace's rule if unknown (ACOG section 4.4.4)."""
@@ -109,6 +115,9 @@ def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking
     while t < stop:
         prefetch(rows, order, t)
         i = order[np.uintp(t)]
+        if y[np.uintp(i)] == KNOWN_LABEL:
+            t += 1
+            continue
         x = Row(rows, i)
         p, predicted = predict(learner, x, theta)
         v = variance(learner, x) if needs_variance(rule) else 0.0
@@ -129,8 +138,9 @@ def _predict(rows, y, order, learner, objective, t, stop, counts):
     while t < stop:
         prefetch(rows, order, t)
         i = order[t]
-        a, b = count_index(learner, predict(learner, Row(rows, i), objective.theta)[1], y[i])
-        counts[a, b, 0] += 1
+        if y[i] != KNOWN_LABEL:
+            a, b = count_index(learner, predict(learner, Row(rows, i), objective.theta)[1], y[i])
+            counts[a, b, 0] += 1
         t += 1
     return Question(stop, *NOTHING)
 
@@ -169,7 +179,8 @@ def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking,
     """Run rounds t .. stop - 1 until a label is asked, and count every prediction. Return the Question, or one with t =
     stop.
 
-    y: -1, 0 (unknown) or +1, or a class from 1. asking: a plan of spending, or whether anything is asked.
+    y: -1, 0 (unknown) or +1, or a class from 1; KNOWN_LABEL leaves a round out. asking: a plan of spending, or whether
+    anything is asked.
     """
     if is_open(asking):
         return _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts, False)

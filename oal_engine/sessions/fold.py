@@ -6,7 +6,7 @@ the data and the events, and on nothing else: the same input gives the same bits
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isclose
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import __version__
-from ..datasets import Dataset, relabelled
+from ..datasets import Dataset
 from ..kernel import metrics, rows, spending, stream
 from ..kernel.learners import Learner, count_index, weights
 from ..store import Row, Store
@@ -30,18 +30,21 @@ from .log import (
     Event,
     Grown,
     LabelsAdded,
+    LabelsKnown,
     Lesson,
     Log,
     StoredQuestion,
     Unanswered,
     add_changes,
+    add_known,
 )
-from .settings import SKIP, SessionError, Settings
+from .settings import SKIP, SessionError, Settings, file_labels
 
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
 FACTS_OF_ROW, FACTS_OF_ENTRY = itemgetter(*FACTS), attrgetter(*FACTS)
 NEAR = partial(isclose, rel_tol=1e-6, abs_tol=1e-9)  # for logs of another version of the engine
 SAFE = "its labels are safe and can be exported."
+NONE_KNOWN = np.empty(0, np.int64)
 POINTS = 200  # of the curves along a stream; every question is a point, too
 
 
@@ -55,6 +58,18 @@ class LogMismatch(SessionError):
     def __init__(self, sentence: str, checked: tuple[int, int, int], entry: Entry, waiting: Row | None):
         super().__init__(sentence)
         (self.answers, self.questions, self.digests), self.entry, self.waiting = checked, entry, waiting
+
+
+class Stream(NamedTuple):
+    """The stream without its known items.
+
+    known_items: these items. y: the label of each item, KNOWN_LABEL for them. rounds: whether the item of each round
+    is known.
+    """
+
+    known_items: np.ndarray
+    y: np.ndarray
+    rounds: np.ndarray
 
 
 class Outstanding(NamedTuple):
@@ -87,6 +102,7 @@ class State:
     before: spending.Plan | None = None  # the plan at that round
     closed: tuple[int, np.ndarray] | None = None  # first round after the budget was spent, and the counts before it
     lessons: list[Lesson] = field(default_factory=list)
+    known_items: np.ndarray = field(default_factory=lambda: NONE_KNOWN)  # items, ascending; never changed in place
     answers: Counter[int] = field(default_factory=Counter)  # current ones, by label
     trail: list[tuple[int, np.ndarray]] = field(default_factory=list)  # rounds done and counts at points of the curves
     number: int = 0  # of the question asked last
@@ -116,6 +132,7 @@ class State:
         for number, (other, _) in self.outstanding.items():
             if number != self.number:
                 digest.update(repr((number, *map(float, other[:-2]))).encode())
+        digest.update(self.known_items.data)
         return digest.hexdigest()[:32]
 
     @property
@@ -160,7 +177,8 @@ class Progress:
 
     labels, answers: current labels, in all and by class. streamed: rounds that have passed, including the waiting
     question's. stream: rounds in all. pushed: items predicted positive and not asked (None: K classes). waiting: this
-    person has a question. others: only other people have one.
+    person has a question. others: only other people have one. known_items: items whose labels are known from elsewhere,
+    which no other number counts.
     """
 
     labels: int
@@ -172,6 +190,7 @@ class Progress:
     pushed: int | None
     waiting: bool
     others: bool = False
+    known_items: int = 0
 
     @property
     def left(self) -> int:
@@ -216,29 +235,41 @@ class Run:
         self.prior = store.prior_weights(settings.id)
         first = settings.items
         self.order = stream.shuffled(first, settings.seed) if settings.shuffled else np.arange(first)
+        self.began_with = LabelsKnown(tuple(store.first_known(settings.id)))
+        if self.began_with.labels:  # the rounds in which something can be asked come first
+            last = np.isin(self.order, [item for item, _ in self.began_with.labels])
+            self.order = np.concatenate((self.order[~last], self.order[last]))
         self._take(rounds)
         self.state = self.start()
 
     def _take(self, rounds: int | None = None) -> None:
         """Take the present items into the stream. Later ones follow the items that the session began with."""
-        self.y = self._labels()
+        self.y = file_labels(self.dataset, self.settings.classes, self.settings.positive_class)
         self.labelled = bool(self.y.all())  # whether metrics are exact
         later = np.arange(self.order.size, self.y.size)
         self.order = stream.checked_order(np.concatenate((self.order, later)), self.dataset.rows)
+        self._stream = Stream(NONE_KNOWN, self.y, np.zeros(self.y.size, bool))
         self.rounds = self.y.size if rounds is None else rounds
-
-    def _labels(self) -> np.ndarray:
-        """Return the labels of the data set as classes of the session, 0 for any other label."""
-        own, names = self.dataset.classes, self.settings.classes
-        if own:
-            return relabelled(self.dataset.y, own, names or (), self.settings.positive_class)
-        return rows.read_only(np.zeros(self.dataset.y.size), np.int8) if names else self.dataset.y
 
     @property
     def shown_columns(self) -> Collection[str]:
         """The columns that are shown with each item, by the current choice."""
         chosen = self.store.shown_columns(self.settings.id) if self.dataset.details else None
         return self.dataset.shown_columns if chosen is None else chosen
+
+    def stream_of(self, state: State) -> Stream:
+        """Return the stream as a state sees it: without the items that are known."""
+        own = self._stream
+        if own.known_items is not state.known_items:
+            y, is_known = self.y.copy(), np.zeros(self.y.size, bool)
+            is_known[state.known_items] = True
+            y[is_known] = stream.KNOWN_LABEL
+            self._stream = own = Stream(state.known_items, rows.read_only(y, np.int8), is_known[self.order])
+        return own
+
+    def known_from(self, state: State, t: int) -> int:
+        """Return the number of known items in the rounds from t (from 0) on."""
+        return int(self.stream_of(state).rounds[t:].sum())
 
     # The fold
 
@@ -257,6 +288,11 @@ class Run:
             case Changed(changes):
                 add_changes(state.lessons, changes)
                 state.answers = Counter(state.labels)
+                return self._retrained(state)
+            case LabelsKnown(labels):
+                add_known(state.lessons, labels)
+                items = [lesson.item for lesson in state.lessons if lesson.is_known and lesson.label != SKIP]
+                state.known_items = np.sort(np.array(items, np.int64))
                 return self._retrained(state)
             case LabelsAdded(labels, horizon):
                 return self._extended(state, labels, horizon)
@@ -321,11 +357,11 @@ class Run:
             waiting = sum(each.question.audit for each in state.outstanding.values())
             state.plan.spent[:] = state.reserved, state.audited + waiting
             asking = state.plan
-        state.since, state.before = t, state.plan and _copied(state.plan)
+        state.since, state.before, y = t, state.plan and _copied(state.plan), self.stream_of(state).y
         while True:
             stop = min(state.rounds, self._point(t))
             state.question = question = stream.until_query(
-                self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.settings.seed,
+                self.dataset.rows, y, self.order, state.learner, state.rule, state.objective, self.settings.seed,
                 t, stop, asking, state.counts,
             )  # fmt: skip
             t = question.t
@@ -352,7 +388,8 @@ class Run:
         for name in ("learner", "rule", "objective", "average", "spent", "audited"):
             setattr(state, name, getattr(new, name))
         state.since = state.streamed
-        self._refresh_scratch(state)
+        if state.streamed:
+            self._refresh_scratch(state)
         return state
 
     def _extended(self, state: State, labels: int, horizon: int) -> State:
@@ -371,11 +408,12 @@ class Run:
     def taught(self, lessons: list[Lesson], budget: int) -> State:
         """Return a state that has learned these lessons but has not seen the stream. budget: labels to spend."""
         lessons = [lesson for lesson in lessons if lesson.label != SKIP]
+        spent = sum(not lesson.is_known for lesson in lessons)
         trains = self.settings.audit_trains
         columns = [(each.item, each.label * (trains or not each.audit), each.round) for each in lessons]
         items, y, times = np.array(columns, np.int64).reshape(-1, 3).T
         state = self.start()
-        state.spent, state.audited = len(lessons), sum(each.audit for each in lessons)
+        state.spent, state.audited = spent, sum(each.audit for each in lessons)
         self._teach(state, items, y, times, state.spent == budget)
         return state
 
@@ -430,10 +468,23 @@ class Run:
                 return (number or state.number) in state.outstanding
             case Asked():
                 return state.asks_on
+            case LabelsKnown(labels):
+                allowed = {*self.names, SKIP}
+                return all(label in allowed for _, label in labels) and not self.unavailable(
+                    state, [item for item, _ in labels]
+                )
         return True
+
+    def unavailable(self, state: State, items: Iterable[int]) -> set[int]:
+        """Return the items that cannot get a known label: they are not in the stream, or were asked or marked."""
+        used = {lesson.item for lesson in state.lessons if not lesson.is_known}
+        used |= {int(self.order[each.question.t]) for each in state.outstanding.values()}
+        return {item for item in items if item in used or not 0 <= item < self.order.size}
 
     def _missing(self, state: State, event: Event, log: Log) -> Entry:
         """Return the log entry whose question the event refers to but the state never asked."""
+        if not log.entries:
+            raise SessionError(f"the log of the session {self.settings.name} names an item or a class that it lacks.")
         number = event.number or 0 if isinstance(event, Answered) else 0
         number = number if number > 0 else state.number + 1
         return log.entries[min(number, len(log.entries)) - 1]
@@ -478,10 +529,12 @@ class Run:
         """Return the place of a state. asked: the question to show (None: do not show any)."""
         answers = {label: state.answers[label] for label in self.names}
         streamed = state.streamed if state.outstanding else self.rounds
+        passed = streamed - int(state.counts.sum()) if state.known_items.size else 0  # rounds of known items
         pushed = None if self.multiclass else int(metrics.pushed(state.counts))
         progress = Progress(
-            state.spent, state.budget, answers, state.answers[SKIP], streamed, self.rounds, pushed,
-            asked is not None, not asked and bool(state.outstanding),
+            state.spent, state.budget, answers, state.answers[SKIP], streamed - passed,
+            self.rounds - passed - self.known_from(state, streamed), pushed,
+            asked is not None, not asked and bool(state.outstanding), state.known_items.size,
         )  # fmt: skip
         counts = state.counts.copy()
         for _, cell in state.outstanding.values():

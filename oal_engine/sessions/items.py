@@ -207,7 +207,9 @@ def why(settings: Settings, asked: StoredQuestion, progress: Progress) -> str:
     if rule == "positive":
         return "Every item that the model predicts as positive is asked."
     if not progress.labels:
-        return "The model had no answer yet." if settings.prior else "The model knew nothing yet."
+        return (
+            "The model had no answer yet." if settings.prior or progress.known_items else "The model knew nothing yet."
+        )
     if rule == "margin":
         return "The model was unsure: its score was close to the border."
     if asked.probability >= 0.5:

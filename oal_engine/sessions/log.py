@@ -1,8 +1,9 @@
 """The log of a session as typed records, and the events that its state is folded from."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from ..store import Row, Store
 from .settings import LONGEST_TAG, MOST_LABELS, SessionError
 
 is_count, is_flag, is_label = whole(0), whole(0, 1), whole(-1, 127)
+LONGEST_ORIGIN = 600  # characters
 is_words, is_nothing = words(LONGEST_LINE), or_none(lambda value: False)
 
 # Events
@@ -18,7 +20,7 @@ is_words, is_nothing = words(LONGEST_LINE), or_none(lambda value: False)
 
 @dataclass(frozen=True)
 class Grown:
-    """The stream has grown to this number of rounds. It is the first event of every session."""
+    """The stream has grown to this number of rounds. Only labels that a session begins with precede the first one."""
 
     rounds: int
 
@@ -67,6 +69,17 @@ class Changed:
 
 
 @dataclass(frozen=True)
+class LabelsKnown:
+    """Labels that are known from elsewhere, as (item, label). They are learned and cost nothing, and the items are not
+    asked. A later label of an item replaces the earlier one; SKIP makes the item unknown again.
+
+    Before `Grown` they are the labels that a session begins with.
+    """
+
+    labels: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class LabelsAdded:
     """The budget gets more labels, planned over `horizon` rounds of the stream."""
 
@@ -74,7 +87,7 @@ class LabelsAdded:
     horizon: int
 
 
-Event = Grown | Asked | Answered | Unanswered | Changed | LabelsAdded
+Event = Grown | Asked | Answered | Unanswered | Changed | LabelsKnown | LabelsAdded
 FIELDS: dict[str, dict[str, Check]] = {  # by kind of event in the log: its own fields
     "grown": {"rounds": is_count},
     "asked": {},
@@ -84,12 +97,14 @@ FIELDS: dict[str, dict[str, Check]] = {  # by kind of event in the log: its own 
     },
     **{kind: {"question": is_count, "label": is_label} for kind in ("second", "late", "again")},
     **{kind: {"question": is_count} for kind in ("undone", "withdrawn")},
+    "known": {"item": is_count, "label": is_label, "origin": words(LONGEST_ORIGIN)},
     "marked": {"item": is_count, "wrong": is_flag, "trains": is_flag},
     "added": {"labels": whole(1, MOST_LABELS), "horizon": whole(1)},
     "noted": {"item": is_count, "text": is_words},
     "tagged": {"item": is_count, "tag": words(LONGEST_TAG), "given": is_flag},
 }
-FOLDED = ("grown", "asked", "answered", "corrected", "undone", "marked", "added")  # kinds that a state depends on
+# Kinds that a state depends on
+FOLDED = ("grown", "asked", "answered", "corrected", "undone", "marked", "known", "added")
 
 
 def checked_event(row: Row) -> Row:
@@ -124,6 +139,19 @@ def _answers(row: Row, question: int) -> bool:
     return bool(row["kind"] == "answered" and row["question"] == question)
 
 
+def _merged(events: Iterable[tuple[int, Event]]) -> Iterator[tuple[int, Event]]:
+    """Merge adjacent changes, and adjacent known labels, so that the learner is trained anew once. An event has the
+    number of its last row."""
+    for kind, together in groupby(events, lambda numbered: type(numbered[1])):
+        numbers, parts = zip(*together)
+        if kind is Changed:
+            yield numbers[-1], Changed(tuple(change for part in parts for change in part.changes))
+        elif kind is LabelsKnown:
+            yield numbers[-1], LabelsKnown(tuple(label for part in parts for label in part.labels))
+        else:
+            yield from zip(numbers, parts)
+
+
 def typed(row: Row, numbers: Mapping[int, int]) -> Event | None:
     """Return the event of a row, or None if it changes no state. numbers: {question id: question number}."""
     data, number = row["data"], numbers.get(row["question"], -1)
@@ -138,6 +166,8 @@ def typed(row: Row, numbers: Mapping[int, int]) -> Event | None:
             return Changed((Corrected(number, row["label"]),))
         case "marked" if data["trains"]:
             return Changed((Marked(row["item"]),))
+        case "known":
+            return LabelsKnown(((row["item"], row["label"]),))
         case "added":
             return LabelsAdded(data["labels"], data["horizon"])
     return None
@@ -146,8 +176,9 @@ def typed(row: Row, numbers: Mapping[int, int]) -> Event | None:
 class Lesson(NamedTuple):
     """A label that the learner was taught.
 
-    number: of its question (0: a mark). round: in which it is learned. audit: 1 for a random check. label: the current
-    one (SKIP: nothing is learned).
+    number: of its question (0: a mark, or a known label). round: in which it is learned (-1: before the first).
+    audit: 1 for a random check. label: the current one (SKIP: nothing is learned). is_known: whether it came from
+    elsewhere and cost nothing.
     """
 
     number: int
@@ -155,6 +186,18 @@ class Lesson(NamedTuple):
     round: int
     audit: int
     label: int
+    is_known: bool = False
+
+
+def add_known(lessons: list[Lesson], labels: Iterable[tuple[int, int]]) -> None:
+    """Add known labels as lessons in the round of the last lesson, or replace the known labels of these items."""
+    places = {lesson.item: place for place, lesson in enumerate(lessons) if lesson.is_known}
+    round = lessons[-1].round if lessons else -1
+    for item, label in labels:
+        if (place := places.setdefault(item, len(lessons))) < len(lessons):
+            lessons[place] = lessons[place]._replace(label=label)
+        else:
+            lessons.append(Lesson(0, item, round, 0, label, is_known=True))
 
 
 def add_changes(lessons: list[Lesson], changes: tuple[Change, ...]) -> None:
@@ -242,8 +285,8 @@ class Log:
     """Everything that a state is rebuilt from.
 
     entries: the questions in order. events: with their numbers. digests: of the state, by number of event. version:
-    number of changes of the log. rounds: length of the stream by the log. changes: number of corrections, marks and
-    added labels. shared: whether somebody was asked a question while others had one.
+    number of changes of the log. rounds: length of the stream by the log. changes: number of corrections, marks, known
+    and added labels since the session began. shared: whether somebody was asked a question while others had one.
     """
 
     entries: list[Entry]
@@ -262,15 +305,10 @@ class Log:
             stored, version = store.events(session), store.log_version(session)
         rows = [row for row in map(checked_event, stored) if row["kind"] in FOLDED]
         numbers = {entry.id: entry.number for entry in entries}
-        events = list[tuple[int, Event]]()
-        for row in lasting(rows):
-            event, before = typed(row, numbers), events[-1][1] if events else None
-            if isinstance(event, Changed) and isinstance(before, Changed):  # the learner is trained anew once
-                events[-1] = row["number"], Changed(before.changes + event.changes)
-            elif event:
-                events.append((row["number"], event))
+        events = [*_merged((row["number"], event) for row in lasting(rows) if (event := typed(row, numbers)))]
         grown = max((row["data"]["rounds"] for row in rows if row["kind"] == "grown"), default=0)
-        changes = sum(row["kind"] in ("corrected", "marked", "added") for row in rows)
+        begun = next((row["number"] for row in rows if row["kind"] == "grown"), 0)
+        changes = sum(row["kind"] in ("corrected", "marked", "known", "added") for row in rows if row["number"] > begun)
         return cls(entries, events, digests, version, grown, changes, any(row["kind"] == "asked" for row in rows))
 
     @cached_property
@@ -303,6 +341,8 @@ class Log:
                 lessons.append(Lesson(entry.number, entry.item, round, entry.audit, event.label))
             elif isinstance(event, Changed):
                 add_changes(lessons, event.changes)
+            elif isinstance(event, LabelsKnown):
+                add_known(lessons, event.labels)
         return lessons
 
 

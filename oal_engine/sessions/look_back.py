@@ -17,7 +17,7 @@ from ..kernel.query_rules import paceable
 from ..store import Row, Store
 from .fold import LogMismatch, Place, Progress, Run, State
 from .insights import top_terms
-from .log import Answered, Changed, Entry, Event, Grown, Log, Unanswered
+from .log import Answered, Changed, Entry, Event, Grown, LabelsKnown, Log, Unanswered
 from .settings import SKIP, Settings, effective_rho
 
 KEPT_EVERY = 20  # events between two states in memory; more if they would take more than KEPT_BYTES
@@ -152,7 +152,7 @@ class Trace(Run):
                     self._kept[done] = state.copy()
                 if state.number > len(self._asked_at):
                     self._asked_at.append(done)
-                if not isinstance(self._events[done - 1], Changed):
+                if not isinstance(self._events[done - 1], Changed | LabelsKnown):
                     end = done
             if self.ended(state):
                 self._asked_at.append(end)
@@ -236,8 +236,8 @@ class Trace(Run):
                 parts = [*(part for part in parts if part[0] < start), (start, own)]
         for (t, state), end in zip(parts, [*(start for start, _ in parts[1:]), stop]):
             stream.inspect_rounds(
-                self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.settings.seed,
-                t, state.before or True, counts, facts[t - first : end - first],
+                self.dataset.rows, self.stream_of(state).y, self.order, state.learner, state.rule, state.objective,
+                self.settings.seed, t, state.before or True, counts, facts[t - first : end - first],
             )  # fmt: skip
         assert counts is not None, "the rounds are between two questions"
         return facts, counts, state
@@ -247,8 +247,10 @@ class Trace(Run):
         if first == stop:
             return Passed(first, 0, None if self.multiclass else 0, None, None)
         facts, *_ = self._inspect(number, first, stop)
+        facts = facts[facts[:, 3] != 0]  # without the items that are known
         pushed = None if self.multiclass else int((facts[:, 3] > 0).sum())
-        return Passed(first, stop - first, pushed, float(facts[:, 0].min()), float(facts[:, 0].max()))
+        low, high = (float(facts[:, 0].min()), float(facts[:, 0].max())) if len(facts) else (None, None)
+        return Passed(first, len(facts), pushed, low, high)
 
     def number(self, t: int) -> int:
         """Return the number of the question in round t (from 0), else of the next question, else of the end."""
@@ -366,7 +368,11 @@ def what_if(trace: Trace, chosen: Strategy) -> WhatIf:
     )
     run = Run(trace.store, other, trace.reached)
     answers = {entry.item: entry.label for entry in trace.log if entry.label}
-    asked, state = [], run.apply(run.start(), Grown(run.rounds))
+    answers |= {lesson.item: lesson.label for lesson in trace.state.lessons if lesson.is_known}
+    asked, state = [], run.start()
+    if run.began_with.labels:
+        state = run.apply(state, run.began_with)
+    state = run.apply(state, Grown(run.rounds))
     while not run.ended(state):
         item = int(run.order[state.question.t])
         label = int(run.y[item]) if trace.labelled else answers.get(item, SKIP)

@@ -189,7 +189,8 @@ def of_session(session: Session) -> Model:
     head = {
         "oal_model": kind, "engine": __version__,
         "session": settings.name, "dataset": dataset.name,
-        "algorithm": settings.algorithm, "learner": settings.learner, "labels": len(session.labels),
+        "algorithm": settings.algorithm, "learner": settings.learner,
+        "labels": len(session.labels) + session.state.known_items.size,
         "averaged": bool(settings.averaged), "multiclass": session.multiclass, "classes": list(session.names.values()),
         "theta": settings.theta, "scaling": scaled["name"], "vectorizer": vocabulary and vocabulary.settings,
         "documents": vocabulary and vocabulary.documents, "calibration": asdict(calibrated(session)),

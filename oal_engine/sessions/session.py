@@ -7,7 +7,7 @@ appended to the data set follow the items that the session began with.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
@@ -19,7 +19,7 @@ import numpy as np
 from ..kernel import rows, stream
 from ..kernel.draws import draw
 from ..kernel.learners import weights
-from ..store import Store, now
+from ..store import Row, Store, now
 from .decisions import Decisions
 from .fold import Place, Run, State
 from .leases import Leases
@@ -32,6 +32,7 @@ from .log import (
     Event,
     Grown,
     LabelsAdded,
+    LabelsKnown,
     Log,
     Marked,
     StoredQuestion,
@@ -131,6 +132,9 @@ class Session(Run):
             decisions.margins, decisions.predicted,
         )  # fmt: skip
         decisions.asked[state.since : rounds] = False
+        if state.known_items.size:
+            left_out = state.since + np.flatnonzero(self.stream_of(state).rounds[state.since : rounds])
+            decisions.margins[left_out], decisions.predicted[left_out] = 0.0, 0
         if state.since <= state.question.t < rounds:
             decisions.asked[state.question.t] = True
         self._decisions = replace(decisions, rounds=rounds)
@@ -576,9 +580,14 @@ class Session(Run):
         self._settle(self._current.id if self._current else None)
 
     @property
+    def next_round(self) -> int:
+        """The round (from 0) in which questions continue if labels are added."""
+        return self.state.closed[0] if self.state.closed else self.state.streamed
+
+    @property
     def askable(self) -> int:
         """Number of remaining rounds in which added labels could be spent."""
-        return self.rounds - (self.state.closed[0] if self.state.closed else self.state.streamed)
+        return self.rounds - self.next_round - self.known_from(self.state, self.next_round)
 
     @property
     def room(self) -> int:
@@ -599,7 +608,8 @@ class Session(Run):
                 raise SessionError("the budget has a label for every item left: no label is added.")
             left = self.askable
             planned = self.state.plan.horizon if self.state.plan else self.settings.horizon
-            added = LabelsAdded(labels, horizon or max(self.rounds, planned))
+            rounds = self.rounds - self.known_from(self.state, self.state.streamed)
+            added = LabelsAdded(labels, horizon or max(rounds, planned))
             self.store.put_event(self.id, "added", event, annotator, data={"labels": labels, "horizon": added.horizon})
             self._decisions = self._decisions.longer(self.rounds)  # a copy: later rounds may be decided again
             self._change(added)
@@ -622,6 +632,8 @@ class Session(Run):
                 raise SessionError("only an item that passed without a question can be marked.")
             if trains and (not wrong or self.multiclass or predicted[passed[0]] < 0):
                 raise SessionError("only a wrong mark on an item that passed as positive can train.")
+            if item in self.known_labels:
+                raise SessionError("the label of this item is known.")
             if self.marks.get(item):
                 raise SessionError("this mark has trained the model and cannot be removed.")
             if trains:
@@ -630,6 +642,34 @@ class Session(Run):
             self.store.put_event(self.id, "marked", event, annotator, item=item, data=mark)
             if trains:
                 self._change(Changed((Marked(item),)))
+
+    def know(self, event: str, labels: Mapping[int, int], origin: str, annotator: str = "") -> list[int]:
+        """Learn labels by item that are known from elsewhere, which cost nothing; their items are not asked any more.
+        Return the items that were not taken, because they were asked or marked. A repeated event changes nothing.
+
+        A label replaces the known label that its item has; SKIP makes the item unknown again. origin: "file", "search",
+        or another word for where the labels come from.
+        """
+        for item, label in labels.items():
+            self._check_item("a known label", item)
+            self._check_label(label)
+        with self._event(event) as new:
+            if not new:
+                return []
+            refused = self.unavailable(self.state, labels)
+            old = {item: row["label"] for item, row in self.store.known_labels(self.id).items()}
+            own = {
+                item: label for item, label in labels.items() if item not in refused and label != old.get(item, SKIP)
+            }
+            if own:
+                self.store.put_known(self.id, own, origin, event, annotator)
+                self._change(LabelsKnown(tuple(own.items())))
+            return sorted(refused)
+
+    @property
+    def known_labels(self) -> dict[int, Row]:
+        """The known label of each item that has one, as its row of the log."""
+        return self.store.known_labels(self.id)
 
     @property
     def marks(self) -> dict[int, bool]:

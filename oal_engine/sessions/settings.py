@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..datasets import Dataset, prior
+from ..datasets import Dataset, prior, relabelled
 from ..datasets.prior import Prior
-from ..kernel import metrics, spending, stream
-from ..kernel.algorithms import Strategy, stored, strategy
+from ..kernel import metrics, rows, spending, stream
+from ..kernel.algorithms import ALGORITHMS, Strategy, stored, strategy
 from ..kernel.parameters import Values
 from ..output.tables import SKIPPED
 from ..store import Row, Store
@@ -20,6 +20,7 @@ from ..store import Row, Store
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 MOST_CLASSES = 127
 MOST_LABELS = 10**9  # in one addition
+MOST_KNOWN = 100_000  # labels that a session can begin with: whenever it is opened, it learns them
 NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
 EXACT_ENGINES = "0.2.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
 MOST_TAGS, LONGEST_TAG = 20, 60  # tags of a session, and characters of a tag
@@ -131,6 +132,14 @@ def needs(row: Row) -> str | None:
 
 
 @dataclass(frozen=True)
+class KnownLabels:
+    """Labels by item, in the order in which they are learned. origin: "file", or "session NAME"."""
+
+    labels: dict[int, int]
+    origin: str
+
+
+@dataclass(frozen=True)
 class Options:
     """The options of a new session, besides its data set and its strategy.
 
@@ -141,10 +150,11 @@ class Options:
     alone). floor: share of the budget that gives every item a minimum chance of being asked, for guaranteed minimum
     metrics (`insights.certainty`). overlap: share of the questions that two people answer, if several label. repeat:
     share of the questions that are repeated later to the person who answered. lease: seconds after which somebody's
-    question may go to another person. horizon: number of rounds to plan for (None: the present items). seed_words,
-    seed_items: words, and item ids, known to be of the positive class. prior: such knowledge, prepared already. shown:
-    further columns of the file to show with the items (None: the data set's choice). tags: names that annotators can
-    tag items with.
+    question may go to another person. horizon: number of rounds to plan for (None: the present items that are not
+    known). seed_words, seed_items: words, and item ids, known to be of the positive class. prior: such knowledge,
+    prepared already. shown: further columns of the file to show with the items (None: the data set's choice). tags:
+    names that annotators can tag items with. known_labels: labels that the session begins with, which cost nothing:
+    "file" (the labels of a file that has gaps), a number of the file's labels, drawn by the seed, or the labels.
     """
 
     budget: float = 300
@@ -175,6 +185,7 @@ class Options:
     prior: Prior | None = None
     shown: Sequence[str] | None = None
     tags: Sequence[str] | None = ()
+    known_labels: str | float | KnownLabels | None = None
 
 
 def create(
@@ -199,8 +210,10 @@ def create(
     if own.metric not in ("sum", "cost"):
         raise SessionError(f"metric must be sum or cost. Got {own.metric}.")
     budget, seed = whole(own.budget, "budget", 1), whole(own.seed, "seed", 0)
-    horizon = data["items"] if own.horizon is None else whole(own.horizon, "horizon", 1)
-    budget = int(capped(budget, max(horizon, data["items"]))) if cap else budget
+    begin_with = _known_labels(store, data, names["classes"], own, seed)
+    left = data["items"] - len(begin_with.labels)
+    horizon = left if own.horizon is None else whole(own.horizon, "horizon", 1)
+    budget = int(capped(budget, max(horizon, left))) if cap else budget
     spending.plan(
         chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace, chosen.rule_parameters, own.floor
     )
@@ -228,9 +241,38 @@ def create(
         "shown": None if own.shown is None else json.dumps(list(own.shown)),
         "tags": json.dumps(checked_tags(own.tags)) if own.tags else None,
     }  # fmt: skip
-    for key in ("weights", "seed_words", "seed_items"):
+    for key in ("weights", "seed_words", "seed_items", "known_labels"):
         del values[key]
-    return store.add_session(values, seeds.weights if seeds else None)
+    return store.add_session(values, seeds.weights if seeds else None, begin_with.labels, begin_with.origin)
+
+
+def file_labels(dataset: Dataset, classes: Sequence[str] | None, positive_class: str | None) -> np.ndarray:
+    """Return the labels of a data set as labels of a session, 0 for an item without one."""
+    if own := dataset.classes:
+        return relabelled(dataset.y, own, classes or (), positive_class)
+    return rows.read_only(np.zeros(dataset.y.size), np.int8) if classes else dataset.y
+
+
+def _known_labels(store: Store, data: Row, classes: list[str], options: Options, seed: int) -> KnownLabels:
+    """Return the labels that a new session begins with."""
+    chosen = options.known_labels
+    if isinstance(chosen, KnownLabels):
+        return chosen
+    if chosen is None:
+        return KnownLabels({}, "")
+    y = file_labels(Dataset(store, data["id"]), classes, options.positive_class)
+    labelled = np.flatnonzero(y)
+    most = min(MOST_KNOWN, labelled.size, y.size - 1)
+    if not labelled.size:
+        raise SessionError(f"the data set {data['name']} has no labels of these classes to begin with.")
+    if chosen == "file" and labelled.size > most:
+        raise SessionError(
+            f"known_labels of a session must be a number from 1 to {most:,}, as {labelled.size:,} of {y.size:,} items "
+            f"of the data set {data['name']} have a label. Got file."
+        )
+    size = labelled.size if isinstance(chosen, str) else whole(chosen, "known_labels", 1, most)
+    items = stream.sample(labelled, size, seed)
+    return KnownLabels(dict(zip(items.tolist(), y[items].tolist())), "file")
 
 
 def checked_tags(names: Iterable[str]) -> list[str]:
@@ -249,6 +291,19 @@ def effective_rho(chosen: Strategy, rho: float | str, weights: metrics.Weights, 
     if rho == "auto":
         raise SessionError("rho must be a number > 0, or laplace. Got auto.")
     return chosen.known_rho(rho, weights, metric)
+
+
+def stored_options(settings: Row) -> dict[str, Any]:
+    """Return the arguments of `create` that give a new session the stored settings of another."""
+    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
+    published = ALGORITHMS.get(ran.algorithm)
+    fixed = published.fixed if published else {}
+    return {
+        **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),
+        **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
+        "parameters": {key: value for key, value in ran.parameters.items() if key not in fixed},
+        "weights": metrics.Weights(settings["alpha_p"], settings["c_p"]),
+    }
 
 
 def _names(chosen: Strategy, options: Options, data: Row) -> Row:

@@ -357,10 +357,14 @@ class Store(Database):
     PRESENT = "NOT EXISTS (SELECT 1 FROM removals WHERE session = sessions.id AND restored_at IS NULL)"
 
     @writes
-    def add_session(self, values: Row, prior: Mapping[int, float] | None = None) -> int:
-        """Insert a session and return its id. prior: weights by column that its learner begins with. If `owner` is an
-        e-mail address, it gets the role of owner."""
+    def add_session(
+        self, values: Row, prior: Mapping[int, float] | None = None, known_labels: Mapping[int, int] | None = None,
+        origin: str = "",
+    ) -> int:  # fmt: skip
+        """Insert a session and return its id. prior: weights by column that its learner begins with. known_labels: by
+        item, with their `origin`. If `owner` is an e-mail address, it gets the role of owner."""
         session = self._add("sessions", values)
+        self.put_known(session, known_labels or {}, origin, by=values.get("owner", ""))
         self.put_event(session, "grown", data={"rounds": values["items"]})
         if ADDRESS.fullmatch(owner := values.get("owner", "")):
             self.put_role(session, owner, "owner", owner)
@@ -545,6 +549,36 @@ class Store(Database):
             self.db.execute(f"DELETE FROM digests WHERE session = ? AND number >= ({answered})", [session, question])
         return number
 
+    @writes
+    def put_known(
+        self, session: int, labels: Mapping[int, int], origin: str, id: str | None = None, by: str = ""
+    ) -> None:
+        """Append known labels by item to the log of a session. id: of the event under which a page sent them."""
+        number, at = self.number("SELECT coalesce(max(number), 0) FROM events WHERE session = ?", session), now()
+        data = json.dumps({"origin": origin}, ensure_ascii=False)
+        self.db.conn.executemany(
+            "INSERT INTO events (session, number, id, kind, at, annotator, item, label, data)"
+            " VALUES (?, ?, ?, 'known', ?, ?, ?, ?, ?)",
+            (
+                (session, number + place, id if place == 1 else None, at, by, item, label, data)
+                for place, (item, label) in enumerate(labels.items(), 1)
+            ),
+        )
+
+    def first_known(self, session: int) -> list[tuple[int, int]]:
+        """Return the known labels that a session begins with, as (item, label)."""
+        rows = self.query(
+            "SELECT item, label FROM events WHERE session = ? AND kind = 'known' AND number < coalesce("
+            "(SELECT min(number) FROM events WHERE session = ? AND kind = 'grown'), 0) ORDER BY number",
+            session, session,
+        )  # fmt: skip
+        return [(row["item"], row["label"]) for row in rows]
+
+    def known_labels(self, session: int) -> dict[int, Row]:
+        """Return the current known label of each item, {item: row of the log}."""
+        rows = {row["item"]: row for row in self.events(session, "known")}
+        return {item: row for item, row in rows.items() if row["label"]}
+
     def _put_event(self, row: Row) -> None:
         self._insert("events", row | {"data": json.dumps(row["data"], ensure_ascii=False) if row["data"] else None})
 
@@ -606,8 +640,9 @@ class Store(Database):
         """Return the answers of a session with a class that it does not have: number of the question (None: it was
         never asked), label, annotator."""
         return self.query(
-            "SELECT questions.number, label, events.annotator FROM events JOIN questions ON questions.id = question"
-            " JOIN sessions ON sessions.id = events.session WHERE events.session = ? AND label IS NOT NULL"
+            "SELECT questions.number, label, events.annotator FROM events"
+            " LEFT JOIN questions ON questions.id = question JOIN sessions ON sessions.id = events.session"
+            " WHERE events.session = ? AND label IS NOT NULL"
             " AND CASE json_type(classes) WHEN 'array' THEN label NOT BETWEEN 0 AND json_array_length(classes)"
             " ELSE label NOT IN (-1, 0, 1) END",
             session,

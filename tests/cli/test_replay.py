@@ -347,3 +347,18 @@ def test_orders_are_counted_before_they_are_made(run, numbers):
     """Too many permutations are refused with the limit, before any order is drawn."""
     message = f"error: permutations of a replay must be <= 10,000. Got {2**63 - 1:,}.\n"
     assert (1, "", message) == run("replay", numbers, *RUN, "--permutations", 2**63 - 1)
+
+
+def test_a_share_of_the_items_is_known_before_the_stream(run, ok, numbers):
+    """--known teaches a share of the items that the seed draws, asks about the others alone, and counts them alone."""
+    result = ok("replay", numbers, *RUN, "--known", 0.5, "--seed", 3)
+    assert ROWS // 2 == result["known"] == sum(result["runs"][0]["push"][key] for key in ("tp", "fp", "tn", "fn"))
+    data, chosen = table(numbers), strategy("PAA-I")
+    known = stream.sample(np.arange(ROWS), ROWS // 2, 3)
+    parts = *chosen.build(data.rows.columns), stream.objective(rho=(data.y < 0).sum() / (data.y > 0).sum())
+    taught = stream.checked_order(known, data.rows), data.y[known], np.full(known.size, -1)
+    stream.teach(data.rows, *taught, *parts, stream.average(parts[0], False), False)
+    rest = np.setdiff1d(np.arange(ROWS), known)
+    assert stream.replay(data.rows, data.y, rest, *parts, seed=3).queried == result["runs"][0]["queried"]
+    assert "after 30 known ones" in run("replay", numbers, *RUN, "--known", 0.5)[1]
+    assert "known must be >= 0 and < 1" in run("replay", numbers, *RUN, "--known", 1)[2]

@@ -1,5 +1,6 @@
 """The form of a new session: its plan, forecasts and options."""
 
+from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.sessions import settings
 from oal_engine.sessions.insights import certainty
@@ -148,3 +149,30 @@ def test_a_rule_that_cannot_be_paced_is_not_offered_a_pace(keep):
     at.selectbox(key="new-algorithm").select("Own choice of learner and rule").run()
     at.selectbox(key="new-rule").select("all").run()
     assert at.selectbox(key="new-pace").disabled
+
+
+def test_the_form_offers_the_labels_that_a_file_has(app_store, tmp_path):
+    """For a file with gaps one question, answered with yes, makes a session that begins with its labels."""
+    path = tmp_path / "partly.csv"
+    path.write_text("text,label\n" + "".join(f"words n{k},{['good', 'bad', ''][min(k, 9) % 3]}\n" for k in range(40)))
+    datasets.import_file(app_store, path, "partly", reading.Columns(("text",), "label", positive=("good",)))
+    at = form()
+    question = next(each for each in at.toggle if each.key.startswith("new-known"))
+    counts = app_store.dataset("partly")
+    labels = counts["positives"] + counts["negatives"]
+    assert f"The file has labels for {labels} of 40 items. Begin with them?" == question.label
+    press(at, "new-send")
+    assert labels == len(app_store.first_known(app_store.sessions()[0]["id"]))
+    at = form()
+    next(each for each in at.toggle if each.key.startswith("new-known")).set_value(False).run()
+    press(at, "new-send")
+    assert [] == app_store.first_known(app_store.sessions()[0]["id"])
+
+
+def test_the_form_begins_with_some_labels_of_a_labelled_file(app_store, keep):
+    """A file without gaps measures the model, and begins a session only with as many labels as are asked for."""
+    keep()
+    at = form()
+    next(each for each in at.number_input if each.key.startswith("new-some")).set_value(200).run()
+    press(at, "new-send")
+    assert 200 == len(app_store.first_known(app_store.sessions()[0]["id"]))

@@ -12,13 +12,20 @@ from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
 from oal_engine.sessions.insights import certainty, estimates
-from oal_engine.sessions.settings import capped, capped_words
+from oal_engine.sessions.settings import MOST_KNOWN, capped, capped_words
 
 from ..address import check_number
 from ..page import annotator, literal, small_note, store
 
 NAME_CHARACTERS = 60  # of a class
 LONGEST_GUIDELINES = 20_000  # characters
+SOME_LABELS = "Labels of the file to begin with"
+SOME_LABELS_HELP = "Drawn by the seed. The other labels only measure how good the model is."
+BEGIN_WITH_LABELS = "The file has labels for {:,} of {:,} items. Begin with {}?"
+BEGIN_WITH_LABELS_HELP = (
+    "The model learns these labels first. They cost nothing, and you are asked about the other items only. Estimates "
+    "are about the other items, too."
+)
 PACES = {
     "Let the algorithm decide": None,
     **{f"Evenly over the first {share} %": share / 100 for share in (25, 50, 75, 100)},
@@ -89,6 +96,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     promise = st.container()
     many = _many(rows[dataset])
     classes = (_many_classes if many else _two_classes)(rows[dataset])
+    n_known, known = _known_labels(rows[dataset], many)
     first = FIRST[many]
     if not many:
         counts = st.segmented_control(
@@ -107,13 +115,15 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         chosen = choose_strategy(many, first=first)
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         plan = _plan(kind.rule)
+        if _labelled(rows[dataset]) and many == bool(rows[dataset]["classes"]):
+            n_known, known = _some_known_labels(rows[dataset])
         more = _more(many) | {"guidelines": guidelines.strip(), "owner": annotator()}
     if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(kind.rule):
         with feed:
             plan["horizon"] = _horizon(rows[dataset])
             if spreads(kind.rule) and st.toggle(CHANGES, key="new-changes", help=CHANGES_HELP):
                 chosen["parameters"] |= drifting(kind.learner, kind.rule)
-    items = max(rows[dataset]["items"], plan.get("horizon") or 0)
+    items = max(rows[dataset]["items"] - n_known, plan.get("horizon") or 0)
     asked, budget = budget, capped(budget, items) if budget else budget
     if not many:
         with certain:
@@ -127,13 +137,41 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         if budget and budget >= 1 and not (plan["audit"] or _labelled(rows[dataset])):
             small_note(estimates.forecast(int(budget), many))
     sent = st.button("Start labeling", type="primary", key="new-send")
-    return {"dataset": dataset, "budget": budget} | classes | chosen | plan | more | {"name": name or None}, sent
+    return {"dataset": dataset, "budget": budget} | classes | known | chosen | plan | more | {
+        "name": name or None
+    }, sent
 
 
 def _labelled(row: dict[str, Any]) -> bool:
     """Tell whether every item of a data set has a label, so that metrics are exact."""
-    counts = row["classes"].values() if row["classes"] else (row["positives"], row["negatives"])
-    return bool(sum(counts) == row["items"])
+    return _n_labels(row) == row["items"]
+
+
+def _n_labels(row: dict[str, Any]) -> int:
+    """Return the number of items of a data set that have a label."""
+    return sum(row["classes"].values() if row["classes"] else (row["positives"], row["negatives"]))
+
+
+def _known_labels(row: dict[str, Any], many: bool) -> tuple[int, dict[str, Any]]:
+    """Ask whether to begin with the labels of a file that has gaps. Return their number, and the arguments of
+    `settings.create`."""
+    labels = _n_labels(row)
+    most = min(labels, MOST_KNOWN)
+    if not labels or labels == row["items"] or (many and not row["classes"]):
+        return 0, {}
+    which = "them" if most == labels else f"{most:,} of them"
+    question = BEGIN_WITH_LABELS.format(labels, row["items"], which)
+    if not st.toggle(question, True, key=f"new-known-{row['id']}", help=BEGIN_WITH_LABELS_HELP):
+        return 0, {}
+    return most, {"known_labels": "file" if most == labels else most}
+
+
+def _some_known_labels(row: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Ask how many labels of a file without gaps to begin with. Return their number, and arguments of
+    `settings.create`."""
+    most = min(row["items"] - 1, MOST_KNOWN)
+    labels = st.number_input(SOME_LABELS, 0, most, 0, key=f"new-some-{row['id']}", help=SOME_LABELS_HELP)
+    return labels, {"known_labels": labels} if labels else {}
 
 
 def _many(row: dict[str, Any]) -> bool:

@@ -1,23 +1,29 @@
-"""The end of a session, below the card: how far to take the list of positives, and labels to add."""
+"""The end of a session, below the card: how far to take the list of positives, labels to add, and another pass."""
 
 from uuid import uuid4
 
 import streamlit as st
 
 from oal_engine.kernel.learners import linear
+from oal_engine.sessions import another_pass
 from oal_engine.sessions.insights import estimates, outcome
 from oal_engine.sessions.insights.ranking import Ranking
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
 from ..downloads import positives_button
-from ..page import annotator, capitalized, complain, small_note
+from ..page import annotator, capitalized, complain, counted, small_note
 from .card_server import CardServer
 
 TAKE = "How many items to take, the surest first"
 TAKE_HELP = "The list of positives has {:,}: items answered or predicted as positive. You can take fewer or more."
 CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
 OFFERED_LABELS = 100
+ANOTHER_PASS = "Another pass over the {} without an answer"
+ANOTHER_PASS_HELP = (
+    "Starts a session with the same settings. It begins with all answers of this one, and asks about the other items "
+    "only."
+)
 
 
 def ending(server: CardServer) -> None:
@@ -30,6 +36,19 @@ def ending(server: CardServer) -> None:
         _list(server)
     if session.room > 0 and owned:
         more_labels(session, "add-labels")
+    elif owned and (left := session.rounds - len(another_pass.labels(session))):
+        _another_pass(session, left)
+
+
+def _another_pass(session: Session, left: int) -> None:
+    """Show a button that starts a session over the `left` items without a label, and opens it."""
+    if st.button(ANOTHER_PASS.format(counted(left, "item")), key="another-pass", help=ANOTHER_PASS_HELP):
+        try:
+            following = another_pass.begin(session, annotator())
+        except SessionError as error:
+            complain(error)
+        else:
+            st.switch_page("pages/1_Label.py", query_params={"session": str(following)})
 
 
 def _list(server: CardServer) -> None:
@@ -61,7 +80,7 @@ def more_labels(session: Session, key: str) -> None:
                 complain(error)
             else:
                 st.rerun()
-    words = [CONTINUES.format(session.rounds - session.askable + 1)] if session.place.progress.end else []
+    words = [CONTINUES.format(session.next_round + 1)] if session.place.progress.end else []
     if not session.labelled:
         words.append(estimates.forecast(session.state.budget + labels, session.multiclass))
     if words:

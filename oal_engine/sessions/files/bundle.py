@@ -7,7 +7,6 @@ A file is not trusted: every line is checked, nothing in it is run, and a refuse
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import IO, Any
 
 import numpy as np
@@ -15,13 +14,12 @@ import numpy as np
 from ... import __version__
 from ...datasets import Dataset, demo
 from ...datasets.prior import Prior
-from ...kernel import metrics
-from ...kernel.algorithms import ALGORITHMS, stored
+from ...kernel.algorithms import stored
 from ...output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ...store import ConflictError, History, Row, Store
 from ...store.old_logs import OldLog
 from ..log import checked_event, lasting
-from ..settings import LONGEST_TAG, MOST_LABELS, Options, SessionError, create
+from ..settings import LONGEST_TAG, MOST_LABELS, SessionError, create, stored_options
 
 FORMAT = 3
 DATASET = ("name", "items", "features")
@@ -343,18 +341,7 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
     parameters = {"learner": ran.learner_parameters, "rule": ran.rule_parameters}
     settings |= {"algorithm": ran.algorithm, "parameters": parameters}
-    published = ALGORITHMS.get(ran.algorithm)
-    fixed = published.fixed if published else {}
-    session = create(
-        store,
-        dataset,
-        **({"algorithm": settings["algorithm"]} if published else {key: settings[key] for key in ("learner", "rule")}),
-        parameters={key: value for key, value in ran.parameters.items() if key not in fixed},
-        **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
-        weights=metrics.Weights(settings["alpha_p"], settings["c_p"]),
-        owner=owner,
-        cap=False,
-    )
+    session = create(store, dataset, **stored_options(settings) | {"owner": owner, "cap": False})
     store.update_session(session, {key: settings[key] for key in ("created_at", "engine", "items")})
     created = store.session(session)
     wrong = [key for key in (*HEAD, "floor") if created[key] != settings[key]]

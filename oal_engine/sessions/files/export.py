@@ -21,21 +21,29 @@ from . import model_file, report
 
 LOT_ROWS = 50_000  # predictions in memory at a time, without texts
 TAGS = "tags"
+ANSWER, MODEL = "answer", "model"  # origins of a label, besides known labels
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,
-    "margin": float, "probability": float, "draw": float, "predicted": int, "audit": int, "first": str,
+    "origin": str, "margin": float, "probability": float, "draw": float, "predicted": int, "audit": int, "first": str,
     "corrected": int, "note": str, "asked_at": str, "answered_at": str, "seconds": float, "annotator": str,
 }  # fmt: skip
 
 
+def origin(row: Row) -> str:
+    """Describe the origin of a known label, given its row of the log."""
+    return f"known: {row['data']['origin']}"
+
+
 def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
     """Return a table of every question of a session in order, with the text or the numbers of its item; rounds from 1.
+    The items with a known label follow.
 
     The columns class and first are the names of the current and the first label: "skipped" for a skip, None while the
     question waits. Only the log is needed, so the labels of a session that does not open can be exported too. Also
     return a sentence if the numbers of the items cannot be read, else None.
     """
     settings, log, notes = Settings.read(store, session), read_entries(store, session), store.notes(session)
+    known_labels = [*store.known_labels(session).values()]
     words, missing = settings.answers, None
     try:
         item_cells = _ItemColumns(store, settings, LABELS, True)
@@ -50,15 +58,24 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
                 yield vars(entry) | item | {
                     "session": session, "round": entry.round + 1, "label": entry.label or None,
                     "class": words[entry.label], "first": words[entry.first], "corrected": int(entry.corrected),
-                    "note": notes.get(entry.item),
+                    "note": notes.get(entry.item), "origin": ANSWER if entry.label else None,
+                }  # fmt: skip
+        for part in blocks(len(known_labels), item_cells.lot):
+            rows = known_labels[part.start : part.stop]
+            for row, item in zip(rows, item_cells.items([row["item"] for row in rows])):
+                word = words[row["label"]]
+                yield dict.fromkeys(LABELS) | item | {
+                    "session": session, "label": row["label"], "class": word, "first": word, "corrected": 0,
+                    "note": notes.get(row["item"]), "origin": origin(row), "annotator": row["annotator"],
+                    "answered_at": row["at"],
                 }  # fmt: skip
 
-    return item_cells.table(each(), len(log)), missing
+    return item_cells.table(each(), len(log) + len(known_labels)), missing
 
 
 DECISIONS = {
     "round": int, "id": str, "position": int, "margin": float, "predicted": int, "asked": int, "audit": int,
-    "label": int, "class": str,
+    "label": int, "class": str, "origin": str,
 }  # fmt: skip
 
 
@@ -66,7 +83,8 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
     """Return a table of every round so far: the decision when it passed, and the current label. Also return the
     guaranteed minimum metrics of these decisions, or None."""
     decided, words = session.decided, session.settings.answers
-    answers = {entry.round: (entry.audit, entry.label) for entry in session.log}
+    answers = {entry.round: (entry.audit, entry.label, ANSWER) for entry in session.log}
+    known_labels = {item: (None, row["label"], origin(row)) for item, row in session.known_labels.items()}
     item_cells = _ItemColumns(session.store, session.settings, DECISIONS, texts)
 
     def each() -> Iterator[Row]:
@@ -75,10 +93,11 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
             items = item_cells.items(session.order[part].tolist())
             for k, item, *decision in zip(t, items, *(values[part].tolist() for values in decided)):
                 margin, predicted, asked = decision
-                audit, label = answers.get(k, (0, None))
+                place = item["position"]
+                audit, label, source = known_labels.get(place) or answers.get(k, (0, None, MODEL))
                 yield item | {
                     "round": k + 1, "margin": margin, "predicted": predicted, "asked": int(asked), "audit": audit,
-                    "label": label or None, "class": words[label],
+                    "label": label or None, "class": words[label], "origin": source if label else MODEL,
                 }  # fmt: skip
 
     return item_cells.table(each(), decided[0].size), certainty.of_session(session)
@@ -152,8 +171,15 @@ def _ranked(
     asked, labels, classes = np.zeros(order.size, int), np.full(order.size, None), np.full(order.size, None)
     asked[rounds] = 1
     labels[rounds], classes[rounds] = [each.label or None for each in log], [words[each.label] for each in log]
+    origins = np.full(order.size, MODEL, object)
+    origins[[each.round for each in log if each.label]] = ANSWER
+    if known_labels := session.known_labels:
+        places = np.flatnonzero(np.isin(order, [*known_labels]))
+        rows = [known_labels[item] for item in order[places].tolist()]
+        labels[places], classes[places] = [row["label"] for row in rows], [words[row["label"]] for row in rows]
+        origins[places] = [origin(row) for row in rows]
     columns = {"rank": int, "id": str, "position": int, "round": int} | fitted.fields
-    columns |= {"asked": int, "label": int, "class": str} | dict.fromkeys(more, float)
+    columns |= {"asked": int, "label": int, "class": str, "origin": str} | dict.fromkeys(more, float)
     item_cells = _ItemColumns(session.store, session.settings, columns, texts)
 
     def parts() -> Iterator[Part]:
@@ -165,7 +191,7 @@ def _ranked(
             cells: dict[str, Any] = {
                 "rank": range(place.start + 1, place.stop + 1), "id": ids.take(order[t]), "position": order[t],
                 "round": t + 1, **dict(zip(fitted.fields, fitted.predictions(scores[t]))),
-                "asked": asked[t], "label": labels[t], "class": classes[t],
+                "asked": asked[t], "label": labels[t], "class": classes[t], "origin": origins[t],
                 **{name: [None] * t.size if each is None else each[place.start : place.stop]
                    for name, each in more.items()},
             }  # fmt: skip

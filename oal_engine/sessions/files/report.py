@@ -120,7 +120,7 @@ def _list(session: Session) -> Iterator[str]:
 def _quality(session: Session) -> Iterator[str]:
     """Yield the curves and the table of the metrics, exact or estimated, or the reason why they are missing."""
     rounds, counts = session.curve(POINTS)
-    done = np.maximum(rounds, 1)
+    done = np.maximum(counts.sum((1, 2, 3)), 1)
     shares = [Line("asked", rounds, counts[..., 1].sum((1, 2)) / done)]
     if not session.multiclass:
         shares.append(Line("pushed", rounds, metrics.pushed(counts) / done))

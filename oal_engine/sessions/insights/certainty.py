@@ -27,13 +27,14 @@ class Certainty:
     """The floors of each metric by evaluation, for the first `rounds` rounds.
 
     labels: number of labels that they rest on. closed: whether the budget was spent before the stream ended; then the
-    floors do not cover later rounds.
+    floors do not cover later rounds. known_items: number of known items, which they leave out.
     """
 
     rounds: int
     labels: int
     floors: dict[str, dict[str, float]]
     closed: bool
+    known_items: int = 0
 
     @property
     def recall(self) -> float:
@@ -42,6 +43,7 @@ class Certainty:
 
     def __str__(self) -> str:
         until = f" among the first {self.rounds:,} items" if self.closed else ""
+        until += " that were not known" * bool(self.known_items)
         if self.recall < LEAST:
             return f"Too few answers to guarantee any share found{until}."
         share = _percent(self.recall)
@@ -62,6 +64,7 @@ class _Answers:
             last = next(q for q, _ in state.outstanding.values() if q.t == state.waits_since)
             self.rounds, waiting, counts = last.t, True, dict(state.trail)[last.t + 1]
         self.pushes = int(counts[1].sum()) - (waiting and last.predicted > 0)
+        self.passed = int(counts.sum()) - (waiting and last.predicted != 0)  # rounds without those of known items
         log = [entry for entry in run.log if entry.label is not None and entry.round < self.rounds]
         self.round = np.array([entry.round for entry in log], np.int64)
         self.label = np.array([entry.label for entry in log], np.int64)
@@ -76,7 +79,7 @@ class _Answers:
 
     def now(self) -> dict[str, dict[str, float]]:
         """Compute the current floors."""
-        answers, rounds, pushes = (np.array([count]) for count in (self.label.size, self.rounds, self.pushes))
+        answers, rounds, pushes = (np.array([count]) for count in (self.label.size, self.passed, self.pushes))
         return _at(self.floors(answers, rounds, pushes), 0)
 
 
@@ -98,7 +101,8 @@ def of_session(run: Session | Trace) -> Certainty | None:
         answers.rounds,
         int((answers.label != 0).sum()),
         answers.now(),
-        run.ended(run.state) and answers.rounds < run.rounds,
+        run.ended(run.state) and answers.rounds < run.rounds - run.known_from(run.state, answers.rounds),
+        run.state.known_items.size,
     )
 
 
@@ -111,8 +115,8 @@ def curve(run: Session | Trace, points: int = 60) -> list[Certainty]:
     looks = np.unique(np.linspace(1, size, min(points, size)).round().astype(int)) if size else np.zeros(0, int)
     looks = np.array([k for k in looks if answers.round[k - 1] + 1 in trail], int)
     rounds = answers.round[looks - 1] + 1
-    pushes = np.array([trail[t][1].sum() for t in rounds.tolist()], int)
-    floors, labels = answers.floors(looks, rounds, pushes), np.cumsum(answers.label != 0)
+    pushes, passed = np.array([(trail[t][1].sum(), trail[t].sum()) for t in rounds.tolist()], int).reshape(-1, 2).T
+    floors, labels = answers.floors(looks, passed, pushes), np.cumsum(answers.label != 0)
     past = [Certainty(int(rounds[k]), int(labels[looks[k] - 1]), _at(floors, k), False) for k in range(looks.size)]
     now = of_session(run)
     return past if now is None or (past and past[-1].rounds == now.rounds) else [*past, now]
@@ -128,7 +132,7 @@ def _expected(run: Session | Trace, answers: _Answers, more: int) -> float:
     """Return the expected final floor of recall if `more` labels were added now. The plan must have a floor."""
     state, plan, t = run.state, run.state.plan, answers.rounds
     assert plan, "a session with a floor has a plan"
-    left = max(run.rounds, plan.horizon) - t
+    left = max(run.rounds - run.known_from(state, t), plan.horizon) - t
     if more and (added := run.settings.plan(more, max(1, left))):
         plan = spending.extended(plan, added, t, all_spent=state.closed is not None)
     elif state.closed:

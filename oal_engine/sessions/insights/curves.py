@@ -98,7 +98,7 @@ def of_session(session: Run) -> list[Chart]:
             charts.append(_chart(name, title, lines, FRACTION, session.rounds))
     else:
         charts.append(_answers(session))
-    done = np.maximum(rounds, 1)
+    done = np.maximum(counts.sum((1, 2, 3)), 1)
     lines = [Line("asked", PALETTE[2], rounds, counts[..., 1].sum((1, 2)) / done)]
     if not session.multiclass:
         lines.append(Line("pushed", COLORS["push"], rounds, metrics.pushed(counts) / done))
@@ -111,7 +111,7 @@ def of_session(session: Run) -> list[Chart]:
 def _pace(session: Run, plan: Plan) -> Chart:
     """Return the chart of the labels used along the stream and of the labels planned."""
     rounds, _ = session.curve(POINTS)
-    labelled = [lesson.round for lesson in session.state.lessons if lesson.label != SKIP]
+    labelled = [lesson.round for lesson in session.state.lessons if lesson.label != SKIP and not lesson.is_known]
     lines = [
         Line("planned", PALETTE[-1], rounds, np.sum(expected(plan, rounds), axis=0)),
         Line("used", PALETTE[2], rounds, np.searchsorted(labelled, rounds)),

@@ -252,6 +252,7 @@ class _Answers:
             self.rounds[-1] = max((t for t in trail if t <= limit), default=0)
         over = spent or limit <= min(state.question.t, run.rounds - 1)
         self.closed = int(self.rounds[-1]) - 1 if over else None
+        self.passed = np.array([trail[t].sum() if t else 0 for t in self.rounds.tolist()])  # without known items
         self.pushes = np.zeros_like(self.rounds)
         if log and not run.multiclass:
             self.pushes[1:] = np.array([trail[t][1] for t in self.rounds[1:].tolist()]).sum(axis=(1, 2))
@@ -265,6 +266,7 @@ class _Answers:
         before = 0 if self.run.multiclass else self.trail[own.start][1].sum()
         own.size, own.rounds = int(late.sum()), np.append(0, self.rounds[1:][late] - own.start)
         own.pushes = np.append(0, self.pushes[1:][late] - before)
+        own.passed = np.append(0, self.passed[1:][late] - self.trail[own.start].sum())
         return own
 
     def _limit(self, log: Sequence[Entry]) -> int:
@@ -282,7 +284,7 @@ class _Answers:
 
     def windows(self, answers: np.ndarray) -> tuple[Windows, Enough, list[Side]]:
         """Estimate the metrics of the windows that end after `answers` answers, as `windows` does."""
-        rounds = self.rounds[answers]
+        rounds = self.passed[answers]
         if self.run.multiclass:
             return of_classes(self.predicted == self.label, self.label, self.chance, answers, rounds)
         label, pushes = np.where(self.label == 1, 1, np.where(self.label == 0, 0, -1)), self.pushes[answers]

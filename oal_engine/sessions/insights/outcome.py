@@ -26,7 +26,25 @@ def summary(session: Session) -> list[str]:
         positives = of_session(session).sentences(session.settings.positive_name)
     certain = certainty.of_session(session)
     quality = exact(session, session.place.counts) if session.labelled else _estimated(session)
-    return [*positives, quality, *differing(session), *([str(certain)] if certain else [])]
+    return [
+        *about_known_labels(session),
+        *positives,
+        quality,
+        *differing(session),
+        *([str(certain)] if certain else []),
+    ]
+
+
+def about_known_labels(run: Run) -> list[str]:
+    """Say in a sentence how many labels were known from elsewhere; nothing if none was."""
+    labels = [lesson.label for lesson in run.state.lessons if lesson.is_known and lesson.label]
+    if not labels:
+        return []
+    positives = "" if run.multiclass else f" ({labels.count(1):,} {run.settings.positive_name})"
+    return [
+        f"{len(labels):,} labels were known from elsewhere{positives}. The figures are about the "
+        f"{run.rounds - len(labels):,} items that were not known."
+    ]
 
 
 def differing(run: Run) -> list[str]:
@@ -85,7 +103,7 @@ def next_steps(session: Session) -> list[str]:
     if session.place.progress.end and session.askable:
         steps.append(
             f"Add labels on the page Label, or with the command add-labels {session.id} 100: labeling continues at "
-            f"item {session.rounds - session.askable + 1:,}, where the budget ran out."
+            f"item {session.next_round + 1:,}, where the budget ran out."
         )
     if not (session.labelled or session.settings.audit):
         steps.append("To know how good the final model is, give a new session random checks: 25 % of its budget.")
@@ -98,8 +116,8 @@ class Outcome(NamedTuple):
 
     labels, positives: number of answers, and of positive ones. share: of positives in the stream, exact (low = high) if
     the data has labels, else estimated (None: too few answers). listed: for each round, whether its item was answered
-    as positive, or is predicted positive by the current model and was not answered otherwise. ranking: of the items,
-    these first.
+    or is known as positive, or is predicted positive by the current model and has no other label. ranking: of the
+    items, these first.
     """
 
     labels: int
@@ -129,9 +147,16 @@ def of_session(session: Session) -> Outcome:
     margins = model.of_session(session).scores(session.dataset.rows)[session.order, 0]
     listed = margins >= session.settings.theta
     listed[asked.astype(int)] = answers > 0
+    known_items = session.state.known_items
+    if known_items.size:
+        by_item = {
+            lesson.item: lesson.label > 0 for lesson in session.state.lessons if lesson.is_known and lesson.label
+        }
+        places = np.flatnonzero(np.isin(session.order, known_items))
+        listed[places] = [by_item[item] for item in session.order[places].tolist()]
     positives, share = int((answers > 0).sum()), None
     if session.labelled:
-        share = Estimate(*[float((session.y > 0).mean())] * 3)
+        share = Estimate(*[float((np.delete(session.y, known_items) > 0).mean())] * 3)
     elif positives >= FEWEST and session.settings.rule in paceable():
         share = _estimated_share(answers > 0, 1 / chances)
     return Outcome(answers.size, positives, share, listed, ranking.of_session(session, listed))

@@ -71,7 +71,8 @@ def _passed(server: CardServer, show: str) -> np.ndarray:
     wanted = predicted > 0
     if session.multiclass and show not in ("all", "marked"):
         wanted = predicted == next((label for label in session.names if str(label) == show), 0)
-    return np.flatnonzero(wanted & ~asked)[::-1]
+    is_known = np.isin(session.order[: wanted.size], session.state.known_items)
+    return np.flatnonzero(wanted & ~asked & ~is_known)[::-1]
 
 
 def page(server: CardServer, view: View, trains: bool = False) -> dict[str, Any]:

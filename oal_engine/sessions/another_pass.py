@@ -1,0 +1,32 @@
+"""Another pass over the items of a session without a label: a new session that begins with all labels of this one."""
+
+import re
+
+from ..datasets.prior import Prior
+from .session import Session
+from .settings import SKIP, KnownLabels, SessionError, create, stored_options
+
+NUMBERED = re.compile(r"(.+), pass (\d+)")
+
+
+def labels(session: Session) -> dict[int, int]:
+    """Return the labels by item that a session has learned: answers, known labels and marks, in their order."""
+    return {lesson.item: lesson.label for lesson in session.state.lessons if lesson.label != SKIP}
+
+
+def begin(session: Session, owner: str = "") -> int:
+    """Create a session with the same settings over the same items, which begins with the labels of this one and asks
+    about the others. Return its id. SessionError if every item has a label."""
+    own, settings = labels(session), session.store.session(session.id)
+    if len(own) >= session.rounds:
+        raise SessionError("every item has a label: another pass has nothing to ask.")
+    name, number = settings["name"], 2
+    if earlier := NUMBERED.fullmatch(name):
+        name, number = earlier[1], int(earlier[2]) + 1
+    options = stored_options(settings) | {
+        "name": f"{name}, pass {number}", "owner": owner, "budget": session.state.budget, "horizon": None,
+        "known_labels": KnownLabels(own, f"session {settings['name']}"), "prior": None,
+    }  # fmt: skip
+    if source := settings["prior"]:
+        options["prior"] = Prior(**source, weights=session.store.prior_weights(session.id))
+    return create(session.store, session.dataset.id, **options)

@@ -1,0 +1,331 @@
+"""Labels that are known from elsewhere: they are learned, cost nothing, and their items are not asked."""
+
+import io
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from oal_engine import datasets
+from oal_engine.kernel import stream
+from oal_engine.kernel.runs import Run
+from oal_engine.sessions import another_pass, look_back
+from oal_engine.sessions.files import export
+from oal_engine.sessions.files.bundle import adopt, publish
+from oal_engine.sessions.insights import certainty, estimates, outcome
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SKIP, KnownLabels, SessionError, create
+from oal_engine.store import Store
+from tests.harness.sessions import (
+    EVENTS,
+    RUNS,
+    begin,
+    bits,
+    label_truly,
+    label_until_the_end,
+    reply,
+    say,
+    stream_of,
+    take_back,
+    truth,
+)
+
+
+@pytest.fixture(scope="module")
+def partly(store):
+    """The name of a data set of which every third item has a label."""
+    items = stream_of()[1]
+    items.y = np.where(np.arange(items.y.size) % 3 == 0, items.y, 0).astype(np.int8)
+    datasets.add(store, "partly", datasets.table(items), "made.npz")
+    return "partly"
+
+
+def rebuilt(store, opened):
+    """The session opened again, after checking that it verifies and has the same bits."""
+    again = Session(store, opened.id)
+    assert bits(again) == bits(opened)
+    assert again.place == opened.place
+    assert look_back.verify(store, opened.id).verified
+    return again
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+def test_a_session_that_begins_with_labels(store, data, algorithm, more):
+    """No known item is asked, the budget is for answers alone, and the session is rebuilt bit for bit."""
+    opened = begin(store, data, algorithm, known_labels=60, **more)
+    known = {*opened.known_labels}
+    assert 60 == len(known) == opened.place.progress.known_items
+    assert 0 == opened.place.progress.labels
+    label_until_the_end(opened)
+    assert not known & {entry.item for entry in opened.log}
+    assert opened.place.progress.stream == 240
+    assert opened.place.progress.labels + opened.place.progress.skipped == len(opened.log)
+    assert opened.state.counts.sum() == opened.place.progress.streamed
+    rebuilt(store, opened)
+
+
+def test_known_labels_are_learned_before_the_first_question(store):
+    """The first question is asked by a learner that was taught the known labels in their order."""
+    opened = begin(store, known_labels=60)
+    labels = [(row["item"], row["label"]) for row in opened.known_labels.values()]
+    plain = begin(store)
+    taught = plain.taught(opened.state.lessons, 40)
+    assert labels == [(lesson.item, lesson.label) for lesson in opened.state.lessons]
+    assert all(np.array_equal(a, b) for a, b in zip(taught.learner, opened.learner))
+
+
+def test_the_labels_of_a_file_with_gaps(store, partly):
+    """A file with gaps gives all its labels, and only the other items are asked."""
+    opened = begin(store, partly, known_labels="file", budget=1000)
+    assert 100 == len(opened.known_labels)
+    assert {"file"} == {row["data"]["origin"] for row in opened.known_labels.values()}
+    assert 200 == opened.place.progress.stream == opened.place.progress.budget
+    assert not opened.dataset.y[opened.place.asked.item]
+
+
+@pytest.mark.parametrize(
+    ("data", "known", "words"),
+    [
+        (
+            "sparse",
+            "file",
+            "known_labels of a session must be a number from 1 to 299, as 300 of 300 items of the data set",
+        ),
+        ("sparse", 300, "known_labels of a session must be a whole number >= 1 and <= 299. Got 300."),
+        ("unlabelled", "file", "the data set unlabelled has no labels of these classes to begin with."),
+    ],
+)
+def test_labels_that_a_session_cannot_begin_with(store, data, known, words):
+    """A file without gaps gives a number of labels only, and one without labels none."""
+    with pytest.raises(SessionError, match=words):
+        begin(store, data, known_labels=known)
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+def test_labels_that_come_later(store, data, algorithm, more):
+    """Labels that come while a question waits are learned; it stays, and their items are not asked any more."""
+    opened = begin(store, data, algorithm, **more)
+    label_truly(opened, 5)
+    asked = opened.place.asked
+    later = [int(item) for item in opened.order[-100:]]
+    assert [] == opened.know(next(EVENTS), {item: int(opened.y[item]) for item in later}, "search")
+    assert asked == opened.place.asked
+    rebuilt(store, opened)
+    label_until_the_end(opened)
+    assert not {*later} & {entry.item for entry in opened.log}
+    rebuilt(store, opened)
+
+
+def test_items_that_were_asked_cannot_become_known(store):
+    """Items with an answer or a question are refused by name, and the others are taken."""
+    opened = begin(store)
+    label_truly(opened, 3)
+    asked = [entry.item for entry in opened.log]
+    free = int(opened.order[-1])
+    assert sorted(asked) == opened.know(next(EVENTS), dict.fromkeys([*asked, free], 1), "search")
+    assert [free] == [*opened.known_labels]
+
+
+def test_a_known_label_is_corrected_and_removed(store):
+    """Another label replaces a known one, a repeated event changes nothing, and a skip makes the item unknown."""
+    opened = begin(store, known_labels=60)
+    before, item = bits(opened), [*opened.known_labels][7]
+    event, label = next(EVENTS), opened.known_labels[item]["label"]
+    opened.know(event, {item: -label}, "correction")
+    changed = bits(rebuilt(store, opened))
+    opened.know(event, {item: label}, "correction")
+    assert before != bits(opened) == changed
+    opened.know(next(EVENTS), {item: label}, "correction")
+    assert before == bits(opened)
+    opened.know(next(EVENTS), {item: SKIP}, "correction")
+    assert item not in opened.known_labels
+    assert 59 == opened.place.progress.known_items
+    rebuilt(store, opened)
+
+
+@pytest.mark.parametrize("labels", [{300: 1}, {-1: 1}, {0: 2}])
+def test_known_labels_of_the_session_only(store, labels):
+    """An item or a class that the session does not have is refused."""
+    with pytest.raises(SessionError, match="must be"):
+        begin(store).know(next(EVENTS), labels, "search")
+
+
+def test_undo_after_labels_came(store):
+    """An answer can be taken back after labels came, which stay known."""
+    opened = begin(store, known_labels=30)
+    label_truly(opened, 4)
+    item = int(opened.order[250])
+    opened.know(next(EVENTS), {item: 1}, "search")
+    take_back(opened)
+    assert item in opened.known_labels
+    say(rebuilt(store, opened), SKIP)
+    opened.refresh()
+    label_until_the_end(opened)
+    assert item not in {entry.item for entry in opened.log}
+    rebuilt(store, opened)
+
+
+def test_several_people_with_known_labels(store):
+    """Several people are never asked what is known, also if it becomes known while they have questions."""
+    opened = begin(store, known_labels=30, overlap=0.2)
+    for _ in range(4):
+        reply(opened, "anna")
+        reply(opened, "ben")
+    refused = opened.know(next(EVENTS), {int(item): int(opened.y[item]) for item in opened.order[:200]}, "search")
+    assert refused
+    for _ in range(4):
+        reply(opened, "anna")
+        reply(opened, "ben")
+    rebuilt(store, opened)
+
+
+def test_more_labels_after_the_end(store):
+    """Labels that are added after the budget was spent are asked of items that did not become known meanwhile."""
+    opened = begin(store, known_labels=30, budget=5)
+    label_until_the_end(opened)
+    opened.know(next(EVENTS), {int(item): int(opened.y[item]) for item in opened.order[50:200]}, "search")
+    room = opened.room
+    opened.add_labels(next(EVENTS), 5)
+    assert room <= 120
+    label_until_the_end(opened)
+    assert not {*opened.known_labels} & {entry.item for entry in opened.log}
+    rebuilt(store, opened)
+
+
+def test_known_labels_travel(store, tmp_path):
+    """A published session carries its known labels, and verifies where the same data is."""
+    opened = begin(store, known_labels=60)
+    label_truly(opened, 12)
+    opened.know(next(EVENTS), {int(opened.order[200]): 1}, "search")
+    say(opened, truth(opened))
+    file, there = io.StringIO(), Store(tmp_path / "there.db")
+    publish(store, opened.id, file)
+    datasets.add(there, "sparse", datasets.table(stream_of()[1]), "made.npz")
+    adopted = adopt(there, io.StringIO(file.getvalue()))
+    assert look_back.verify(there, adopted).verified
+    assert bits(Session(there, adopted)) == bits(opened)
+    assert there.known_labels(adopted).keys() == opened.known_labels.keys()
+
+
+def test_looking_back_at_known_labels(store):
+    """Every place and round of a session with known labels opens, and a what-if asks nothing that is known."""
+    from oal_engine.kernel.algorithms import strategy
+
+    opened = begin(store, known_labels=60, shuffled=True)
+    label_truly(opened, 20)
+    opened.know(next(EVENTS), {int(item): 1 for item in opened.order[150:160]}, "search")
+    label_until_the_end(opened)
+    trace = look_back.Trace(store, opened.id)
+    for number in range(1, trace.steps + 1):
+        trace.step(number)
+    known = [t for t in range(trace.rounds) if trace.order[t] in opened.known_labels and not trace.asked_in(t)]
+    assert {0} == {trace.round(t).predicted for t in known if t < trace.reached}
+    other = look_back.what_if(trace, strategy("SOAL"))
+    asked = {int(other.run.order[t - 1]) for t, *_ in other.asked}
+    assert not asked & {item for item, _ in opened.began_with.labels}
+
+
+def test_a_session_begins_with_other_labels(store):
+    """Labels of any origin can be given, and are stored with it."""
+    session = create(store, "unlabelled", "PAA-I", budget=9, known_labels=KnownLabels({5: 1, 3: -1}, "session Old"))
+    opened = Session(store, session)
+    assert [(5, "session Old"), (3, "session Old")] == [
+        (k, v["data"]["origin"]) for k, v in opened.known_labels.items()
+    ]
+
+
+def test_exports_have_the_origin_of_each_label(store):
+    """Every table of items says whether a label is an answer, is known and from where, or is the model's."""
+    opened = begin(store, known_labels=30)
+    label_truly(opened, 10)
+    say(opened, SKIP)
+    passed = next(t for t in range(300) if not opened.decided[2][t])
+    opened.know(next(EVENTS), {int(opened.order[passed]): 1, int(opened.order[-31]): 1}, "search")
+
+    def origins(table):
+        return Counter(row["origin"] for row in rows(table) if row["label"])
+
+    def rows(table):
+        return [dict(zip(table[0].columns, row)) for row in table[0].rows]
+
+    every = {"answer": 10, "known: file": 30, "known: search": 2}
+    assert every == origins(export.labels(store, opened.id)) == origins(export.predictions(opened))
+    assert {"answer": 10, "known: search": 1} == origins(export.decisions(opened))
+    known = {row["position"]: row["label"] for row in rows(export.predictions(opened)) if "known" in row["origin"]}
+    assert known == {item: row["label"] for item, row in opened.known_labels.items()}
+
+
+def test_the_summary_counts_known_labels_by_themselves(store):
+    """Known labels are counted as they are, and estimates say that they are about the other items."""
+    opened = begin(
+        store, "unlabelled", "PAA-I", floor=0.5, known_labels=KnownLabels({5: 1, 3: -1, 8: 1}, "session Old")
+    )
+    while opened.place.asked:
+        say(opened, 1 if opened.place.asked.item % 3 else -1)
+    assert outcome.summary(opened)[0] == (
+        "3 labels were known from elsewhere (2 Relevant). The figures are about the 297 items that were not known."
+    )
+    assert "that were not known" in str(certainty.of_session(opened))
+    assert opened.place.progress.streamed == int(opened.state.counts.sum()) <= 297
+    assert {5, 8} <= set(opened.order[outcome.of_session(opened).listed].tolist())
+
+
+def test_estimates_are_those_of_a_stream_without_the_known_items(store):
+    """Items that are known change no count of passed items, so estimates and floors rest on the others alone."""
+    opened = begin(
+        store, "unlabelled", "PAA-I", audit=0.3, floor=0.3, budget=80, known_labels=KnownLabels({5: 1}, "file")
+    )
+    label = dict(zip(range(300), stream_of()[1].y.tolist()))
+    while opened.place.asked:
+        item = opened.place.asked.item
+        say(opened, label[item])
+        if len(opened.log) == 30:
+            opened.know(next(EVENTS), {int(k): label[int(k)] for k in opened.order[200:299]}, "search")
+    answers = estimates._Answers(opened)
+    assert answers.passed[-1] == opened.state.counts.sum() < answers.rounds[-1]
+    assert certainty.of_session(opened).floors == certainty.curve(opened)[-1].floors
+    assert estimates.look(opened).now.metrics == estimates.of_session(look_back.Trace(store, opened.id)).metrics
+
+
+@pytest.mark.parametrize("algorithm", ["PAA-I", "auto"])
+def test_a_replay_with_known_items_asks_what_a_session_asks(store, algorithm):
+    """A session that begins with N labels asks and counts what a replay over the other items does."""
+    opened = begin(store, algorithm=algorithm, known_labels=50, budget=60, seed=4)
+    label_until_the_end(opened)
+    known = stream.sample(np.arange(300), 50, 4)
+    rest = np.setdiff1d(np.arange(300), known)
+    plan = Run(
+        opened.strategy, opened.dataset.rows, opened.y, rest, budget=60, seed=4, known_items=known,
+        rho=opened.settings.rho, ratio=opened.weights.ratio("sum"),
+    )  # fmt: skip
+    done = plan.replay(log=True)
+    assert rest[done.log[:, 0].astype(int)].tolist() == [entry.item for entry in opened.log]
+    assert np.array_equal(done.counts, opened.counts)
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), [*RUNS[:2], ("classes", "MD-AMD", {"shuffled": True})])
+def test_another_pass_over_the_items_without_an_answer(store, data, algorithm, more):
+    """A session with the same settings begins with all labels of the first, and asks about its other items."""
+    first = begin(store, data, algorithm, known_labels=20, seed_words=(), **more)
+    label_until_the_end(first)
+    asked = {entry.item for entry in first.log}
+    second = Session(store, another_pass.begin(first, "anna"))
+    assert f"{first.settings.name}, pass 2" == second.settings.name
+    assert {f"session {first.settings.name}"} == {row["data"]["origin"] for row in second.known_labels.values()}
+    assert asked | first.known_labels.keys() == second.known_labels.keys()
+    own, former = second.settings, first.settings
+    assert (own.parameters, own.shuffled, own.seed, own.names) == (
+        former.parameters, former.shuffled, former.seed, former.names,
+    )  # fmt: skip
+    label_until_the_end(second)
+    assert not second.known_labels.keys() & {entry.item for entry in second.log}
+    assert own.name.replace("2", "3") == Session(store, another_pass.begin(second)).settings.name
+    rebuilt(store, second)
+
+
+def test_another_pass_has_nothing_to_ask_if_every_item_has_a_label(store):
+    """The last pass says that it was the last."""
+    first = begin(store, algorithm=None, learner="pa-i", rule="all", budget=400)
+    label_until_the_end(first)
+    with pytest.raises(SessionError, match="every item has a label: another pass has nothing to ask"):
+        another_pass.begin(first)
