@@ -645,8 +645,9 @@ def judged(case):
         return "wrong", f"{len(items.ids)} items of a file that holds no rows"
     if len(items.ids) != len(case.rows):
         return "wrong", f"{len(items.ids)} items, not {len(case.rows)}"
-    if case.vectors and (items.vectors is None or items.texts is not None or len(items.feature_names) != case.vectors):
-        return "wrong", f"{len(items.feature_names)} features ({items.feature_names[:4]}), not {case.vectors}"
+    used = items.columns.features or items.feature_names  # a category is one column of several features
+    if case.vectors and (items.vectors is None or items.texts is not None or len(used) != case.vectors):
+        return "wrong", f"{len(used)} columns ({used[:4]}), not {case.vectors}"
     if not case.vectors:
         shown = [" ".join(text.split()) for text in items.texts or []]
         if shown != [" ".join(row.text.split()) for row in case.rows]:

@@ -46,7 +46,7 @@ class AppendCounts:
     {reason: (count, first line)}. near_duplicates: appended or left out, as the data set says. words: distinct words of
     each appended text, summed up; new_words: how many the vocabulary lacks. unused_labels: exact duplicates with a
     label, in a data set that lacks labels. The labels of stored items do not change, because sessions and comparisons
-    began with them.
+    began with them. unknown_words: cells of categories with a word that the import did not have.
     """
 
     appended: int = 0
@@ -57,6 +57,7 @@ class AppendCounts:
     words: int = field(default=0, compare=False)
     new_words: int = field(default=0, compare=False)
     unused_labels: int = 0
+    unknown_words: int = 0
 
     def __add__(self, more: AppendCounts) -> AppendCounts:
         skipped = dict(more.skipped)
@@ -73,6 +74,9 @@ class AppendCounts:
             )
         if self.renamed:
             parts.append(f"made {reading.plural(self.renamed, 'id')} unique")
+        if self.unknown_words:
+            words = reading.plural(self.unknown_words, "word")
+            parts.append(f"{words} of categories that the import did not have (counted as none)")
         if self.skipped:
             unread = reading.plural(sum(number for number, _ in self.skipped.values()), "line")
             parts.append(f"{unread} could not be read ({reading.reasons(self.skipped)})")
@@ -109,7 +113,7 @@ def append(dataset: Dataset, items: reading.Items, joined: int = 0) -> AppendCou
     joined: they are recorded as one batch with the last one, unless that has this many items already.
     """
     if not items.ids:
-        return AppendCounts(skipped=items.skipped)
+        return AppendCounts(skipped=items.skipped, unknown_words=items.n_unknown)
     store, (table, word_sets) = dataset.store, _rows(dataset, items)
     texts: Sequence[str | None] = items.texts or [None] * len(items.ids)
     _digest_older(dataset)
@@ -141,7 +145,7 @@ def append(dataset: Dataset, items: reading.Items, joined: int = 0) -> AppendCou
     dataset.refresh()
     return AppendCounts(
         places.size, int((~fresh).sum()), renamed, items.skipped, int(near.sum()), *words,
-        0 if dataset.labelled else int(np.count_nonzero(items.y[~fresh])),
+        0 if dataset.labelled else int(np.count_nonzero(items.y[~fresh])), items.n_unknown,
     )  # fmt: skip
 
 
@@ -277,12 +281,14 @@ def append_file(
         width=dataset.vector_width,
         **options,
     )
-    skipped, total = items.skipped, len(items.ids)
+    total = len(items.ids)
     for first in range(0, max(1, total), CHUNK_ITEMS):
         if stopped and stopped.is_set():
             return
         chunk = items.take(np.arange(first, min(first + CHUNK_ITEMS, total)))
-        yield append(dataset, replace(chunk, skipped={} if first else skipped), total if first else 0)
+        if first:
+            chunk = replace(chunk, skipped={}, n_unknown=0)
+        yield append(dataset, chunk, total if first else 0)
         if progress:
             progress("items", min(first + CHUNK_ITEMS, total), total)
 
@@ -292,10 +298,10 @@ def _columns(dataset: Dataset, wanted: Mapping[str, Any]) -> reading.Columns:
     if dataset.record["kind"] == "text":
         text, features = tuple(wanted["text"]), tuple(wanted["features"])
     else:
-        text, features = (), tuple(dataset.feature_names)
+        text, features = (), tuple(wanted["features"] if dataset.codings else dataset.feature_names)
     return reading.Columns(
         text, wanted["label"], wanted["id"], features, details=tuple(wanted["details"]), missing=wanted.get("missing"),
-        fills=wanted.get("fills", {}),
+        fills=wanted.get("fills", {}), codings=dict(dataset.codings),
     )  # fmt: skip
 
 

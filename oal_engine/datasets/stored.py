@@ -258,6 +258,11 @@ class Dataset:
         return columns_of(self.record)
 
     @property
+    def codings(self) -> reading.Codings:
+        """How the words of its file become numbers, {} for a table of plain numbers."""
+        return self.columns.get("codings", {})
+
+    @property
     def details(self) -> tuple[str, ...]:
         """The further columns that are stored with its items."""
         return tuple(self.columns.get("details", ()))
@@ -291,7 +296,8 @@ class Dataset:
     @property
     def numbers(self) -> numbers.Numbers:
         """The unscaled numbers of its vectors, as in the file."""
-        return numbers.Numbers(self._numbers, self.rows, self.feature_names)
+        columns = tuple(self.columns["features"]) if self.codings else ()
+        return numbers.Numbers(self._numbers, self.rows, self.feature_names, columns, self.codings)
 
     @cached_property
     def scaling(self) -> scaling.Scaling:

@@ -169,19 +169,19 @@ def _between(parts: list[list[Any]], start: int, stop: int) -> list[list[Any]]:
 
 
 def file_numbers(dataset: Dataset, position: int, most: int | None = None) -> list[tuple[int, str, str]]:
-    """Return the numbers of a vector as in its file, as (column, name, number in words). most: only the `most` numbers
-    that weigh most in its row (None: all)."""
-    columns, values = dataset.numbers.of_item(position)
-    if most is not None and len(columns) > most:
-        row = dict(zip(*(part.tolist() for part in nonzero(dataset.rows, position))))
-        weight = np.array([abs(row.get(column, 0.0)) for column in columns.tolist()])
-        first = np.sort(np.argsort(-weight, kind="stable")[:most])
-        columns, values = columns[first], values[first]
+    """Return the numbers and words of a vector as in its file: (feature, name of the column, cell). most: only the
+    `most` cells that weigh most in its row (None: all)."""
     names, digits = dataset.feature_names, 4 if dataset.numbers.values is None else 10
-    return [
-        (column, names[column] if names else f"column {column + 1}", f"{value:.{digits}g}")
-        for column, value in zip(columns.tolist(), values.tolist())
-    ]
+    if dataset.codings:
+        cells = [(cell.feature, cell.column, cell.value) for cell in dataset.numbers.original_cells(position)]
+    else:
+        columns, values = (part.tolist() for part in dataset.numbers.of_item(position))
+        cells = [(k, names[k] if names else f"column {k + 1}", value) for k, value in zip(columns, values)]
+    if most is not None and len(cells) > most:
+        row = dict(zip(*(part.tolist() for part in nonzero(dataset.rows, position))))
+        weight = np.array([abs(row.get(column, 0.0)) for column, *_ in cells])
+        cells = [cells[k] for k in np.sort(np.argsort(-weight, kind="stable")[:most])]
+    return [(k, name, value if isinstance(value, str) else f"{value:.{digits}g}") for k, name, value in cells]
 
 
 def _score(margin: float) -> str:

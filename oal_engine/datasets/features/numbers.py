@@ -1,6 +1,7 @@
 """The numbers of vectors as in their file, which people see; the rows have them scaled."""
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,9 @@ from scipy import sparse
 
 from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
+from ...output.tables import FEATURES
 from .. import row_files
+from ..reading.codings import COMMA, POINT, Codings, OriginalCell, original_cells
 
 NAME = "numbers.npy"
 
@@ -16,12 +19,15 @@ NAME = "numbers.npy"
 class Numbers(NamedTuple):
     """The unscaled numbers of a data set of vectors: all of dense rows, or the stored ones of sparse rows, row by row.
 
-    values: None if a version that did not store them imported the data. names: of the columns.
+    values: None if a version that did not store them imported the data. names: of the features. columns, codings: of
+    the file, if some of its words became numbers.
     """
 
     values: np.ndarray | None
     rows: Rows
     names: list[str]
+    columns: tuple[str, ...] = ()
+    codings: Codings = MappingProxyType({})
 
     def of_item(self, position: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns of an item and their numbers: all of a dense table, or the stored ones of a sparse row.
@@ -34,15 +40,25 @@ class Numbers(NamedTuple):
         width = len(self.names)
         return np.arange(width), self.values[position * width : (position + 1) * width]
 
-    @property
-    def sparse(self) -> bool:
-        """Whether only columns in which an item has a number are stored."""
-        return isinstance(self.rows, SparseRows)
-
-    def cells(self, position: int) -> list[float] | list[str]:
-        """Return the numbers of an item as table cells: one for each column, or a sparse row packed in one cell."""
+    def original_cells(self, position: int) -> list[OriginalCell]:
+        """Return the cells of an item as in its file, if some of the words became numbers."""
         columns, values = self.of_item(position)
-        if self.sparse:
+        return [*original_cells(self.columns, self.codings, dict(zip(columns.tolist(), values.tolist())))]
+
+    @property
+    def table_columns(self) -> dict[str, type]:
+        """The columns of a table of the items, with the type of their cells."""
+        if self.codings:
+            words = {column for column, coding in self.codings.items() if coding not in (POINT, COMMA)}
+            return {column: str if column in words else float for column in self.columns}
+        return {FEATURES: str} if isinstance(self.rows, SparseRows) else dict.fromkeys(self.names, float)
+
+    def cells(self, position: int) -> list[float | str] | list[float] | list[str]:
+        """Return the cells of an item in `table_columns`: as in its file, its numbers, or a sparse row in one cell."""
+        if self.codings:
+            return [cell.value for cell in self.original_cells(position)]
+        columns, values = self.of_item(position)
+        if isinstance(self.rows, SparseRows):
             return [packed_row(self.names, columns, values)]
         by_column = dict(zip(columns.tolist(), values.tolist()))
         return [by_column.get(column, 0.0) for column in range(len(self.names))]

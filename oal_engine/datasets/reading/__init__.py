@@ -1,5 +1,6 @@
 """Read a file into items: its texts, numbers, labels and ids, and why rows were skipped."""
 
+from .codings import Codings
 from .columns import Columns
 from .file import VECTORS, Vectors, open_items, read, read_lines, read_vectors
 from .items import MISSING, Item, Items, reasons

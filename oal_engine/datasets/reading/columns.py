@@ -1,6 +1,7 @@
 """The roles of a table's columns, named by the user or guessed."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Columns:
         from its qualifiers. An empty cell is negative, and positive words need not occur.
     missing: what to do about feature cells without a number, one of MISSING (None: refuse the file).
     fills: the numbers for such cells in later files.
+    codings: how the words of feature columns become numbers, by column (see `codings`); empty: found in the file.
     guessed_id: if the ids repeat, items take their line numbers instead.
     details: further columns that are stored with the items (None: the first unused ones).
     shown_columns: details that are shown with an item (None: chosen by their names).
@@ -35,6 +37,7 @@ class Columns:
     headings: bool = False
     missing: str | None = None
     fills: dict[str, float] = field(default_factory=dict, compare=False)
+    codings: dict[str, Any] = field(default_factory=dict, compare=False)
     guessed_id: bool = field(default=False, compare=False)
     details: tuple[str | None, ...] | None = None
     shown_columns: tuple[str, ...] | None = None

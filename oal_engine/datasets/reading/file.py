@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from .codings import ManyWordsError
 from .columns import Columns
 from .guesses import Words, guess_columns, numeric_columns
 from .items import (
@@ -117,7 +118,26 @@ def read(
     width: how many numbers each text must have (0: as many as the first one).
     options: fields of `Opening`.
     """
-    with parse(path, Opening(**options), progress) as (source, reader, parsed, words):
+    opening, many = Opening(**options), list[str]()
+    while True:
+        try:
+            return _read(path, opening, columns, progress, label_values, vectors, width, many)
+        except ManyWordsError as error:  # after the rows that were looked at first
+            many += error.columns
+
+
+def _read(
+    path: FileOrPath,
+    opening: Opening,
+    columns: Columns | None,
+    progress: Progress | None,
+    label_values: dict[str, int] | None,
+    vectors: Vectors | None,
+    width: int,
+    many: list[str],
+) -> Items:
+    """Read the items of a file as `read`, without the features `many`, which have too many words."""
+    with parse(path, opening, progress) as (source, reader, parsed, words):
         numeric = numeric_columns(words)
         wanted = columns or guess_columns(words, numeric)
         if vectors:
@@ -125,7 +145,10 @@ def read(
                 raise DataError(f"{vectors.name} must belong to texts. {source.name} has none: name its text.")
             wanted = replace(wanted, features=(*(wanted.features or ()), VECTORS))
             parsed = _with_vectors(parsed, vectors, source.name)
-        complete = completed(wanted, parsed, numeric)
+        complete = completed(wanted, parsed, words, numeric)
+        complete = replace(complete, features=tuple(each for each in complete.features or () if each not in many))
+        if label_values is not None:
+            complete = replace(complete, codings=wanted.codings)
         check_columns(complete, parsed, source.name)
         complete = with_details(complete, parsed.columns, words, source.name)
         if parsed.vectors is not None and label_values is not None:
@@ -141,6 +164,8 @@ def read(
             details=complete.details,
             shown_columns=complete.shown_columns,
         )
+        if items.columns.codings:
+            wanted = replace(wanted, features=items.columns.features, codings=items.columns.codings)
         features = len(items.feature_names)
         described = description(reader, parsed.detected, parsed.columns, items.columns, features)
         return replace(items, columns=wanted, description=described)

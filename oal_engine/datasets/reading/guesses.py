@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...output.tables import CLASS, LABEL, SCORE, SKIPPED, TEXT, numbers_of
+from .codings import MAX_WORDS, NO_NUMBER, NUMBER_SHARE, Coding, coding_of, formatted_number
 from .columns import Columns
 from .delimited import are_consecutive
 from .labels import PAIRS, plain
@@ -22,10 +23,20 @@ from .sources import SAMPLE_ROWS
 TEXT_NAMES = r"text|full_text|tweet|message|content|sentence|body|document|comment|review|post"
 TITLES = {"title", "ti", "document title", "article title", "item title", "primary title", "subject"}
 ABSTRACTS = {"abstract", "ab", "abstract note", "notes abstract", "abstracts", "body"}
+PHRASE_WORDS = 8  # of a cell on average, up to which repeated cells are a category and no texts
+NO_TEXTS = re.compile(r"((full|first|last|passenger|customer|client|patient)[_ ]?)?name|address|ticket")
 VECTOR_NUMBERS = 3  # from which on a list is a vector: fewer may be labels
 SEPARATORS = re.compile(r"[\[\],|]")  # between the numbers of a list that is written as a word
 WORDS = r"(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)"
 LABEL_NAMES = [re.compile(each) for each in (rf"(is_)?{WORDS}", rf".*[_ ]{WORDS}", rf"(.*[_ ])?{WORDS}[_ ].*")]
+OUTCOMES = re.compile(  # in a table without texts
+    r"outcome|survived|churn(ed)?|exited|attrition|diagnosis|(is_?)?fraud|(in_?)?default(ed)?|income|deposit|response"
+    r"|result|decision|approved|(loan_)?status|purchased|stroke|readmitted|creditability|risk|credit_risk|poisonous"
+)
+RATINGS = re.compile(
+    r"((user|review|overall|star|critic)[_ ]?)?(rating|stars?|score|grade|polarity|emotion|intent|stance)s?"
+)
+MOST_RATINGS = 10  # different numbers of a column that could be labels
 LABEL_CHARACTERS = 300  # up to which a cell may hold several labels
 NO_LABELS = re.compile(
     r"(.*[_ ])?(time|timezone|zone|date|created|created_at|location|coord|country|city|language|lang|user|name|author"
@@ -33,8 +44,6 @@ NO_LABELS = re.compile(
 )
 NO_IDS = re.compile(r"(.*[_ ])?(paid|valid|invalid|bid|said|humid|grid|fluid|acid|solid|covid|aid|kid|mid|hybrid)")
 SERIAL = re.compile(r"|c1|unnamed: 0|index|__index_level_0__|row|nr|no|number|#")  # columns that may number the rows
-GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "."}  # words of an empty cell
-NUMBER_SHARE = 0.9  # of the cells of a column of numbers must be numbers; the others may be any words
 
 Words: TypeAlias = dict[str, tuple[str, ...]]  # column: its cells in the first rows
 
@@ -46,12 +55,21 @@ def numeric_columns(words: Words) -> tuple[str, ...]:
 
 def _mostly_numbers(cells: Sequence[str]) -> bool:
     odd = [cell for cell in cells if not is_number(cell)]
-    return len(odd) <= (1 - NUMBER_SHARE) * len(cells) or all(cell.strip().casefold() in GAPS for cell in odd)
+    return len(odd) <= (1 - NUMBER_SHARE) * len(cells) or all(cell.strip().casefold() in NO_NUMBER for cell in odd)
 
 
-def gaps_of(cells: Sequence[str]) -> str:
+def coded_columns(words: Words, numeric: Collection[str]) -> dict[str, Coding]:
+    """Return the columns of a table without texts whose words can become numbers, with their codings."""
+    codings = {column: coding_of(cells) for column, cells in words.items() if column not in numeric}
+    return {column: coding for column, coding in codings.items() if coding is not None}
+
+
+def gaps_of(cells: Sequence[str], coding: Coding | None = None) -> str:
     """List the words of a column of numbers that are not numbers ("" for none)."""
-    odd = Counter(cell.strip() for cell in cells if not is_number(cell) or isnan(float(cell)))
+    if isinstance(coding, str):
+        odd = Counter(cell.strip() for cell in cells if formatted_number(cell, coding) is None)
+    else:
+        odd = Counter(cell.strip() for cell in cells if not is_number(cell) or isnan(float(cell)))
     return counted({repr(cell): count for cell, count in odd.items()}, 3) if odd else ""
 
 
@@ -79,27 +97,60 @@ def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
         several = {*words[LABEL]} - {"", "1", "-1"} or any(name.startswith(SCORE) for name in words)
         return replace(columns, label=CLASS, multiclass=True, unknown=(SKIPPED,)) if several else columns
     words = {column: cells for column, cells in words.items() if not are_lists(cells)}
+    coded = coded_columns(words, numeric)
     letters = {column: sum(map(len, cells)) for column, cells in words.items() if column not in numeric}
-    prose = [
-        column for column in letters if sum(" " in cell.strip() for cell in words[column]) > len(words[column]) / 2
-    ]
+    prose = _prose_columns({column: words[column] for column in letters}, coded)
+    if coded.keys() - {*prose} or numeric:
+        prose = [column for column in prose if not NO_TEXTS.fullmatch(_plain_name(column))]
     id = _guess_id(words, prose)
     texts = _guess_texts(words, letters, prose)
     rest = [column for column in words if column not in (id, *texts)]
-    label = _guess_label(words, rest, letters, integers=not texts)
+    label = _guess_label(words, rest, letters, has_texts=bool(texts))
     rest = [column for column in rest if column != label]
-    features = tuple(column for column in rest if column in numeric)
+    features = tuple(column for column in rest if column in numeric or column in coded)
     if not texts and not features and rest:
         texts = (max(rest, key=letters.__getitem__),)
     return Columns(texts, label, id, None if texts else features, guessed_id=id is not None)
 
 
-def pair_columns(words: Words, columns: Columns) -> tuple[str, ...]:
-    """Return the columns without a role that hold a pair of words such as 1 and 0, or yes and no."""
-    rest = {
-        column: {*map(plain, cells)} for column, cells in words.items() if column not in (*columns.text, columns.id)
-    }
-    return tuple(column for column, cells in rest.items() if cells - GAPS in map(set, PAIRS))
+def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
+    """Return the columns of several words in most cells; a few short phrases that occur again are a category."""
+    prose = []
+    for column, cells in words.items():
+        lengths = [len(cell.split()) for cell in cells]
+        mostly_several = sum(" " in cell.strip() for cell in cells) > len(cells) / 2
+        if mostly_several and (column not in coded or sum(lengths) > PHRASE_WORDS * len(cells)):
+            prose.append(column)
+    return prose
+
+
+def possible_labels(words: Words, columns: Columns) -> tuple[str, ...]:
+    """Return the columns without a role of their own whose words could be labels, if no column is called a label."""
+    rest = {column: _label_words(words[column]) for column in words if column not in (*columns.text, columns.id)}
+    pairs = [column for column, kinds in rest.items() if kinds in map(set, PAIRS)]
+    if not columns.text:
+        return tuple(pairs) if 2 * len(pairs) < len(rest) else ()
+    unnamed = _are_unnamed(words)
+    ratings = [
+        column
+        for column, kinds in rest.items()
+        if (unnamed or RATINGS.fullmatch(_plain_name(column)))
+        and _has_few_words(words[column])
+        and 1 < len(kinds) <= (MOST_RATINGS if all(map(is_number, kinds)) else MAX_WORDS)
+    ]
+    return tuple(column for column in rest if column in pairs or column in ratings)
+
+
+def _label_words(cells: Sequence[str]) -> set[str]:
+    return {*map(plain, cells)} - NO_NUMBER
+
+
+def _has_few_words(cells: Sequence[str]) -> bool:
+    return len({*cells}) <= min(MAX_WORDS, max(2, len(cells) / 2))
+
+
+def _are_unnamed(columns: Collection[str]) -> bool:
+    return all(re.fullmatch(r"c\d+", column) for column in columns)
 
 
 def are_lists(cells: Sequence[str]) -> bool:
@@ -147,23 +198,41 @@ def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tup
     return tuple((called or sorted(prose, key=letters.__getitem__, reverse=True))[:1])
 
 
-def _guess_label(words: Words, rest: list[str], letters: Collection[str], integers: bool) -> str | None:
-    """Return the column that is called a label, else the last or first one if it has few different words, or if it has
-    whole numbers and `integers` allows them."""
+def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_texts: bool) -> str | None:
+    """Return the column that is called a label, else the last or first one if it has few different words. In a file
+    with texts, columns of numbers are labels only by their names."""
     whole_file = len(next(iter(words.values()), ())) < SAMPLE_ROWS
     rest = [column for column in rest if len({*words[column]}) > 1 or not whole_file]  # one word tells nothing apart
     called = [column for names in LABEL_NAMES for column in rest if names.fullmatch(_plain_name(column))]
+    if not has_texts:
+        called.sort(key=lambda column: not _has_few_words(words[column]))
+        outcomes = (column for column in rest if OUTCOMES.fullmatch(_plain_name(column)))
+        called += [column for column in outcomes if len(_label_words(words[column])) == 2]
     if called or len(words) < 2:
         return called[0] if called else None
     ends = [
         column
         for column in (next(reversed(words)), next(iter(words)))
-        if column in rest
-        and len(set(words[column])) <= min(50, max(2, len(words[column]) / 2))
-        and not NO_LABELS.fullmatch(column.casefold())
+        if column in rest and _has_few_words(words[column]) and not NO_LABELS.fullmatch(column.casefold())
     ]
-    whole = [column for column in ends if all(cell.lstrip("+-").isdigit() for cell in words[column])]
-    if not integers:  # in a file with texts they are labels only if the columns have no names
-        unnamed = all(re.fullmatch(r"c\d+", column) for column in words)
-        whole = [column for column in whole if unnamed and {*map(plain, words[column])} in map(set, PAIRS)]
-    return next(chain((column for column in ends if column in letters), whole), None)
+    whole = [
+        column
+        for column in ends
+        if column not in letters and all(cell.strip().lstrip("+-").isdigit() for cell in words[column])
+    ]
+    worded = [column for column in ends if column in letters]
+    if has_texts:
+        pairs = (column for column in whole if {*map(plain, words[column])} in map(set, PAIRS))
+        return next(chain(worded, pairs if _are_unnamed(words) else ()), None)
+    return min(
+        (column for column in ends if column in worded or column in whole),
+        key=lambda column: (not _tells_two_apart(column, words), column not in worded),
+        default=None,
+    )
+
+
+def _tells_two_apart(column: str, words: Words) -> bool:
+    """Tell whether a column has two different words; if they are no numbers, no other column may have the same."""
+    kinds = _label_words(words[column])
+    others = (_label_words(words[other]) for other in words if other != column)
+    return len(kinds) == 2 and (all(map(is_number, kinds)) or kinds not in others)

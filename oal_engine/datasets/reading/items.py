@@ -14,8 +14,9 @@ from scipy import sparse
 
 from ...output.tables import numbers_of
 from . import details
+from .codings import MAX_WORDS, Coder, expanded, feature_names
 from .columns import Columns
-from .guesses import Words, are_lists, numbers_in
+from .guesses import Words, are_lists, coded_columns, numbers_in
 from .labels import classes_of, meanings
 from .parsed import (
     BROKEN,
@@ -26,6 +27,7 @@ from .parsed import (
     Skipped,
     cell_text,
     counted,
+    is_number,
     is_whole,
     name_list,
     plural,
@@ -76,6 +78,7 @@ class Items:
     columns: Columns = field(default_factory=Columns)
     description: dict[str, Any] = field(default_factory=dict)  # how the file was read, see `preview.description`
     details: list[str | None] | None = None
+    n_unknown: int = 0  # cells of categories with a word that the import of the data set did not have
 
     def take(self, positions: np.ndarray) -> Items:
         """Return the items at these positions, in order."""
@@ -130,15 +133,24 @@ def flat(cells: Cells, lists: bool = True) -> list[float] | str:
         return NON_FINITE
 
 
-def completed(columns: Columns, parsed: ParsedFile, numeric: tuple[str, ...]) -> Columns:
-    """Add the label and id columns that the format fixes, and all numeric columns if no features are named."""
+def completed(columns: Columns, parsed: ParsedFile, words: Words, numeric: tuple[str, ...]) -> Columns:
+    """Add the label and id columns that the format fixes. In a file without texts add the codings of features, and if
+    none are named, all columns that are or can become numbers."""
     if parsed.vectors is not None:  # such a format names these columns itself
         label, id = (column if column in parsed.columns else None for column in ("label", "id"))
         columns = replace(columns, label=columns.label or label, id=columns.id or id)
+    if columns.text or parsed.vectors is not None:
+        return replace(columns, features=columns.features or ())
+    codings = coded_columns(words, numeric)
     if columns.features is None:
-        numbers = tuple(column for column in numeric if column not in (columns.label, columns.id))
-        columns = replace(columns, features=() if columns.text or parsed.vectors is not None else numbers)
-    return columns
+        used = (column for column in parsed.columns if column in numeric or column in codings)
+        features = tuple(column for column in used if column not in (columns.label, columns.id))
+        columns = replace(columns, features=features)
+    named = [column for column in columns.features or () if column in words and column not in numeric]
+    few = {
+        column: () for column in named if len({*words[column]}) <= MAX_WORDS and not any(map(is_number, words[column]))
+    }
+    return replace(columns, codings={column: coding for column, coding in (few | codings).items() if column in named})
 
 
 def with_details(columns: Columns, available: list[str], words: Words, name: str) -> Columns:
@@ -304,7 +316,8 @@ def collect_items(
     is_import, names = label_values is None, list(columns.features or ())
     collected = _Collector(is_import and bool(columns.id), columns.guessed_id, bool(columns.text) or not is_import)
     missing = _MissingNumbers(columns.fills, is_import and columns.missing != "skip")
-    build = ItemBuilder(parsed.columns, columns, name, str if is_import else lambda line: "", width, missing)
+    coder = Coder(columns.features or (), columns.codings, is_import)
+    build = ItemBuilder(parsed.columns, columns, name, str if is_import else lambda line: "", width, missing, coder)
     row = 0
     for line, cells in parsed.rows:
         collected.add(line, build(line, cells), row)
@@ -326,7 +339,13 @@ def collect_items(
         size = len(collected.numbers) // len(collected.rows) if collected.rows else width or len(names)
         vectors = np.frombuffer(collected.numbers).reshape(len(collected.rows), size)
         if is_import and not columns.text:
-            vectors, columns = missing.solve(vectors, columns, name)
+            vectors, codings = coder.finished(vectors)
+            vectors, columns = missing.solve(vectors, replace(columns, codings=codings), name)
+        if columns.codings:
+            names = feature_names(columns.features or (), columns.codings)
+            limits.check("features", len(names), name)
+            vectors = expanded(vectors, columns.features or (), columns.codings)
+        elif is_import:
             names = list(columns.features or ())
     return Items(
         collected.ids,
@@ -339,6 +358,7 @@ def collect_items(
         classes,
         columns,
         details=collected.details if columns.details else None,
+        n_unknown=coder.n_unknown,
     )
 
 
@@ -347,6 +367,7 @@ class ItemBuilder:
 
     make_id: makes the id of a line that has none. width: how many numbers a text has (0: as many as the first one).
     missing: deals with cells without a number in a file without texts (None: such rows are skipped).
+    coder: turns the words of a table without texts into numbers.
     """
 
     def __init__(
@@ -357,8 +378,9 @@ class ItemBuilder:
         make_id: Callable[[int], str] = str,
         width: int = 0,
         missing: _MissingNumbers | None = None,
+        coder: Coder | None = None,
     ) -> None:
-        self.make_id, self.width, self.missing = make_id, width, missing
+        self.make_id, self.width, self.missing, self.coder = make_id, width, missing, coder
         self.features, detail_columns = columns.features or (), columns.details or ()
         for column in (*columns.text, columns.label, columns.id, *self.features, *detail_columns):
             if column is not None and column not in available:
@@ -392,7 +414,9 @@ class ItemBuilder:
         return Item(id or self.make_id(line), text, label, numbers, stored)
 
     def _numbers(self, line: int, cells: Cells) -> list[float] | str:
-        features = [cells[at] for at in self.features_at]
+        features: Cells = [cells[at] for at in self.features_at]
+        if self.coder and not self.text_at:
+            features = self.coder([*features])
         numbers = flat(features, lists=bool(self.text_at))
         if not isinstance(numbers, str) and all(map(isfinite, numbers)):
             return numbers

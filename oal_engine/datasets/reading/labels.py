@@ -83,10 +83,10 @@ def classes_of(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
             f"Column {columns.label!r} of {name} must hold {CLASSES[0]} to {CLASSES[-1]} classes. Got {len(counts):,}"
             f"{': ' + counted(counts) if counts else ''}."
         )
-    return tuple(sorted(counts, key=_natural))
+    return tuple(sorted(counts, key=natural))
 
 
-def _natural(word: str) -> tuple[int, float | str, str]:
+def natural(word: str) -> tuple[int, float | str, str]:
     padded = re.sub(r"\d+", lambda digits: digits[0].zfill(20), word.casefold())
     return (0, float(word), word) if is_number(word) else (1, padded, word)
 

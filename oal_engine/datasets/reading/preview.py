@@ -13,7 +13,16 @@ from scipy import sparse
 
 from .columns import Columns
 from .delimited import DELIMITERS
-from .guesses import Words, are_lists, gaps_of, guess_columns, numeric_columns, pair_columns, several_labels
+from .guesses import (
+    Words,
+    are_lists,
+    coded_columns,
+    gaps_of,
+    guess_columns,
+    numeric_columns,
+    possible_labels,
+    several_labels,
+)
 from .labels import are_clear
 from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, name_list, plural
 from .readers import BINARY, READERS, check_reader, exported, reader_for
@@ -36,7 +45,8 @@ class Peek(NamedTuple):
     several: Mapping[str, str] = MappingProxyType({})  # a cell with several labels, by column
     gaps: Mapping[str, str] = MappingProxyType({})  # cells that hold no number, by numeric column
     unclear: bool = False  # whether the label words have no obvious meaning
-    pairs: tuple[str, ...] = ()  # columns next to a text whose words could be its labels, if no column is called so
+    pairs: tuple[str, ...] = ()  # columns whose words could be labels, if no column is called so
+    coded: tuple[str, ...] = ()  # columns of words that can become numbers, such as categories
 
     @property
     def doubtful(self) -> bool:
@@ -135,12 +145,14 @@ def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
         several = {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
         guess = guess_columns(words, numeric)
         numeric = numeric if parsed.vectors is None else ()  # numbers in vectors have no columns
-        gaps = {column: gap for column in numeric if (gap := gaps_of(words[column]))}
+        codings = coded_columns(words, numeric) if parsed.vectors is None else {}
+        numbers = {column: codings.get(column) for column in (*numeric, *codings) if codings.get(column) != ()}
+        gaps = {column: gap for column, coding in numbers.items() if (gap := gaps_of(words[column], coding))}
         unclear = guess.label is not None and not are_clear(words[guess.label], guess)
-        label_pairs = pair_columns(words, guess) if guess.text and guess.label is None else ()
+        label_pairs = possible_labels(words, guess) if parsed.vectors is None and guess.label is None else ()
         return Peek(
             reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.detected), parsed.doubts, several, gaps,
-            unclear, label_pairs,
+            unclear, label_pairs, tuple(codings),
         )  # fmt: skip
 
 

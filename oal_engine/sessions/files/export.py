@@ -213,14 +213,13 @@ class _ItemColumns:
         self.texts = with_contents and record["kind"] == "text"
         self.tagged = {TAGS: str} if settings.tags or self.tags else dict[str, type]()
         reserved = {*own, *self.tagged, TEXT, FEATURES}
-        self.file, self.numbers = None, list[str]()
+        self.file, self.numbers = None, dict[str, type]()
         if with_contents and not self.texts:
             self.file = Dataset(store, self.dataset).numbers
-            self.numbers = [FEATURES] if self.file.sparse else details.named(self.file.names, reserved)
+            kinds = self.file.table_columns
+            self.numbers = kinds if FEATURES in kinds else dict(zip(details.named(kinds, reserved), kinds.values()))
         self.details = details.named(columns_of(record).get("details", ()), reserved | {*self.numbers})
-        contents = (
-            {TEXT: str} if self.texts else dict.fromkeys(self.numbers, str if FEATURES in self.numbers else float)
-        )
+        contents = {TEXT: str} if self.texts else self.numbers
         columns = [(name, kind) for name, kind in own.items() if name != TEXT]
         before = [*(name for name, _ in columns), LABEL].index(LABEL)
         columns[before:before] = contents.items()

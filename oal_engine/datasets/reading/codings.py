@@ -1,0 +1,203 @@
+"""Turn the words in the columns of a table into numbers: categories, yes and no, money, per cent and grouped digits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from .labels import GAPS as NO_WORD
+from .labels import natural, plain
+from .parsed import Cells, cell_text
+
+Coding: TypeAlias = str | Sequence[str]  # POINT, COMMA, one of BOOLEANS, or the words of a category
+Codings: TypeAlias = Mapping[str, Coding]  # by column; columns of plain numbers have none
+
+POINT, COMMA = "point", "comma"  # the decimal mark of formatted numbers
+BOOLEANS = ("yes/no", "true/false", "t/f", "y/n")  # coded as 1 and 0
+MAX_WORDS, MAX_CHARACTERS = 50, 100  # of a category, and of each of its words
+MAX_DENSE_COLUMNS = 256  # up to which a coded table is dense, so that it can have waves
+NUMBER_SHARE = 0.9  # of the cells of a column of numbers must be numbers; the others may be any words
+NO_NUMBER = {"", "?", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "."}  # words of an empty cell
+UNITS = (
+    r"(?:US\$|R\$|[$€£¥₹]|EUR|USD|GBP|CHF|JPY|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN|CZK|HUF|RUB|BRL|MXN|ZAR|KRW|TRY|kr|zł)"
+)
+SPACE = r"[\s'’]"  # \s matches also the no-break spaces between groups of digits
+DIGITS = {
+    POINT: rf"(?:[1-9]\d{{0,2}}(?:(?:,|{SPACE})\d{{3}})+|\d+)(?:\.\d*)?|\.\d+",
+    COMMA: rf"(?:[1-9]\d{{0,2}}(?:(?:\.|{SPACE})\d{{3}})+|\d+)(?:,\d*)?|,\d+",
+}
+FORMATTED = {
+    mark: re.compile(rf"(\(?)\s*([-+−]?)\s*{UNITS}?\s*([-+−]?)\s*({digits})\s*(?:%|{UNITS})?\s*(\)?)")
+    for mark, digits in DIGITS.items()
+}
+DATE = re.compile(
+    r"\d{1,4}([-/.])\d{1,2}(\1\d{1,4})?([T ].*)?|\d{1,2}:\d{2}(:\d{2}.*)?|\d{1,2}[- ][A-Za-z]{3,9}[- ,].*"
+)
+
+
+class ManyWordsError(Exception):
+    """Columns that looked like categories in the first rows have more words in the whole file."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        super().__init__()
+        self.columns = columns
+
+
+def formatted_number(cell: str, mark: str) -> float | None:
+    """Return the number of a cell such as $1,234.50, (5) or 12% with this decimal mark; None if it holds none."""
+    if not (match := FORMATTED[mark].fullmatch(cell.strip())):
+        return None
+    opened, sign, inner_sign, digits, closed = match.groups()
+    if bool(opened) != bool(closed) or (sign and inner_sign):
+        return None
+    number = re.sub(SPACE if mark == POINT else rf"\.|{SPACE}", "", digits)
+    number = number.replace(",", "" if mark == POINT else ".")
+    return -float(number) if opened or (sign or inner_sign) in {"-", "−"} else float(number)
+
+
+def number_format(cells: Iterable[str]) -> str | None:
+    """Return the decimal mark of a column of formatted numbers; None for another column, or if two marks fit."""
+    cells = [cell.strip() for cell in cells if cell.strip().casefold() not in NO_NUMBER]
+    numbers = {mark: [formatted_number(cell, mark) for cell in cells] for mark in FORMATTED}
+    fitting = [mark for mark in FORMATTED if sum(n is not None for n in numbers[mark]) >= NUMBER_SHARE * len(cells)]
+    if len(fitting) < 2 or not cells:
+        return fitting[0] if cells and fitting else None
+    differing = [cell for cell, point, comma in zip(cells, *numbers.values()) if point != comma]
+    return None if any("." in cell for cell in differing) else POINT  # 1,234 is a thousand, 1.234 could be one
+
+
+def is_category(cells: Sequence[str]) -> bool:
+    """Tell whether the cells of a column are a few words that occur again and again, but no dates."""
+    filled = [word for cell in cells if plain(word := cell.strip()) not in NO_WORD]
+    words = {*filled}
+    fewest = 1 if len(filled) < len(cells) else 2  # one word alone tells nothing apart
+    if not fewest <= len(words) <= min(MAX_WORDS, max(2, len(cells) / 2)) or len(words) == len(filled):
+        return False
+    return max(map(len, words)) <= MAX_CHARACTERS and not all(map(DATE.fullmatch, words))
+
+
+def coding_of(cells: Sequence[str]) -> Coding | None:
+    """Return how the words of a column become numbers; () for a category, whose words an import collects, and None if
+    they do not."""
+    return number_format(cells) or (() if is_category(cells) else None)
+
+
+def feature_names(columns: Sequence[str], codings: Codings) -> list[str]:
+    """Return the names of the features of columns: `job = admin` for a word of a category."""
+    return [name for column in columns for name in _names(column, codings.get(column))]
+
+
+def _names(column: str, coding: Coding | None) -> list[str]:
+    return [column] if coding is None or isinstance(coding, str) else [f"{column} = {word}" for word in coding]
+
+
+class OriginalCell(NamedTuple):
+    """A cell of a coded row as in its file: its column, the first of its features, and its word or number."""
+
+    column: str
+    feature: int
+    value: str | float
+
+
+def original_cells(columns: Sequence[str], codings: Codings, row: Mapping[int, float]) -> Iterator[OriginalCell]:
+    """Yield the cells of a row {feature: number}; the word of a category is "" if an import does not know it."""
+    first = 0
+    for column in columns:
+        coding = codings.get(column)
+        if coding is None or isinstance(coding, str):
+            number = row.get(first, 0.0)
+            word = coding.split("/")[number != 1] if coding in BOOLEANS and isinstance(coding, str) else number
+            yield OriginalCell(column, first, word)
+            first += 1
+            continue
+        chosen = next((k for k in range(len(coding)) if row.get(first + k)), None)
+        yield OriginalCell(column, first + (chosen or 0), "" if chosen is None else coding[chosen])
+        first += len(coding)
+
+
+@dataclass
+class Coder:
+    """Turn the cells of the coded columns of a table into numbers.
+
+    The number of a word is its place in its category, -1 for a gap or an unknown word. is_import: collect the words of
+    categories without any. n_unknown: cells with a word that the import did not have.
+    """
+
+    columns: Sequence[str]
+    codings: Codings
+    is_import: bool
+    n_unknown: int = 0
+    _places: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._coded = [(at, self.codings[column]) for at, column in enumerate(self.columns) if column in self.codings]
+        for at, coding in self._coded:
+            if not isinstance(coding, str):
+                self._places[at] = {word: k for k, word in enumerate(coding)}
+
+    def __call__(self, cells: list[Any]) -> Cells:
+        """Return the cells of a row with numbers in its coded columns. A cell without a number stays as it is."""
+        for at, coding in self._coded:
+            if not isinstance(coding, str):
+                cells[at] = self._place(self._places[at], cells[at])
+            elif coding in BOOLEANS:
+                cells[at] = self._is_yes(coding, cells[at])
+            elif isinstance(cells[at], str):
+                number = formatted_number(cells[at], coding)
+                cells[at] = cells[at] if number is None else number
+        return cells
+
+    def _place(self, places: dict[str, int], cell: Any) -> int:
+        word = cell_text(cell).strip()
+        if word in places:
+            return places[word]
+        if plain(word) in NO_WORD:
+            return -1
+        if self.is_import and len(places) <= MAX_WORDS:
+            return places.setdefault(word, len(places))
+        same = next((place for known, place in places.items() if plain(known) == plain(word)), -1)
+        self.n_unknown += same < 0
+        return same
+
+    def _is_yes(self, coding: str, cell: Any) -> float:
+        word, (yes, no) = plain(cell_text(cell)), coding.split("/")
+        self.n_unknown += word not in (yes, no) and word not in NO_WORD
+        return float(word == yes)
+
+    def finished(self, vectors: np.ndarray) -> tuple[np.ndarray, dict[str, Coding]]:
+        """Sort the words that an import collected, so that they do not depend on the order of rows. Return the numbers
+        with the new places, and all codings. ManyWordsError if a category has too many words."""
+        many = [self.columns[at] for at, places in self._places.items() if len(places) > MAX_WORDS]
+        if many:
+            raise ManyWordsError(many)
+        vectors, codings = vectors.copy(), dict(self.codings)
+        for at, places in self._places.items():
+            words, numbers = sorted(places, key=natural), vectors[:, at].astype(int)
+            pair = next((pair for pair in BOOLEANS if {*map(plain, words)} == {*pair.split("/")}), None)
+            if pair and len(words) == 2 and (numbers >= 0).all():
+                codings[self.columns[at]] = pair
+                vectors[:, at] = [plain(word) == pair.split("/")[0] for word in places] @ (
+                    numbers == np.arange(2)[:, None]
+                )
+                continue
+            codings[self.columns[at]] = words
+            new_places = np.array([*(words.index(word) for word in places), -1])
+            vectors[:, at] = new_places[numbers]
+        return vectors, codings
+
+
+def expanded(vectors: np.ndarray, columns: Sequence[str], codings: Codings) -> np.ndarray | sparse.csr_array:
+    """Give each word of a category a feature of its own, which is 1 for the items with that word."""
+    parts = []
+    for at, column in enumerate(columns):
+        coding = codings.get(column)
+        numbers = vectors[:, at : at + 1]
+        parts.append(numbers if coding is None or isinstance(coding, str) else numbers == np.arange(len(coding)))
+    if sum(part.shape[1] for part in parts) <= MAX_DENSE_COLUMNS:
+        return np.hstack(parts).astype(np.float64, copy=False)
+    return sparse.csr_array(sparse.hstack([sparse.csr_array(part, dtype=np.float64) for part in parts]))
