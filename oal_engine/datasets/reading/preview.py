@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,13 +13,16 @@ from scipy import sparse
 
 from .columns import Columns
 from .delimited import DELIMITERS
+from .encodings import encoded_twice
 from .guesses import Words, are_lists, gaps_of, guess_columns, numeric_columns, pair_columns, several_labels
 from .labels import are_clear
 from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, name_list, plural
 from .readers import BINARY, READERS, check_reader, exported, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
 
-LAYOUT = ("sheet", "encoding", "delimiter", "decimals", "header")  # the parts of the detected layout, in this order
+LAYOUT = ("sheet", "encoding", "delimiter", "decimals", "header", "paragraphs")  # parts of the layout, in this order
+TWICE = "encoded_twice"  # an example of words that are UTF-8 of UTF-8
+USERS_OF = {"paragraphs": ("txt",), "sheet": ("xlsx",)}  # formats that use an option, if not tables of text
 
 
 class Peek(NamedTuple):
@@ -80,6 +83,7 @@ def parse(
     with open_source(path, opening, limit, progress) as source:
         reader = reader_for(source, opening.reader)
         parsed = exported(source, READERS[reader].parse(source))
+        check_used(opening, reader, parsed, source.name)
         if reader not in BINARY:
             parsed = parsed._replace(detected={"encoding": source.encoding, **parsed.detected})
         rows = iter(parsed.rows)
@@ -89,7 +93,21 @@ def parse(
             raise DataError(f"{source.name} has no items below its header.")
         if words is None:
             raise DataError(f"{source.name} has no items, read as {reader}.")
+        if twice := next(filter(None, map(encoded_twice, chain.from_iterable(words.values()))), None):
+            parsed = parsed._replace(detected={**parsed.detected, TWICE: " for ".join(twice)})
         yield source, reader, parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
+
+
+def check_used(opening: Opening, reader: str, parsed: ParsedFile, name: str) -> None:
+    """Raise DataError for an option of the layout that the reader of this file does not use."""
+    layout = {option: value for option, value in asdict(opening.layout).items() if value is not None}
+    if reader in BINARY and opening.encoding != "utf-8":
+        layout["encoding"] = opening.encoding
+    for option in layout.keys() - parsed.detected.keys():
+        raise DataError(
+            f"{name} is read as {reader}, which has no {option}: leave --{option} out, or name another format "
+            f"({' or '.join(f'--reader {each}' for each in USERS_OF.get(option, ('csv',)))})."
+        )
 
 
 def first_columns(columns: list[str], rows: Iterable[list[str] | str]) -> Words | None:
@@ -113,12 +131,16 @@ def peek(path: FileOrPath, rows: int = 20, **options: Any) -> Peek:
     """
     opening = Opening(**options)
     try:
+        with open_source(path, opening) as source:
+            if reader_for(source, opening.reader) not in BINARY:
+                source.check_encoding()
         return _peek(path, rows, opening)
     except NotDecoded as error:
-        if error.encoding is None:
+        if not error.excerpts:
             raise
-        head = _peek(path, rows, replace(opening, encoding=error.encoding))
-        return head._replace(doubts=(Doubt("encoding", str(error), (error.encoding,)), *head.doubts))
+        head = _peek(path, rows, replace(opening, encoding=next(iter(error.excerpts))))
+        doubt = Doubt("encoding", str(error), (*error.excerpts,), (*error.excerpts.values(),))
+        return head._replace(doubts=(doubt, *head.doubts))
 
 
 def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
@@ -172,4 +194,5 @@ def layout_sentence(description: Mapping[str, Any]) -> str:
         parts.append(f"kept with the items: {name_list(description['kept'], 8)}")
     if description["left_out"]:
         parts.append(f"left out: {name_list(description['left_out'], 8)}")
-    return "; ".join(parts) + "."
+    twice = f" Some words seem to be encoded twice, such as {description[TWICE]}." if TWICE in description else ""
+    return "; ".join(parts) + "." + twice
