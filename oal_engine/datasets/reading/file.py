@@ -106,6 +106,7 @@ def read(
     label_values: dict[str, int] | None = None,
     vectors: Vectors | None = None,
     width: int = 0,
+    limit: int | None = None,
     **options: Any,
 ) -> Items:
     """Read the items of a file: a path, or an open binary file.
@@ -115,9 +116,9 @@ def read(
         an id may be "" or repeat, and other words mean "no label". None for an import.
     vectors: of another file, the k-th for the k-th row of this one, counting skipped rows.
     width: how many numbers each text must have (0: as many as the first one).
-    options: fields of `Opening`.
+    limit: of the lines to read (None: all). options: fields of `Opening`.
     """
-    with parse(path, Opening(**options), progress) as (source, reader, parsed, words):
+    with parse(path, Opening(**options), progress, limit) as (source, reader, parsed, words):
         numeric = numeric_columns(words)
         wanted = columns or guess_columns(words, numeric)
         if vectors:

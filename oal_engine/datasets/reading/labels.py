@@ -66,6 +66,11 @@ def gaps_among(words: Iterable[str], positive: Collection[str] = ()) -> set[str]
     return gaps
 
 
+def may_be_gap(word: str) -> bool:
+    """Tell whether a label word often means "no label"."""
+    return plain(word) in GAPS | WEAK_GAPS
+
+
 def are_clear(cells: Sequence[str], columns: Columns) -> bool:
     """Tell whether the meaning of these labels is clear without a further choice."""
     words = {word: (count, 0) for word, count in Counter(map(str.strip, cells)).items()}

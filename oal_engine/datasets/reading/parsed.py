@@ -41,8 +41,9 @@ class Doubt(NamedTuple):
 
     @property
     def on_a_page(self) -> str:
-        """The question without the options of the command line."""
-        return without_options(self.question)
+        """The question without the options of the command line, and without the excerpts, which belong to answers."""
+        words = without_options(self.question)
+        return words.partition(f": {self.excerpts[0]!r}")[0] + "." if self.excerpts else words
 
 
 class ParsedFile(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -21,6 +22,7 @@ from .readers import BINARY, READERS, check_reader, exported, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
 
 LAYOUT = ("sheet", "encoding", "delimiter", "decimals", "header", "paragraphs")  # parts of the layout, in this order
+MAX_LABEL_WORDS, LABEL_WORD_CHARACTERS = 50, 60  # of a column, to be offered as labels
 TWICE = "encoded_twice"  # an example of words that are UTF-8 of UTF-8
 USERS_OF = {"paragraphs": ("txt",), "sheet": ("xlsx",)}  # formats that use an option, if not tables of text
 
@@ -38,6 +40,8 @@ class Peek(NamedTuple):
     doubts: tuple[Doubt, ...] = ()
     several: Mapping[str, str] = MappingProxyType({})  # a cell with several labels, by column
     gaps: Mapping[str, str] = MappingProxyType({})  # cells that hold no number, by numeric column
+    label_words: Mapping[str, Mapping[str, int]] = MappingProxyType({})  # counts, by columns that may hold labels
+    whole: bool = True  # whether the counts are those of all rows
     unclear: bool = False  # whether the label words have no obvious meaning
     pairs: tuple[str, ...] = ()  # columns next to a text whose words could be its labels, if no column is called so
 
@@ -162,8 +166,18 @@ def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
         label_pairs = pair_columns(words, guess) if guess.text and guess.label is None else ()
         return Peek(
             reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.detected), parsed.doubts, several, gaps,
-            unclear, label_pairs,
+            _label_words(words, guess), len(next(iter(words.values()), ())) < SAMPLE_ROWS, unclear, label_pairs,
         )  # fmt: skip
+
+
+def _label_words(words: Words, guess: Columns) -> dict[str, dict[str, int]]:
+    """Count the words of each column that has few, apart from texts."""
+    counts = {column: Counter(map(str.strip, cells)) for column, cells in words.items() if column not in guess.text}
+    return {
+        column: dict(sorted(each.items(), key=lambda pair: (-pair[1], pair[0])))
+        for column, each in counts.items()
+        if len(each) <= MAX_LABEL_WORDS and all(len(word) <= LABEL_WORD_CHARACTERS for word in each)
+    }
 
 
 def description(

@@ -56,7 +56,6 @@ class NotDecoded(DataError):
         choices = [f"{excerpt!r} (--encoding {encoding})" for encoding, excerpt in excerpts.items()]
         what = f"in which it reads right: {' or '.join(choices)}" if choices else f"such as {', '.join(ENCODINGS[1:])}"
         super().__init__(f"{where}: choose the encoding {what}{'' if choices else ' (--encoding NAME)'}.")
-        self.question = f"{where}. Which of these reads right?"
         self.excerpts = excerpts
 
 
