@@ -47,10 +47,16 @@ class Reading(_Options):
     encoding: Annotated[str, Option(help=f"Text encoding: {', '.join(sources.ENCODINGS)}.")] = "utf-8"
     delimiter: Annotated[
         str | None,
-        Option(help="The character between the cells of a table, or its name, such as tab (default: detected)."),
+        Option(help="The characters between the cells of a table, or their name, such as tab (default: detected)."),
     ] = None
     header: Annotated[
         bool | None, Option("--header/--no-header", help="Whether the first row names the columns (default: detected).")
+    ] = None
+    paragraphs: Annotated[
+        bool | None,
+        Option(
+            "--paragraphs/--no-paragraphs", help="Whether a text of a file of lines is a paragraph (default: a line)."
+        ),
     ] = None
     sheet: Annotated[str | None, Option(help="The sheet of an Excel workbook (default: the only one with rows).")] = (
         None
@@ -63,7 +69,7 @@ class Reading(_Options):
     @property
     def arguments(self) -> dict[str, Any]:
         """Arguments of the functions that read files."""
-        layout = sources.Layout(self.delimiter, self.header, self.sheet)
+        layout = sources.Layout(self.delimiter, self.header, self.sheet, self.paragraphs)
         return {"reader": self.reader, "encoding": self.encoding, "limits": self.limits, "layout": layout}
 
     @property
@@ -71,7 +77,9 @@ class Reading(_Options):
         """Arguments of the function that reads the lines of a feed."""
         arguments = self.arguments
         if arguments.pop("layout") != sources.Layout():
-            raise ValueError("--delimiter, --header and --sheet are for tables. Got one for the lines of a feed.")
+            raise ValueError(
+                "--delimiter, --header, --sheet and --paragraphs are for files. Got one for the lines of a feed."
+            )
         return arguments
 
     def vectors(self, path: Path | None) -> VectorTable | None:
@@ -97,6 +105,10 @@ class Importing(_Options):
     text: Text = None
     label: Label = None
     positive: Annotated[list[str] | None, Option(help="A label that counts as positive; repeatable.")] = None
+    unknown: Annotated[
+        list[str] | None,
+        Option(help='A label word that means "no label"; repeatable, empty for none (default: NA, NULL and the like).'),
+    ] = None
     contains: Annotated[
         bool | None, Option("--contains/--no-contains", help="Cells may hold several labels (a|b).")
     ] = None
@@ -143,6 +155,9 @@ class Importing(_Options):
         values = set_options(features=self.features, tokenizer=self.tokenizer)
         return values | ({"embedding": embeddings.read(self.embed)} if self.embed else {})
 
+    def _unknown(self, detected: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return detected if self.unknown is None else (*filter(None, self.unknown),)
+
     def columns(self, path: Path | str, reading: Reading) -> Columns:
         """Return the columns that the options name, completed by those detected in the file."""
         if bool(self.mesh_tree) != bool(self.mesh_number):
@@ -169,6 +184,6 @@ class Importing(_Options):
             positive=positive,
             contains=bool(self.contains),
             multiclass=self.multiclass or (detected.multiclass and not own_rule),
-            unknown=detected.unknown if label == detected.label else (),
+            unknown=self._unknown(detected.unknown if label == detected.label else None),
             headings=self.mesh_tree is not None,
         )

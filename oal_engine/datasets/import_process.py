@@ -24,8 +24,9 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from . import importing, reading
 from .importing import ImportRequest
-from .reading import readers, sources
+from .reading import proposals, readers, sources
 from .reading.parsed import Doubt
+from .reading.proposals import FirstItem
 from .reading.sources import FileOrPath, Layout, PhaseProgress
 
 if TYPE_CHECKING:
@@ -64,8 +65,17 @@ def peek(
     """Read the first rows of a file as `reading.peek`, each cell cut to CELL_CHARACTERS."""
     head = _run("peek", source, name, reader=reader, encoding=encoding, layout=asdict(layout))
     tuples = {key: tuple(head[key]) for key in ("numeric", "lists", "pairs", "coded")}
-    doubts = tuple(Doubt(about, question, tuple(answers)) for about, question, answers in head["doubts"])
+    doubts = tuple(Doubt(about, question, *map(tuple, answers)) for about, question, *answers in head["doubts"])
     return reading.Peek(**head | tuples | {"guess": _columns(head["guess"]), "doubts": doubts})
+
+
+def first_items(
+    file: NamedFile, columns: reading.Columns, reader: str | None, encoding: str, layout: Layout
+) -> list[FirstItem]:
+    """Read a few of the first items of a file as they would be imported, without storing anything."""
+    request = ImportRequest(reader, encoding, layout)
+    items = _run("items", *file, columns=asdict(columns), request=_packed(request))
+    return [FirstItem(*item) for item in items]
 
 
 def mesh_terms(source: FileOrPath, name: str, number: str) -> tuple[str, ...]:
@@ -229,6 +239,18 @@ def _peek(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> 
     return head._asdict() | {"rows": rows, "guess": asdict(head.guess)}
 
 
+def _items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> list[FirstItem]:
+    columns, options = _columns(settings["columns"]), _request(settings).reading
+    items = proposals.first_items(file, columns, name=settings["name"], **options)
+    return [
+        item._replace(
+            text=item.text[:CELL_CHARACTERS],
+            fields={name: cell[:CELL_CHARACTERS] for name, cell in list(item.fields.items())[:PREVIEW_COLUMNS]},
+        )
+        for item in items
+    ]
+
+
 def _mesh(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[str, ...]:
     return readers.mesh_terms(file, settings["number"], name=settings["name"])
 
@@ -259,7 +281,7 @@ def _append(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -
 
 
 WORK: dict[str, Callable[[BinaryIO, PhaseProgress, dict[str, Any]], Any]] = {
-    "peek": _peek, "mesh": _mesh, "check": _check, "import": _import, "append": _append,
+    "peek": _peek, "items": _items, "mesh": _mesh, "check": _check, "import": _import, "append": _append,
 }  # fmt: skip
 
 

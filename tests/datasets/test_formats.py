@@ -119,7 +119,8 @@ def test_a_delimiter_has_a_sign_and_a_name(word, sign):
 def test_a_delimiter_without_a_name_is_refused_with_those_that_have_one():
     """The error lists every name of a delimiter, and the unknown one."""
     assert fails(upload("text,label\nword,1\n", "x.csv"), LABELLED, layout=Layout(delimiter="dash")) == (
-        "--delimiter must be one character, or tab, semicolon, pipe, comma, spaces, \\t, space. Got 'dash'."
+        "--delimiter must be characters such as ; or ::, or tab, semicolon, pipe, comma, spaces, \\t, space. "
+        "Got 'dash'."
     )
 
 

@@ -58,8 +58,8 @@ def test_unknown_labels():
     """Unknown words are listed with counts, and the first line where the words no longer form a known pair is named."""
     ham = upload("text,label\n" + "x,ham\n" * 3 + "x,spam\n", "x.csv")
     ways = (
-        ". Pick the labels of the rare class (--positive), make each word a class (--multiclass), or import no labels "
-        "(--label '')."
+        ". Pick the labels of the rare class (--positive), make each word a class (--multiclass), name the "
+        "words that mean no label (--unknown), or import no labels (--label '')."
     )
     assert fails(ham, LABELLED) == f"Column 'label' of x.csv has 2 labels: ham (3), spam (1){ways}"
     unknown = "The positive label 'eggs' does not occur in column 'label' of x.csv, which holds ham (3), spam (1)."

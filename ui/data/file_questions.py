@@ -1,6 +1,8 @@
 """Questions about a file on a page: its place, its layout, and the meaning of its columns and labels."""
 
-from collections.abc import Callable, Iterator
+import html
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +11,11 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from oal_engine.datasets import import_process, reading
-from oal_engine.datasets.reading import readers, sources
+from oal_engine.datasets.reading import proposals, readers, sources
 from oal_engine.datasets.reading.parsed import Doubt, without_options
 
 from ..access import files_folder, served_file
-from ..page import complain, literal
+from ..page import complain, counted, literal, small_note
 
 UPLOAD, SERVER = "Upload", "File on the server"
 AUTOMATIC = "Detect automatically"
@@ -32,13 +34,31 @@ LOOKING = "Looking at the file…"
 PATH = "Path in {}"
 GAPS = "Some cells hold no number ({}). What becomes of them?"
 POSITIVE_HELP = "Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like."
-MAYBE = "Does {} hold the labels? Choose it above, or leave it if nothing is labeled yet."
+LABEL, ONE_PAIR, SEVERAL_PAIRS = "Label", "Is {} the label?", "Which of these columns is the label?"
+POSITIVE, UNKNOWN = "Which words are the rare class?", "Which words mean no label?"
+UNLABELED = "{} of {} without a label"
 SEVERAL = "Cells may hold several labels ({})"
 MESH_FILE = "Where is the MeSH tree?", "lines such as Heart Diseases;C14.280"
-HEADER_ANSWERS = {"--header": "It names the columns", "--no-header": "It is an item"}
+FIRST_ROW = "The first row"
+PREVIEW = "The first items, as they will be imported"
+YES_NO = {
+    "--header": "names the columns", "--no-header": "is an item",
+    "--paragraphs": "Each paragraph is a text", "--no-paragraphs": "Each line is a text",
+}  # fmt: skip
+OPEN_DOUBTS = ("sheet",)  # whose likeliest answer is not proposed
 
-NONE = "none"  # no column
+NONE, OTHER = "\0none", "\0other"  # no column; a column that is chosen from a list
+MAX_CHIPS, MAX_CANDIDATES = 30, 8
 File = tuple[Any, str]  # something to read, and its name
+ITEM_CHARACTERS = 240  # shown of a text, or of all fields of an item
+STYLE = """<style>
+.oal-first { font-size: .92rem; overflow-wrap: anywhere; }
+.oal-first p { margin: 0 0 .3rem; font-size: .875rem; }
+.oal-first div { padding: .45rem 0; border-top: 1px solid rgba(128, 128, 128, .3); unicode-bidi: plaintext; }
+.oal-first b { float: right; margin-left: .8rem; padding: 0 .5rem; border-radius: .5rem; font-weight: 500;
+  background: rgba(60, 130, 120, .18); }
+.oal-first small { display: block; opacity: .8; }
+</style>"""
 
 
 class Described(NamedTuple):
@@ -68,25 +88,52 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
     return (file, file.name) if file else None
 
 
+def suffix(file: File) -> str:
+    """Return the end of the keys of widgets about a file, so that no answer is taken over to the next file."""
+    files = st.session_state.setdefault("files", {})
+    number = files.setdefault(hash(_identity(file)), len(files) + 1)
+    return f"-{number}" if number > 1 else ""
+
+
 def describe(file: File, key: str = "") -> Described | None:
     """Read the first rows of a file, and ask about doubtful parts of its layout. None until all is answered."""
-    left, right = st.columns(2)
-    format = left.selectbox("Format", [AUTOMATIC, *readers.READERS], key=f"{key}reader")
-    encoding = right.selectbox("Encoding", sources.ENCODINGS, key=f"{key}encoding")
+    end = suffix(file)
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    with row.popover("Format and encoding"):
+        format = st.selectbox("Format", [AUTOMATIC, *readers.READERS], key=f"{key}reader{end}")
+        encoding = st.selectbox("Encoding", sources.ENCODINGS, key=f"{key}encoding{end}")
     reader = None if format == AUTOMATIC else format
     layout = sources.Layout()
     try:
         peek = looked_at(file, reader, encoding, layout)
-        while peek.doubts and (settled := settle(peek.doubts[0], layout, encoding, key)):
+        while doubts := [each for each in peek.doubts if each.about != "header"]:
+            if not (settled := settle(doubts[0], layout, encoding, key, end)):
+                show_rows(peek)
+                return None
             layout, encoding = settled
             peek = looked_at(file, reader, encoding, layout)
+        with row:
+            layout, changed = ask_header(peek, layout, f"{key}header{end}")
+        if changed:
+            peek = looked_at(file, reader, encoding, layout)
     except PROBLEMS as error:
-        complain(error)
-        return None
-    if peek.doubts:
-        show_rows(peek)
+        complain(without_options(str(error)))
         return None
     return Described(peek, reader, encoding, layout)
+
+
+def ask_header(peek: reading.Peek, layout: sources.Layout, key: str) -> tuple[sources.Layout, bool]:
+    """Ask whether the first row of a table names the columns, beginning with the guess. Return the layout, and whether
+    it differs from the detected one."""
+    if "header" not in peek.detected:
+        return layout, False
+    doubt = next((each for each in peek.doubts if each.about == "header"), None)
+    guess = "--header" if peek.detected["header"] == "yes" else "--no-header"
+    answer = st.segmented_control(
+        literal(doubt.on_a_page if doubt else FIRST_ROW), ["--header", "--no-header"], default=guess, required=True,
+        format_func=YES_NO.__getitem__, key=key,
+    )  # fmt: skip
+    return replace(layout, header=answer == "--header"), doubt is not None or answer != guess
 
 
 def show_rows(peek: reading.Peek) -> None:
@@ -102,75 +149,165 @@ def looked_at(file: File, reader: str | None, encoding: str, layout: sources.Lay
         return once("peek", file, *settings, make=lambda: import_process.peek(source, name, *settings))
 
 
-def settle(doubt: Doubt, layout: sources.Layout, encoding: str, key: str) -> tuple[sources.Layout, str] | None:
+def settle(
+    doubt: Doubt, layout: sources.Layout, encoding: str, key: str, end: str
+) -> tuple[sources.Layout, str] | None:
     """Ask about a doubtful part of the layout. Return the confirmed layout and encoding, or None while unanswered."""
-    names = HEADER_ANSWERS if doubt.about == "header" else {}
-    answer = st.radio(literal(doubt.on_a_page), doubt.answers, index=None, key=f"{key}doubt-{doubt.about}",
-                      format_func=lambda option: names.get(option) or literal(option))  # fmt: skip
+    answer = st.radio(
+        literal(doubt.on_a_page), doubt.answers, index=None if doubt.about in OPEN_DOUBTS else 0, horizontal=True,
+        format_func=lambda option: YES_NO.get(option) or literal(option), key=f"{key}doubt-{doubt.about}{end}",
+        captions=[literal(each) for each in doubt.excerpts] or None,
+    )  # fmt: skip
     if answer is None:
         return None
     if doubt.about == "encoding":
         return layout, answer
-    value: Any = answer == "--header" if doubt.about == "header" else answer
+    value: Any = answer == f"--{doubt.about}" if answer.startswith("--") else answer
     return replace(layout, **{doubt.about: value}), encoding
 
 
-def choose_columns(peek: reading.Peek) -> reading.Columns:
-    """Ask for the meaning of the columns, beginning with the guesses."""
-    columns, guess = peek.columns, peek.guess
-    left, right = st.columns(2)
-    text = left.multiselect("Text (several are joined)", columns, list(guess.text), key="text")
-    label = right.selectbox(
-        "Label", [NONE, *columns], index=1 + columns.index(guess.label) if guess.label else 0,
-        format_func=lambda column: "none: nothing is labeled yet" if column == NONE else column, key="label",
+def choose_columns(peek: reading.Peek, file: File) -> reading.Columns:
+    """Ask for the meaning of the columns and of the label words, beginning with the guesses."""
+    columns, guess, end = peek.columns, peek.guess, suffix(file)
+    left, middle, right = st.columns([3, 3, 2])
+    text = left.multiselect("Text (several are joined)", columns, list(guess.text), key=f"text{end}")
+    with middle:
+        label = choose_label(peek, end)
+    identity = right.selectbox(
+        "Id", [NONE, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key=f"id{end}",
+        format_func=lambda column: "none: lines are numbered" if column == NONE else column,
     )  # fmt: skip
-    if label == NONE and peek.pairs:
-        right.caption(literal(MAYBE.format(" or ".join(peek.pairs))))
-    features = None
+    features = missing = None
     if not text and peek.numeric:
         guessed = peek.numeric if guess.features is None else guess.features
-        features = left.multiselect("Columns of numbers", peek.numeric, guessed, key="features")
-    missing = None
+        features = st.multiselect("Columns of numbers", peek.numeric, guessed, key=f"features{end}")
     if features and (gaps := {each: peek.gaps[each] for each in features if each in peek.gaps}):
         cells = "; ".join(f"{each}: {words}" for each, words in gaps.items())
-        missing = left.radio(
-            literal(GAPS.format(cells)), reading.MISSING, index=None, key="missing",
+        missing = st.radio(
+            literal(GAPS.format(cells)), reading.MISSING, key=f"missing{end}", horizontal=True,
             format_func=lambda key: f"{key}: {reading.MISSING[key]}",
         )  # fmt: skip
-    identity = left.selectbox("Id", [NONE, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key="id")
-    with right:
-        words = [str(row.get(label, "")) for row in peek.rows]
-        rule: dict[str, Any] = {}
-        if label != NONE:
-            each_word = label == guess.label and guess.multiclass
-            rule = label_rule(words, label, peek.several.get(label), each_word)
-            rule["unknown"] = guess.unknown if label == guess.label else ()
     return reading.Columns(
         tuple(text),
-        None if label == NONE else label,
+        label,
         None if identity == NONE else identity,
         None if features is None else tuple(features),
         missing=missing,
         guessed_id=identity == guess.id and guess.guessed_id,
-        **rule,
+        **(label_rule(peek, label, end) if label else {}),
     )
 
 
-def label_rule(words: list[str], label: str, several: str | None, each_word: bool) -> dict[str, Any]:
-    """Ask how the words of the label column become classes. Return arguments of `Columns`.
+def choose_label(peek: reading.Peek, end: str) -> str | None:
+    """Ask which column holds the labels, if any does."""
+    candidates = [peek.guess.label] if peek.guess.label else [*peek.pairs[:MAX_CANDIDATES]]
+    question = LABEL
+    if peek.pairs:
+        question = ONE_PAIR.format(peek.pairs[0]) if len(peek.pairs) == 1 else SEVERAL_PAIRS
+    others = [column for column in peek.columns if column not in candidates]
+    names = {NONE: "no labels", OTHER: "another column"}
+    chosen = st.segmented_control(
+        literal(question), [*candidates, NONE, *[OTHER] * bool(others)], default=[*candidates, NONE][0], required=True,
+        format_func=lambda option: names.get(option) or literal(option), key=f"label{end}",
+    )  # fmt: skip
+    if chosen == OTHER:
+        chosen = st.selectbox("Column of labels", others, key=f"other-label{end}")
+    return None if chosen == NONE else chosen
 
-    several: a cell that seems to hold several labels. each_word: whether to begin with a class for each word.
-    """
+
+def label_rule(peek: reading.Peek, label: str, end: str) -> dict[str, Any]:
+    """Ask how the words of the label column become classes. Return arguments of `Columns`."""
+    guess, several = peek.guess, peek.several.get(label)
+    counts = dict(peek.label_words.get(label, {}))
+    proposal = proposals.propose(counts)
+    each_word = guess.multiclass if label == guess.label and not peek.unclear else proposal.each_word and not several
     kinds = [HEADINGS, ONE_RARE] if label == readers.OHSUMED[".M"] else [ONE_RARE, EACH_WORD]
-    kind = st.segmented_control("Labels mean", kinds, default=kinds[each_word], required=True, key=f"kind-{label}")
-    if kind == EACH_WORD:
-        return {"multiclass": True}
+    kind = st.segmented_control("Labels mean", kinds, default=kinds[each_word], required=True, key=f"kind-{label}{end}")
     if kind == HEADINGS:
         return {"positive": mesh_terms(), "headings": True}
-    example = "e.g. " + ", ".join(sorted(set(words) - {""})[:2])
-    positive = st.text_input("Positive label words", key="positive", placeholder=example, help=POSITIVE_HELP)
-    contains = st.checkbox(literal(SEVERAL.format(several or "a|b")), bool(several), key=f"contains-{label}")
-    return {"positive": tuple(word.strip() for word in positive.split(",") if word.strip()), "contains": contains}
+    rule: dict[str, Any] = {"multiclass": True} if kind == EACH_WORD else {}
+    if kind == ONE_RARE and several:
+        rule["contains"] = st.checkbox(literal(SEVERAL.format(several)), True, key=f"contains-{label}{end}")
+        if rule["contains"]:
+            counts = _part_counts(counts)
+    if kind == ONE_RARE:
+        rule["positive"] = _positive_words(peek, label, counts, proposal.positive, end)
+    if not rule.get("contains"):
+        rule["unknown"] = _unknown_words(peek, label, counts, proposal, rule.get("positive", ()), end)
+    if rule.get("positive") == proposal.positive and not peek.unclear and label == guess.label:
+        rule["positive"] = ()  # their meaning is known without a choice
+    return rule
+
+
+def _part_counts(counts: dict[str, int]) -> dict[str, int]:
+    """Count the single labels of cells that hold several."""
+    parts: dict[str, int] = {}
+    for cell, count in counts.items():
+        for part in {each.strip() for each in re.split("[|;,]", cell)}:
+            parts[part] = parts.get(part, 0) + count
+    return parts
+
+
+def _positive_words(
+    peek: reading.Peek, label: str, counts: dict[str, int], proposed: tuple[str, ...], end: str
+) -> tuple[str, ...]:
+    """Ask for the words of the rare class: as chips with their counts, or in a field if there are too many."""
+    words = [word for word in counts if word and word not in reading.gaps_among(counts)]
+    if words and len(words) <= MAX_CHIPS:
+        chosen = _chips(POSITIVE, words, counts, proposed, f"positive-{label}{end}")
+        return tuple(chosen)
+    example = "e.g. " + ", ".join(sorted({row.get(label, "") for row in peek.rows} - {""})[:2])
+    typed = st.text_input("Positive label words", key=f"positive{end}", placeholder=example, help=POSITIVE_HELP)
+    return tuple(word.strip() for word in typed.split(",") if word.strip())
+
+
+def _unknown_words(
+    peek: reading.Peek, label: str, counts: dict[str, int], proposal: proposals.Proposal, positive: tuple[str, ...],
+    end: str,
+) -> tuple[str, ...] | None:  # fmt: skip
+    """Ask which words mean "no label", and tell how many items have none. None: the usual ones."""
+    usual = peek.guess.unknown if label == peek.guess.label else None
+    proposed = proposal.unknown if usual is None else usual
+    others = [word for word in counts if word and word not in positive]
+    words = others if proposal.each_word else [word for word in others if reading.may_be_gap(word)]
+    chosen: list[str] = [*proposed]
+    if words and len(words) <= MAX_CHIPS:
+        chosen = _chips(UNKNOWN, words, counts, [each for each in proposed if each in words], f"unknown-{label}{end}")
+    unlabeled, rows = sum(counts[word] for word in {*chosen, ""} if word in counts), sum(counts.values())
+    if unlabeled:
+        first = "" if peek.whole else "the first "
+        small_note(f"{UNLABELED.format(f'{unlabeled:,}', first + counted(rows, 'row'))}.")
+    return usual if {*chosen} == {*proposed} else tuple(chosen)
+
+
+def _chips(question: str, words: list[str], counts: dict[str, int], default: Sequence[str], key: str) -> list[str]:
+    """Show words with their counts as chips that can be switched. Return those that are on."""
+    return st.pills(
+        question, words, selection_mode="multi", default=[*default], key=key,
+        format_func=lambda word: literal(f"{word} ({counts[word]:,})"),
+    )  # fmt: skip
+
+
+def show_first_items(file: File, described: Described, columns: reading.Columns) -> None:
+    """Show a few items as they will be imported: text, label, and other fields."""
+    _, reader, encoding, layout = described
+    try:
+        with st.spinner(LOOKING):
+            make = lambda: import_process.first_items(file, columns, reader, encoding, layout)  # noqa: E731
+            items = once("items", file, repr(columns), reader, encoding, layout, make=make)
+    except PROBLEMS as error:
+        complain(without_options(str(error)))
+        return
+    st.html(f"{STYLE}<div class='oal-first'><p>{PREVIEW}</p>{''.join(map(_item_html, items))}</div>")
+
+
+def _item_html(item: proposals.FirstItem) -> str:
+    """Return an item as a paragraph with its label and its fields."""
+    label = f"{item.label}: {item.meaning}" if item.meaning not in ("", item.label) else item.label or "no label"
+    fields = " · ".join(f"{name} {cell}" for name, cell in item.fields.items() if cell)[:ITEM_CHARACTERS]
+    text = " ".join(item.text.split())[:ITEM_CHARACTERS]
+    parts = (("b", label), ("span", text), ("small", fields))
+    return "<div>" + "".join(f"<{tag} dir='auto'>{html.escape(part)}</{tag}>" for tag, part in parts if part) + "</div>"
 
 
 def mesh_terms() -> tuple[str, ...]:
@@ -186,12 +323,18 @@ def mesh_terms() -> tuple[str, ...]:
         return ()
 
 
-def once(what: str, file: File, *settings: Any, make: Callable[[], Any]) -> Any:
-    """Return the result of `make`, cached in the browser session by file and settings."""
+def _identity(file: File) -> tuple:
+    """Return a key that differs for each upload, and for each version of a file on the server."""
     source, name = file
     key: tuple = name, getattr(source, "file_id", None)
     if isinstance(source, Path):
         key = *key, source, source.stat().st_mtime_ns, source.stat().st_size
+    return key
+
+
+def once(what: str, file: File, *settings: Any, make: Callable[[], Any]) -> Any:
+    """Return the result of `make`, cached in the browser session by file and settings."""
+    key = _identity(file)
     if st.session_state.get(what, (None,))[0] != key:
         st.session_state[what] = key, {}
     results = st.session_state[what][1]

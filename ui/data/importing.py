@@ -15,10 +15,21 @@ from oal_engine.datasets.reading import details
 from oal_engine.store import Store
 
 from ..access import files_folder, served_folder
-from ..page import complain, counted, entry, literal, mail, note, one_row, owns, remove_after_asking
+from ..page import complain, counted, entry, literal, mail, note, one_row, owns, remove_after_asking, small_note
 from ..page import datasets as shown_datasets
-from .file_questions import AUTOMATIC, USUAL_FORMATS, File, attempt, choose_columns, chosen_file, describe, show_rows
+from .file_questions import (
+    AUTOMATIC,
+    USUAL_FORMATS,
+    File,
+    attempt,
+    choose_columns,
+    chosen_file,
+    describe,
+    show_first_items,
+    show_rows,
+)
 
+ROWS = "The first rows of the file"
 NEW, MORE = "New data set", "Add to existing"
 FEATURES_HELP = {
     "texts": "Parts: the beginnings of words, digits, capitals and punctuation. Similar wording: which words go "
@@ -95,9 +106,11 @@ def import_form(store: Store) -> None:
     if not (described := describe(file)):
         return
     peek, reader, encoding, layout = described
-    note(reading.layout_sentence(peek.description))
-    show_rows(peek)
-    columns, more = choose_columns(peek), dict[str, Any]()
+    columns, more = choose_columns(peek, file), dict[str, Any]()
+    show_first_items(file, described, columns)
+    small_note(reading.layout_sentence(peek.description))
+    with st.expander(ROWS):
+        show_rows(peek)
     if columns.text:
         columns, more = vectors_with_texts(peek, columns)
         more["near_duplicates"] = st.segmented_control(

@@ -15,11 +15,19 @@ from oal_engine.datasets.reading.parsed import without_options
 from oal_engine.sessions.items import file_numbers
 from oal_engine.store import Store
 
-from ..page import complain, mail, note
-from .file_questions import PROBLEMS, Described, File, choose_columns, describe, looked_at, progress_bar, show_rows
+from ..page import complain, mail, note, small_note
+from .file_questions import (
+    PROBLEMS,
+    Described,
+    File,
+    choose_columns,
+    describe,
+    looked_at,
+    progress_bar,
+    show_first_items,
+)
 
 DROP = "Or label your own: drop a file here"
-UNCLEAR = "Please check how this file is read."
 LOOK = "Look at {} random items"
 
 SAMPLE_ITEMS = 10
@@ -41,7 +49,7 @@ class _Pasted(BytesIO):
 def own_data_form(store: Store) -> None:
     """Let the user drop a file or paste texts, import them, and open the form of a new session on them.
 
-    Doubtful parts of the file are asked about as on the Data page.
+    Nothing of a file is stored before its first items were shown and confirmed.
     """
     state = st.session_state
     nth = state.get("brought", 0)  # a new key after an import empties the fields
@@ -58,43 +66,41 @@ def own_data_form(store: Store) -> None:
         file = _Pasted(words), "Pasted texts.txt"
     else:
         return
-    refused, problem = state.get("own-problem", ("", ""))
-    if file[0].file_id != refused:
-        problem = ""
-    described = None if problem else _guess(file)
-    if described := described or _ask(file, problem):
+    if confirmed := _confirm(file):
         try:
-            dataset, report = _import(store, file, *described)
+            dataset, report = _import(store, file, *confirmed)
         except PROBLEMS as error:
-            state["own-problem"] = file[0].file_id, without_options(str(error))
+            complain(without_options(str(error)))
         else:
             state.update({"brought": nth + 1, "form": True, "new-dataset": dataset, "own-report": report})
-        st.rerun()
+            st.rerun()
 
 
-def _guess(file: File) -> tuple[reading.Columns, Described] | None:
-    """Return the guessed columns and layout of a file, or None if anything is doubtful."""
+def _confirm(file: File) -> tuple[reading.Columns, Described] | None:
+    """Show how a file is read, ask about doubtful parts, and return the columns and the layout when they are confirmed,
+    or None. Pasted lines of text need no confirmation."""
+    if isinstance(file[0], _Pasted) and (guessed := _plain_texts(file)):
+        return guessed
+    with st.container(border=True, key="own-file"):
+        if not (described := describe(file, "own-")):
+            return None
+        left, right = st.columns([3, 2], gap="medium")
+        with left:
+            columns = choose_columns(described.peek, file)
+        with right:
+            show_first_items(file, described, columns)
+            sent = st.button("Import", type="primary", key="own-import")
+        small_note(reading.layout_sentence(described.peek.description))
+        return (columns, described) if sent else None
+
+
+def _plain_texts(file: File) -> tuple[reading.Columns, Described] | None:
     plain = None, "utf-8", sources.Layout()
     with suppress(*PROBLEMS):
         peek = looked_at(file, *plain)
-        if not peek.doubtful:
+        if peek.reader == "txt" and not peek.doubtful:
             return peek.guess, Described(peek, *plain)
     return None
-
-
-def _ask(file: File, problem: str) -> tuple[reading.Columns, Described] | None:
-    """Ask for the columns and layout of a file. None until the form is sent. problem: why the last import failed."""
-    with st.container(border=True):
-        st.text(UNCLEAR)
-        if not (described := describe(file, "own-")):
-            return None
-        note(reading.layout_sentence(described.peek.description))
-        show_rows(described.peek)
-        columns = choose_columns(described.peek)
-        sent = st.button("Import", type="primary", key="own-import")
-        if problem:
-            complain(problem)
-        return (columns, described) if sent else None
 
 
 def _import(store: Store, file: File, columns: reading.Columns, described: Described) -> tuple[int, str]:

@@ -15,7 +15,7 @@ class Columns:
     contains: a cell such as `exercise|food` is a set, cut at | ; and , and positive if one of its words is. An empty
         cell is negative.
     multiclass: each label word is a class of its own.
-    unknown: label words that mean "no label".
+    unknown: label words that mean "no label" (None: NA, NULL and the like).
     headings: a cell holds MeSH headings such as `Heart Diseases/*TH; Human.`, and is positive if one of them is, apart
         from its qualifiers. An empty cell is negative, and positive words need not occur.
     missing: what to do about feature cells without a number, one of MISSING (None: refuse the file).
@@ -33,7 +33,7 @@ class Columns:
     positive: tuple[str, ...] = ()
     contains: bool = False
     multiclass: bool = False
-    unknown: tuple[str, ...] = ()
+    unknown: tuple[str, ...] | None = None
     headings: bool = False
     missing: str | None = None
     fills: dict[str, float] = field(default_factory=dict, compare=False)

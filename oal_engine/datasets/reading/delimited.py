@@ -28,6 +28,8 @@ Dialect = dict[str, Any]  # arguments of csv.reader
 Row: TypeAlias = tuple[int, list[str] | str]  # the line number, and the cells or the reason to skip them
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "pipe", ",": "comma", " ": "spaces"}  # the likeliest first
 NAMED = {name: sign for sign, name in DELIMITERS.items()} | {"\\t": "\t", "space": " "}
+LONG_DELIMITERS = ("_!_", "+++$+++", "|||", "@@@", "###", "<SEP>", "<sep>", "[SEP]", "::")  # recognized if in each line
+ENOUGH_LINES = 3  # from which a longer delimiter is recognized
 SPACES, ONE_COLUMN = " ", "\x1f"  # runs of spaces; the delimiter of a table of one column, which no text contains
 SAMPLE_CHARACTERS = 2**18  # the delimiter is detected from
 WIDTH_TOLERANCE, FOREIGN_TOLERANCE = 0.02, 0.1  # differences in a share too small to prefer one delimiter to another
@@ -57,7 +59,10 @@ def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> Pa
     dialect, doubts = _dialect(source, lines, quoted, reader)
     delimiter = dialect["delimiter"]
     detected = {} if delimiter == ONE_COLUMN else {"delimiter": str(DELIMITERS.get(delimiter, delimiter))}
-    records = _records(source, chain(lines, rest), dialect, lines_above)
+    if len(delimiter) > 1:
+        records = _long_records(source, chain(lines, rest), dialect, lines_above)
+    else:
+        records = _records(source, chain(lines, rest), dialect, lines_above)
     return to_table(source, records, detected, doubts, decimals=delimiter != ",")
 
 
@@ -83,6 +88,9 @@ def _dialect(
     if delimiter is None:
         quotes: Dialect = {"quoting": csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL}
         likely = _likely(lines, quotes) or _likely(lines, quotes | ESCAPED)
+        long = _long_delimiter(lines)
+        if long and (long != LONG_DELIMITERS[-1] or not likely):
+            likely = [long]
         delimiter = likely[0] if likely else ONE_COLUMN
         if len(likely) > 1:
             names = [DELIMITERS[each] for each in likely]
@@ -94,6 +102,8 @@ def _dialect(
                     tuple(names),
                 ),
             )
+    if len(delimiter) > 1:
+        return {"delimiter": delimiter, "quoting": csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL}, doubts
     dialect: Dialect = {"delimiter": delimiter, "skipinitialspace": _spaced(lines, delimiter)}
     if quoted is False or (quoted is None and delimiter == "\t" and not _is_quoted(lines, dialect)):
         return dialect | {"quoting": csv.QUOTE_NONE}, doubts
@@ -103,18 +113,35 @@ def _dialect(
 
 
 def delimiter_of(word: str | None) -> str | None:
-    """Return the character of a delimiter, which may be given by name, such as tab."""
-    if word is None or len(word) == 1:
-        return word
-    if word not in NAMED:
-        raise DataError(f"--delimiter must be one character, or {', '.join(NAMED)}. Got {word!r}.")
-    return NAMED[word]
+    """Return the characters of a delimiter, which may be given by name, such as tab."""
+    if word is None or word in NAMED:
+        return NAMED[word] if word else None
+    if len(word) != 1 and (not word or word.isalnum() or not word.isprintable()):
+        raise DataError(f"--delimiter must be characters such as ; or ::, or {', '.join(NAMED)}. Got {word!r}.")
+    return word
+
+
+def _long_delimiter(lines: Sequence[str]) -> str | None:
+    """Return a delimiter of several characters that cuts all lines into cells of one number."""
+    full = [line for line in lines if line.strip()]
+    counts = {each: {line.count(each) for line in full} for each in LONG_DELIMITERS}
+    cutting = (each for each in LONG_DELIMITERS if len(counts[each]) == 1 and 0 not in counts[each])
+    return next(cutting, None) if len(full) >= ENOUGH_LINES else None
+
+
+def _long_records(source: Source, lines: Iterable[str], dialect: Dialect, lines_above: int) -> Iterator[Row]:
+    """Yield the rows of a table whose cells have several characters between them. Quoted cells may contain these."""
+    long = dialect["delimiter"]
+    short_lines = (line.replace(long, ONE_COLUMN) for line in lines)
+    for line, cells in _records(source, short_lines, dialect | {"delimiter": ONE_COLUMN}, lines_above):
+        yield line, cells if isinstance(cells, str) else [cell.replace(ONE_COLUMN, long).strip() for cell in cells]
 
 
 def _likely(lines: Sequence[str], quotes: Dialect) -> list[str]:
     """Return the delimiters that cut `lines` into a table, the likeliest first; several if none is clearly best."""
     shares: dict[str, float] = {}
     tables: dict[str, list[list[str]]] = {}
+    proses: dict[str, bool] = {}
     for delimiter in DELIMITERS:
         spaced = delimiter == SPACES
         if spaced and shares:
@@ -130,10 +157,11 @@ def _likely(lines: Sequence[str], quotes: Dialect) -> list[str]:
         prose = sum(any(cell.startswith(" ") for cell in row[1:]) for row in plain) > len(rows) / 2
         fitting = (share == 1 and _holds_numbers(rows)) if spaced else (heads or (share >= TABLE_SHARE and not prose))
         if width > 1 and fitting:
-            shares[delimiter], tables[delimiter] = share, rows
+            shares[delimiter], tables[delimiter], proses[delimiter] = share, rows, prose
     if not shares:
         return []
     best = [each for each in shares if shares[each] >= max(shares.values()) - WIDTH_TOLERANCE]
+    best = [each for each in best if not proses[each]] or best
     foreign = {each: _foreign_share(tables[each], [other for other in best if other != each]) for each in best}
     close = (each for each in best if foreign[each] <= min(foreign.values()) + FOREIGN_TOLERANCE)
     return sorted(close, key=foreign.__getitem__)
@@ -162,7 +190,7 @@ def _holds_numbers(rows: list[list[str]]) -> bool:
 def looks_delimited(lines: list[str], **dialect: Any) -> bool:
     """Tell whether lines are cells between delimiters, and not prose."""
     if "delimiter" not in dialect:
-        if lines[0].lower().startswith("sep="):
+        if lines[0].lower().startswith("sep=") or _long_delimiter(lines):
             return True
         if not (likely := _likely(lines, {})):
             return False

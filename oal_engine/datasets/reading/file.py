@@ -107,6 +107,7 @@ def read(
     label_values: dict[str, int] | None = None,
     vectors: Vectors | None = None,
     width: int = 0,
+    limit: int | None = None,
     **options: Any,
 ) -> Items:
     """Read the items of a file: a path, or an open binary file.
@@ -116,12 +117,12 @@ def read(
         an id may be "" or repeat, and other words mean "no label". None for an import.
     vectors: of another file, the k-th for the k-th row of this one, counting skipped rows.
     width: how many numbers each text must have (0: as many as the first one).
-    options: fields of `Opening`.
+    limit: of the lines to read (None: all). options: fields of `Opening`.
     """
     opening, many = Opening(**options), list[str]()
     while True:
         try:
-            return _read(path, opening, columns, progress, label_values, vectors, width, many)
+            return _read(path, opening, columns, progress, label_values, vectors, width, many, limit)
         except ManyWordsError as error:  # after the rows that were looked at first
             many += error.columns
 
@@ -135,9 +136,10 @@ def _read(
     vectors: Vectors | None,
     width: int,
     many: list[str],
+    limit: int | None,
 ) -> Items:
     """Read the items of a file as `read`, without the features `many`, which have too many words."""
-    with parse(path, opening, progress) as (source, reader, parsed, words):
+    with parse(path, opening, progress, limit) as (source, reader, parsed, words):
         numeric = numeric_columns(words)
         wanted = columns or guess_columns(words, numeric)
         if vectors:

@@ -38,7 +38,7 @@ CLASSES = range(2, np.iinfo(np.int8).max + 1)  # allowed numbers of classes
 
 def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: str) -> dict[str, int]:
     """Return the y of each label word. `words`: {word: (count, first line)}."""
-    unlabeled = dict.fromkeys((*columns.unknown, *gaps_among(words, columns.positive)), 0)
+    unlabeled = dict.fromkeys(_gaps(words, columns), 0)
     words = _known_words(words, columns)
     if not classes:
         return _signs(words, columns, name) | unlabeled
@@ -46,8 +46,12 @@ def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: s
     return {word: numbered[_canonical(word)] for word in words} | unlabeled
 
 
+def _gaps(words: Skipped, columns: Columns) -> set[str]:
+    return gaps_among(words, columns.positive) if columns.unknown is None else {*columns.unknown}
+
+
 def _known_words(words: Skipped, columns: Columns) -> Skipped:
-    gaps = {*columns.unknown, *gaps_among(words, columns.positive)}
+    gaps = _gaps(words, columns)
     return {word: counts for word, counts in words.items() if word not in gaps}
 
 
@@ -60,6 +64,11 @@ def gaps_among(words: Iterable[str], positive: Collection[str] = ()) -> set[str]
     if any({*pair} == rest - weak for pair in PAIRS):
         gaps |= {word for word in words if plain(word) in weak and word not in positive}
     return gaps
+
+
+def may_be_gap(word: str) -> bool:
+    """Tell whether a label word often means "no label"."""
+    return plain(word) in GAPS | WEAK_GAPS
 
 
 def are_clear(cells: Sequence[str], columns: Columns) -> bool:
@@ -116,7 +125,8 @@ def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
             mixed = f", mixed from line {words[word][1]:,} ({word!r}) on" if pairs is not PAIRS else ""
             raise DataError(
                 f"Column {columns.label!r} of {name} has {len(counts):,} labels: {listed}{mixed}. Pick the labels of "
-                "the rare class (--positive), make each word a class (--multiclass), or import no labels (--label '')."
+                "the rare class (--positive), make each word a class (--multiclass), name the words that mean no label "
+                "(--unknown), or import no labels (--label '')."
             )
         pairs = fitting
     return {"": 0} | {word: 1 if plain(word) == pairs[0][0] else -1 for word in counts}

@@ -31,17 +31,19 @@ def without_options(sentence: str) -> str:
 
 
 class Doubt(NamedTuple):
-    """A part of a file that can be read in two ways: its subject, a question that names the options that settle it, and
-    the possible answers, the likeliest first."""
+    """A part of a file that can be read in two ways: its subject, a question that names the options that settle it, the
+    possible answers, the likeliest first, and an excerpt of the file for each answer, if one helps."""
 
     about: str
     question: str
     answers: tuple[str, ...]
+    excerpts: tuple[str, ...] = ()
 
     @property
     def on_a_page(self) -> str:
-        """The question without the options of the command line."""
-        return without_options(self.question)
+        """The question without the options of the command line, and without the excerpts, which belong to answers."""
+        words = without_options(self.question)
+        return words.partition(f": {self.excerpts[0]!r}")[0] + "." if self.excerpts else words
 
 
 class ParsedFile(NamedTuple):

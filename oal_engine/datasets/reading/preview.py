@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from scipy import sparse
 
 from .columns import Columns
 from .delimited import DELIMITERS
+from .encodings import encoded_twice
 from .guesses import (
     Words,
     are_lists,
@@ -28,7 +30,10 @@ from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, nam
 from .readers import BINARY, READERS, check_reader, exported, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
 
-LAYOUT = ("sheet", "encoding", "delimiter", "decimals", "header")  # the parts of the detected layout, in this order
+LAYOUT = ("sheet", "encoding", "delimiter", "decimals", "header", "paragraphs")  # parts of the layout, in this order
+MAX_LABEL_WORDS, LABEL_WORD_CHARACTERS = 50, 60  # of a column, to be offered as labels
+TWICE = "encoded_twice"  # an example of words that are UTF-8 of UTF-8
+USERS_OF = {"paragraphs": ("txt",), "sheet": ("xlsx",)}  # formats that use an option, if not tables of text
 
 
 class Peek(NamedTuple):
@@ -44,6 +49,8 @@ class Peek(NamedTuple):
     doubts: tuple[Doubt, ...] = ()
     several: Mapping[str, str] = MappingProxyType({})  # a cell with several labels, by column
     gaps: Mapping[str, str] = MappingProxyType({})  # cells that hold no number, by numeric column
+    label_words: Mapping[str, Mapping[str, int]] = MappingProxyType({})  # counts, by columns that may hold labels
+    whole: bool = True  # whether the counts are those of all rows
     unclear: bool = False  # whether the label words have no obvious meaning
     pairs: tuple[str, ...] = ()  # columns whose words could be labels, if no column is called so
     coded: tuple[str, ...] = ()  # columns of words that can become numbers, such as categories
@@ -90,6 +97,7 @@ def parse(
     with open_source(path, opening, limit, progress) as source:
         reader = reader_for(source, opening.reader)
         parsed = exported(source, READERS[reader].parse(source))
+        check_used(opening, reader, parsed, source.name)
         if reader not in BINARY:
             parsed = parsed._replace(detected={"encoding": source.encoding, **parsed.detected})
         rows = iter(parsed.rows)
@@ -99,7 +107,21 @@ def parse(
             raise DataError(f"{source.name} has no items below its header.")
         if words is None:
             raise DataError(f"{source.name} has no items, read as {reader}.")
+        if twice := next(filter(None, map(encoded_twice, chain.from_iterable(words.values()))), None):
+            parsed = parsed._replace(detected={**parsed.detected, TWICE: " for ".join(twice)})
         yield source, reader, parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
+
+
+def check_used(opening: Opening, reader: str, parsed: ParsedFile, name: str) -> None:
+    """Raise DataError for an option of the layout that the reader of this file does not use."""
+    layout = {option: value for option, value in asdict(opening.layout).items() if value is not None}
+    if reader in BINARY and opening.encoding != "utf-8":
+        layout["encoding"] = opening.encoding
+    for option in layout.keys() - parsed.detected.keys():
+        raise DataError(
+            f"{name} is read as {reader}, which has no {option}: leave --{option} out, or name another format "
+            f"({' or '.join(f'--reader {each}' for each in USERS_OF.get(option, ('csv',)))})."
+        )
 
 
 def first_columns(columns: list[str], rows: Iterable[list[str] | str]) -> Words | None:
@@ -123,12 +145,16 @@ def peek(path: FileOrPath, rows: int = 20, **options: Any) -> Peek:
     """
     opening = Opening(**options)
     try:
+        with open_source(path, opening) as source:
+            if reader_for(source, opening.reader) not in BINARY:
+                source.check_encoding()
         return _peek(path, rows, opening)
     except NotDecoded as error:
-        if error.encoding is None:
+        if not error.excerpts:
             raise
-        head = _peek(path, rows, replace(opening, encoding=error.encoding))
-        return head._replace(doubts=(Doubt("encoding", str(error), (error.encoding,)), *head.doubts))
+        head = _peek(path, rows, replace(opening, encoding=next(iter(error.excerpts))))
+        doubt = Doubt("encoding", str(error), (*error.excerpts,), (*error.excerpts.values(),))
+        return head._replace(doubts=(doubt, *head.doubts))
 
 
 def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
@@ -152,8 +178,19 @@ def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
         label_pairs = possible_labels(words, guess) if parsed.vectors is None and guess.label is None else ()
         return Peek(
             reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.detected), parsed.doubts, several, gaps,
-            unclear, label_pairs, tuple(codings),
+            _label_words(words, guess), len(next(iter(words.values()), ())) < SAMPLE_ROWS, unclear, label_pairs,
+            tuple(codings),
         )  # fmt: skip
+
+
+def _label_words(words: Words, guess: Columns) -> dict[str, dict[str, int]]:
+    """Count the words of each column that has few, apart from texts."""
+    counts = {column: Counter(map(str.strip, cells)) for column, cells in words.items() if column not in guess.text}
+    return {
+        column: dict(sorted(each.items(), key=lambda pair: (-pair[1], pair[0])))
+        for column, each in counts.items()
+        if len(each) <= MAX_LABEL_WORDS and all(len(word) <= LABEL_WORD_CHARACTERS for word in each)
+    }
 
 
 def description(
@@ -184,4 +221,5 @@ def layout_sentence(description: Mapping[str, Any]) -> str:
         parts.append(f"kept with the items: {name_list(description['kept'], 8)}")
     if description["left_out"]:
         parts.append(f"left out: {name_list(description['left_out'], 8)}")
-    return "; ".join(parts) + "."
+    twice = f" Some words seem to be encoded twice, such as {description[TWICE]}." if TWICE in description else ""
+    return "; ".join(parts) + "." + twice

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -24,7 +24,7 @@ from ...output.tables import FEATURES, numbers_of
 from . import delimited, foreign, refusals
 from .delimited import looks_delimited, to_table
 from .foreign import vectors_of
-from .parsed import BROKEN, Cells, Line, ParsedFile, cell_text, first_rows, is_whole, name_list
+from .parsed import BROKEN, Cells, Doubt, Line, ParsedFile, cell_text, first_rows, is_whole, name_list
 from .sources import (
     CHUNK_LINES,
     COMPRESSIONS,
@@ -32,9 +32,9 @@ from .sources import (
     FileOrPath,
     Opening,
     Source,
-    marked_encoding,
     open_source,
     text_of,
+    unmistakable_encoding,
 )
 
 OHSUMED = {
@@ -58,6 +58,7 @@ REUTERS = {
 }  # column: pattern of its cell
 TEXT_WITHOUT_BODY = r"<TEXT[^>]*>(.*?)</TEXT>"
 MAIL = ("subject", "body", "from", "date")
+ENOUGH_BLOCKS, PARAGRAPH_LINES = 3, 20  # from which number of blocks on, of how many lines, texts may be paragraphs
 ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
 
 
@@ -217,15 +218,48 @@ def _without(cells: dict[str, Any], *columns: str) -> dict[str, Any]:
 
 
 def _txt(source: Source) -> ParsedFile:
-    return ParsedFile(["text"], ((number, [line.rstrip("\r\n")]) for number, line in enumerate(source.lines(), 1)))
+    """Parse lines of texts, or paragraphs between blank lines."""
+    lines = enumerate(source.lines(), 1)
+    sample = first_rows(lines, source.ahead)
+    rows, layout = chain(sample, lines), source.layout.paragraphs
+    blocks = [len([*block]) for full, block in groupby(line.strip() != "" for _, line in sample) if full]
+    doubtful = len(blocks) >= ENOUGH_BLOCKS and 1 < sum(blocks) / len(blocks) <= PARAGRAPH_LINES
+    detected = {} if layout is None else {"paragraphs": "yes" if layout else "no"}
+    doubts: tuple[Doubt, ...] = ()
+    if doubtful and layout is None:
+        question = (
+            f"{source.name} has blank lines between blocks of lines: say whether each paragraph is a text "
+            "(--paragraphs) or each line (--no-paragraphs)."
+        )
+        doubts = (Doubt("paragraphs", question, ("--paragraphs", "--no-paragraphs")),)
+    texts = _paragraphs(rows) if layout else ((number, line.rstrip("\r\n")) for number, line in rows)
+    return ParsedFile(["text"], ((number, [text]) for number, text in texts), detected=detected, doubts=doubts)
 
 
-LABELED_LINES = (r"__label__(\S+)\s+(.*)", r"([01])(?:\s+|::)(.*)")  # of fastText; a digit before the text
+def _paragraphs(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Join the lines between blank lines. Yield each paragraph with the number of its first line."""
+    for full, block in groupby(lines, key=lambda line: not line[1].isspace()):
+        if full:
+            (number, first), *more = block
+            yield number, " ".join(" ".join([first, *(line for _, line in more)]).split())
+
+
+LABELED_LINES = (
+    r"__label__(\S+)\s+(.*)",  # of fastText
+    r"([-+]?\d(?:\.\d*)?)(?:\s+[\d.]+)*\s+(?:'\S+\s*)?\|\w*\s+([^|:]*)",  # of Vowpal Wabbit
+    r"([-+]?\d)(?:\s+|::)(.*)",  # a digit before the text
+)
 
 
 def _looks_labeled(lines: list[str]) -> bool:
-    matches = [[re.fullmatch(pattern, line.strip()) for line in lines] for pattern in LABELED_LINES]
-    return any(all(each) and len({match[1] for match in each if match}) > 1 for each in matches)
+    """Tell whether all lines begin with one of a few labels, and most have words after it."""
+    for pattern in LABELED_LINES:
+        matches = [match for line in lines if (match := re.fullmatch(pattern, line.strip()))]
+        labels = {match[1] for match in matches}
+        wordy = sum(re.search(r"[^\W\d_]{2}", match[2]) is not None for match in matches)
+        if len(matches) == len(lines) and 1 < len(labels) <= max(2, len(lines) / 3) and 2 * wordy > len(lines):
+            return True
+    return False
 
 
 def _labeled(source: Source) -> ParsedFile:
@@ -394,7 +428,7 @@ def _looks_ohsumed(lines: list[str]) -> bool:
 
 def _looks_svmlight(lines: list[str]) -> bool:
     lines = [line.partition("#")[0].strip() for line in lines]
-    pattern = re.compile(r"[-+]?[\d.]\S*(\s+\w+:\S+)*|")
+    pattern = re.compile(r"[-+]?[\d.][^\s:]*(\s+\w+:\S+)*|")
     return any(":" in line for line in lines) and all(map(pattern.fullmatch, lines))
 
 
@@ -505,13 +539,17 @@ def reader_for(source: Source, reader: str | None = None) -> str:
     content."""
     if reader is not None:
         return reader
-    head = source.head()
+    head, layout = source.head(), source.layout
     suffixes = [suffix for suffix in map(str.lower, Path(source.name).suffixes) if suffix not in COMPRESSIONS]
     by_suffix = next((name for name, spec in READERS.items() if suffixes and suffixes[-1] in spec.suffixes), None)
     if by_suffix not in BINARY:
         refusals.check(head, source.name)
     if by_suffix and (by_suffix in BINARY or not _is_binary(head)):
         return by_suffix
+    if layout.delimiter and not _is_binary(head):
+        return "csv"
+    if layout.paragraphs is not None and not _is_binary(head):
+        return "txt"
     return _recognized(head, source.name, source.encoding)
 
 
@@ -528,7 +566,7 @@ def check_reader(reader: str | None) -> None:
 def _recognized(head: bytes, name: str, encoding: str) -> str:
     """Return the first reader that recognizes the first bytes of a file."""
     if encoding == "utf-8":
-        encoding = marked_encoding(head) or "utf-8-sig"
+        encoding = unmistakable_encoding(head) or encoding
     text = text_of(io.BytesIO(head), encoding, errors="replace").read()
     lines = [line for line in text.splitlines() if line.strip()][:50]
     lines = lines[:-1] or lines  # the last may be cut

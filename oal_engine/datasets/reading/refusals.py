@@ -1,6 +1,7 @@
 """Recognize files that cannot be imported, by their first bytes, and tell what to do instead."""
 
 import re
+from pathlib import Path
 
 from .sources import DataError
 
@@ -18,7 +19,9 @@ BEGINNINGS = {
     rb"SQLite format 3\0": "a database of SQLite: export its table as CSV",
     rb"\x89HDF|\$FL[23]|<stata_dta>|MATLAB 5|RDX[23]\n|(OB|Obj)\x01": TABLE,
     rb"\x80[\x02-\x05][\x95c}\]]": "a pickle, which may hold a program: save it as CSV, .npy or Parquet",
-    rb"WEBVTT|\s*\d+\r?\n\d\d:\d\d:\d\d,\d+ -->": "subtitles: save their texts as lines of a text file",
+    rb"(\xef\xbb\xbf)?(WEBVTT|\[Script Info\]|\s*\d+\s*\n\d+:\d\d:\d\d[,.]\d+ -->|\{\d+\}\{\d+\})": "subtitles: save "
+    "their texts as lines of a text file",
+    rb"[-+]?[\d.]+ (\S+ )?\|\w* (\S+ )*\S+:[\d.]": "a file of Vowpal Wabbit with numbers: save it as svmlight or CSV",
     rb"\{\\rtf": "a document with formatting (RTF): save it as plain text",
     rb"(?i)\s*<(!doctype html|html|head|body|table)": "a web page (HTML): save its table as CSV",
     rb"\s*<\?xml(?!.*<REUTERS )": "an XML file: export it as CSV, JSON or RIS",
@@ -33,6 +36,15 @@ DOCUMENTS = {
 }  # by the name of a member at the start of the ZIP archive
 
 
+CODE = {
+    **dict.fromkeys((".py", ".js", ".ts", ".java", ".c", ".h", ".cpp", ".cs", ".go", ".rs", ".rb", ".php", ".r", ".sh"),
+                    "source code"),
+    **dict.fromkeys((".ipynb", ".css", ".sql", ".tex", ".yaml", ".yml", ".toml", ".ini"), "source code or settings"),
+}  # fmt: skip
+TOKEN = re.compile(r"\S+([ \t]+\S+)*[ \t]+(O|[BIESLU]-\S+)")  # a word with its tag, in CoNLL
+CONLL_U = re.compile(r"\d+(-\d+)?(\t[^\t]+){9}")  # a numbered word with its properties
+
+
 def check(head: bytes, name: str) -> None:
     """Raise DataError if a file is of a type that cannot be imported."""
     for beginning, what in BEGINNINGS.items():
@@ -41,3 +53,19 @@ def check(head: bytes, name: str) -> None:
     for inside, what in DOCUMENTS.items():
         if head.startswith(b"PK\3\4") and inside in head:
             raise DataError(f"{name} is {what}: save its table as .xlsx or .csv, or its text as .txt.")
+    if head.startswith(b"#!") or Path(name).suffix.lower() in CODE:
+        what = CODE.get(Path(name).suffix.lower(), "source code")
+        raise DataError(f"{name} is {what}: if each of its lines is a text, say so (--reader txt).")
+    if _is_conll(head.decode("utf-8", "replace")):
+        raise DataError(
+            f"{name} has one word with its tag in each line, as in CoNLL: labels are for whole texts, so join each "
+            "sentence into a line, with its label."
+        )
+
+
+def _is_conll(text: str) -> bool:
+    """Tell whether lines are words with tags, and blank lines separate sentences."""
+    lines = [line.strip() for line in text.splitlines()[:500]][:-1]
+    full = [line for line in lines if line and not line.startswith("#")]
+    apart = bool(full) and "" in lines[lines.index(full[0]) :]
+    return apart and any(all(map(pattern.fullmatch, full)) for pattern in (TOKEN, CONLL_U))

@@ -19,7 +19,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 
-ENCODINGS = ("utf-8", "utf-16", "cp1252", "latin-1", "cp1251", "gb18030", "shift_jis")  # suggested; any works
+from .encodings import DAMAGED, codec_of, decoded, encoding_excerpts, marked_encoding, wide_encoding
+
+# fmt: off
+ENCODINGS = (
+    "utf-8", "utf-16", "cp1252", "latin-1", "cp1250", "mac_roman", "cp1251", "gb18030", "shift_jis", *DAMAGED,
+)  # suggested; any works
+# fmt: on
 COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 UNREADABLE = (OSError, EOFError, ValueError, OverflowError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
@@ -28,14 +34,7 @@ CHUNK_LINES = 5000  # parsed at a time, and between two reports of progress
 HARMLESS_BYTES = 2**20  # that any file may unpack to
 HEAD_BYTES = 2**16  # at the start of a file, from which its format is recognized
 
-MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}  # encodings by byte order mark, longer ones first
-OTHER_ENCODINGS = (*ENCODINGS[2:], "cp1250", "iso8859_2", "koi8_r", "euc_jp", "euc_kr", "big5")  # tried if not UTF-8
-GUESS_BYTES = 2**14  # from which an encoding is guessed
+CHECKED_BYTES = 2**25  # of a file, which are decoded before it is asked about
 
 # Undecodable lines are marked with an unpaired surrogate, which valid text cannot contain.
 codecs.register_error("half", lambda error: ("\udcff", cast(UnicodeDecodeError, error).end))
@@ -51,20 +50,26 @@ class DataError(ValueError):
 
 
 class NotDecoded(DataError):
-    """A file in another encoding than the assumed one; `encoding` is a better guess, if there is one."""
+    """A file in another encoding than the assumed one. excerpts: of a line that needs it, by likely encoding."""
 
-    def __init__(self, message: str, encoding: str | None) -> None:
-        super().__init__(message)
-        self.encoding = encoding
+    def __init__(self, where: str, excerpts: dict[str, str]) -> None:
+        choices = [f"{excerpt!r} (--encoding {encoding})" for encoding, excerpt in excerpts.items()]
+        what = f"in which it reads right: {' or '.join(choices)}" if choices else f"such as {', '.join(ENCODINGS[1:])}"
+        super().__init__(f"{where}: choose the encoding {what}{'' if choices else ' (--encoding NAME)'}.")
+        self.excerpts = excerpts
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of a table, as far as the user named it; None is detected."""
+    """The layout of a table or text, as far as the user named it; None is detected.
+
+    paragraphs: whether a text is a paragraph, between blank lines, and not a line.
+    """
 
     delimiter: str | None = None
     header: bool | None = None
     sheet: str | None = None
+    paragraphs: bool | None = None
 
 
 DETECTED = Layout()
@@ -133,8 +138,8 @@ class Source(NamedTuple):
 
     def lines(self) -> Iterator[str]:
         """Yield the lines with their original line ends."""
-        encoding, done = "utf-8-sig" if self.encoding == "utf-8" else self.encoding, 0
-        text = text_of(self.binary, encoding, newline="")
+        done = 0
+        text = text_of(self.binary, self.encoding, newline="")
         try:
             for done, line in enumerate(islice(lines_of(text, self.limits), self.limit), 1):
                 if done <= 2 or len(line) > self.limits.line:
@@ -143,41 +148,42 @@ class Source(NamedTuple):
                     self.tick()
                 yield line
         except UnicodeError as error:  # raised for a whole block, before any of its lines was yielded
-            raise self._not_decoded(error, encoding, done) from error
+            raise self._not_decoded(error, done) from error
         finally:
             if not self.binary.closed:
                 text.detach()  # or the wrapper would close the caller's file
 
-    def _not_decoded(self, error: UnicodeError, encoding: str, done: int) -> NotDecoded:
-        """Return the error for a block that follows `done` lines, with the encoding that it seems to have."""
+    def check_encoding(self) -> None:
+        """Read the first CHECKED_BYTES of the file. Raise NotDecoded if they are not in its encoding."""
+        codec, errors = codec_of(self.encoding)
+        decoder, n_lines = codecs.getincrementaldecoder(codec)(errors), 0
+        for _ in range(CHECKED_BYTES // HEAD_BYTES):
+            if not (block := self.binary.read(HEAD_BYTES)):
+                break
+            try:
+                n_lines += decoder.decode(block).count("\n")
+            except UnicodeError as error:
+                raise self._not_decoded(error, n_lines) from error
+
+    def _not_decoded(self, error: UnicodeError, done: int) -> NotDecoded:
+        """Return the error for a block that follows `done` lines, with the encodings that it may have."""
         block, start = b"", 0
         if isinstance(error, UnicodeDecodeError):
             block, start = error.object, error.start
-        before = block[:start].decode(encoding, "ignore")
+        before = decoded(block[:start], self.encoding)
         where = f"Line {done + 1 + before.count(chr(10)):,} of {self.name} is not {self.encoding}"
-        if self.encoding == "utf-8" and not before.isascii():
-            return NotDecoded(f"{where}, which the text before it is: mend that line, or choose the encoding.", None)
-        likely = likely_encoding(block)
-        if likely is None:
-            return NotDecoded(f"{where}: choose the encoding of the file, such as {', '.join(ENCODINGS)}.", None)
-        words = block[block.rfind(b"\n", 0, start) + 1 :].partition(b"\n")[0].decode(likely, "replace").split()
-        return NotDecoded(
-            f"{where}: choose the encoding of the file, such as {likely}, in which that line reads "
-            f"{' '.join(words)[:60]!r} (--encoding {likely}).",
-            likely,
-        )
+        return NotDecoded(where, encoding_excerpts(block, start))
 
     def text(self) -> str:
         """Read the whole file as one text."""
         content = self.binary.read(self.limits.size + 1)
         self.limits.check("size", len(content), self.name)
-        encoding = "utf-8-sig" if self.encoding == "utf-8" else self.encoding
         try:
-            return content.decode(encoding)
+            return content.decode(*codec_of(self.encoding))
         except UnicodeError as error:
-            raise self._not_decoded(error, encoding, 0) from error
+            raise self._not_decoded(error, 0) from error
         except LookupError:
-            raise _no_encoding(encoding) from None
+            raise _no_encoding(self.encoding) from None
 
     def head(self) -> bytes:
         """Return the first bytes without consuming them."""
@@ -194,9 +200,10 @@ class Source(NamedTuple):
 
 
 def text_of(binary: BinaryIO, encoding: str, errors: str | None = None, newline: str | None = None) -> io.TextIOWrapper:
-    """Open a binary file as text."""
+    """Open a binary file as text. errors: for bytes that cannot be decoded, as the encoding says by default."""
+    codec, usual = codec_of(encoding)
     try:
-        return io.TextIOWrapper(binary, encoding, errors, newline)
+        return io.TextIOWrapper(binary, codec, errors or usual, newline)
     except LookupError:
         raise _no_encoding(encoding) from None
 
@@ -205,20 +212,9 @@ def _no_encoding(encoding: str) -> DataError:
     return DataError(f"There is no encoding {encoding!r}; choose from {', '.join(ENCODINGS)}.")
 
 
-def marked_encoding(head: bytes) -> str | None:
-    """Return the encoding of a byte order mark at the start of a file."""
-    return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
-
-
-def likely_encoding(content: bytes) -> str | None:
-    """Guess the encoding of bytes that are not UTF-8."""
-    zeros = [content[first::2].count(0) for first in (0, 1)]  # in many languages every second byte of UTF-16 is 0
-    if 4 * sum(zeros) > len(content):
-        return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(content[:GUESS_BYTES], cp_isolation=list(OTHER_ENCODINGS)).best()
-    return next((each for each in OTHER_ENCODINGS if best and each in best.could_be_from_charset), None)
+def unmistakable_encoding(head: bytes) -> str | None:
+    """Return the encoding of a byte order mark, or of zeros between letters, at the start of a file."""
+    return marked_encoding(head) or wide_encoding(head)
 
 
 def lines_of(text: io.TextIOWrapper, limits: Limits) -> Iterator[str]:
@@ -295,8 +291,8 @@ def open_source(
                     binary = io.BufferedReader(_Unpacked(binary, size, name, limits), HEAD_BYTES)
                 tick = lambda: progress and progress(raw.tell(), size)  # noqa: E731
                 source = Source(binary, name, opening.encoding, limit, tick, limits=limits, layout=opening.layout)
-                if opening.encoding == "utf-8" and (marked := marked_encoding(source.head())):
-                    source = source._replace(encoding=marked)
+                if opening.encoding == "utf-8" and (sure := unmistakable_encoding(source.head())):
+                    source = source._replace(encoding=sure)
                 yield source
     except (DataError, BrokenPipeError):  # the broken pipe is the one that the caller writes to
         raise

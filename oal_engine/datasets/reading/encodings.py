@@ -1,0 +1,148 @@
+"""Guess the encoding of a text: by its zeros, or by how plausible its other characters look in each encoding."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+from typing import cast
+
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}  # encodings by byte order mark, longer ones first
+WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")  # with zeros in their texts
+WESTERN = ("cp1252", "cp1250", "mac_roman", "cp1254", "cp850")  # for texts that are mostly ASCII, by likelihood
+FOREIGN_WORD = re.compile(rb"[\x80-\xff]{4}")  # in a text that is mostly ASCII, a word of another script
+OTHERS = (
+    "cp1252", "cp1251", "gb18030", "shift_jis", "cp1250", "cp1253", "cp1255", "cp1256", "koi8_r", "cp866", "euc_jp",
+    "euc_kr", "big5",
+)  # fmt: skip
+DAMAGED = {"utf-8-cp1252": "as-cp1252", "utf-8-replace": "replace"}  # UTF-8 with some other bytes: how to read these
+GUESS_BYTES = 2**14  # from which an encoding is guessed
+MAX_CHOICES = 3
+MAX_OTHERS = 0.3  # of the bytes of a text that is mostly ASCII
+MAX_ODD = 0.4  # of the other characters of a text in a plausible encoding
+EXCERPT_CHARACTERS = 25  # on each side of the doubtful character
+IN_WORDS = "'’-–·"  # punctuation between two letters
+
+
+def _as_cp1252(error: UnicodeError) -> tuple[str, int]:
+    part = cast(UnicodeDecodeError, error)
+    return part.object[part.start : part.end].decode("cp1252", "replace"), part.end
+
+
+codecs.register_error("as-cp1252", _as_cp1252)
+
+
+def codec_of(encoding: str) -> tuple[str, str]:
+    """Return the codec of an encoding, and how it treats bytes that it cannot decode."""
+    return "utf-8-sig" if encoding == "utf-8" or encoding in DAMAGED else encoding, DAMAGED.get(encoding, "strict")
+
+
+def marked_encoding(head: bytes) -> str | None:
+    """Return the encoding of a byte order mark at the start of a file."""
+    return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
+
+
+def wide_encoding(head: bytes) -> str | None:
+    """Return the encoding of a text in UTF-16 or UTF-32 without a byte order mark."""
+    whole = head[: len(head) // 4 * 4]
+    return next((each for each in WIDE if _is_text(whole.decode(each, "replace"))), None) if b"\0" in head else None
+
+
+def _is_text(text: str) -> bool:
+    """Tell whether a text has spaces or line ends, and nothing but characters of a language."""
+    odd = any(unicodedata.category(each) in ("Cc", "Cn", "Co", "Cs") and each not in "\t\r\n" for each in text)
+    return not odd and 50 * sum(map(str.isspace, text)) > len(text) and "\ufffd" not in text[:-2]
+
+
+def encoding_excerpts(content: bytes, start: int) -> dict[str, str]:
+    """Return the plausible encodings of bytes that are not UTF-8, the likeliest first. Each has an excerpt of a line,
+    with a character in the middle that another encoding reads differently.
+
+    start: the place of the first byte that is not UTF-8.
+    """
+    here = content[content.rfind(b"\n", 0, start) + 1 :].partition(b"\n")[0]
+    lines = [here, *(line for line in content[start:].split(b"\n")[1:] if not line.isascii())]
+    likely = [*DAMAGED] if _is_damaged(content) else _plausible(b"\n".join(lines)[:GUESS_BYTES])
+    if not likely:
+        return {}
+    line = max(lines[:100], key=lambda each: len({decoded(each, encoding) for encoding in likely}))
+    texts = [decoded(line, encoding) for encoding in likely]
+    doubtful = (at for at, characters in enumerate(zip(*texts)) if not characters[0].isascii())
+    differing = (at for at, characters in enumerate(zip(*texts)) if len({*characters}) > 1)
+    at = next(differing, next(doubtful, 0))
+    return {encoding: _excerpt(text, at) for encoding, text in zip(likely, texts)}
+
+
+def decoded(content: bytes, encoding: str) -> str:
+    """Decode a part of a text, whose last character may be cut."""
+    codec, errors = codec_of(encoding)
+    return content.decode(codec, "replace" if errors == "strict" else errors)
+
+
+def _excerpt(text: str, at: int) -> str:
+    """Return the part of a text around a character, on one line."""
+    start, end = max(0, at - EXCERPT_CHARACTERS), at + EXCERPT_CHARACTERS
+    return f"{'…' * (start > 0)}{' '.join(text[start:end].split())}{'…' * (end < len(text))}"
+
+
+def _is_damaged(content: bytes) -> bool:
+    """Tell whether a text is UTF-8 apart from a few bytes."""
+    text = content.decode("utf-8", "replace")
+    return sum(not each.isascii() and each != "\ufffd" for each in text) > text.count("\ufffd")
+
+
+def _plausible(content: bytes) -> list[str]:
+    """Return the encodings in which a text looks plausible and differs, the likeliest first."""
+    odds = {each: _odd_share(content, each) for each in WESTERN}
+    likely = sorted((each for each in WESTERN if odds[each] <= MAX_ODD), key=odds.__getitem__)
+    if sum(each >= 128 for each in content) > MAX_OTHERS * len(content):
+        likely = _detected(content) or likely
+    elif FOREIGN_WORD.search(content):
+        foreign = (each for each in _detected(content) if each not in WESTERN)
+        scripts = [each for each in foreign if _odd_share(content, each) <= MAX_ODD]
+        likely = [*sorted(scripts[:3], key=OTHERS.index)[:2], *likely]
+    different: dict[str, str] = {}
+    for encoding in likely:
+        different.setdefault(decoded(content, encoding), encoding)
+    return [*different.values()][:MAX_CHOICES]
+
+
+def _odd_share(content: bytes, encoding: str) -> float:
+    """Return the share of the characters beyond ASCII that rarely occur at their places, in 20 steps; 1 if a text
+    cannot be decoded."""
+    text = f" {content.decode(encoding, 'replace')} "
+    others = [at for at, each in enumerate(text) if not each.isascii()]
+    if "\ufffd" in text[:-3] or any(unicodedata.category(text[at]) in ("Cc", "Cn", "Co") for at in others):
+        return 1.0
+    return round(20 * sum(_is_odd(text[at - 1], text[at], text[at + 1]) for at in others) / max(1, len(others))) / 20
+
+
+def _is_odd(before: str, character: str, after: str) -> bool:
+    """Tell whether a character is rare between its neighbors, as capitals and signs are between small letters."""
+    if character.isalpha():
+        inside = before.islower() or (after.islower() and before.isupper() and not before.isascii())
+        return (character.isupper() and inside) or before.isdigit() or after.isdigit()
+    return before.isalpha() and after.isalpha() and character not in IN_WORDS
+
+
+def _detected(content: bytes) -> list[str]:
+    from charset_normalizer import from_bytes
+
+    matches = from_bytes(content, cp_isolation=list(OTHERS))
+    return [each for match in matches for each in OTHERS if each in match.could_be_from_charset]
+
+
+def encoded_twice(words: str) -> tuple[str, str] | None:
+    """Return a word that is UTF-8 read as cp1252 and encoded again, such as cafÃ©, and its mended form."""
+    for word in words.split():
+        if not word.isascii():
+            try:
+                return word, word.encode("cp1252").decode("utf-8")
+            except UnicodeError:
+                continue
+    return None

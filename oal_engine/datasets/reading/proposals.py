@@ -1,0 +1,78 @@
+"""Propose what label words mean, and read the first items of a file, for a page that asks before it imports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .columns import Columns
+from .file import read
+from .items import Items
+from .labels import PAIRS, gaps_among, plain
+from .parsed import cell_text
+from .sources import SAMPLE_ROWS, FileOrPath
+
+MORE_PAIRS = (("spam", "ham"), ("fake", "real"), ("malignant", "benign"))  # proposed, but never taken unasked
+NEGATIONS = ("non", "not", "no", "un", "ir", "in", "dis")  # before a word that is positive
+SHOWN_NUMBERS = 12  # of the numbers of an item
+
+
+class Proposal(NamedTuple):
+    """The likely meaning of label words: the positive ones, or each word a class; and those that mean "no label"."""
+
+    positive: tuple[str, ...]
+    each_word: bool
+    unknown: tuple[str, ...]
+
+
+class FirstItem(NamedTuple):
+    """An item as it will be imported. meaning: of its label, "" without one. fields: its other cells or numbers."""
+
+    text: str
+    label: str
+    meaning: str
+    fields: dict[str, str]
+
+
+def propose(counts: Mapping[str, int]) -> Proposal:
+    """Propose the meaning of label words: a known pair, a word and its negation, else the rarer of two words."""
+    gaps = gaps_among(counts)
+    forms: dict[str, int] = {}
+    for word in counts.keys() - gaps - {""}:
+        forms[plain(word)] = forms.get(plain(word), 0) + counts[word]
+    pair = next((each for each in (*PAIRS, *MORE_PAIRS) if forms and forms.keys() <= {*each}), None)
+    if len(forms) > 2 or not forms:
+        return Proposal((), len(forms) > 2, tuple(sorted(gaps)))
+    negated = (each for each in forms for other in forms if _negates(other, each))
+    positive = pair[0] if pair else next(negated, min(forms, key=lambda each: (forms[each], each)))
+    return Proposal(tuple(word for word in counts if plain(word) == positive), False, tuple(sorted(gaps)))
+
+
+def _negates(word: str, other: str) -> bool:
+    """Tell whether a word is a negation and the other word, such as non-toxic and toxic."""
+    before = word.removesuffix(other)
+    return before != word and before.strip(" -_") in NEGATIONS
+
+
+def first_items(path: FileOrPath, columns: Columns, count: int = 3, **options: Any) -> list[FirstItem]:
+    """Read a few of the first items of a file, with different labels if there are some. options: as of `read`."""
+    items = read(path, columns, limit=SAMPLE_ROWS, **options)
+    different = [int(np.argmax(items.y == value)) for value in sorted({*items.y.tolist()}, key=lambda y: (y == 0, -y))]
+    places = list(dict.fromkeys([*different[:count], *range(len(items.ids))]))[:count]
+    return [_first_item(items, place) for place in sorted(places)]
+
+
+def _first_item(items: Items, place: int) -> FirstItem:
+    y, names = int(items.y[place]), items.columns.details or ()
+    meanings = ("", *items.classes) if items.classes else ("", "positive", "negative")  # the last of y = -1
+    cells = json.loads((items.details and items.details[place]) or "[]")
+    fields = {name: cell_text(cell) for name, cell in zip(names, cells) if name}
+    if items.vectors is not None:
+        row = sparse.coo_array(items.vectors[[place]])
+        numbers = list(zip(row.coords[1].tolist(), row.data.tolist()))[:SHOWN_NUMBERS]
+        fields = {items.feature_names[at]: f"{number:g}" for at, number in numbers} | fields
+    return FirstItem(items.texts[place] if items.texts else "", items.labels[place], meanings[y], fields)
