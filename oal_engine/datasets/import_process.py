@@ -71,11 +71,11 @@ def peek(
 
 def first_items(
     file: NamedFile, columns: reading.Columns, reader: str | None, encoding: str, layout: Layout
-) -> list[FirstItem]:
-    """Read a few of the first items of a file as they would be imported, without storing anything."""
+) -> tuple[list[FirstItem], str]:
+    """Read a few of the first items of a file as they would be imported, and tell how it is read. Store nothing."""
     request = ImportRequest(reader, encoding, layout)
-    items = _run("items", *file, columns=asdict(columns), request=_packed(request))
-    return [FirstItem(*item) for item in items]
+    items, sentence = _run("items", *file, columns=asdict(columns), request=_packed(request))
+    return [FirstItem(*item) for item in items], sentence
 
 
 def mesh_terms(source: FileOrPath, name: str, number: str) -> tuple[str, ...]:
@@ -239,16 +239,16 @@ def _peek(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> 
     return head._asdict() | {"rows": rows, "guess": asdict(head.guess)}
 
 
-def _items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> list[FirstItem]:
+def _items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[list[FirstItem], str]:
     columns, options = _columns(settings["columns"]), _request(settings).reading
-    items = proposals.first_items(file, columns, name=settings["name"], **options)
+    items, description = proposals.first_items(file, columns, name=settings["name"], **options)
     return [
         item._replace(
             text=item.text[:CELL_CHARACTERS],
             fields={name: cell[:CELL_CHARACTERS] for name, cell in list(item.fields.items())[:PREVIEW_COLUMNS]},
         )
         for item in items
-    ]
+    ], reading.layout_sentence(description)
 
 
 def _mesh(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[str, ...]:

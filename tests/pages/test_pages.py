@@ -336,33 +336,109 @@ def pasted(content):
 
 @pytest.mark.parametrize(("key", "file"), [("own-", "Pasted texts.txt"), ("", "years.csv")])
 def test_doubtful_parts_of_a_file_are_asked_about(store, tmp_path, key, file):
-    """Home and the Data page import a file only when its layout and its cells without numbers are settled; Home then
-    opens the form of a new session on it."""
+    """Home and the Data page ask about the first row and the cells without numbers, and import nothing before; Home
+    then opens the form of a new session on the data set."""
     (tmp_path / file).write_text(YEARS)
     at = pasted(YEARS) if key else data_page(tmp_path / file)
     question = f"The first row of {file} counts from 1999 to 2001: say whether it names the columns."
-    assert literal(question) == at.radio(key=f"{key}doubt-header").label
-    assert f"{key}import" not in [button.key for button in at.button]
-    at.radio(key=f"{key}doubt-header").set_value("--no-header").run()
+    assert literal(question) == at.segmented_control(key=f"{key}header").label
+    assert "header yes" in words(at)
+    at.segmented_control(key=f"{key}header").set_value("--no-header").run()
     assert "header no" in words(at)
-    at.button(key=f"{key}import").click().run()
-    assert "say what becomes of them" in words(at)
     assert [] == store.datasets()
-    at.radio(key="missing").set_value("zero").run()
+    at.radio(key="missing-2").set_value("zero").run()
     press(at, f"{key}import")
     (row,) = store.datasets()
     assert (41, 3) == (row["items"], datasets.Dataset(store, row["id"]).named)
     assert not key or at.selectbox(key="new-dataset").value == row["id"]
 
 
-def test_home_asks_what_labels_mean(store):
-    """Words that could mean anything are asked about, and are labels by the answer; known ones are not asked about."""
-    at = pasted(MESSAGES)
+@pytest.mark.parametrize(
+    ("pair", "chosen"),
+    [
+        (("spam", "ham"), "spam"),
+        (("a", "b"), "a"),
+        (("1", "0"), "1"),
+        (("non-toxic", "toxic"), "toxic"),
+        (("exclude", "include"), "include"),
+    ],
+)
+def test_the_rare_class_is_proposed(store, pair, chosen):
+    """Home shows label words with their counts, and proposes those of a known pair, or the rarer word."""
+    at = pasted(MESSAGES.replace("spam", pair[0]).replace("ham", pair[1]))
+    counts = dict(zip(pair, (10, 30)))
+    assert sorted(literal(f"{word} ({count})") for word, count in counts.items()) == sorted(
+        at.pills(key="positive-label").options
+    )
+    assert [chosen] == at.pills(key="positive-label").value
     assert [] == store.datasets()
-    at.text_input(key="positive").set_value("spam").run()
     press(at, "own-import")
-    pasted(MESSAGES.replace("spam", "1").replace("ham", "0"))
-    assert [(10, 30)] * 2 == [(row["positives"], row["negatives"]) for row in store.datasets()]
+    (row,) = store.datasets()
+    assert (counts[chosen], 40 - counts[chosen]) == (row["positives"], row["negatives"])
+
+
+def test_words_that_mean_no_label_can_be_switched(store):
+    """Home proposes which words mean no label, counts the items without one, and takes another choice."""
+    at = pasted(MESSAGES.replace("spam", "NA").replace("3,hello word0,ham", "3,hello word0,rare"))
+    assert (["NA"], ["rare"]) == (at.pills(key="unknown-label").value, at.pills(key="positive-label").value)
+    assert "10 of 40 rows without a label." in words(at)
+    at.pills(key="unknown-label").set_value([]).run()
+    assert "without a label" not in words(at)
+    press(at, "own-import")
+    (row,) = store.datasets()
+    assert (2, 38) == (row["positives"], row["negatives"])
+
+
+@pytest.mark.parametrize(("columns", "question", "answer"), [
+    ("spam", "Is spam the label?", "spam"), ("spam,rude", "Which of these columns is the label?", None),
+])  # fmt: skip
+def test_a_column_of_two_words_is_asked_about(store, columns, question, answer):
+    """A column that could hold the labels is proposed; of several none is, and nothing is imported before a choice."""
+    words_of_row = ",".join(["1", "0"][: 1 + columns.count(",")])
+    at = pasted(f"text,{columns}\n" + "".join(
+        f"hello word{k % 3},{words_of_row if k % 4 else words_of_row.translate(str.maketrans('01', '10'))}\n"
+        for k in range(40)
+    ))  # fmt: skip
+    assert (literal(question), answer) == (at.pills(key="label").label, at.pills(key="label").value)
+    assert (answer is not None) == ("own-import" in [button.key for button in at.button])
+    at.pills(key="label").set_value("\0none").run()
+    press(at, "own-import")
+    assert 0 == store.datasets()[0]["positives"]
+
+
+def test_the_first_items_are_shown_before_they_are_stored(store):
+    """Home shows three items with their texts, labels and other fields as an import would store them."""
+    at = pasted("id,text,label,year\n" + "".join(f"{k},hello {k},{int(k > 20)},{1990 + k}\n" for k in range(40)))
+    first = next(body for body in (str(each.proto.body) for each in at.get("html")) if "as they will be" in body)
+    assert ["hello 0", "hello 1", "hello 21"] == re.findall(r"<span[^>]*>([^<]*)", first)
+    assert ["0: negative", "0: negative", "1: positive"] == re.findall(r"<b [^>]*>([^<]*)", first)
+    assert ["year 1990", "year 1991", "year 2011"] == re.findall(r"<small[^>]*>([^<]*)", first)
+    assert [] == store.datasets()
+
+
+def test_encodings_are_shown_side_by_side(store, tmp_path):
+    """The page shows each likely encoding with a line that it reads differently, the likeliest chosen."""
+    (tmp_path / "prices.csv").write_bytes(b"text,label\n" + "".join(
+        f"it costs £{k} – or more,{k % 2}\n" for k in range(40)).encode("cp1252"))  # fmt: skip
+    at = data_page(tmp_path / "prices.csv")
+    question = at.radio(key="doubt-encoding")
+    assert ("cp1252", ["cp1252", "mac\\_roman"]) == (question.value, question.options)
+    assert ["it costs £0 – or more,0", "it costs £0 ñ or more,0"] == [
+        each.replace("\\", "") for each in question.proto.captions
+    ]
+    question.set_value("mac_roman").run()
+    press(at, "import")
+    assert "it costs £3 ñ or more" == store.item(store.datasets()[0]["id"], 3)["text"]
+
+
+def test_a_new_file_is_asked_about_anew(store, tmp_path):
+    """An answer about one file is not taken over to the next."""
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text(MESSAGES)
+    at = data_page(tmp_path / "a.csv")
+    at.segmented_control(key="header").set_value("--no-header").run()
+    at.text_input(key="path").set_value(str(tmp_path / "b.csv")).run()
+    assert "--header" == at.segmented_control(key="header-2").value
 
 
 def test_names_are_never_markup(store, texts):
@@ -379,8 +455,8 @@ def test_data_is_imported_from_a_path(store, tmp_path):
     path = tmp_path / "messages.csv"
     path.write_text(MESSAGES)
     at = data_page(path)
-    assert (at.multiselect(key="text").value, at.selectbox(key="label").value) == (["text"], "label")
-    at.text_input(key="positive").set_value("spam").run()
+    assert (at.multiselect(key="text").value, at.pills(key="label").value) == (["text"], "label")
+    at.pills(key="positive-label").set_value(["spam"]).run()
     press(at, "import")
     (dataset,) = store.datasets()
     assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("messages", 40, 10, 30)
@@ -434,14 +510,14 @@ def test_vectors_stand_beside_texts(store, tmp_path):
 
 
 def test_each_label_word_becomes_a_class(store, tmp_path):
-    """One choice makes every word a class: positive words are not asked for, and the data set lists its classes."""
+    """Each of more than two words is proposed as a class: positive words are not asked for, and the data set lists its
+    classes."""
     path = tmp_path / "kinds.csv"
     kinds = ["<b>bold</b>", "$x$", *(f"kind {k}" for k in range(8))]
     path.write_text("text,label\n" + "".join(f"hello word{k % 3},{kinds[k % len(kinds)]}\n" for k in range(44)))
     at = data_page(path)
-    assert [box.key for box in at.text_input if box.key == "positive"] == ["positive"]
-    at.segmented_control(key="kind-label").set_value("Each word is a class").run()
-    assert [box.key for box in at.text_input if box.key == "positive"] == []
+    assert "Each word is a class" == at.segmented_control(key="kind-label").value
+    assert ["label", "unknown-label"] == [each.key for each in at.pills]
     at.button(key="check").click().run()
     assert "44 items in 10 classes: $x$ (5), <b>bold</b> (5)" in words(at)
     press(at, "import")
@@ -461,10 +537,11 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     path.write_text("".join(f".I {k}\n.U\n{k}\n.M\n{m}\n.T\nWords of title {k % 3}.\n" for k, m in enumerate(mesh)))
     tree.write_text("Heart Diseases;C14.280\nHeart Arrest;C14.280.383\nLiver;A03.620\n")
     at = data_page(path)
-    assert (at.selectbox(key="label").value, at.segmented_control(key="kind-mesh").value) == ("mesh", "MeSH headings")
-    at.selectbox(key="label").set_value("source").run()
+    assert (at.pills(key="label").value, at.segmented_control(key="kind-mesh").value) == ("mesh", "MeSH headings")
+    at.pills(key="label").set_value("\0other").run()
+    at.selectbox(key="other-label").set_value("source").run()
     assert at.segmented_control(key="kind-source").options == ["One rare class", "Each word is a class"]
-    at.selectbox(key="label").set_value("mesh").run()
+    at.pills(key="label").set_value("mesh").run()
     at.button(key="import").click().run()
     assert "give a tree file and a tree number" in words(at)
     at.segmented_control(key="tree-way").set_value(SERVER).run()
@@ -480,10 +557,11 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
 def test_an_unsuitable_file_is_refused_in_one_sentence(store, tmp_path):
     """Unknown labels and a missing file give one sentence and import nothing."""
     path = tmp_path / "messages.csv"
-    path.write_text("text,label\nhello a,spam\nhello b,ham\n")
+    path.write_text("text,label\nhello a,spam\nhello b,ham\nhello c,eggs\n")
     at = data_page(tmp_path / "missing.csv")
     assert "has no file" in words(at)
     at.text_input(key="path").set_value(str(path)).run()
+    at.segmented_control(key="kind-label").set_value("One rare class").run()
     press(at, "import")
     assert "spam" in words(at)
     assert "ham" in words(at)
@@ -518,8 +596,8 @@ def test_what_is_doubtful_about_a_file_to_add_is_asked(store, tmp_path):
     at.segmented_control(key="kind").set_value("Add to existing").run()
     at.segmented_control(key="more-way").set_value(SERVER).run()
     at.text_input(key="more-path").set_value(str(path)).run()
-    assert "append" not in [button.key for button in at.button]
-    at.radio(key="more-doubt-header").set_value("--no-header").run()
+    assert "counts from 3000 to 3002" in at.segmented_control(key="more-header").label
+    at.segmented_control(key="more-header").set_value("--no-header").run()
     assert ["c1", "c2", "c3"] == list(at.dataframe[0].value.columns)
     press(at, "append")
     assert "years: appended 41" in words(at)

@@ -48,7 +48,7 @@ YES_NO = {
 OPEN_DOUBTS = ("sheet",)  # whose likeliest answer is not proposed
 
 NONE, OTHER = "\0none", "\0other"  # no column; a column that is chosen from a list
-MAX_CHIPS, MAX_CANDIDATES = 30, 8
+MAX_CHIPS, MAX_CLASS_CHIPS, MAX_CANDIDATES = 30, 12, 8
 File = tuple[Any, str]  # something to read, and its name
 ITEM_CHARACTERS = 240  # shown of a text, or of all fields of an item
 STYLE = """<style>
@@ -88,10 +88,11 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
     return (file, file.name) if file else None
 
 
-def suffix(file: File) -> str:
-    """Return the end of the keys of widgets about a file, so that no answer is taken over to the next file."""
-    files = st.session_state.setdefault("files", {})
-    number = files.setdefault(hash(_identity(file)), len(files) + 1)
+def suffix(file: File, *columns: str) -> str:
+    """Return the end of the keys of widgets about a file, or about its columns, so that no answer is taken over to the
+    next file, or to other columns."""
+    known = st.session_state.setdefault("asked-about-columns" if columns else "asked-about", {})
+    number = known.setdefault(hash((_identity(file), columns)), len(known) + 1)
     return f"-{number}" if number > 1 else ""
 
 
@@ -166,13 +167,12 @@ def settle(
     return replace(layout, **{doubt.about: value}), encoding
 
 
-def choose_columns(peek: reading.Peek, file: File) -> reading.Columns:
-    """Ask for the meaning of the columns and of the label words, beginning with the guesses."""
-    columns, guess, end = peek.columns, peek.guess, suffix(file)
-    left, middle, right = st.columns([3, 3, 2])
+def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
+    """Ask for the meaning of the columns and of the label words, beginning with the guesses. None until it is clear
+    which column holds the labels."""
+    columns, guess, end = peek.columns, peek.guess, suffix(file, *peek.columns)
+    left, right = st.columns([3, 2])
     text = left.multiselect("Text (several are joined)", columns, list(guess.text), key=f"text{end}")
-    with middle:
-        label = choose_label(peek, end)
     identity = right.selectbox(
         "Id", [NONE, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key=f"id{end}",
         format_func=lambda column: "none: lines are numbered" if column == NONE else column,
@@ -184,35 +184,36 @@ def choose_columns(peek: reading.Peek, file: File) -> reading.Columns:
     if features and (gaps := {each: peek.gaps[each] for each in features if each in peek.gaps}):
         cells = "; ".join(f"{each}: {words}" for each, words in gaps.items())
         missing = st.radio(
-            literal(GAPS.format(cells)), reading.MISSING, key=f"missing{end}", horizontal=True,
+            literal(GAPS.format(cells)), reading.MISSING, key=f"missing{end}",
             format_func=lambda key: f"{key}: {reading.MISSING[key]}",
         )  # fmt: skip
+    if not (label := choose_label(peek, end)):
+        return None
     return reading.Columns(
         tuple(text),
-        label,
+        None if label == NONE else label,
         None if identity == NONE else identity,
         None if features is None else tuple(features),
         missing=missing,
         guessed_id=identity == guess.id and guess.guessed_id,
-        **(label_rule(peek, label, end) if label else {}),
+        **({} if label == NONE else label_rule(peek, label, end)),
     )
 
 
 def choose_label(peek: reading.Peek, end: str) -> str | None:
-    """Ask which column holds the labels, if any does."""
+    """Ask which column holds the labels. Return it, NONE, or None while there are several candidates."""
     candidates = [peek.guess.label] if peek.guess.label else [*peek.pairs[:MAX_CANDIDATES]]
     question = LABEL
     if peek.pairs:
         question = ONE_PAIR.format(peek.pairs[0]) if len(peek.pairs) == 1 else SEVERAL_PAIRS
     others = [column for column in peek.columns if column not in candidates]
     names = {NONE: "no labels", OTHER: "another column"}
-    chosen = st.segmented_control(
-        literal(question), [*candidates, NONE, *[OTHER] * bool(others)], default=[*candidates, NONE][0], required=True,
+    chosen = st.pills(
+        literal(question), [*candidates, NONE, *[OTHER] * bool(others)],
+        default=None if len(candidates) > 1 else [*candidates, NONE][0], required=len(candidates) < 2,
         format_func=lambda option: names.get(option) or literal(option), key=f"label{end}",
     )  # fmt: skip
-    if chosen == OTHER:
-        chosen = st.selectbox("Column of labels", others, key=f"other-label{end}")
-    return None if chosen == NONE else chosen
+    return st.selectbox("Column of labels", others, key=f"other-label{end}") if chosen == OTHER else chosen
 
 
 def label_rule(peek: reading.Peek, label: str, end: str) -> dict[str, Any]:
@@ -220,8 +221,11 @@ def label_rule(peek: reading.Peek, label: str, end: str) -> dict[str, Any]:
     guess, several = peek.guess, peek.several.get(label)
     counts = dict(peek.label_words.get(label, {}))
     proposal = proposals.propose(counts)
-    each_word = guess.multiclass if label == guess.label and not peek.unclear else proposal.each_word and not several
     kinds = [HEADINGS, ONE_RARE] if label == readers.OHSUMED[".M"] else [ONE_RARE, EACH_WORD]
+    if label == guess.label and not peek.unclear:
+        each_word = guess.multiclass
+    else:
+        each_word = proposal.each_word and EACH_WORD in kinds and not several
     kind = st.segmented_control("Labels mean", kinds, default=kinds[each_word], required=True, key=f"kind-{label}{end}")
     if kind == HEADINGS:
         return {"positive": mesh_terms(), "headings": True}
@@ -269,7 +273,11 @@ def _unknown_words(
     usual = peek.guess.unknown if label == peek.guess.label else None
     proposed = proposal.unknown if usual is None else usual
     others = [word for word in counts if word and word not in positive]
-    words = others if proposal.each_word else [word for word in others if reading.may_be_gap(word)]
+    words = (
+        others
+        if proposal.each_word and len(others) <= MAX_CLASS_CHIPS
+        else [word for word in others if reading.may_be_gap(word)]
+    )
     chosen: list[str] = [*proposed]
     if words and len(words) <= MAX_CHIPS:
         chosen = _chips(UNKNOWN, words, counts, [each for each in proposed if each in words], f"unknown-{label}{end}")
@@ -289,24 +297,27 @@ def _chips(question: str, words: list[str], counts: dict[str, int], default: Seq
 
 
 def show_first_items(file: File, described: Described, columns: reading.Columns) -> None:
-    """Show a few items as they will be imported: text, label, and other fields."""
+    """Show a few items as they will be imported: text, label, and other fields; and how the file is read."""
     _, reader, encoding, layout = described
     try:
         with st.spinner(LOOKING):
             make = lambda: import_process.first_items(file, columns, reader, encoding, layout)  # noqa: E731
-            items = once("items", file, repr(columns), reader, encoding, layout, make=make)
+            items, sentence = once("items", file, repr(columns), reader, encoding, layout, make=make)
     except PROBLEMS as error:
         complain(without_options(str(error)))
         return
-    st.html(f"{STYLE}<div class='oal-first'><p>{PREVIEW}</p>{''.join(map(_item_html, items))}</div>")
+    listed = "".join(_item_html(item, columns.label) for item in items)
+    st.html(f"{STYLE}<div class='oal-first'><p>{PREVIEW}</p>{listed}</div>")
+    small_note(sentence)
 
 
-def _item_html(item: proposals.FirstItem) -> str:
-    """Return an item as a paragraph with its label and its fields."""
-    label = f"{item.label}: {item.meaning}" if item.meaning not in ("", item.label) else item.label or "no label"
+def _item_html(item: proposals.FirstItem, label: str | None) -> str:
+    """Return an item as a paragraph with its label, if there is a column of labels, and its fields."""
+    meaning = item.meaning or "no label"
+    words = meaning if item.label in ("", meaning) else f"{item.label}: {meaning}"
     fields = " · ".join(f"{name} {cell}" for name, cell in item.fields.items() if cell)[:ITEM_CHARACTERS]
     text = " ".join(item.text.split())[:ITEM_CHARACTERS]
-    parts = (("b", label), ("span", text), ("small", fields))
+    parts = (("b", words if label else ""), ("span", text), ("small", fields))
     return "<div>" + "".join(f"<{tag} dir='auto'>{html.escape(part)}</{tag}>" for tag, part in parts if part) + "</div>"
 
 

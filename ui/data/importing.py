@@ -15,7 +15,7 @@ from oal_engine.datasets.reading import details
 from oal_engine.store import Store
 
 from ..access import files_folder, served_folder
-from ..page import complain, counted, entry, literal, mail, note, one_row, owns, remove_after_asking, small_note
+from ..page import complain, counted, entry, literal, mail, note, one_row, owns, remove_after_asking
 from ..page import datasets as shown_datasets
 from .file_questions import (
     AUTOMATIC,
@@ -107,8 +107,10 @@ def import_form(store: Store) -> None:
         return
     peek, reader, encoding, layout = described
     columns, more = choose_columns(peek, file), dict[str, Any]()
+    if columns is None:
+        show_rows(peek)
+        return
     show_first_items(file, described, columns)
-    small_note(reading.layout_sentence(peek.description))
     with st.expander(ROWS):
         show_rows(peek)
     if columns.text:

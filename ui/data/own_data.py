@@ -15,7 +15,7 @@ from oal_engine.datasets.reading.parsed import without_options
 from oal_engine.sessions.items import file_numbers
 from oal_engine.store import Store
 
-from ..page import complain, mail, note, small_note
+from ..page import complain, mail, note
 from .file_questions import (
     PROBLEMS,
     Described,
@@ -87,10 +87,11 @@ def _confirm(file: File) -> tuple[reading.Columns, Described] | None:
         left, right = st.columns([3, 2], gap="medium")
         with left:
             columns = choose_columns(described.peek, file)
+        if columns is None:
+            return None
         with right:
             show_first_items(file, described, columns)
             sent = st.button("Import", type="primary", key="own-import")
-        small_note(reading.layout_sentence(described.peek.description))
         return (columns, described) if sent else None
 
 

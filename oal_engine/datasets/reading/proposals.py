@@ -58,12 +58,15 @@ def _negates(word: str, other: str) -> bool:
     return before != word and before.strip(" -_") in NEGATIONS
 
 
-def first_items(path: FileOrPath, columns: Columns, count: int = 3, **options: Any) -> list[FirstItem]:
-    """Read a few of the first items of a file, with different labels if there are some. options: as of `read`."""
+def first_items(
+    path: FileOrPath, columns: Columns, count: int = 3, **options: Any
+) -> tuple[list[FirstItem], dict[str, Any]]:
+    """Read a few of the first items of a file, with different labels if there are some. Return also the description of
+    how it is read. options: of `read`."""
     items = read(path, columns, limit=SAMPLE_ROWS, **options)
     different = [int(np.argmax(items.y == value)) for value in sorted({*items.y.tolist()}, key=lambda y: (y == 0, -y))]
     places = list(dict.fromkeys([*different[:count], *range(len(items.ids))]))[:count]
-    return [_first_item(items, place) for place in sorted(places)]
+    return [_first_item(items, place) for place in sorted(places)], items.description
 
 
 def _first_item(items: Items, place: int) -> FirstItem:
@@ -72,7 +75,8 @@ def _first_item(items: Items, place: int) -> FirstItem:
     cells = json.loads((items.details and items.details[place]) or "[]")
     fields = {name: cell_text(cell) for name, cell in zip(names, cells) if name}
     if items.vectors is not None:
-        row = sparse.coo_array(items.vectors[[place]])
-        numbers = list(zip(row.coords[1].tolist(), row.data.tolist()))[:SHOWN_NUMBERS]
-        fields = {items.feature_names[at]: f"{number:g}" for at, number in numbers} | fields
+        row = items.vectors[[place]]
+        row = np.ravel(row.toarray() if sparse.issparse(row) else row)
+        shown = range(len(row)) if len(row) <= SHOWN_NUMBERS else np.flatnonzero(row)[:SHOWN_NUMBERS].tolist()
+        fields = {items.feature_names[at]: f"{row[at]:g}" for at in shown} | fields
     return FirstItem(items.texts[place] if items.texts else "", items.labels[place], meanings[y], fields)
