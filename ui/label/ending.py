@@ -33,7 +33,7 @@ def ending(server: CardServer) -> None:
         positives_button(session.store, session.id)
     if session.room > 0 and owned:
         more_labels(session, "add-labels")
-    elif owned and (left := session.rounds - len(another_pass.labels(session))):
+    elif owned and (left := session.rounds - len(another_pass.labels(session).labels)):
         _another_pass(session, left)
 
 
