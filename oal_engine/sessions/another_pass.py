@@ -9,23 +9,24 @@ from .settings import SKIP, KnownLabels, SessionError, create, stored_options
 NUMBERED = re.compile(r"(.+), pass (\d+)")
 
 
-def labels(session: Session) -> dict[int, int]:
-    """Return the labels by item that a session has learned: answers, known labels and marks, in their order."""
-    return {lesson.item: lesson.label for lesson in session.state.lessons if lesson.label != SKIP}
+def labels(session: Session) -> KnownLabels:
+    """Return the labels that a session has learned: answers, known labels and marks, in their order."""
+    by_item = {lesson.item: lesson.label for lesson in session.state.lessons if lesson.label != SKIP}
+    return KnownLabels(by_item, f"session {session.settings.name}")
 
 
 def begin(session: Session, owner: str = "") -> int:
     """Create a session with the same settings over the same items, which begins with the labels of this one and asks
     about the others. Return its id. SessionError if every item has a label."""
     own, settings = labels(session), session.store.session(session.id)
-    if len(own) >= session.rounds:
+    if len(own.labels) >= session.rounds:
         raise SessionError("every item has a label: another pass has nothing to ask.")
     name, number = settings["name"], 2
     if earlier := NUMBERED.fullmatch(name):
         name, number = earlier[1], int(earlier[2]) + 1
     options = stored_options(settings) | {
         "name": f"{name}, pass {number}", "owner": owner, "budget": session.state.budget, "horizon": None,
-        "known_labels": KnownLabels(own, f"session {settings['name']}"), "prior": None,
+        "known_labels": own, "prior": None,
     }  # fmt: skip
     if source := settings["prior"]:
         options["prior"] = Prior(**source, weights=session.store.prior_weights(session.id))

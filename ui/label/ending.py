@@ -36,7 +36,7 @@ def ending(server: CardServer) -> None:
         _list(server)
     if session.room > 0 and owned:
         more_labels(session, "add-labels")
-    elif owned and (left := session.rounds - len(another_pass.labels(session))):
+    elif owned and (left := session.rounds - len(another_pass.labels(session).labels)):
         _another_pass(session, left)
 
 
