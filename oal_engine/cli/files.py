@@ -52,9 +52,17 @@ class Reading(_Options):
     header: Annotated[
         bool | None, Option("--header/--no-header", help="Whether the first row names the columns (default: detected).")
     ] = None
-    sheet: Annotated[str | None, Option(help="The sheet of an Excel workbook (default: the only one with rows).")] = (
-        None
-    )
+    sheet: Annotated[str | None, Option(help="The sheet of a workbook (default: the only one with rows).")] = None
+    table: Annotated[
+        str | None, Option(help="The table of a database or of a web page (default: the only one with rows).")
+    ] = None
+    member: Annotated[
+        str | None, Option(help="The file, or the folder of files, of an archive or folder to read (default: all).")
+    ] = None
+    each: Annotated[
+        str | None,
+        Option(help="Whether each text file of an archive or folder is one text (file), or each line (line)."),
+    ] = None
     limit: Annotated[
         list[str] | None,
         Option(metavar="NAME=NUMBER", help=f"A limit on the size of a file; repeatable (default: {DEFAULTS})."),
@@ -63,7 +71,9 @@ class Reading(_Options):
     @property
     def arguments(self) -> dict[str, Any]:
         """Arguments of the functions that read files."""
-        layout = sources.Layout(self.delimiter, self.header, self.sheet)
+        if self.each not in (None, "file", "line"):
+            raise ValueError(f"--each must be file or line. Got {self.each}.")
+        layout = sources.Layout(self.delimiter, self.header, self.sheet, self.table, self.member, self.each)
         return {"reader": self.reader, "encoding": self.encoding, "limits": self.limits, "layout": layout}
 
     @property
@@ -71,7 +81,9 @@ class Reading(_Options):
         """Arguments of the function that reads the lines of a feed."""
         arguments = self.arguments
         if arguments.pop("layout") != sources.Layout():
-            raise ValueError("--delimiter, --header and --sheet are for tables. Got one for the lines of a feed.")
+            raise ValueError(
+                "--delimiter, --header, --sheet and --table are for files. Got one for the lines of a feed."
+            )
         return arguments
 
     def vectors(self, path: Path | None) -> VectorTable | None:

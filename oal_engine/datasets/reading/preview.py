@@ -19,7 +19,8 @@ from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, nam
 from .readers import BINARY, READERS, check_reader, exported, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
 
-LAYOUT = ("sheet", "encoding", "delimiter", "decimals", "header")  # the parts of the detected layout, in this order
+# The parts of the detected layout, in this order.
+LAYOUT = ("member", "files", "table", "sheet", "encoding", "delimiter", "decimals", "header", "ignored")
 
 
 class Peek(NamedTuple):

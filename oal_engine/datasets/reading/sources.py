@@ -60,11 +60,18 @@ class NotDecoded(DataError):
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of a table, as far as the user named it; None is detected."""
+    """The layout of a table, as far as the user named it; None is detected.
+
+    sheet, table, member: which part of a workbook, of a database or web page, or of an archive or folder to read.
+    each: whether each text file of an archive is one text ("file"), or each of its lines ("line").
+    """
 
     delimiter: str | None = None
     header: bool | None = None
     sheet: str | None = None
+    table: str | None = None
+    member: str | None = None
+    each: str | None = None
 
 
 DETECTED = Layout()
@@ -82,6 +89,7 @@ class Limits:
     ratio: int = 200
     quoted: int = 20
     broken: int = 10
+    files: int = 2**18
 
     def check(self, limit: str, amount: float, where: str) -> None:
         """Raise DataError if `amount` exceeds the limit."""
@@ -98,6 +106,7 @@ LIMITED = {
     "ratio": "times its size when it is unpacked",
     "quoted": "lines in a quoted cell that look like rows",
     "broken": "percent of lines that cannot be read",
+    "files": "files in an archive or folder",
 }  # the unit of each limit
 LIMITS = Limits()
 
@@ -186,6 +195,17 @@ class Source(NamedTuple):
         head = self.binary.read(HEAD_BYTES)
         self.binary.seek(0)
         return head
+
+    def marked(self) -> Source:
+        """Return the file with the encoding that a byte order mark at its start names, if no other is chosen."""
+        marked = marked_encoding(self.head()) if self.encoding == "utf-8" else None
+        return self._replace(encoding=marked) if marked else self
+
+    def member(self, binary: BinaryIO, name: str, size: int) -> Source:
+        """Return a file inside this one, decompressed. size: of its bytes before that."""
+        if decompress := COMPRESSIONS.get(Path(name).suffix.lower()):
+            binary = io.BufferedReader(_Unpacked(decompress(binary), size, name, self.limits), HEAD_BYTES)
+        return self._replace(binary=binary, name=name).marked()
 
     def whole(self) -> tuple[BinaryIO, int]:
         """Return the file in a seekable form, and its size in bytes."""
@@ -295,9 +315,7 @@ def open_source(
                     binary = io.BufferedReader(_Unpacked(binary, size, name, limits), HEAD_BYTES)
                 tick = lambda: progress and progress(raw.tell(), size)  # noqa: E731
                 source = Source(binary, name, opening.encoding, limit, tick, limits=limits, layout=opening.layout)
-                if opening.encoding == "utf-8" and (marked := marked_encoding(source.head())):
-                    source = source._replace(encoding=marked)
-                yield source
+                yield source.marked()
     except (DataError, BrokenPipeError):  # the broken pipe is the one that the caller writes to
         raise
     except MemoryError:
