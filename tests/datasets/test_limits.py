@@ -238,7 +238,10 @@ def test_the_command_line_raises_a_limit(tmp_path, command, monkeypatch):
     assert (1, "", message) == command("import", path, "--name", "x", "--limit", "items=20", *db)
     assert 0 == command("import", path, "--name", "x", "--limit", "items=30", *db)[0]
     wrong = command("import", path, "--name", "y", "--limit", "rows=30", *db)[2]
-    assert wrong == "error: --limit has no rows. It has line, columns, features, items, size, ratio, quoted, broken, files.\n"
+    assert (
+        wrong
+        == "error: --limit has no rows. It has line, columns, features, items, size, ratio, quoted, broken, files.\n"
+    )
     monkeypatch.setenv("COLUMNS", "300")
     assert "line=4,194,304, columns=65,536, features=4,194,304" in command("import", "--help")[1]
 

@@ -116,10 +116,10 @@ def _readers(opened: _Archive, members: Sequence[ZipInfo]) -> dict[str, str]:
         groups.setdefault("" if suffix == "." or suffix[1:].isdigit() else suffix, []).append(each)
     readers: dict[str, str] = {}
     for group in groups.values():
-        found = [_reader(opened, each) for each in group[:MANY_FILES]]
+        names = [_reader(opened, each) for each in group[:MANY_FILES]]
         if len(group) >= MANY_FILES:
-            found = [found[0] if len(set(found)) == 1 else TEXT if TEXT in found else ""] * len(group)
-        readers |= dict(zip(map(_path, group), found))
+            names = [names[0] if len({*names}) == 1 else TEXT if TEXT in names else ""] * len(group)
+        readers |= dict(zip(map(_path, group), names))
     return readers
 
 
@@ -152,7 +152,7 @@ def _tables(
             tables.append(_Table(member, readers[_path(member)], opened.parse(member, readers[_path(member)])))
         except NotDecoded:
             raise
-        except (DataError, ValueError) as error:  # such as a file of settings that is no table
+        except (DataError, ValueError) as error:  # such as a file of settings
             errors.append(error if isinstance(error, DataError) else DataError(_unreadable(opened, member, error)))
     if not tables:
         raise errors[0]
@@ -171,7 +171,7 @@ def _tables(
     if len(tables) == 1 and not many_texts:
         return largest.parsed, [largest.member]
     if len(groups) > 1 or many_texts or largest.parsed.vectors is not None:
-        answers = [_path(table.member) for table in tables] + [_folder(texts)] * many_texts
+        answers = [*map(_path, (table.member for table in tables)), *(_folders(texts) if many_texts else ())]
         question = (
             f"{opened.source.name} has the tables {name_list(answers)}, which do not belong together: "
             "say which to read (--member NAME)."
@@ -184,9 +184,9 @@ def _unreadable(opened: _Archive, member: ZipInfo, error: Exception) -> str:
     return f"{opened.source.name}/{_path(member)} cannot be read: {' '.join(str(error).split()).rstrip('. ')}."
 
 
-def _folder(members: Sequence[ZipInfo]) -> str:
-    """Return the folder that holds members."""
-    return Counter(str(PurePosixPath(_path(each)).parent) for each in members).most_common(1)[0][0]
+def _folders(members: Sequence[ZipInfo]) -> list[str]:
+    """Return the folder that holds most of the members."""
+    return [Counter(str(PurePosixPath(_path(each)).parent) for each in members).most_common(1)[0][0]]
 
 
 def _stacked(opened: _Archive, tables: Sequence[_Table]) -> ParsedFile:
@@ -321,11 +321,20 @@ def _with_table(opened: _Archive, texts: Sequence[ZipInfo], table: _Table) -> Pa
 # ---- Several files as one
 
 
+class Files(NamedTuple):
+    """Several open files, each with its name, that are read as one. `file_id` tells them apart from others."""
+
+    files: tuple[tuple[str, FileOrPath], ...]
+    file_id: str = ""
+
+
 def pack(files: Iterable[tuple[str, FileOrPath]], target: BinaryIO) -> None:
     """Write files, each with its path in a common folder, into an archive without compressing them."""
     with ZipFile(target, "w") as packed:
         for path, file in files:
             opening = open_file(file) if isinstance(file, str | Path) else nullcontext(file)
+            if not isinstance(file, str | Path):
+                file.seek(0)
             with opening as content, packed.open(path, "w", force_zip64=True) as member:
                 shutil.copyfileobj(content, member)
 

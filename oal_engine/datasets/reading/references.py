@@ -152,8 +152,8 @@ def endnote_xml(source: Source) -> ParsedFile:
     rows, decisions = list[Line](), list[str]()
     for _, element in ElementTree.iterparse(source.binary):
         if element.tag == "record":
-            found = ([_text(each) for each in element.iterfind(path)] for path in XML_PATHS.values())
-            rows.append((len(rows) + 1, ["; ".join(filter(None, texts)) for texts in found]))
+            texts = (filter(None, map(_text, element.iterfind(path))) for path in XML_PATHS.values())
+            rows.append((len(rows) + 1, [*map("; ".join, texts)]))
             decisions.append(_decision(_text(each) for path in XML_NOTES for each in element.iterfind(path)))
             source.limits.check("items", len(rows), source.name)
             element.clear()

@@ -36,8 +36,8 @@ def webpage(source: Source) -> ParsedFile:
     page = html.document_fromstring(content, parser=html.HTMLParser(encoding="utf-8"))
     for element in page.iter(*BREAKS):
         element.tail = f"\n{element.tail or ''}"
-    found = (rows for table in page.iter("table") if len(rows := _rows(table)) > 1)
-    tables = {_name(number, rows): rows for number, rows in enumerate(found, 1)}
+    several_rows = (rows for table in page.iter("table") if len(rows := _rows(table)) > 1)
+    tables = {_name(number, rows): rows for number, rows in enumerate(several_rows, 1)}
     if not tables:
         raise DataError(f"{source.name} is a web page without a table: save its texts as lines of a text file.")
     wanted, doubts = source.layout.table or next(iter(tables)), tuple[Doubt, ...]()
