@@ -25,6 +25,8 @@ ABOUT = re.compile(r"(?i)(.*[-_ ])?(read.?me|licen[cs]e|copying|notice|changelog
 SPLITS = {"train", "training", "test", "testing", "dev", "val", "valid", "validation", "eval"}
 WITHOUT_LABEL = {"unsup", "unlabeled", "unlabelled"}  # folders of texts without a label
 MANY_FILES = 20  # from this number on, text files hold one text each, and have one format
+ENCRYPTED = 1  # in the flags of a member
+ARCHIVE = "zip"  # the reader of archives: those in an archive are not opened, for they may hold others without end
 TEXT, MAIL = "txt", "mail"  # readers of files that are items
 
 
@@ -44,8 +46,6 @@ class _Archive(NamedTuple):
 
     def open(self, member: ZipInfo) -> Source:
         name = f"{self.source.name}/{_path(member)}"
-        if member.flag_bits & 1:
-            raise DataError(f"{name} is encrypted: unpack it with its password.")
         return self.source.member(cast(BinaryIO, self.zip.open(member)), name, max(1, member.file_size))
 
     def parse(self, member: ZipInfo, reader: str) -> ParsedFile:
@@ -68,6 +68,8 @@ def archive(source: Source, formats: Formats) -> ParsedFile:
     )
     source.limits.check("files", len(members), source.name)
     check_unpacked(source, sum(each.file_size for each in members), packed)
+    if any(each.flag_bits & ENCRYPTED for each in members):
+        raise DataError(f"{source.name} is encrypted: unpack it with its password.")
     chosen = _named(members, source) if source.layout.member else _without_notes(members)
     readers = _readers(opened, chosen)
     texts = [each for each in chosen if readers[_path(each)] == TEXT]
@@ -129,7 +131,7 @@ def _reader(opened: _Archive, member: ZipInfo) -> str:
     except DataError:
         return ""
     zeros = reader not in opened.formats.binary and source.encoding == "utf-8" and b"\0" in source.head()
-    return "" if zeros else reader  # zeros: of another program
+    return "" if zeros or reader == ARCHIVE else reader  # zeros: of another program
 
 
 # ---- Tables

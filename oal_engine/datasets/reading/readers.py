@@ -359,6 +359,11 @@ def _looks_jsonl(lines: list[str]) -> bool:
     return len(records) > 1 or not all(isinstance(each, list | dict) for each in records[0].values())
 
 
+def _looks_tabbed(lines: list[str]) -> bool:
+    shorter = [*lines[:1], *(line.removesuffix("\t") for line in lines[1:])]  # Web of Science ends rows with a tab
+    return any(looks_delimited(each, delimiter="\t", quoting=csv.QUOTE_NONE) for each in (lines, shorter))
+
+
 def _looks_json(lines: list[str]) -> bool:
     begin = ARCHIVED_TWEETS.sub("", "".join(lines[:3])).lstrip()
     return re.match(r'\[\s*[\[{"\]]|\{\s*"', begin) is not None
@@ -468,7 +473,7 @@ READERS: dict[str, Reader] = {
     "labeled": Reader((), lambda head, lines: _looks_labeled(lines), _labeled),
     "tsv": Reader(
         (".tsv", ".tab"),
-        lambda head, lines: looks_delimited(lines, delimiter="\t", quoting=csv.QUOTE_NONE),
+        lambda head, lines: _looks_tabbed(lines),
         partial(delimited.parse, reader="tsv"),
     ),
     "csv": Reader((".csv",), lambda head, lines: looks_delimited(lines), delimited.parse),

@@ -39,6 +39,11 @@ def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
             }
         case {"prompt": str(text), "completion": str(word)}:  # of older versions of OpenAI
             return _without(flat, "prompt", "completion") | {"text": text, "label": word.strip()}
+        case {"status": str()} if questions := [
+            name for name in value if f"{name}.users" in value
+        ]:  # Argilla, as a table
+            parts = [name for name in flat if name.partition(".")[0] == questions[0].partition(".")[0]]
+            return _without(flat, *parts) | {"label": value[questions[0]] or ""}
         case {"messages": [*_, {"role": "user", "content": str(text)}, {"role": "assistant", "content": str(word)}]}:
             return _without(flat, "messages") | {"text": text, "label": word}
     return flat
