@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Event
@@ -18,6 +18,7 @@ from ..datasets import feeds
 from ..datasets.features import duplicates
 from ..datasets.reading import details as more_columns
 from ..datasets.reading import layout_sentence, reasons
+from ..datasets.reading.archives import one_file
 from ..sessions.settings import SessionError, create
 from ..store import Store
 from .files import Importing, Label, Reading, Text, Vectors
@@ -26,7 +27,10 @@ from .terminal import Db, Json, progress_bar, set_options, undamaged
 
 
 def import_(
-    file: Annotated[Path, Argument(help="The file to import.")],
+    files: Annotated[
+        list[Path],
+        Argument(metavar="FILE...", help="The file to import, or a folder, or several files that belong together."),
+    ],
     name: Annotated[str, Option(help="Name of the data set.")],
     importing: Importing,
     reading: Reading,
@@ -62,14 +66,14 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Import a file of texts or vectors as a data set."""
-    columns = replace(importing.columns(file, reading), details=_named(details), shown_columns=_named(show))
     request = datasets.ImportRequest(
         vectors=reading.vectors(importing.vectors), embedding=importing.embed, scale=importing.scale,
         features=importing.features, near_duplicates=near_duplicates, **reading.arguments,
     )  # fmt: skip
     store = Store(db)
     datasets.sweep(store)
-    with progress_bar() as progress:
+    with one_file(files, reading.limits) as file, progress_bar() as progress:
+        columns = replace(importing.columns(file, reading), details=_named(details), shown_columns=_named(show))
         dataset, items = datasets.import_file(
             store, file, name, columns, request, progress, **set_options(tokenizer=importing.tokenizer)
         )
@@ -102,7 +106,10 @@ def _named(columns: list[str] | None) -> tuple[str, ...] | None:
 
 def append(
     name: Annotated[str, Argument(help="An imported data set.")],
-    file: Annotated[str, Argument(metavar="FILE|-", help="A file, or - for the lines of standard input.")],
+    files: Annotated[
+        list[str],
+        Argument(metavar="FILE...|-", help="A file, a folder or several files, or - for the lines of standard input."),
+    ],
     *,
     text: Text = None,
     label: Label = None,
@@ -121,20 +128,21 @@ def append(
     dataset = datasets.Dataset(store, name)
     columns = set_options(text=text, label=label, id=identity)
     total = feeds.AppendCounts()
-    with progress_bar() as progress, _stoppable() as stopped:
-        if file == "-":
+    with ExitStack() as opened, progress_bar() as progress, _stoppable() as stopped:
+        if files == ["-"]:
             if vectors:
                 raise ValueError(f"--vectors is for files: lines of standard input bring their own. Got {vectors}.")
             lines = os.fdopen(0, "rb", closefd=False)  # not sys.stdin: a thread may still wait on it at exit
             batches = feeds.append_lines(dataset, lines, columns, stopped=stopped, **reading.of_lines)
         else:
             table = reading.vectors(vectors)
+            file = opened.enter_context(one_file([*map(Path, files)], reading.limits))
             batches = feeds.append_file(
                 dataset, file, columns, progress=progress, stopped=stopped, vectors=table, **reading.arguments
             )
         for batch in batches:
             total += batch
-            if file == "-" and batch.skipped:
+            if files == ["-"] and batch.skipped:
                 print(f"skipped {reasons(batch.skipped)}", file=sys.stderr, flush=True)
     if as_json:
         more = {"items": dataset.record["items"], "new_at_import": feeds.novelty_at_import(store.batches(dataset.id))}

@@ -58,9 +58,17 @@ class Reading(_Options):
             "--paragraphs/--no-paragraphs", help="Whether a text of a file of lines is a paragraph (default: a line)."
         ),
     ] = None
-    sheet: Annotated[str | None, Option(help="The sheet of an Excel workbook (default: the only one with rows).")] = (
-        None
-    )
+    sheet: Annotated[str | None, Option(help="The sheet of a workbook (default: the only one with rows).")] = None
+    table: Annotated[
+        str | None, Option(help="The table of a database or of a web page (default: the only one with rows).")
+    ] = None
+    member: Annotated[
+        str | None, Option(help="The file, or the folder of files, of an archive or folder to read (default: all).")
+    ] = None
+    each: Annotated[
+        str | None,
+        Option(help="Whether each text file of an archive or folder is one text (file), or each line (line)."),
+    ] = None
     limit: Annotated[
         list[str] | None,
         Option(metavar="NAME=NUMBER", help=f"A limit on the size of a file; repeatable (default: {DEFAULTS})."),
@@ -69,7 +77,11 @@ class Reading(_Options):
     @property
     def arguments(self) -> dict[str, Any]:
         """Arguments of the functions that read files."""
-        layout = sources.Layout(self.delimiter, self.header, self.sheet, self.paragraphs)
+        if self.each not in (None, "file", "line"):
+            raise ValueError(f"--each must be file or line. Got {self.each}.")
+        layout = sources.Layout(
+            self.delimiter, self.header, self.sheet, self.table, self.member, self.each, self.paragraphs
+        )
         return {"reader": self.reader, "encoding": self.encoding, "limits": self.limits, "layout": layout}
 
     @property
@@ -78,7 +90,7 @@ class Reading(_Options):
         arguments = self.arguments
         if arguments.pop("layout") != sources.Layout():
             raise ValueError(
-                "--delimiter, --header, --sheet and --paragraphs are for files. Got one for the lines of a feed."
+                "--delimiter, --header, --sheet, --table and --paragraphs are for files. Got one for a feed of lines."
             )
         return arguments
 

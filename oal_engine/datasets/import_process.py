@@ -24,7 +24,8 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from . import importing, reading
 from .importing import ImportRequest
-from .reading import proposals, readers, sources
+from .reading import archives, proposals, readers, sources
+from .reading.archives import Files
 from .reading.parsed import Doubt
 from .reading.proposals import FirstItem
 from .reading.sources import FileOrPath, Layout, PhaseProgress
@@ -32,7 +33,7 @@ from .reading.sources import FileOrPath, Layout, PhaseProgress
 if TYPE_CHECKING:
     from ..store import Store
 
-NamedFile: TypeAlias = tuple[FileOrPath, str]  # a path or an open file, and its name
+NamedFile: TypeAlias = tuple[FileOrPath | Files, str]  # a path or open files, and their name
 
 MEMORY_BYTES = 4 * 2**30  # that the process may map, unless the environment sets OAL_IMPORT_MEMORY
 NICE = 10  # labeling has priority
@@ -46,21 +47,24 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA
 
 
 @contextmanager
-def _open(source: FileOrPath) -> Iterator[BinaryIO]:
-    """Open a path, or copy an upload to a file that a process can inherit."""
+def _open(source: FileOrPath | Files) -> Iterator[BinaryIO]:
+    """Open a path, or copy an upload, or several, to a file that a process can inherit."""
     if isinstance(source, str | Path):
         with sources.open_file(source) as file:
             yield file
         return
     with tempfile.TemporaryFile() as file:
-        source.seek(0)
-        shutil.copyfileobj(source, file)
+        if isinstance(source, Files):
+            archives.pack(source.files, cast(BinaryIO, file))
+        else:
+            source.seek(0)
+            shutil.copyfileobj(source, file)
         file.flush()
         yield file
 
 
 def peek(
-    source: FileOrPath, name: str, reader: str | None = None, encoding: str = "utf-8", layout: Layout = Layout()
+    source: FileOrPath | Files, name: str, reader: str | None = None, encoding: str = "utf-8", layout: Layout = Layout()
 ) -> reading.Peek:
     """Read the first rows of a file as `reading.peek`, each cell cut to CELL_CHARACTERS."""
     head = _run("peek", source, name, reader=reader, encoding=encoding, layout=asdict(layout))
@@ -78,7 +82,7 @@ def first_items(
     return [FirstItem(*item) for item in items], sentence
 
 
-def mesh_terms(source: FileOrPath, name: str, number: str) -> tuple[str, ...]:
+def mesh_terms(source: FileOrPath | Files, name: str, number: str) -> tuple[str, ...]:
     """Return the terms of a MeSH tree at a number or below it, as `readers.mesh_terms`."""
     return tuple(_run("mesh", source, name, number=number))
 
@@ -127,7 +131,7 @@ def append(
 
 def _run(
     work: str,
-    source: FileOrPath,
+    source: FileOrPath | Files,
     name: str,
     progress: PhaseProgress | None = None,
     vectors: NamedFile | None = None,

@@ -355,7 +355,8 @@ def test_right_encoding():
     ("x.ohsumed.bz2", "whatever", "ohsumed"),
     ("x.bin", "PAR1....", "parquet"),
     ("x.bin", b"\x93NUMPY\1\0", "npy"),
-    ("x.bin", "PK\3\4....", "npz"),
+    ("x.bin", "PK\3\4....", "zip"),
+    ("x.bin", b"PK\3\4" + bytes(26) + b"X.npy....", "npz"),
 ])  # fmt: skip
 def test_reader_for(name, content, reader):
     """The suffix without the compression decides, else the content; a reader that is named takes precedence."""

@@ -8,9 +8,11 @@ import lzma
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import zipfile
+from contextlib import closing
 from threading import Event
 
 import numpy as np
@@ -85,6 +87,46 @@ def sparse_rows():
     return b"@relation r\n" + names + b"@data\n" + b"{1 1}\n" * 5000
 
 
+def archive(members, kind=zipfile.ZIP_DEFLATED):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", kind) as made:
+        for name, data in members.items():
+            made.writestr(name, data)
+    return file.getvalue()
+
+
+def declared(size):
+    """Return an archive whose only member declares another size than it has."""
+    content = bytearray(archive({"a.csv": b"text\n" + b"some words\n" * 10**6}))
+    for at in (22, content.index(b"PK\1\2") + 24):
+        content[at : at + 4] = min(size, 2**32 - 2).to_bytes(4, "little")
+    return bytes(content)
+
+
+def entities(body):
+    """Return XML with entities that grow a thousandfold at each of three steps."""
+    steps = b"".join(b"<!ENTITY %c '%s'>" % (ord("a") + k, b"&%c;" % (ord("a") + k - 1) * 1000) for k in range(1, 9))
+    return b"<?xml version='1.0'?><!DOCTYPE x [<!ENTITY a 'words'>" + steps + b"]>" + body
+
+
+def open_workbook(row):
+    """Return a workbook of OpenDocument in which a row is repeated a million times."""
+    kind = b"application/vnd.oasis.opendocument.spreadsheet"
+    spaces = b'xmlns:t="urn:oasis:names:tc:opendocument:xmlns:table:1.0"'
+    rows = b'<x %s><t:table-row t:number-rows-repeated="999999">%s</t:table-row></x>' % (spaces, row)
+    return archive({"mimetype": kind, "content.xml": entities(rows)})
+
+
+def endless_database():
+    """Return a database with a view that never ends, and a table whose column calls a function."""
+    with closing(sqlite3.connect(":memory:")) as made:
+        made.execute("CREATE VIEW v AS WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k FROM n) SELECT * FROM n")
+        made.execute("CREATE TABLE t(a, b AS (hex(zeroblob(1000000000))))")
+        made.execute("INSERT INTO t VALUES (1)")
+        made.commit()
+        return made.serialize()
+
+
 def unclosed():
     return b'text,label\n"a,1\n' + b"word word,0\n" * 2**17
 
@@ -120,6 +162,27 @@ HOSTILE = {
     "shared.parquet": (lambda: table(text=["x" * 500_000] * 500), "ratio"),
     "list.parquet": (lambda: table(text=pyarrow.array([[None] * 10**7], pyarrow.list_(pyarrow.int8()))), "ratio"),
     "row.xlsx": (far_row, "row number exceeds the sheet limit of 1,048,576"),
+    "ratio.zip": (lambda: archive({"a.csv": b"text\n" + b"some words\n" * 10**6}), "ratio"),
+    "files.zip": (lambda: archive(dict.fromkeys(map(str, range(2**18 + 1)), b""), zipfile.ZIP_STORED), "files"),
+    "declared.zip": (lambda: declared(2**33), "size"),
+    "lies.zip": (lambda: declared(100), "declared"),
+    "members.zip": (lambda: archive({"a.csv.gz": gzip.compress(b"text\n" + b"some words\n" * 10**6)}), "ratio"),
+    "itself.zip": (lambda: archive({"a.zip": archive({"b.zip": b"PK\3\4"})}), "holds no file that can be imported"),
+    "outside.zip": (lambda: archive({"../../etc/passwd": b"\0\1\2", "/etc/shadow": b"\0"}), "holds no file"),
+    "entities.xml": (lambda: entities(b"<xml><records><record><titles/>&i;</record></records></xml>"), "Entities"),
+    "repeated.ods": (
+        lambda: open_workbook(b'<t:table-cell t:number-columns-repeated="9999"><t:p/></t:table-cell>'),
+        "ratio",
+    ),
+    "entities.ods": (lambda: open_workbook(b"&i;"), "Entities"),
+    "spans.html": (
+        lambda: b"<table>" + b"<tr>" + b'<td colspan="1000" rowspan="99999999">x' * 70 + b"<tr><td>",
+        "columns",
+    ),
+    "deep.html": (lambda: b"<table><tr><td>" * 10**5, "deep.html is a web page without a table"),
+    "endless.sqlite": (endless_database, "not authorized"),
+    "deep.json": (lambda: b'[{"text": ' + b"[" * 10**6, "deep.json"),
+    "braces.bib": (lambda: b"@article{a, title={" + b"{" * 10**5 + b"}" * 10**5 + b"}}", "braces.bib"),
     "cut.csv.gz": (lambda: gzip.compress(b"a b\n" * 99_999)[:-30], "cannot be read"),
     "twice.csv.gz.gz": (lambda: gzip.compress(gzip.compress(b"text\n" * 10**6)), "is compressed"),
     "deep.jsonl": (
@@ -238,7 +301,10 @@ def test_the_command_line_raises_a_limit(tmp_path, command, monkeypatch):
     assert (1, "", message) == command("import", path, "--name", "x", "--limit", "items=20", *db)
     assert 0 == command("import", path, "--name", "x", "--limit", "items=30", *db)[0]
     wrong = command("import", path, "--name", "y", "--limit", "rows=30", *db)[2]
-    assert wrong == "error: --limit has no rows. It has line, columns, features, items, size, ratio, quoted, broken.\n"
+    assert (
+        wrong
+        == "error: --limit has no rows. It has line, columns, features, items, size, ratio, quoted, broken, files.\n"
+    )
     monkeypatch.setenv("COLUMNS", "300")
     assert "line=4,194,304, columns=65,536, features=4,194,304" in command("import", "--help")[1]
 

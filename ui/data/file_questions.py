@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from oal_engine.datasets import import_process, reading
-from oal_engine.datasets.reading import proposals, readers, sources
+from oal_engine.datasets.reading import archives, proposals, readers, sources
 from oal_engine.datasets.reading.parsed import Doubt, without_options
 
 from ..access import files_folder, served_file
@@ -77,8 +77,8 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
     if folder:
         way = st.segmented_control(question, [UPLOAD, SERVER], default=UPLOAD, key=f"{key}way")
     if folder is None or way == UPLOAD:
-        upload = st.file_uploader(f"A file ({kinds}), also as .gz, .bz2 or .xz", key=f"{key}upload{nth}")
-        return (upload, upload.name) if upload else None
+        words = f"A file ({kinds}), also as .gz, .bz2, .xz or .zip, or several that belong together"
+        return one_upload(st.file_uploader(words, key=f"{key}upload{nth}", accept_multiple_files=True))
     path = st.text_input(PATH.format(literal(folder.name)), key=f"{key}path{nth}").strip()
     try:
         file = served_file(path) if path else None
@@ -94,6 +94,16 @@ def suffix(file: File, *columns: str) -> str:
     known = st.session_state.setdefault("asked-about-columns" if columns else "asked-about", {})
     number = known.setdefault(hash((_identity(file), columns)), len(known) + 1)
     return f"-{number}" if number > 1 else ""
+
+
+def one_upload(uploads: Sequence[Any]) -> File | None:
+    """Return uploads as one file with its name. None without uploads."""
+    if len(uploads) < 2:
+        return next(((upload, upload.name) for upload in uploads), None)
+    names = [upload.name for upload in uploads]
+    paths = names if len({*names}) == len(names) else [f"{number}/{name}" for number, name in enumerate(names, 1)]
+    files = archives.Files(tuple(zip(paths, uploads)), " ".join(upload.file_id for upload in uploads))
+    return files, archives.several_name(names)
 
 
 def describe(file: File, key: str = "") -> Described | None:

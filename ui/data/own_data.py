@@ -23,6 +23,7 @@ from .file_questions import (
     choose_columns,
     describe,
     looked_at,
+    one_upload,
     progress_bar,
     show_first_items,
 )
@@ -55,16 +56,15 @@ def own_data_form(store: Store) -> None:
     nth = state.get("brought", 0)  # a new key after an import empties the fields
     left, right = st.columns([5, 1], vertical_alignment="bottom")
     kinds = ", ".join(readers.READERS)
-    upload: Any = left.file_uploader(DROP, key=f"own-{nth}", help=f"{kinds}.")
+    uploads: Any = left.file_uploader(DROP, key=f"own-{nth}", help=f"{kinds}.", accept_multiple_files=True)
     with right.popover("Paste texts", width="stretch"):
         words = st.text_area("Texts, one a line", key=f"pasted-{nth}", height=200)
         if st.button("Use these texts", type="primary", key="paste"):
             state["own-pasted"] = words
-    if upload:
-        file = upload, upload.name
-    elif words.strip() and words == state.get("own-pasted"):
+    file = one_upload(uploads)
+    if not file and words.strip() and words == state.get("own-pasted"):
         file = _Pasted(words), "Pasted texts.txt"
-    else:
+    if not file:
         return
     if confirmed := _confirm(file):
         try:

@@ -30,10 +30,18 @@ from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, nam
 from .readers import BINARY, READERS, check_reader, exported, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
 
-LAYOUT = ("sheet", "encoding", "delimiter", "decimals", "header", "paragraphs")  # parts of the layout, in this order
+LAYOUT = (
+    "member", "files", "table", "sheet", "encoding", "delimiter", "decimals", "header", "paragraphs", "ignored"
+)  # parts of the layout, in this order  # fmt: skip
 MAX_LABEL_WORDS, LABEL_WORD_CHARACTERS = 50, 60  # of a column, to be offered as labels
 TWICE = "encoded_twice"  # an example of words that are UTF-8 of UTF-8
-USERS_OF = {"paragraphs": ("txt",), "sheet": ("xlsx",)}  # formats that use an option, if not tables of text
+USERS_OF = {
+    "paragraphs": ("txt",),
+    "sheet": ("xlsx", "xls", "ods"),
+    "table": ("sqlite", "html"),
+    "member": ("zip",),
+    "each": ("zip",),
+}  # formats that use an option, if not tables of text
 
 
 class Peek(NamedTuple):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import csv
-import email
-import email.policy
 import html
 import io
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, islice
@@ -21,10 +18,11 @@ import numpy as np
 from scipy import sparse
 
 from ...output.tables import FEATURES, numbers_of
-from . import delimited, foreign, refusals
+from . import archives, delimited, foreign, mails, references, refusals, sqlite_tables, webpages, workbooks
 from .delimited import looks_delimited, to_table
 from .foreign import vectors_of
 from .parsed import BROKEN, Cells, Doubt, Line, ParsedFile, cell_text, first_rows, is_whole, name_list
+from .records import annotated, flat_record, record
 from .sources import (
     CHUNK_LINES,
     COMPRESSIONS,
@@ -57,8 +55,8 @@ REUTERS = {
     "split": r'LEWISSPLIT="(.*?)"',
 }  # column: pattern of its cell
 TEXT_WITHOUT_BODY = r"<TEXT[^>]*>(.*?)</TEXT>"
-MAIL = ("subject", "body", "from", "date")
 ENOUGH_BLOCKS, PARAGRAPH_LINES = 3, 20  # from which number of blocks on, of how many lines, texts may be paragraphs
+ARCHIVED_TWEETS = re.compile(r"\s*window\.YTD\.\w+\.part\d+ *= *")  # before the array in an archive of X or Twitter
 ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
 
 
@@ -105,7 +103,7 @@ def _objects(source: Source, objects: Iterator[tuple[int, dict[str, Any] | None]
 @foreign.foreign
 def _json(source: Source) -> ParsedFile:
     """Parse a JSON array of objects, rows or texts; an object of columns; an object around an array; or JSON lines."""
-    text = source.text()
+    text = ARCHIVED_TWEETS.sub("", source.text(), count=1)
     start = len(text) - len(text.lstrip())
     if text[start : start + 1] == "[":
         return _array(source, _elements(text, start + 1))
@@ -115,6 +113,8 @@ def _json(source: Source) -> ParsedFile:
     if text[end:].strip():
         lines = ((number, record(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip())
         return _objects(source, lines, source.ahead)
+    if {"features", "rows"} <= {*value}:  # the rows that the server of Hugging Face answers
+        return _hugging_face(source, value)
     if set(value) >= {"columns", "data"}:  # the "split" layout of pandas
         rows = ([*map(cell_text, row)] if isinstance(row, list) else BROKEN for row in value["data"])
         header = [*map(cell_text, value["columns"])]
@@ -136,6 +136,16 @@ def _json(source: Source) -> ParsedFile:
             f"called {', '.join(ITEMS)}. It has {name_list(value) or 'nothing'}."
         )
     return ParsedFile(list(columns), enumerate(map(list, zip(*columns.values())), 1))
+
+
+def _hugging_face(source: Source, value: dict[str, Any]) -> ParsedFile:
+    """Turn the rows of a data set of Hugging Face into a table, with the names of classes for their numbers."""
+    classes = {each["name"]: foreign.class_names(each["type"]) for each in value["features"]}
+    rows = (
+        {name: foreign.named_class(cell, classes.get(name, ())) for name, cell in each["row"].items()}
+        for each in value["rows"]
+    )
+    return _objects(source, enumerate(rows, 1), source.ahead)
 
 
 def _elements(text: str, at: int) -> Iterator[Any]:
@@ -164,6 +174,8 @@ def _array(source: Source, elements: Iterator[Any]) -> ParsedFile:
     rest = enumerate(elements, 1)
     first = next(rest, (0, None))
     numbered = chain([first] if first[0] else [], rest)
+    if annotated(first[1]):
+        return _objects(source, ((number, annotated(each)) for number, each in numbered), source.ahead)
     if isinstance(first[1], list):
         cells = ((n, [*map(cell_text, each)] if isinstance(each, list) else BROKEN) for n, each in numbered)
         return to_table(source, cells, {})
@@ -171,50 +183,6 @@ def _array(source: Source, elements: Iterator[Any]) -> ParsedFile:
         return ParsedFile(["text"], ((n, [each] if isinstance(each, str) else BROKEN) for n, each in numbered))
     objects = ((number, each if isinstance(each, dict) else None) for number, each in numbered)
     return _objects(source, objects, source.ahead)
-
-
-def record(line: str) -> dict[str, Any] | None:
-    """Parse a line as a JSON object. Return None if it is not one."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten an object of JSON: the label that a labeling tool stores in it, and `outer.inner` for objects inside."""
-    flat: dict[str, Any] = {}
-    for name, inner in value.items():
-        flat |= {f"{name}.{key}": cell for key, cell in inner.items()} if isinstance(inner, dict) else {name: inner}
-    match value:
-        case {"annotations": [{"result": list(results)}, *_], "data": dict()}:  # Label Studio
-            values = [result.get("value") for result in results if isinstance(result, dict)]
-            words = [word for each in values if isinstance(each, dict) for word in each.get("choices", ())]
-            return _without(flat, "annotations", "predictions") | {"label": words}
-        case {"annotations": [], "data": dict()}:
-            return _without(flat, "annotations", "predictions") | {"label": ""}
-        case {"text": str(), "answer": "accept" | "reject" | "ignore" as answer}:  # Prodigy
-            return flat | {"label": {"accept": "yes", "reject": "no", "ignore": ""}[answer]}
-        case {"text": str(), "cats": dict(cats)}:  # spaCy
-            chosen = [name for name, score in cats.items() if isinstance(score, int | float) and score >= 0.5]
-            return _without(flat, *(f"cats.{name}" for name in cats)) | {"label": chosen}
-        case {"fields": dict(), "responses": dict(responses)}:  # Argilla
-            answers = [
-                each.get("value", "")
-                for each in chain.from_iterable(filter(None, responses.values()))
-                if isinstance(each, dict)
-            ]
-            return _without(flat, *(f"responses.{name}" for name in responses)) | {
-                "label": answers[0] if answers else ""
-            }
-        case {"messages": [*_, {"role": "user", "content": str(text)}, {"role": "assistant", "content": str(word)}]}:
-            return _without(flat, "messages") | {"text": text, "label": word}
-    return flat
-
-
-def _without(cells: dict[str, Any], *columns: str) -> dict[str, Any]:
-    return {name: cell for name, cell in cells.items() if name not in columns}
 
 
 def _txt(source: Source) -> ParsedFile:
@@ -245,7 +213,7 @@ def _paragraphs(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 LABELED_LINES = (
-    r"__label__(\S+)\s+(.*)",  # of fastText
+    r"((?:__label__\S+\s+)+)(.*)",  # of fastText
     r"([-+]?\d(?:\.\d*)?)(?:\s+[\d.]+)*\s+(?:'\S+\s*)?\|\w*\s+([^|:]*)",  # of Vowpal Wabbit
     r"([-+]?\d)(?:\s+|::)(.*)",  # a digit before the text
 )
@@ -269,27 +237,12 @@ def _labeled(source: Source) -> ParsedFile:
         (number, pattern.fullmatch(line.strip())) for number, line in enumerate(source.lines(), 1) if line.strip()
     )
     rows = ((number, BROKEN if match is None else [*filter(None, match.groups())]) for number, match in matches)
-    return ParsedFile(["label", "text"], ((number, row if len(row) == 2 else BROKEN) for number, row in rows))
+    return ParsedFile(["label", "text"], ((number, _split(row) if len(row) == 2 else BROKEN) for number, row in rows))
 
 
-def _mail(source: Source) -> ParsedFile:
-    """Parse a mail (.eml), or a mailbox (.mbox) in which a line `From ...` begins each mail."""
-    start, lines, mails = 1, list[str](), list[tuple[int, str]]()
-    for number, line in enumerate(source.lines(), 1):
-        if line.startswith("From ") and lines:
-            mails.append((start, "".join(lines)))
-            start, lines = number, []
-        lines += [line] * (not line.startswith("From ") or bool(lines))
-    return ParsedFile(list(MAIL), (_mail_row(number, text) for number, text in [*mails, (start, "".join(lines))]))
-
-
-def _mail_row(number: int, text: str) -> Line:
-    mail = email.message_from_string(text, policy=email.policy.default)
-    body = mail.get_body(("plain", "html"))
-    words = body.get_content() if body else ""
-    if body and body.get_content_subtype() == "html":
-        words = html.unescape(re.sub(r"<[^>]*>", " ", words))
-    return number, [words.strip() if name == "body" else str(mail.get(name, "")) for name in MAIL]
+def _split(row: Cells) -> Cells:
+    """Return the labels and the text of a line; several labels of fastText become one cell."""
+    return ["|".join(word.removeprefix("__label__") for word in row[0].split()), row[1]]
 
 
 def _ohsumed(source: Source) -> ParsedFile:
@@ -440,8 +393,13 @@ def _looks_jsonl(lines: list[str]) -> bool:
     return len(records) > 1 or not all(isinstance(each, list | dict) for each in records[0].values())
 
 
+def _looks_tabbed(lines: list[str]) -> bool:
+    shorter = [*lines[:1], *(line.removesuffix("\t") for line in lines[1:])]  # Web of Science ends rows with a tab
+    return any(looks_delimited(each, delimiter="\t", quoting=csv.QUOTE_NONE) for each in (lines, shorter))
+
+
 def _looks_json(lines: list[str]) -> bool:
-    begin = "".join(lines[:3]).lstrip()
+    begin = ARCHIVED_TWEETS.sub("", "".join(lines[:3])).lstrip()
     return re.match(r'\[\s*[\[{"\]]|\{\s*"', begin) is not None
 
 
@@ -483,55 +441,79 @@ class Reader(NamedTuple):
     parse: Callable[[Source], ParsedFile]
 
 
+# Recognized by their first bytes, whatever the suffix
+BINARY = ("parquet", "arrow", "npy", "xlsx", "ods", "xls", "npz", "zip", "sqlite")
+WORKBOOKS = ("xlsx", "ods", "xls")  # whose suffixes programs also give to web pages and tables of text
+MEMBERS: archives.Formats = archives.Formats(
+    lambda source: reader_for(source), lambda source, reader: READERS[reader].parse(source), BINARY
+)
 # The only list of formats. A file with another suffix is read by the first one that recognizes its content.
 READERS: dict[str, Reader] = {
     "parquet": Reader((".parquet", ".pq"), lambda head, lines: head.startswith(b"PAR1"), foreign.parquet),
     "arrow": Reader(
-        (".arrow", ".feather", ".ipc"), lambda head, lines: head.startswith((b"ARROW1", b"FEA1")), foreign.arrow
+        (".arrow", ".feather", ".ipc"),
+        lambda head, lines: head.startswith((b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")),
+        foreign.arrow,
     ),
     "npy": Reader((".npy",), lambda head, lines: head.startswith(b"\x93NUMPY"), foreign.npy),
-    "xlsx": Reader((".xlsx", ".xlsm"), lambda head, lines: head.startswith(b"PK\3\4") and b"xl/" in head, foreign.xlsx),
-    "npz": Reader((".npz",), lambda head, lines: head.startswith(b"PK\3\4"), foreign.npz),
+    "xlsx": Reader((".xlsx", ".xlsm"), lambda head, lines: refusals.is_office(head) and b"xl/" in head, workbooks.xlsx),
+    "ods": Reader(
+        (".ods",),
+        lambda head, lines: refusals.is_office(head) and b"opendocument.spreadsheet" in head,
+        workbooks.old_or_open,
+    ),
+    "xls": Reader((".xls",), lambda head, lines: head.startswith(b"\xd0\xcf\x11\xe0"), workbooks.old_or_open),
+    "npz": Reader(
+        (".npz",),
+        lambda head, lines: re.match(rb"PK\x03\x04.{26}[^/]{1,99}\.npy", head, re.DOTALL) is not None,
+        foreign.npz,
+    ),
+    "zip": Reader(
+        (".zip",),
+        lambda head, lines: head.startswith(b"PK") and head[2:4] in (b"\3\4", b"\5\6"),
+        foreign.foreign(partial(archives.archive, formats=MEMBERS)),
+    ),
+    "sqlite": Reader(
+        (".sqlite", ".sqlite3", ".db"), lambda head, lines: head.startswith(b"SQLite format 3\0"), sqlite_tables.sqlite
+    ),
     "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: _looks_jsonl(lines), _jsonl),
     "json": Reader((".json",), lambda head, lines: _looks_json(lines), _json),
     "arff": Reader(
         (".arff",), lambda head, lines: any(re.match(r"(?i)@relation\s", each) for each in lines), foreign.arff
     ),
-    "ris": Reader((".ris",), lambda head, lines: re.match(r"TY  ?- ", lines[0]) is not None, foreign.ris),
+    "ris": Reader((".ris",), lambda head, lines: re.match(r"TY  ?- ", lines[0]) is not None, references.ris),
     "medline": Reader(
         (".nbib", ".medline"),
         lambda head, lines: re.match(r"PMID- *\d", lines[0]) is not None,
-        foreign.foreign(partial(foreign.tagged, format="medline")),
+        foreign.foreign(partial(references.tagged, format="medline")),
     ),
     "endnote": Reader(
         (".enw",),
         lambda head, lines: re.match(r"%0 \w", lines[0]) is not None,
-        foreign.foreign(partial(foreign.tagged, format="endnote")),
+        foreign.foreign(partial(references.tagged, format="endnote")),
     ),
+    "endnote-xml": Reader((), lambda head, lines: b"<record>" in head and b"<titles>" in head, references.endnote_xml),
     "wos": Reader(
         (".ciw",),
         lambda head, lines: re.match(r"\ufeff?FN ", lines[0]) is not None and lines[1].startswith("VR "),
-        foreign.foreign(partial(foreign.tagged, format="wos")),
+        foreign.foreign(partial(references.tagged, format="wos")),
     ),
-    "mail": Reader(
-        (".eml", ".mbox"),
-        lambda head, lines: re.match(r"From \S+ ", lines[0]) is not None and ": " in lines[1],
-        foreign.foreign(_mail),
-    ),
+    "bibtex": Reader((".bib", ".bibtex"), lambda head, lines: references.looks_bibtex(lines), references.bibtex),
+    "mail": Reader((".eml", ".mbox"), lambda head, lines: mails.looks_mailed(lines), mails.mails),
+    "html": Reader((".html", ".htm", ".xhtml"), lambda head, lines: webpages.looks_html(head), webpages.webpage),
     "reuters": Reader((".sgm", ".sgml"), lambda head, lines: b"<REUTERS " in head, _reuters),
     "ohsumed": Reader((".ohsumed",), lambda head, lines: _looks_ohsumed(lines), _ohsumed),
     "svmlight": Reader((".svmlight", ".libsvm", ".svm"), lambda head, lines: _looks_svmlight(lines), _svmlight),
     "labeled": Reader((), lambda head, lines: _looks_labeled(lines), _labeled),
     "tsv": Reader(
         (".tsv", ".tab"),
-        lambda head, lines: looks_delimited(lines, delimiter="\t", quoting=csv.QUOTE_NONE),
+        lambda head, lines: _looks_tabbed(lines),
         partial(delimited.parse, reader="tsv"),
     ),
     "csv": Reader((".csv",), lambda head, lines: looks_delimited(lines), delimited.parse),
     "csv-unquoted": Reader((), lambda head, lines: False, partial(delimited.parse, quoted=False)),
     "txt": Reader((), lambda head, lines: "\0" not in "".join(lines), _txt),
 }
-BINARY = ("parquet", "arrow", "npy", "xlsx", "npz")  # recognized by their first bytes, whatever the suffix
 
 
 def reader_for(source: Source, reader: str | None = None) -> str:
@@ -544,6 +526,8 @@ def reader_for(source: Source, reader: str | None = None) -> str:
     by_suffix = next((name for name, spec in READERS.items() if suffixes and suffixes[-1] in spec.suffixes), None)
     if by_suffix not in BINARY:
         refusals.check(head, source.name)
+    if by_suffix in WORKBOOKS and not _is_binary(head):
+        by_suffix = None
     if by_suffix and (by_suffix in BINARY or not _is_binary(head)):
         return by_suffix
     if layout.delimiter and not _is_binary(head):

@@ -11,27 +11,25 @@ BEGINNINGS = {
     rb"%PDF": "a PDF document: copy its texts into a spreadsheet or a text file",
     rb"\x89PNG|\xff\xd8\xff|GIF8[79]a|II\*\0|MM\0\*|RIFF....WEBP|BM....\0\0\0\0": "an image: "
     "only texts and numbers can be imported",
-    rb"\xd0\xcf\x11\xe0": "an old Excel or Word file: save it as .xlsx or .csv",
+    rb"\xd0\xcf\x11\xe0": "an old Excel or Word file, or one with a password: save it as .xlsx or .csv",
     rb"\x1f\x8b": f"{PACKED} .gz",
     rb"BZh\d1AY": f"{PACKED} .bz2",
     rb"\xfd7zXZ": f"{PACKED} .xz",
     rb"7z\xbc\xaf|Rar!\x1a|\x28\xb5\x2f\xfd|.{257}ustar": "an archive: unpack it and import one of its files",
-    rb"SQLite format 3\0": "a database of SQLite: export its table as CSV",
     rb"\x89HDF|\$FL[23]|<stata_dta>|MATLAB 5|RDX[23]\n|(OB|Obj)\x01": TABLE,
     rb"\x80[\x02-\x05][\x95c}\]]": "a pickle, which may hold a program: save it as CSV, .npy or Parquet",
     rb"(\xef\xbb\xbf)?(WEBVTT|\[Script Info\]|\s*\d+\s*\n\d+:\d\d:\d\d[,.]\d+ -->|\{\d+\}\{\d+\})": "subtitles: save "
     "their texts as lines of a text file",
     rb"[-+]?[\d.]+ (\S+ )?\|\w* (\S+ )*\S+:[\d.]": "a file of Vowpal Wabbit with numbers: save it as svmlight or CSV",
     rb"\{\\rtf": "a document with formatting (RTF): save it as plain text",
-    rb"(?i)\s*<(!doctype html|html|head|body|table)": "a web page (HTML): save its table as CSV",
-    rb"\s*<\?xml(?!.*<REUTERS )": "an XML file: export it as CSV, JSON or RIS",
-    rb"(?i)\s*@(article|book|inproceedings|misc|incollection|phdthesis|techreport|comment)\s*\{": "a BibTeX file: "
-    "export it as RIS or CSV",
+    rb"(?i)\s*<\?xml(?!.*(<REUTERS |<record>|<html))": "an XML file: export it as CSV, JSON or RIS",
 }
+OFFICE = (b"[Content_Types]", b"_rels/", b"docProps/", b"mimetype", b"xl/", b"word/", b"ppt/")  # begin a first member
 DOCUMENTS = {
     b"word/": "a Word document",
     b"ppt/": "a presentation",
-    b"opendocument": "an OpenDocument file",
+    b"opendocument.text": "a text document",
+    b"opendocument.presentation": "a presentation",
     b"epub": "an electronic book",
 }  # by the name of a member at the start of the ZIP archive
 
@@ -45,13 +43,18 @@ TOKEN = re.compile(r"\S+([ \t]+\S+)*[ \t]+(O|[BIESLU]-\S+)")  # a word with its 
 CONLL_U = re.compile(r"\d+(-\d+)?(\t[^\t]+){9}")  # a numbered word with its properties
 
 
+def is_office(head: bytes) -> bool:
+    """Tell whether a file is an archive that an office program wrote, from the name of its first member."""
+    return head.startswith(b"PK\3\4") and head[30:].startswith(OFFICE)
+
+
 def check(head: bytes, name: str) -> None:
     """Raise DataError if a file is of a type that cannot be imported."""
     for beginning, what in BEGINNINGS.items():
         if re.match(beginning, head, re.DOTALL):
             raise DataError(f"{name} is {what}.")
     for inside, what in DOCUMENTS.items():
-        if head.startswith(b"PK\3\4") and inside in head:
+        if is_office(head) and inside in head:
             raise DataError(f"{name} is {what}: save its table as .xlsx or .csv, or its text as .txt.")
     if head.startswith(b"#!") or Path(name).suffix.lower() in CODE:
         what = CODE.get(Path(name).suffix.lower(), "source code")

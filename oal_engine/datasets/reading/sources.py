@@ -63,12 +63,17 @@ class NotDecoded(DataError):
 class Layout:
     """The layout of a table or text, as far as the user named it; None is detected.
 
-    paragraphs: whether a text is a paragraph, between blank lines, and not a line.
+    sheet, table, member: which part of a workbook, of a database or web page, or of an archive or folder to read.
+    each: whether each text file of an archive is one text ("file"), or each of its lines ("line").
+    paragraphs: whether a text of a file of lines is a paragraph, between blank lines, and not a line.
     """
 
     delimiter: str | None = None
     header: bool | None = None
     sheet: str | None = None
+    table: str | None = None
+    member: str | None = None
+    each: str | None = None
     paragraphs: bool | None = None
 
 
@@ -87,6 +92,7 @@ class Limits:
     ratio: int = 200
     quoted: int = 20
     broken: int = 10
+    files: int = 2**18
 
     def check(self, limit: str, amount: float, where: str) -> None:
         """Raise DataError if `amount` exceeds the limit."""
@@ -103,6 +109,7 @@ LIMITED = {
     "ratio": "times its size when it is unpacked",
     "quoted": "lines in a quoted cell that look like rows",
     "broken": "percent of lines that cannot be read",
+    "files": "files in an archive or folder",
 }  # the unit of each limit
 LIMITS = Limits()
 
@@ -192,6 +199,17 @@ class Source(NamedTuple):
         head = self.binary.read(HEAD_BYTES)
         self.binary.seek(0)
         return head
+
+    def marked(self) -> Source:
+        """Return the file with the encoding that its beginning makes certain, if no other is chosen."""
+        sure = unmistakable_encoding(self.head()) if self.encoding == "utf-8" else None
+        return self._replace(encoding=sure) if sure else self
+
+    def member(self, binary: BinaryIO, name: str, size: int) -> Source:
+        """Return a file inside this one, decompressed. size: of its bytes before that."""
+        if decompress := COMPRESSIONS.get(Path(name).suffix.lower()):
+            binary = io.BufferedReader(_Unpacked(decompress(binary), size, name, self.limits), HEAD_BYTES)
+        return self._replace(binary=binary, name=name).marked()
 
     def whole(self) -> tuple[BinaryIO, int]:
         """Return the file in a seekable form, and its size in bytes."""
@@ -291,9 +309,7 @@ def open_source(
                     binary = io.BufferedReader(_Unpacked(binary, size, name, limits), HEAD_BYTES)
                 tick = lambda: progress and progress(raw.tell(), size)  # noqa: E731
                 source = Source(binary, name, opening.encoding, limit, tick, limits=limits, layout=opening.layout)
-                if opening.encoding == "utf-8" and (sure := unmistakable_encoding(source.head())):
-                    source = source._replace(encoding=sure)
-                yield source
+                yield source.marked()
     except (DataError, BrokenPipeError):  # the broken pipe is the one that the caller writes to
         raise
     except MemoryError:

@@ -1,0 +1,84 @@
+"""Flatten JSON objects, and find the text and the label that labeling tools store in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+VERDICTS = {"accept": "yes", "reject": "no", "ignore": ""}  # of Prodigy: the label of each
+
+
+def record(line: str) -> dict[str, Any] | None:
+    """Parse a line as a JSON object. Return None if it is not one."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Flatten an object of JSON: the label that a labeling tool stores in it, and `outer.inner` for objects inside."""
+    flat: dict[str, Any] = {}
+    for name, inner in value.items():
+        flat |= {f"{name}.{key}": cell for key, cell in inner.items()} if isinstance(inner, dict) else {name: inner}
+    match value:
+        case {"annotations": list(annotations), "data": dict()}:  # Label Studio
+            return _without(flat, "annotations", "predictions") | {"label": _choices(annotations)}
+        case {"text": str(), "options": list(), "answer": str(answer)}:  # Prodigy, with several options
+            return _without(flat, "options") | {"label": value.get("accept", "") if answer == "accept" else ""}
+        case {"text": str(), "answer": "accept" | "reject" | "ignore" as answer}:  # Prodigy
+            return flat | {"label": VERDICTS[answer]}
+        case {"text": str(), "cats": dict(cats)}:  # spaCy
+            return _without(flat, *(f"cats.{name}" for name in cats)) | {"label": _categories(cats)}
+        case {"fields": dict(), "responses": dict(responses)}:  # Argilla
+            return _without(flat, *(f"responses.{name}" for name in responses)) | {
+                "label": _response(chain.from_iterable(filter(None, responses.values())))
+            }
+        case {"prompt": str(text), "completion": str(word)}:  # of older versions of OpenAI
+            return _without(flat, "prompt", "completion") | {"text": text, "label": word.strip()}
+        case {"status": str()} if questions := [
+            name for name in value if f"{name}.users" in value
+        ]:  # Argilla, as a table
+            parts = [name for name in flat if name.partition(".")[0] == questions[0].partition(".")[0]]
+            return _without(flat, *parts) | {"label": value[questions[0]] or ""}
+        case {"messages": [*_, {"role": "user", "content": str(text)}, {"role": "assistant", "content": str(word)}]}:
+            return _without(flat, "messages") | {"text": text, "label": word}
+    return flat
+
+
+def annotated(value: Any) -> dict[str, Any] | None:
+    """Return a text with its annotations, which spaCy stores as a pair, as one object. None for anything else."""
+    match value:
+        case [str(text), {"cats": dict()} as annotations]:
+            return {"text": text, **annotations}
+    return None
+
+
+def _choices(annotations: Iterable[Any]) -> list[str] | str:
+    """Return the choices in the first annotation of Label Studio that was not skipped ("": none)."""
+    submitted = [each for each in annotations if isinstance(each, dict) and not each.get("was_cancelled")]
+    results = submitted[0].get("result") if submitted else ()
+    values = [each.get("value") for each in results or () if isinstance(each, dict)]
+    words = [value.get("choices") or () for value in values if isinstance(value, dict)]
+    return [*chain.from_iterable(words)] or ""
+
+
+def _categories(cats: Mapping[str, Any]) -> list[str] | str:
+    """Return the names of the categories of spaCy that apply; for a single category, whether it does."""
+    chosen = [name for name, score in cats.items() if isinstance(score, int | float) and score >= 0.5]
+    return chosen if len(cats) > 1 else "yes" if chosen else "no" if cats else ""
+
+
+def _response(responses: Iterable[Any]) -> Any:
+    """Return the first response of Argilla that was submitted ("": none)."""
+    submitted = (
+        each for each in responses if isinstance(each, dict) and each.get("status") not in ("draft", "discarded")
+    )
+    return next((each.get("value", "") for each in submitted), "")
+
+
+def _without(cells: dict[str, Any], *columns: str) -> dict[str, Any]:
+    return {name: cell for name, cell in cells.items() if name not in columns}

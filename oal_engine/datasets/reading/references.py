@@ -1,0 +1,181 @@
+"""Read references as databases and reference managers export them: RIS, PubMed, Web of Science, EndNote, BibTeX."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .foreign import foreign
+from .parsed import BROKEN, Cells, Line, ParsedFile
+from .sources import Source
+
+COLUMNS = ("title", "abstract", "authors", "year", "journal", "keywords", "doi", "url", "id")
+RIS_NAMES = {
+    "title": ("title", "primary_title", "short_title"),
+    "abstract": ("abstract", "notes_abstract"),
+    "authors": ("authors", "first_authors"),
+    "year": ("year", "publication_year"),
+    "journal": ("journal_name", "secondary_title", "alternate_title3", "alternate_title2"),
+    "keywords": ("keywords",),
+    "doi": ("doi",),
+    "url": ("urls", "url"),
+    "id": ("accession_number", "id"),
+}  # column: its names in rispy
+TAGS = {  # other formats of references: the pattern of a line, and the RIS tag for each tag; the first begins a record
+    "medline": (
+        re.compile(r"([A-Z]{2,4}) *- (.*)"),
+        {
+            "PMID": "AN", "TI": "TI", "BTI": "ST", "AB": "AB", "OAB": "N2", "AU": "AU", "DP": "PY", "JT": "JO",
+            "MH": "KW", "OT": "KW", "LID": "DO", "AID": "DO",
+        },
+    ),
+    "endnote": (
+        re.compile(r"%(\S) (.*)"),
+        {"0": "M3", "T": "TI", "X": "AB", "A": "AU", "D": "PY", "J": "JO", "K": "KW", "R": "DO", "U": "UR", "M": "AN"},
+    ),
+    "wos": (
+        re.compile(r"([A-Z][A-Z\d]) (.*)"),
+        {"PT": "M3", "TI": "TI", "AB": "AB", "AU": "AU", "PY": "PY", "SO": "JO", "DE": "KW", "DI": "DO", "UT": "AN"},
+    ),
+}  # fmt: skip
+OTHER_IDENTIFIER = re.compile(r"(?!.*\[doi\]$).*\[\w+\]$")  # of PubMed, such as `S0140-6736(20)30183-5 [pii]`
+BIBTEX_NAMES = {
+    "authors": ("author",),
+    "year": ("year", "date"),
+    "journal": ("journal", "journaltitle", "booktitle"),
+}  # column: its fields, where these have other names
+BIBTEX_NOTES = ("note", "annote", "annotation")
+UNESCAPED_PERCENT = re.compile(r"(?<!\\)%")  # databases write it for a percent sign; LaTeX begins a comment with it
+XML_PATHS = {
+    "title": "titles/title",
+    "abstract": "abstract",
+    "authors": "contributors/authors/author",
+    "year": "dates/year",
+    "journal": "titles/secondary-title",
+    "keywords": "keywords/keyword",
+    "doi": "electronic-resource-num",
+    "url": "urls/related-urls/url",
+    "id": "rec-number",
+}  # column: its place in a record of EndNote
+XML_NOTES = ("notes", "research-notes", "label", "custom1")
+DECISIONS = (
+    r"ASReview_(relevant|irrelevant)\b",
+    r'=>\s*\\?"(Included|Excluded|Maybe)\\?"',
+)  # in notes of ASReview and Rayyan
+
+
+@foreign
+def ris(source: Source) -> ParsedFile:
+    """Read references in RIS, the format that most databases and reference managers write."""
+    return _ris_table(source, source.text())
+
+
+def tagged(source: Source, format: str) -> ParsedFile:
+    """Read references of PubMed (medline), EndNote or Web of Science (wos): their tags are translated to RIS."""
+    pattern, tags = TAGS[format]
+    lines, ris_tag, first = list[str](), "", next(iter(tags))
+    for line in map(str.rstrip, source.lines()):
+        if tag := pattern.fullmatch(line):
+            if tag[1] == first:
+                lines += ["ER  - "] * bool(lines) + ["TY  - JOUR"]
+            ris_tag = tags.get(tag[1], "") if lines else ""
+            if ris_tag == "DO" and OTHER_IDENTIFIER.fullmatch(tag[2]):
+                ris_tag = ""
+            lines += [f"{ris_tag}  - {tag[2].removesuffix(' [doi]')}"] * bool(ris_tag)
+        elif ris_tag and line.startswith(" "):  # the value continues
+            lines[-1] += f" {line.strip()}"
+        else:
+            ris_tag = ""
+    return _ris_table(source, "\n".join([*lines, "ER  - ", ""]))
+
+
+def _ris_table(source: Source, text: str) -> ParsedFile:
+    """Parse the text of a RIS file."""
+    import rispy
+
+    entries = rispy.loads(text, skip_unknown_tags=True)
+    source.limits.check("items", len(entries), source.name)
+
+    def cell(entry: dict[str, Any], column: str) -> str:
+        value = next((entry[name] for name in RIS_NAMES[column] if entry.get(name)), "")
+        return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+    rows = [(number, [cell(each, name) for name in COLUMNS]) for number, each in enumerate(entries, 1)]
+    return _with_decisions(rows, [_decision(each.get("notes", ())) for each in entries])
+
+
+def looks_bibtex(lines: list[str]) -> bool:
+    """Tell whether lines begin entries of BibTeX, perhaps after comments."""
+    kinds = (
+        r"(?i)@(article|book|inproceedings|conference|misc|inbook|incollection|\w*thesis|techreport|unpublished)\s*\{"
+    )
+    entries = [line for line in map(str.strip, lines) if line.startswith("@")]
+    return any(re.match(kinds, line) for line in entries) and lines[0].strip().startswith(("@", "%"))
+
+
+@foreign
+def bibtex(source: Source) -> ParsedFile:
+    """Read references in BibTeX. Commands of LaTeX become characters, and an entry that cannot be read is broken."""
+    import bibtexparser
+    from bibtexparser import middlewares, model
+
+    logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)  # broken entries are reported with their lines
+    text = UNESCAPED_PERCENT.sub(r"\\%", source.text())
+    source.limits.check("items", text.count("@"), source.name)
+    library = bibtexparser.parse_string(text, parse_stack=[middlewares.ResolveStringReferencesMiddleware()])
+    cleaning = middlewares.RemoveEnclosingMiddleware(), middlewares.LatexDecodingMiddleware()
+    rows, decisions = list[Line](), list[str]()
+    for block in library.blocks:
+        line, failed = (block.start_line or 0) + 1, isinstance(block, model.ParsingFailedBlock)
+        entry = block.ignore_error_block if failed else block  # an entry whose key or field is repeated can be used
+        if isinstance(entry, model.Entry):
+            for middleware in cleaning:
+                entry = middleware.transform_entry(entry, library)
+            fields = {field.key.casefold(): " ".join(str(field.value).split()) for field in entry.fields}
+            fields["id"] = entry.key
+            names = ((column, *BIBTEX_NAMES.get(column, ())) for column in COLUMNS)
+            rows.append((line, [next(filter(None, map(fields.get, each)), "") for each in names]))
+            decisions.append(_decision(filter(None, map(fields.get, BIBTEX_NOTES))))
+        elif failed:
+            rows.append((line, BROKEN))
+            decisions.append("")
+    return _with_decisions(rows, decisions)
+
+
+@foreign
+def endnote_xml(source: Source) -> ParsedFile:
+    """Read references in the XML of EndNote. Entities that the file declares are refused."""
+    from defusedxml import ElementTree
+
+    rows, decisions = list[Line](), list[str]()
+    for _, element in ElementTree.iterparse(source.binary):
+        if element.tag == "record":
+            texts = (filter(None, map(_text, element.iterfind(path))) for path in XML_PATHS.values())
+            rows.append((len(rows) + 1, [*map("; ".join, texts)]))
+            decisions.append(_decision(_text(each) for path in XML_NOTES for each in element.iterfind(path)))
+            source.limits.check("items", len(rows), source.name)
+            element.clear()
+    return _with_decisions(rows, decisions)
+
+
+def _text(element: Any) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+def _with_decisions(rows: Sequence[Line], decisions: Sequence[str]) -> ParsedFile:
+    """Return a table of references; the decisions of a screening, if any, are its last column."""
+    columns = [*COLUMNS, *["included"] * any(decisions)]
+
+    def completed(cells: Cells | str, decision: str) -> Cells | str:
+        return cells if isinstance(cells, str) else [*cells, decision][: len(columns)]
+
+    return ParsedFile(columns, ((line, completed(cells, each)) for (line, cells), each in zip(rows, decisions)))
+
+
+def _decision(notes: Iterable[str]) -> str:
+    """Return the decision of a screening in ASReview or Rayyan: yes, no, or "" if there is none or a dispute."""
+    decisions = {word.casefold() for note in notes for pattern in DECISIONS for word in re.findall(pattern, note)}
+    one = decisions.pop() if len(decisions) == 1 else ""
+    return "yes" if one in ("relevant", "included") else "no" if one in ("irrelevant", "excluded") else ""

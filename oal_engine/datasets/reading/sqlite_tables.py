@@ -1,0 +1,67 @@
+"""Read a table of an SQLite database."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from .foreign import foreign
+from .parsed import Doubt, ParsedFile, name_list
+from .sources import DataError, Source
+
+OLD_JOURNAL = b"\1\1"  # at byte 18: a copy in memory cannot be read with a write-ahead log
+ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA)
+
+
+@foreign
+def sqlite(source: Source) -> ParsedFile:
+    """Read the named table of an SQLite database, or the only one with rows."""
+    content = source.binary.read(source.limits.size + 1)
+    source.limits.check("size", len(content), source.name)
+    content = content[:18] + OLD_JOURNAL + content[20:]
+    with closing(_opened(content, source)) as database:
+        tables = [name for name in _tables(database) if database.execute(f"{_select(name)} LIMIT 1").fetchone()]
+        wanted, doubts = source.layout.table or next(iter(tables), None), tuple[Doubt, ...]()
+        if wanted not in tables:
+            what = "no table with rows" if wanted is None else f"no table {wanted!r}"
+            raise DataError(f"{source.name} has {what}; its tables are {name_list(tables) or 'none'}.")
+        if len(tables) > 1 and source.layout.table is None:
+            question = f"{source.name} has the tables {name_list(tables)}: say which to read (--table NAME)."
+            doubts = (Doubt("table", question, tuple(tables)),)
+        columns = [name for name, *_ in database.execute(f"{_select(wanted)} LIMIT 0").description]
+    source.limits.check("columns", len(columns), source.name)
+
+    def rows() -> Iterator[tuple[int, list[Any]]]:
+        with closing(_opened(content, source)) as database:
+            for number, row in enumerate(database.execute(_select(wanted)), 1):
+                source.limits.check("items", number, source.name)
+                yield number, ["" if isinstance(cell, bytes) else cell for cell in row]
+
+    return ParsedFile(columns, rows(), detected={"table": wanted}, doubts=doubts)
+
+
+def _opened(content: bytes, source: Source) -> sqlite3.Connection:
+    """Open a copy of a database in memory that can only be read, and in which no function of its schema is run."""
+    database = sqlite3.connect(":memory:")
+    database.text_factory = lambda text: text.decode("utf-8", "half")
+    database.deserialize(content)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4 * source.limits.line)
+    database.execute("PRAGMA cell_size_check = ON")
+    database.execute("PRAGMA trusted_schema = OFF")
+    database.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in ALLOWED else sqlite3.SQLITE_DENY)
+    return database
+
+
+def _tables(database: sqlite3.Connection) -> list[str]:
+    """Return the tables with rows of their own: neither views, whose queries would run, nor those of extensions."""
+    tables = database.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY rowid").fetchall()
+    own = (name for name, made_by in tables if not re.match(r"(?i)create\s+virtual\b", made_by or ""))
+    return [name for name in own if not name.startswith("sqlite_")]
+
+
+def _select(table: str) -> str:
+    """Return the query of all rows of a table."""
+    return 'SELECT * FROM "' + table.replace('"', '""') + '"'

@@ -1,0 +1,115 @@
+"""Read the sheets of workbooks: Excel and OpenDocument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, BinaryIO
+from zipfile import ZipFile
+
+from .delimited import to_table
+from .foreign import check_unpacked, foreign
+from .parsed import Doubt, ParsedFile, cell_text, name_list
+from .sources import DataError, Source
+
+MAX_SHEET_ROWS = 2**20  # of Excel and LibreOffice
+FIRST_ROWS = 100  # in which a sheet must have a row with cells, and another one
+CELL_BYTES = 64  # of memory that a cell takes
+OPEN_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+
+
+@foreign
+def xlsx(source: Source) -> ParsedFile:
+    """Read a sheet of an Excel workbook: the named one, or the only one with rows."""
+    from openpyxl import load_workbook
+
+    binary, packed = source.whole()
+    with ZipFile(binary) as archive:
+        check_unpacked(source, sum(member.file_size for member in archive.infolist()), packed)
+        if damaged := archive.testzip():  # its real size may differ from the declared one
+            raise ValueError(f"its part {damaged} is damaged")
+    binary.seek(0)
+    workbook = load_workbook(binary, read_only=True, data_only=True, keep_links=False)
+    sheets = {sheet.title: sheet for sheet in workbook.worksheets}
+    first = {
+        name: sheet.iter_rows(values_only=True, max_row=FIRST_ROWS)
+        for name, sheet in sheets.items()
+        if sheet.sheet_state == "visible"
+    }
+    name, doubts = _chosen(source, [*sheets], first)
+    sheets[name].reset_dimensions()  # the declared size may be wrong
+    return _table(source, name, enumerate(sheets[name].iter_rows(values_only=True), 1), doubts)
+
+
+@foreign
+def old_or_open(source: Source) -> ParsedFile:
+    """Read a sheet of an OpenDocument or old Excel workbook: the named one, or the only one with rows."""
+    from python_calamine import SheetVisibleEnum, load_workbook
+
+    binary, packed = source.whole()
+    if source.head().startswith(b"PK"):
+        _check_repeated(source, binary, packed)
+    binary.seek(0)
+    workbook = load_workbook(binary)
+    visible = [each.name for each in workbook.sheets_metadata if each.visible == SheetVisibleEnum.Visible]
+    first = {name: islice(workbook.get_sheet_by_name(name).iter_rows(), FIRST_ROWS) for name in visible}
+    name, doubts = _chosen(source, workbook.sheet_names, first)
+    return _table(source, name, enumerate(workbook.get_sheet_by_name(name).iter_rows(), 1), doubts)
+
+
+def _check_repeated(source: Source, binary: BinaryIO, packed: int) -> None:
+    """Raise DataError if the cells of an OpenDocument workbook, with their repetitions, are more than the limits
+    allow."""
+    from defusedxml import ElementTree
+
+    with ZipFile(binary) as archive:
+        check_unpacked(source, sum(member.file_size for member in archive.infolist()), packed)
+        cells = in_row = 0
+        with archive.open("content.xml") as content:
+            for _, element in ElementTree.iterparse(content):
+                if element.tag == f"{OPEN_TABLE}table-cell" and len(element):
+                    in_row += int(element.get(f"{OPEN_TABLE}number-columns-repeated", 1))
+                elif element.tag == f"{OPEN_TABLE}table-row":
+                    cells += in_row * int(element.get(f"{OPEN_TABLE}number-rows-repeated", 1))
+                    in_row = 0
+                    element.clear()
+                    check_unpacked(source, cells * CELL_BYTES, packed)
+
+
+def _chosen(source: Source, names: Sequence[str], first: Mapping[str, Iterator[Any]]) -> tuple[str, tuple[Doubt, ...]]:
+    """Return the name of the sheet to read, and a doubt if several have rows. first: rows of the visible sheets."""
+    wanted, doubts = source.layout.sheet, tuple[Doubt, ...]()
+    if wanted is None:
+        filled = [name for name, rows in first.items() if _is_table(rows)]
+        wanted = next(iter(filled or names), None)
+        if len(filled) > 1:
+            question = f"{source.name} has the sheets {name_list(filled)}: say which to read (--sheet NAME)."
+            doubts = (Doubt("sheet", question, tuple(filled)),)
+    if wanted is None or wanted not in names:
+        raise DataError(f"{source.name} has no sheet {wanted!r}. It has {name_list(names) or 'none'}.")
+    return wanted, doubts
+
+
+def _is_table(rows: Iterator[Sequence[Any]]) -> bool:
+    """Tell whether at least two rows are not empty."""
+    filled = (row for row in rows if any(cell not in (None, "") for cell in row))
+    return len([*islice(filled, 2)]) == 2
+
+
+def _table(
+    source: Source, name: str, rows: Iterable[tuple[int, Sequence[Any]]], doubts: tuple[Doubt, ...]
+) -> ParsedFile:
+    return to_table(source, _worded(rows, source), {"sheet": name}, doubts, padded=True)
+
+
+def _worded(rows: Iterable[tuple[int, Sequence[Any]]], source: Source) -> Iterator[tuple[int, list[str] | str]]:
+    """Yield the rows that are not empty as words, without trailing empty cells."""
+    for number, row in rows:
+        if number > MAX_SHEET_ROWS:  # a damaged file may declare billions of rows
+            raise ValueError(f"row number exceeds the sheet limit of {MAX_SHEET_ROWS:,}")
+        source.limits.check("columns", len(row), source.name)
+        cells = [cell_text(cell) for cell in row]
+        while cells and not cells[-1]:
+            cells.pop()
+        if cells:
+            yield number, cells

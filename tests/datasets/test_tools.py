@@ -1,0 +1,289 @@
+"""Files as labeling tools, databases of references, mail programs and sites write them come in with text and label."""
+
+import json
+
+import pytest
+
+from oal_engine.datasets.reading import DataError, peek, read
+from tests.harness.files import named
+
+TEXTS = [f"Note {k} is about the harbour, and about 5% of its boats" for k in range(6)]
+LABELS = [k % 2 == 1 for k in range(6)]
+NO, YES = ("no", "yes")
+
+
+def lines(make):
+    return "".join(json.dumps(make(k, text, label)) + "\n" for k, (text, label) in enumerate(zip(TEXTS, LABELS)))
+
+
+def array(make, before="", after=""):
+    return before + json.dumps([json.loads(line) for line in lines(make).splitlines()], indent=2) + after
+
+
+def word(label):
+    return YES if label else NO
+
+
+def choice(label, cancelled=False):
+    result = [{
+        "id": "Ab3", "from_name": "sentiment", "to_name": "text", "type": "choices", "origin": "manual",
+        "value": {"choices": [word(label)]},
+    }]  # fmt: skip
+    return {"id": 9, "completed_by": 1, "was_cancelled": cancelled, "lead_time": 3.1, "result": result}
+
+
+def label_studio(k, text, label):
+    annotations = [choice(not label, cancelled=True), choice(label)]
+    return {
+        "id": k, "annotations": annotations, "drafts": [], "predictions": [], "data": {"text": text}, "meta": {},
+        "created_at": "2024-05-01T10:00:00.000000Z", "inner_id": k, "total_annotations": 1, "project": 2,
+    }  # fmt: skip
+
+
+def prodigy_choice(k, text, label):
+    options = [{"id": word, "text": word.title()} for word in (YES, NO)]
+    return {
+        "text": text, "_input_hash": k, "_task_hash": k, "options": options, "_view_id": "choice",
+        "config": {"choice_style": "single"}, "accept": [word(label)], "answer": "accept", "_timestamp": 1714557600,
+    }  # fmt: skip
+
+
+def argilla(k, text, label):
+    response = [{"value": word(label), "user_id": "7d2", "status": "submitted"}]
+    return {
+        "id": str(k), "fields": {"text": text}, "metadata": {"origin": "web"}, "vectors": {}, "status": "completed",
+        "suggestions": {"label": {"value": YES, "score": 0.5, "agent": "m"}},
+        "responses": {"label": [{"value": YES, "user_id": "1", "status": "discarded"}, *response]},
+    }  # fmt: skip
+
+
+def argilla_rows(k, text, label):
+    return {
+        "id": str(k), "status": "completed", "text": text, "label.responses": [word(label)],
+        "label.responses.users": ["7d2"], "label.responses.status": ["submitted"], "label.suggestion": YES,
+    }  # fmt: skip
+
+
+def hugging_face():
+    feature = {"dtype": "string", "_type": "Value"}, {"names": [NO, YES], "_type": "ClassLabel"}
+    features = [
+        {"feature_idx": at, "name": name, "type": type}
+        for at, (name, type) in enumerate(zip(("text", "label"), feature))
+    ]
+    rows = [
+        {"row_idx": k, "row": {"text": text, "label": int(label)}, "truncated_cells": []}
+        for k, (text, label) in enumerate(zip(TEXTS, LABELS))
+    ]
+    return json.dumps({"features": features, "rows": rows, "num_rows_total": 6, "partial": False})
+
+
+def table(head, make, delimiter=",", before=""):
+    cells = [make(k, text, label) for k, (text, label) in enumerate(zip(TEXTS, LABELS))]
+    quoted = (delimiter.join(f'"{cell}"' if delimiter in cell else cell for cell in map(str, row)) for row in cells)
+    return before + "\r\n".join([delimiter.join(head), *quoted, ""])
+
+
+def written(make, before="", after=""):
+    return before + "".join(make(k, text, label) for k, (text, label) in enumerate(zip(TEXTS, LABELS))) + after
+
+
+TOOLS = {
+    "label-studio.json": array(label_studio),
+    "label-studio-min.json": array(lambda k, text, label: {
+        "text": text, "id": k, "sentiment": word(label), "annotator": 1, "annotation_id": 9,
+        "created_at": "2024-05-01T10:00:00.000000Z", "updated_at": "2024-05-01T10:00:00.000000Z", "lead_time": 3.1,
+    }),
+    "label-studio.csv": table(
+        "annotation_id annotator created_at id lead_time sentiment text updated_at".split(),
+        lambda k, text, label: (k + 7, 1, "2024-05-01T10:00:00.000000Z", k, 3.1 + k, word(label), text, "2024-05-01"),
+    ),
+    "prodigy.jsonl": lines(lambda k, text, label: {
+        "text": text, "meta": {"source": "web"}, "label": "HARBOUR", "_input_hash": k, "_task_hash": k,
+        "_view_id": "classification", "answer": "accept" if label else "reject", "_timestamp": 1714557600,
+    }),
+    "prodigy-choice.jsonl": lines(prodigy_choice),
+    "argilla.json": array(argilla),
+    "argilla.jsonl": lines(argilla_rows),
+    "doccano.jsonl": lines(lambda k, text, label: {"id": k, "text": text, "label": [word(label)], "Comments": []}),
+    "doccano-old.jsonl": lines(lambda k, text, label: {"id": k, "data": text, "label": [word(label)]}),
+    "spacy.jsonl": lines(lambda k, text, label: {"text": text, "cats": {"yes": float(label), "no": float(not label)}}),
+    "spacy-one.jsonl": lines(lambda k, text, label: {"text": text, "cats": {"HARBOUR": float(label)}}),
+    "spacy-pairs.json": array(lambda k, text, label: [text, {"cats": {"HARBOUR": label}}]),
+    "fasttext.txt": written(lambda k, text, label: f"__label__{word(label)} {text}\n"),
+    "openai.jsonl": lines(lambda k, text, label: {"messages": [
+        {"role": "system", "content": "Is it about boats?"}, {"role": "user", "content": text},
+        {"role": "assistant", "content": word(label)},
+    ]}),
+    "openai-old.jsonl": lines(lambda k, text, label: {"prompt": text, "completion": f" {word(label)}"}),
+    "rows.json": hugging_face(),
+    "asreview.csv": table(
+        "record_id title abstract asreview_label".split(), lambda k, text, label: (k, f"Study {k}", text, int(label))
+    ),
+    "decided.bib": written(
+        lambda k, text, label: f"@article{{rayyan-{k},\n  title={{Study {k}}},\n  year={{2020}},\n"
+        f"  note={{RAYYAN-INCLUSION: {{\"Ann\"=>\"{'In' if label else 'Ex'}cluded\"}}}},\n  abstract={{{text}}}\n}}\n"
+    ),
+    "decided.xml": written(
+        lambda k, text, label: f"<record><rec-number>{k}</rec-number><titles><title><style>Study {k}</style></title>"
+        f"</titles><abstract><style>{text}</style></abstract><notes><style>ASReview_{'' if label else 'ir'}relevant"
+        "</style></notes></record>", '<?xml version="1.0" encoding="UTF-8"?><xml><records>', "</records></xml>",
+    ),
+}  # fmt: skip
+
+
+def imported(name, content):
+    """Return the items of a file, imported without an option."""
+    head = peek(named(content, name))
+    head.settle(head.guess.label, None)
+    return read(named(content, name), head.guess)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_labels_of_tools_come_in(name):
+    """Every text has its label, whether it is stored as an annotation, a verdict, a category or a note."""
+    items = imported(name, TOOLS[name])
+    assert (TEXTS, [1 if label else -1 for label in LABELS]) == (
+        [each.split("\n")[-1] for each in items.texts],
+        [*items.y],
+    )
+
+
+MEDLINE = """
+
+PMID- {k}
+OWN - NLM
+STAT- MEDLINE
+IS  - 0140-6736 (Print)
+TI  - Study {k} with a title that
+      goes on.
+LID - S0140-6736(20)3018-{k} [pii]
+LID - 10.1000/j.{k} [doi]
+{abstract}
+FAU - Roe, Richard
+AU  - Roe R
+LA  - eng
+PT  - Journal Article
+JT  - Journal of Boats
+MH  - *Ships
+"""
+BODIES = [f"AB  - {text[:20]}\n      {text[20:].strip()}\nCI  - Copyright." for text in TEXTS[:5]]
+WOS = "PT AU BA TI SO DE AB TC PY UT".split()
+SOURCES = {
+    "pubmed.nbib": "".join(
+        MEDLINE.format(k=k, abstract=body) for k, body in enumerate([*BODIES, f"OAB - {TEXTS[5]}\nOABL- eng"])
+    ),
+    "web-of-science.ciw": written(
+        lambda k, text, label: f"PT J\nAU Roe, R\n   Doe, J\nTI Study {k} with a title that\n   goes on.\nSO BOATS\n"
+        f"AB {text[:20]}\n   {text[20:].strip()}\nCR Poe E, 1990, NATURE\n   Loe F, 1991, SCIENCE\nER\n\n",
+        "FN Clarivate Analytics Web of Science\nVR 1.0\n", "EF",
+    ),
+    "savedrecs.txt": table(
+        WOS, lambda k, text, label: ("J", "Roe, R", "", f"Study {k} with a title that goes on.", "BOATS", "ships", text,
+                                     k, 2020, f"WOS:{k}", ""), "\t",
+    ).encode("utf-16"),
+    "scopus.csv": table(
+        ["Authors", "Author(s) ID", "Title", "Year", "Source title", "DOI", "Link", "Abstract", "Document Type", "EID"],
+        lambda k, text, label: ("Roe R.", f"5700{k};", f"Study {k} with a title that goes on.", 2020, "Boats",
+                                f"10.1/{k}", "https://x.example", text, "Article", f"2-s2.0-{k}"), before="\ufeff",
+    ),
+    "zotero.csv": table(
+        ["Key", "Item Type", "Publication Year", "Author", "Title", "Publication Title", "DOI", "Url", "Abstract Note"],
+        lambda k, text, label: (f"K{k}", "journalArticle", 2020, "Roe", f"Study {k} with a title that goes on.",
+                                "Boats", f"10.1/{k}", "https://x.example", text), before="\ufeff",
+    ),
+    "endnote.enw": written(
+        lambda k, text, label: f"%0 Journal Article\n%T Study {k} with a title that goes on.\n%A Roe, R\n%D 2020\n"
+        f"%X {text}\n\n"
+    ),
+    "scopus.bib": written(
+        lambda k, text, label: f"@ARTICLE{{Roe2020{k},\nauthor={{Roe, R.}},\ntitle={{{{Study}} {k} with a title that "
+        f"goes on.}},\njournal={{Boats \\& Ships}},\nyear={{2020}},\nabstract={{{text}}},\nsource={{Scopus}},\n}}\n\n",
+        "Scopus\nEXPORT DATE: 01 May 2024\n\n",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_references_have_title_and_abstract(name):
+    """The text of a reference is its title and its whole abstract, also if they go on in further lines."""
+    items = imported(name, SOURCES[name])
+    expected = [f"Study {k} with a title that goes on.\n{text}" for k, text in enumerate(TEXTS)]
+    assert (expected, [0] * 6) == (items.texts, [*items.y])
+
+
+def test_a_reference_of_pubmed_has_its_doi():
+    """Of the identifiers of an article only the DOI is one."""
+    rows = peek(named(SOURCES["pubmed.nbib"], "pubmed.nbib")).rows
+    assert [f"10.1000/j.{k}" for k in range(6)] == [row["doi"] for row in rows]
+
+
+def test_commands_of_latex_become_characters():
+    """Accents, braces and percent signs of BibTeX are read as they are printed; a broken entry is counted."""
+    entries = '@article{a, title={Caf{\\\'e} \\& {B}ar}, abstract="About 5% of {\\"U}bung"}\n@article{b, title={One'
+    items = imported("x.bib", f"{entries}\n@misc{{c, title={{Two}}, title={{Three}}}}\n")
+    assert ["Café & Bar\nAbout 5% of Übung", "Three"] == items.texts
+
+
+MAIL = """\
+Return-Path: <ann@x.example>
+From: Ann <ann@x.example>
+To: bob@x.example
+Subject: =?utf-8?q?caf=C3=A9?=
+Date: Mon, 1 Jan 2024 10:00:00 +0000
+MIME-Version: 1.0
+Content-Type: {kind}; charset={charset}
+Content-Transfer-Encoding: 8bit
+
+{body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("charset", "encoding", "kind", "body"),
+    [
+        ("utf-8", "utf-8", "text/plain", "naïve words 今"),
+        ("iso-8859-1", "latin-1", "text/plain", "naïve words"),
+        ("us-ascii", "utf-8", "text/plain", "naïve words 今"),
+        ("unknown-8bit", "cp1252", "text/plain", "naïve “words”"),
+        ("utf-8", "utf-8", "text/html", "<p>naïve &amp; <b>words</b></p>"),
+    ],
+)
+@pytest.mark.parametrize("name", ["x.eml", "x.mbox", "mail.txt"])
+def test_a_mail_is_decoded_as_it_declares(name, charset, encoding, kind, body):
+    """Subject and body of a mail are texts, whatever its encoding, also without a suffix that tells what it is."""
+    content = MAIL.format(kind=kind, charset=charset, body=body).encode(encoding)
+    before = b"From ann@x.example Mon Jan  1 10:00:00 2024\n" if name == "x.mbox" else b""
+    words = " ".join(imported(name, before + content).texts[0].split())
+    assert words == "café " + body.replace("<p>", "").replace("</p>", "").replace("&amp; <b>words</b>", "& words")
+
+
+SITES = {
+    "tweets.js": array(
+        lambda k, text, label: {"tweet": {
+            "id_str": str(k), "full_text": text, "entities": {"urls": []}, "lang": "en",
+            "favorite_count": "0", "created_at": "Wed Jan 03 10:00:00 +0000 2024",
+        }}, "window.YTD.tweets.part0 = ",
+    ),
+    "comments.jsonl": lines(lambda k, text, label: {
+        "author": f"user{k}", "body": text, "created_utc": 1714557600 + k, "id": f"k{k}x", "link_id": "t3_a",
+        "score": k, "parent_id": "t3_a", "subreddit": "boats", "subreddit_id": "t5_a", "edited": False,
+    }),
+    "timeline.json": json.dumps({"data": [
+        {"id": str(k), "text": text, "public_metrics": {"like_count": 3}} for k, text in enumerate(TEXTS)
+    ], "includes": {"users": []}, "meta": {"result_count": 6}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_texts_of_sites_have_no_labels(name):
+    """The archives and interfaces of sites come in as texts that nothing has labelled."""
+    items = imported(name, SITES[name])
+    assert (TEXTS, [0] * 6) == (items.texts, [*items.y])
+
+
+def test_several_labels_of_fasttext_are_asked_about():
+    """Labels at the start of a line never become a part of the text."""
+    content = "".join(f"__label__a __label__{'bc'[k % 2]} {text}\n" for k, text in enumerate(TEXTS))
+    with pytest.raises(DataError, match=r"hold several labels, such as 'a\|[bc]'.*--contains"):
+        imported("x.txt", content)
+    assert TEXTS == [row["text"] for row in peek(named(content, "x.txt")).rows]
