@@ -39,7 +39,7 @@ from .log import (
     read_entries,
     unseen,
 )
-from .settings import MOST_LABELS, SKIP, SessionError, Settings, whole
+from .settings import FILE, MOST_LABELS, SKIP, SessionError, Settings, whole
 
 DIGEST_EVERY = 50  # answers between two stored digests
 OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: draws for second and repeated answers of their own
@@ -69,7 +69,9 @@ class Session(Run):
         self._join_count, self._branches_annotator = 0, ""
         self._last_opinion: dict[str, int] = {}  # by annotator: question of their last answer, if that gave no label
         self.version = 0
+        self._begins_with_file, self._last_later_label = store.begins_with(session, FILE), 0
         self._rebuild()
+        self._take_later_labels()
 
     def _rebuild(self) -> None:
         """Fold the log again from the first round.
@@ -201,6 +203,7 @@ class Session(Run):
             elif self.grown:
                 with self.store.transaction():
                     self._take_new_items()
+            self._take_later_labels()
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -235,6 +238,30 @@ class Session(Run):
             self._settle(self._current.id if self._current else None)
         else:
             self._branches = {label: (self._grow(state), id) for label, (state, id) in self._branches.items()}
+
+    def _take_later_labels(self) -> None:
+        """Learn labels that the data set got after its items, if the session began with the labels of the file. Items
+        that were asked or marked, or had a known label before, keep what they have."""
+        if not self._begins_with_file or self.store.read_only:
+            return
+        if (last := self.store.last_later_label(self.dataset.id)) <= self._last_later_label:
+            return
+        later = self.store.later_labels(self.dataset.id, self._last_later_label)
+        y = self._session_labels(np.array([row["y"] for row in later], np.int8)).tolist()
+        with self.store.transaction():
+            used = {row["item"] for row in self.store.events(self.id, "known")}
+            labels = {row["item"]: label for row, label in zip(later, y) if label and row["item"] not in used}
+            for item in self.unavailable(self.state, labels):
+                del labels[item]
+            if labels:
+                self._learn_known(labels, FILE)
+                self.version = self.store.count_change(self.id)
+        self._last_later_label = last
+
+    def _learn_known(self, labels: dict[int, int], origin: str, event: str | None = None, annotator: str = "") -> None:
+        """Store known labels, and learn them."""
+        self.store.put_known(self.id, labels, origin, event, annotator)
+        self._change(LabelsKnown(tuple(labels.items())))
 
     def _grow(self, state: State) -> State:
         """Return the state with the stream as long as it is now, leaving `state` unchanged."""
@@ -662,8 +689,7 @@ class Session(Run):
                 item: label for item, label in labels.items() if item not in refused and label != old.get(item, SKIP)
             }
             if own:
-                self.store.put_known(self.id, own, origin, event, annotator)
-                self._change(LabelsKnown(tuple(own.items())))
+                self._learn_known(own, origin, event, annotator)
             return sorted(refused)
 
     @property

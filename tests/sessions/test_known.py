@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
+from oal_engine.datasets import feeds, reading
 from oal_engine.kernel import stream
 from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back
@@ -329,3 +330,37 @@ def test_another_pass_has_nothing_to_ask_if_every_item_has_a_label(store):
     label_until_the_end(first)
     with pytest.raises(SessionError, match="every item has a label: another pass has nothing to ask"):
         another_pass.begin(first)
+
+
+def test_labels_that_are_appended_become_known(tmp_path):
+    """A session that began with the labels of its file learns labels that are appended for items that nobody asked,
+    also while it is open; other sessions, and a correction of such a label, are left alone."""
+    store, words = Store(tmp_path / "studio.db"), [f"words n{k} of kind {k % 5}" for k in range(60)]
+    lines = [f'{{"text": "{text}", "label": "{"yes" if k % 5 == 0 else "no"}"}}' for k, text in enumerate(words)]
+    path = tmp_path / "partly.csv"
+    path.write_text(
+        "text,label\n"
+        + "".join(f"{text},{['yes', 'no'][k % 5 > 0] if k < 10 else ''}\n" for k, text in enumerate(words))
+    )
+    datasets.import_file(store, path, "partly", reading.Columns(("text",), "label", positive=("yes",)))
+    plain, opened = begin(store, "partly"), begin(store, "partly", known_labels="file")
+    for _ in range(3):
+        say(opened, 1 if opened.place.asked.item % 5 == 0 else -1)
+    asked, waiting = [entry.item for entry in opened.log], opened.place.asked
+    file = io.BytesIO("\n".join(lines[:40]).encode())
+    counts = sum(feeds.append_lines(datasets.Dataset(store, "partly"), file), feeds.AppendCounts())
+    assert (30, 10) == (counts.later_labels, counts.unused_labels)
+    opened.refresh()
+    assert waiting == opened.place.asked
+    assert {*range(40)} - {*asked} == {*opened.known_labels}
+    assert {"file"} == {row["data"]["origin"] for row in opened.known_labels.values()}
+    item = max(opened.known_labels)
+    opened.know(next(EVENTS), {item: SKIP}, "correction")
+    assert item not in rebuilt(store, opened).known_labels
+    plain.refresh()
+    assert {} == plain.known_labels
+    assert 40 == len(begin(store, "partly", known_labels="file").known_labels)
+    label = {k: 1 if k % 5 == 0 else -1 for k in range(60)}
+    while opened.place.asked:
+        say(opened, label[opened.place.asked.item])
+    rebuilt(store, opened)

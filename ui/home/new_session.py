@@ -143,21 +143,21 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
 
 
 def _labelled(row: dict[str, Any]) -> bool:
-    """Tell whether every item of a data set has a label, so that metrics are exact."""
+    """Tell whether every item of a data set was imported with a label, so that metrics are exact."""
     return _n_labels(row) == row["items"]
 
 
 def _n_labels(row: dict[str, Any]) -> int:
-    """Return the number of items of a data set that have a label."""
+    """Return the number of items of a data set that were imported with a label."""
     return sum(row["classes"].values() if row["classes"] else (row["positives"], row["negatives"]))
 
 
 def _known_labels(row: dict[str, Any], many: bool) -> tuple[int, dict[str, Any]]:
     """Ask whether to begin with the labels of a file that has gaps. Return their number, and the arguments of
     `settings.create`."""
-    labels = _n_labels(row)
+    labels = _n_labels(row) + row["later_labels"]
     most = min(labels, MOST_KNOWN)
-    if not labels or labels == row["items"] or (many and not row["classes"]):
+    if not labels or labels >= row["items"] or (many and not row["classes"]):
         return 0, {}
     which = "them" if most == labels else f"{most:,} of them"
     question = BEGIN_WITH_LABELS.format(labels, row["items"], which)
