@@ -175,8 +175,8 @@ class Store(Database):
         return dataset
 
     def datasets(self) -> list[Row]:
-        """Return all data sets, newest first, with their classes decoded, the number of sessions that use each, and the number
-        of labels that came after their items."""
+        """Return all data sets, newest first, with their classes decoded, the number of sessions that use each, and of
+        labels that came after their items."""
         rows = self.query(
             "SELECT datasets.*, (SELECT count(*) FROM sessions WHERE dataset = datasets.id"
             f" AND {self.PRESENT}) AS sessions,"
