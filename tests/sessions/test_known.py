@@ -364,3 +364,16 @@ def test_labels_that_are_appended_become_known(tmp_path):
     while opened.place.asked:
         say(opened, label[opened.place.asked.item])
     rebuilt(store, opened)
+
+
+def test_exported_labels_begin_another_session(store, tmp_path):
+    """The exported labels, known ones and answers, are imported again as the labels of a file with gaps."""
+    opened = begin(store, known_labels=30, budget=20)
+    label_until_the_end(opened)
+    following = begin(store, known_labels=another_pass.labels(opened))
+    export.export(store, following.id, "predictions", "csv", tmp_path / "predictions.csv", texts=True)
+    there, columns = Store(tmp_path / "there.db"), reading.peek(tmp_path / "predictions.csv").guess
+    datasets.import_file(there, tmp_path / "predictions.csv", "again", columns)
+    again = begin(there, "again", known_labels="file")
+    by_id = {there.item(again.dataset.id, item)["id"]: row["label"] for item, row in again.known_labels.items()}
+    assert by_id == {f"i{item}": row["label"] for item, row in following.known_labels.items()}
