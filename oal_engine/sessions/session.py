@@ -241,7 +241,7 @@ class Session(Run):
 
     def _take_later_labels(self) -> None:
         """Learn labels that the data set got after its items, if the session began with the labels of the file. Items
-        that were asked or marked, or had a known label before, keep what they have."""
+        that were asked or marked, or had a known label before, stay as they are."""
         if not self._begins_with_file or self.store.read_only:
             return
         if (last := self.store.last_later_label(self.dataset.id)) <= self._last_later_label:

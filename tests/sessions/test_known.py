@@ -1,6 +1,7 @@
 """Labels that are known from elsewhere: they are learned, cost nothing, and their items are not asked."""
 
 import io
+import json
 from collections import Counter
 
 import numpy as np
@@ -13,6 +14,7 @@ from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back
 from oal_engine.sessions.files import export
 from oal_engine.sessions.files.bundle import adopt, publish
+from oal_engine.sessions.files.player import Player
 from oal_engine.sessions.insights import certainty, estimates, outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, KnownLabels, SessionError, create
@@ -377,3 +379,14 @@ def test_exported_labels_begin_another_session(store, tmp_path):
     again = begin(there, "again", known_labels="file")
     by_id = {there.item(again.dataset.id, item)["id"]: row["label"] for item, row in again.known_labels.items()}
     assert by_id == {f"i{item}": row["label"] for item, row in following.known_labels.items()}
+
+
+def test_the_player_shows_a_known_item(store):
+    """A round whose item is known opens in the player, which says why it has no prediction."""
+    opened = begin(store, known_labels=60, budget=300)
+    label_until_the_end(opened)
+    player = Player(look_back.Trace(store, opened.id))
+    place = player.place("r300")
+    assert "Round 300 was passed without asking: the label of its item is known." == place["why"]
+    assert (0, 0.0) == (place["predicted"], place["probability"])
+    assert json.dumps(player.log())
