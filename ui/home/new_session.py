@@ -96,7 +96,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     promise = st.container()
     many = _many(rows[dataset])
     classes = (_many_classes if many else _two_classes)(rows[dataset])
-    n_known, known = _known_labels(rows[dataset], many)
+    n_known, beginning = _known_labels(rows[dataset], many)
     first = FIRST[many]
     if not many:
         counts = st.segmented_control(
@@ -116,7 +116,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         plan = _plan(kind.rule)
         if _labelled(rows[dataset]) and many == bool(rows[dataset]["classes"]):
-            n_known, known = _some_known_labels(rows[dataset])
+            n_known, beginning = _some_known_labels(rows[dataset])
         more = _more(many) | {"guidelines": guidelines.strip(), "owner": annotator()}
     if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(kind.rule):
         with feed:
@@ -137,7 +137,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         if budget and budget >= 1 and not (plan["audit"] or _labelled(rows[dataset])):
             small_note(estimates.forecast(int(budget), many))
     sent = st.button("Start labeling", type="primary", key="new-send")
-    return {"dataset": dataset, "budget": budget} | classes | known | chosen | plan | more | {
+    return {"dataset": dataset, "budget": budget} | classes | beginning | chosen | plan | more | {
         "name": name or None
     }, sent
 
