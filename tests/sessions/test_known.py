@@ -11,6 +11,7 @@ from oal_engine import datasets
 from oal_engine.datasets import feeds, reading
 from oal_engine.kernel import stream
 from oal_engine.kernel.runs import Run
+from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import another_pass, look_back
 from oal_engine.sessions.files import export
 from oal_engine.sessions.files.bundle import adopt, publish
@@ -390,3 +391,32 @@ def test_the_player_shows_a_known_item(store):
     assert "Round 300 was passed without asking: the label of its item is known." == place["why"]
     assert (0, 0.0) == (place["predicted"], place["probability"])
     assert json.dumps(player.log())
+
+
+@pytest.mark.parametrize("change", [{"item": "asked"}, {"item": 299, "label": 0}, {"label": 7}, {"item": 10**6}])
+def test_forged_known_labels_do_not_verify(store, tmp_path, change):
+    """A published session whose known labels were altered is refused, or does not verify, in one sentence."""
+    opened = begin(store, known_labels=30)
+    label_truly(opened, 10)
+    file, there = io.StringIO(), Store(tmp_path / "there.db")
+    publish(store, opened.id, file)
+    lines = [json.loads(line) for line in file.getvalue().splitlines()]
+    row = next(line for line in lines if line.get("kind") == "known")
+    row |= change | ({"item": opened.log[3].item} if change.get("item") == "asked" else {})
+    datasets.add(there, "sparse", datasets.table(stream_of()[1]), "made.npz")
+    forged = io.StringIO("\n".join(map(json.dumps, lines)) + "\n")
+    if change.get("label") or change["item"] == 10**6:
+        with pytest.raises(JsonLinesError, match=r"is not one of the session|an item that the data set does not have"):
+            adopt(there, forged)
+    else:
+        assert not look_back.verify(there, adopt(there, forged)).verified
+
+
+def test_a_damaged_known_label_is_named(store):
+    """A known label of a class that the session does not have is reported in a sentence."""
+    opened = begin(store, known_labels=5)
+    with store.transaction():
+        store.db.execute("UPDATE events SET label = 3 WHERE session = ? AND kind = 'known' AND number = 2", [opened.id])
+    with pytest.raises(SessionError, match="cannot be reproduced from its log"):
+        Session(store, opened.id)
+    assert [3] == [row["label"] for row in store.foreign_answers(opened.id)]
