@@ -78,6 +78,8 @@ class Session(Run):
 
         If the prepared questions are stored already, nothing is written, so a session opens while others write. A
         read-only store gets no prepared questions."""
+        if self._begins_with_file and not self.store.read_only:
+            self._store_labels_of_new_items()
         with self.store.snapshot():
             waiting, ahead = self._fold_log(), self._ahead()
             stored = self.store.prepared(self.id, waiting) if waiting else {}
@@ -198,7 +200,7 @@ class Session(Run):
     def refresh(self) -> None:
         """Rebuild if another process has changed the log. Continue the stream if the data set has grown."""
         with self._all_or_nothing():
-            if self.store.log_version(self.id) != self.version:
+            if self.store.log_version(self.id) != self.version or (self.grown and self._begins_with_file):
                 self._rebuild()
             elif self.grown:
                 with self.store.transaction():
@@ -238,6 +240,22 @@ class Session(Run):
             self._settle(self._current.id if self._current else None)
         else:
             self._branches = {label: (self._grow(state), id) for label, (state, id) in self._branches.items()}
+
+    def _store_labels_of_new_items(self) -> None:
+        """Store the labels of items that were appended with one as known, before the stream grows over them."""
+        with self.store.transaction():
+            rounds = max(row["data"]["rounds"] for row in self.store.events(self.id, "grown"))
+            if self.store.length(self.dataset.id) <= rounds:
+                return
+            self.dataset.refresh()
+            y = self._session_labels(self.dataset.y)
+            used = {row["item"] for row in self.store.events(self.id, "known")}
+            items = [item for item in range(rounds, y.size) if y[item] and item not in used]
+            if items:
+                last = self.store.answers(self.id, self.store.question_count(self.id) - 2)
+                self.store.part_prepared(self.id, *(row["id"] for row in last))
+                self.store.put_known(self.id, {item: int(y[item]) for item in items}, FILE)
+                self.store.count_change(self.id)
 
     def _take_later_labels(self) -> None:
         """Learn labels that the data set got after its items, if the session began with the labels of the file. Items

@@ -393,6 +393,37 @@ def test_the_player_shows_a_known_item(store):
     assert json.dumps(player.log())
 
 
+@pytest.mark.parametrize("reopen", [False, True])
+@pytest.mark.parametrize("ended", [False, True])
+def test_new_items_with_a_label_are_known(tmp_path, reopen, ended):
+    """Items that are appended with a label are known to a session that began with labels, open or not, and only the
+    other new items are asked."""
+    store, path = Store(tmp_path / "studio.db"), tmp_path / "partly.csv"
+    label = {k: 1 if k % 5 == 0 else -1 for k in range(60)}
+    words = [f"words n{k} of kind {k % 5}" for k in range(60)]
+    file_words = [{1: "yes", -1: "no"}[label[k]] if k % 3 == 0 else "" for k in range(60)]
+    path.write_text("text,label\n" + "".join(f"{words[k]},{file_words[k]}\n" for k in range(30)))
+    datasets.import_file(store, path, "partly", reading.Columns(("text",), "label", positive=("yes",)))
+    opened = begin(store, "partly", known_labels="file", horizon=50, budget=50)
+    while opened.place.asked and (ended or len(opened.log) < 5):
+        say(opened, label[opened.place.asked.item])
+    waiting = opened.place.asked
+    lines = [json.dumps({"text": words[k], "label": file_words[k]}) for k in range(30, 60)]
+    list(feeds.append_lines(datasets.Dataset(store, "partly"), io.BytesIO("\n".join(lines).encode())))
+    if reopen:
+        opened = Session(store, opened.id)
+    opened.refresh()
+    assert {*range(0, 60, 3)} == {*opened.known_labels}
+    assert opened.place.asked == waiting or ended
+    while opened.place.asked:
+        say(opened, label[opened.place.asked.item])
+    asked = {entry.item for entry in opened.log}
+    assert not asked & {*range(0, 60, 3)}
+    assert max(asked) > 30
+    assert opened.place.progress.stream == 40
+    rebuilt(store, opened)
+
+
 @pytest.mark.parametrize("change", [{"item": "asked"}, {"item": 299, "label": 0}, {"label": 7}, {"item": 10**6}])
 def test_forged_known_labels_do_not_verify(store, tmp_path, change):
     """A published session whose known labels were altered is refused, or does not verify, in one sentence."""
