@@ -243,10 +243,10 @@ class Session(Run):
 
     def _store_labels_of_new_items(self) -> None:
         """Store the labels of items that were appended with one as known, before the stream grows over them."""
+        if self.store.length(self.dataset.id) <= self._stored_rounds():
+            return
         with self.store.transaction():
-            rounds = max(row["data"]["rounds"] for row in self.store.events(self.id, "grown"))
-            if self.store.length(self.dataset.id) <= rounds:
-                return
+            rounds = self._stored_rounds()  # another process may have stored the growth meanwhile
             self.dataset.refresh()
             y = self._session_labels(self.dataset.y)
             used = {row["item"] for row in self.store.events(self.id, "known")}
@@ -256,6 +256,11 @@ class Session(Run):
                 self.store.part_prepared(self.id, *(row["id"] for row in last))
                 self.store.put_known(self.id, {item: int(y[item]) for item in items}, FILE)
                 self.store.count_change(self.id)
+
+    def _stored_rounds(self) -> int:
+        """Return the length of the stream by the log."""
+        grown = self.store.events(self.id, "grown")
+        return int(grown[-1]["data"].get("rounds", 0)) if grown else 0
 
     def _take_later_labels(self) -> None:
         """Learn labels that the data set got after its items, if the session began with the labels of the file. Items
@@ -267,6 +272,8 @@ class Session(Run):
         later = self.store.later_labels(self.dataset.id, self._last_later_label)
         y = self._session_labels(np.array([row["y"] for row in later], np.int8)).tolist()
         with self.store.transaction():
+            if self.store.log_version(self.id) != self.version:  # somebody wrote meanwhile
+                self._rebuild()
             used = {row["item"] for row in self.store.events(self.id, "known")}
             labels = {row["item"]: label for row, label in zip(later, y) if label and row["item"] not in used}
             for item in self.unavailable(self.state, labels):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -260,6 +260,9 @@ def _known_labels(store: Store, data: Row, classes: list[str], options: Options,
     """Return the labels that a new session begins with."""
     chosen = options.known_labels
     if isinstance(chosen, KnownLabels):
+        allowed = range(1, len(classes) + 1) if classes else (POSITIVE, NEGATIVE)
+        if not all(0 <= item < data["items"] and label in allowed for item, label in chosen.labels.items()):
+            raise SessionError("known_labels of a session must be on items of its data set, with labels of its own.")
         return chosen
     if chosen is None:
         return KnownLabels({}, "")
@@ -277,7 +280,7 @@ def _known_labels(store: Store, data: Row, classes: list[str], options: Options,
             f"known_labels of a session must be a number from 1 to {most:,}, as {labelled.size:,} of {y.size:,} items "
             f"of the data set {data['name']} have a label. Got file."
         )
-    size = labelled.size if isinstance(chosen, str) else whole(chosen, "known_labels", 1, most)
+    size = labelled.size if chosen == FILE else whole(cast(float, chosen), "known_labels", 1, most)
     items = stream.sample(labelled, size, seed)
     return KnownLabels(dict(zip(items.tolist(), y[items].tolist())), FILE)
 

@@ -610,7 +610,7 @@ class Store(Database):
     def begins_with(self, session: int, origin: str) -> bool:
         """Return whether a session begins with known labels of an origin."""
         row = self.one("SELECT data FROM events WHERE session = ? AND kind = 'known' AND number = 1", session)
-        return row is not None and _from_json(row["data"], "data")["origin"] == origin
+        return row is not None and (_from_json(row["data"], "data") or {}).get("origin") == origin
 
     def known_labels(self, session: int) -> dict[int, Row]:
         """Return the current known label of each item, {item: row of the log}."""

@@ -96,6 +96,9 @@ def test_the_labels_of_a_file_with_gaps(store, partly):
             "known_labels of a session must be a number from 1 to 299, as 300 of 300 items of the data set",
         ),
         ("sparse", 300, "known_labels of a session must be a whole number >= 1 and <= 299. Got 300."),
+        ("sparse", "all", "known_labels of a session must be a whole number >= 1 and <= 299. Got all."),
+        ("sparse", KnownLabels({300: 1}, "search"), "known_labels of a session must be on items of its data set"),
+        ("sparse", KnownLabels({3: 2}, "search"), "known_labels of a session must be on items of its data set"),
         ("unlabelled", "file", "the data set unlabelled has no labels of these classes to begin with."),
     ],
 )
@@ -350,10 +353,13 @@ def test_labels_that_are_appended_become_known(tmp_path):
     for _ in range(3):
         say(opened, 1 if opened.place.asked.item % 5 == 0 else -1)
     asked, waiting = [entry.item for entry in opened.log], opened.place.asked
+    elsewhere = Session(Store(store.path), opened.id)
     file = io.BytesIO("\n".join(lines[:40]).encode())
     counts = sum(feeds.append_lines(datasets.Dataset(store, "partly"), file), feeds.AppendCounts())
     assert (30, 10) == (counts.later_labels, counts.unused_labels)
     opened.refresh()
+    elsewhere.refresh()
+    assert bits(elsewhere) == bits(opened)
     assert waiting == opened.place.asked
     assert {*range(40)} - {*asked} == {*opened.known_labels}
     assert {"file"} == {row["data"]["origin"] for row in opened.known_labels.values()}
