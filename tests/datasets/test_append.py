@@ -132,7 +132,7 @@ def test_unknown_label_words_stop_a_file(texts, tmp_path):
         reading.DataError, match=r"does not have: doubtful \(1\)\. The data set has neg, pos\..*--label ''"
     ):
         list(feeds.append_file(texts, path))
-    assert 3 == sum(each.appended for each in feeds.append_file(texts, path, {"label": None}))
+    assert 3 == sum(each.appended for each in feeds.append_file(texts, path, {"label": ""}))
 
 
 def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
