@@ -341,7 +341,8 @@ def _columns(dataset: Dataset, wanted: Mapping[str, Any]) -> reading.Columns:
     else:
         text, features = (), tuple(dataset.feature_names)
     return reading.Columns(
-        text, wanted["label"] or None, wanted["id"] or None, features, details=tuple(wanted["details"]), missing=wanted.get("missing"),
+        text, wanted["label"] or None, wanted["id"] or None, features, details=tuple(wanted["details"]),
+        missing=wanted.get("missing"),
         fills=wanted.get("fills", {}),
     )  # fmt: skip
 
