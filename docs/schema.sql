@@ -38,6 +38,16 @@ CREATE TABLE items (
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX items_id ON items (dataset, id);
 
+CREATE TABLE later_labels (            -- labels that were appended after their items
+    number INTEGER PRIMARY KEY,
+    dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE,
+    item INTEGER NOT NULL,             -- position; its y in items is 0
+    label TEXT NOT NULL,               -- the word in the file
+    y INTEGER NOT NULL,                -- -1, 1, or 1 to K
+    added_at TEXT NOT NULL,
+    UNIQUE (dataset, item)
+) STRICT;
+
 CREATE TABLE details (                 -- other columns of the file
     dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE,
     item INTEGER NOT NULL,             -- position

@@ -24,6 +24,8 @@ from ..kernel import rows
 from . import reading, row_files
 from .features import duplicates, numbers
 from .features.vectorizer import Vocabulary, WordSets, count
+from .reading import labels
+from .reading.parsed import name_list
 from .reading.sources import LIMITS, FileOrPath, Limits, PhaseProgress, feed_lines
 
 if TYPE_CHECKING:
@@ -44,9 +46,10 @@ class AppendCounts:
 
     duplicates: exact ones, which are dropped. renamed: appended items whose id existed. skipped: unreadable lines,
     {reason: (count, first line)}. near_duplicates: appended or left out, as the data set says. words: distinct words of
-    each appended text, summed up; new_words: how many the vocabulary lacks. unused_labels: exact duplicates with a
-    label, in a data set that lacks labels. The labels of stored items do not change, because sessions and comparisons
-    began with them. unknown_words: cells of categories with a word that the import did not have.
+    each appended text, summed up; new_words: how many the vocabulary lacks. later_labels: items that were stored
+    without a label and got one from an exact duplicate; sessions and comparisons that began before do not see it in
+    place of the item's own. unused_labels: labels of the other exact duplicates, in a data set that lacks labels.
+    unknown_words: cells of categories with a word that the import did not have.
     """
 
     appended: int = 0
@@ -58,6 +61,7 @@ class AppendCounts:
     new_words: int = field(default=0, compare=False)
     unused_labels: int = 0
     unknown_words: int = 0
+    later_labels: int = 0
 
     def __add__(self, more: AppendCounts) -> AppendCounts:
         skipped = dict(more.skipped)
@@ -69,9 +73,10 @@ class AppendCounts:
     def __str__(self) -> str:
         parts = [f"appended {self.appended:,}", f"dropped {reading.plural(self.duplicates, 'exact duplicate')}"]
         if self.unused_labels:
-            parts[-1] += (
-                f" ({self.unused_labels:,} with a label, which was not taken: stored items keep theirs, or none)"
-            )
+            parts[-1] += f" ({self.unused_labels:,} with a label, which was not taken: stored items keep theirs)"
+        if self.later_labels:
+            items = reading.plural(self.later_labels, "item")
+            parts.append(f"took labels for {items} that had none")
         if self.renamed:
             parts.append(f"made {reading.plural(self.renamed, 'id')} unique")
         if self.unknown_words:
@@ -142,11 +147,33 @@ def append(dataset: Dataset, items: reading.Items, joined: int = 0) -> AppendCou
         words = (int(word_sets.counts()[places].sum()), int(word_sets.new()[places].sum())) if word_sets else (0, 0)
         if places.size:
             store.put_batch(dataset.id, first, places.size, words, joined)
+        again = [] if dataset.labelled else np.flatnonzero(~fresh & (items.y != 0)).tolist()
+        later = store.put_later_labels(dataset.id, _later_labels(dataset, items, table, again))
     dataset.refresh()
     return AppendCounts(
         places.size, int((~fresh).sum()), renamed, items.skipped, int(near.sum()), *words,
-        0 if dataset.labelled else int(np.count_nonzero(items.y[~fresh])), items.n_unknown,
+        max(0, len(again) - later), items.n_unknown, later,
     )  # fmt: skip
+
+
+def _later_labels(
+    dataset: Dataset, items: reading.Items, table: rows.Rows, again: Sequence[int]
+) -> dict[int, tuple[str, int]]:
+    """Return the labels for stored items without one, {item: (word, y)}. again: labeled items that are stored already.
+
+    Texts are found by their words, and vectors by their ids.
+    """
+    if items.texts:
+        by_text = {items.texts[k]: (items.labels[k], int(items.y[k])) for k in reversed(again)}
+        return {item: by_text[text] for item, text in dataset.store.unlabelled(dataset.id, by_text).items()}
+    places = dataset.positions([items.ids[k] for k in again])
+    return {
+        place: (items.labels[k], int(items.y[k]))
+        for k in again
+        if (place := places.get(items.ids[k])) is not None
+        and not dataset.y[place]
+        and rows.content(dataset.rows, place) == rows.content(table, k)
+    }
 
 
 def _near_duplicates(dataset: Dataset, word_sets: WordSets, fresh: np.ndarray) -> np.ndarray:
@@ -205,11 +232,17 @@ def _digests(texts: Iterable[str] | None, table: rows.Rows, places: Iterable[int
     return [blake2b(each, digest_size=16).digest() for each in contents]
 
 
-def _rows(dataset: Dataset, items: reading.Items) -> tuple[rows.Rows, WordSets | None]:
-    """Turn items into rows of the data set's kind, through its vocabulary and scaling. Return also their words."""
-    kind, columns = dataset.record["kind"], dataset.named
+def _check_kind(dataset: Dataset, items: reading.Items) -> None:
+    """Raise DataError if a data set of texts would get vectors, or the other way round."""
+    kind = dataset.record["kind"]
     if (items.texts is None) != (kind == "vectors"):
         raise reading.DataError(f"the data set {dataset.name} holds {kind}: only such can be appended.")
+
+
+def _rows(dataset: Dataset, items: reading.Items) -> tuple[rows.Rows, WordSets | None]:
+    """Turn items into rows of the data set's kind, through its vocabulary and scaling. Return also their words."""
+    _check_kind(dataset, items)
+    columns = dataset.named
     if items.texts is not None:
         return dataset.read(items.texts, cast("np.ndarray | None", items.vectors))
     matrix: Any = items.vectors
@@ -281,6 +314,8 @@ def append_file(
         width=dataset.vector_width,
         **options,
     )
+    _check_kind(dataset, items)
+    _check_label_words(dataset, items.labels)
     total = len(items.ids)
     for first in range(0, max(1, total), CHUNK_ITEMS):
         if stopped and stopped.is_set():
@@ -293,6 +328,19 @@ def append_file(
             progress("items", min(first + CHUNK_ITEMS, total), total)
 
 
+def _check_label_words(dataset: Dataset, words: Sequence[str]) -> None:
+    """Raise DataError if a file has label words that its data set does not have, except words for a missing label."""
+    own = dataset.label_words
+    counts = Counter(word for word in words if word and word not in own)
+    for word in labels.gaps_among({*counts, *own}):
+        del counts[word]
+    if counts:
+        raise reading.DataError(
+            f"the file has label words that the data set {dataset.name} does not have: {reading.counted(counts)}. The "
+            f"data set has {name_list(sorted(filter(None, own)), 10) or 'none'}. Append without labels: --label ''."
+        )
+
+
 def _columns(dataset: Dataset, wanted: Mapping[str, Any]) -> reading.Columns:
     """Turn column names as stored with a data set into `Columns`."""
     if dataset.record["kind"] == "text":
@@ -300,8 +348,8 @@ def _columns(dataset: Dataset, wanted: Mapping[str, Any]) -> reading.Columns:
     else:
         text, features = (), tuple(wanted["features"] if dataset.codings else dataset.feature_names)
     return reading.Columns(
-        text, wanted["label"], wanted["id"], features, details=tuple(wanted["details"]), missing=wanted.get("missing"),
-        fills=wanted.get("fills", {}), codings=dict(dataset.codings),
+        text, wanted["label"] or None, wanted["id"] or None, features, details=tuple(wanted["details"]),
+        missing=wanted.get("missing"), fills=wanted.get("fills", {}), codings=dict(dataset.codings),
     )  # fmt: skip
 
 

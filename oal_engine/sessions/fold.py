@@ -38,7 +38,7 @@ from .log import (
     add_changes,
     add_known,
 )
-from .settings import SKIP, SessionError, Settings, file_labels
+from .settings import SKIP, SessionError, Settings, session_labels
 
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
 FACTS_OF_ROW, FACTS_OF_ENTRY = itemgetter(*FACTS), attrgetter(*FACTS)
@@ -244,12 +244,16 @@ class Run:
 
     def _take(self, rounds: int | None = None) -> None:
         """Take the present items into the stream. Later ones follow the items that the session began with."""
-        self.y = file_labels(self.dataset, self.settings.classes, self.settings.positive_class)
+        self.y = self._session_labels(self.dataset.y)
         self.labelled = bool(self.y.all())  # whether metrics are exact
         later = np.arange(self.order.size, self.y.size)
         self.order = stream.checked_order(np.concatenate((self.order, later)), self.dataset.rows)
         self._stream = Stream(NONE_KNOWN, self.y, np.zeros(self.y.size, bool))
         self.rounds = self.y.size if rounds is None else rounds
+
+    def _session_labels(self, y: np.ndarray) -> np.ndarray:
+        """Translate labels of the data set into labels of the session, 0 for a label that it does not have."""
+        return session_labels(self.dataset, y, self.settings.classes, self.settings.positive_class)
 
     @property
     def shown_columns(self) -> Collection[str]:

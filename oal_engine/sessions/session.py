@@ -39,7 +39,7 @@ from .log import (
     read_entries,
     unseen,
 )
-from .settings import MOST_LABELS, SKIP, SessionError, Settings, whole
+from .settings import FILE, MOST_LABELS, SKIP, SessionError, Settings, whole
 
 DIGEST_EVERY = 50  # answers between two stored digests
 OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: draws for second and repeated answers of their own
@@ -69,13 +69,17 @@ class Session(Run):
         self._join_count, self._branches_annotator = 0, ""
         self._last_opinion: dict[str, int] = {}  # by annotator: question of their last answer, if that gave no label
         self.version = 0
+        self._begins_with_file, self._last_later_label = store.begins_with(session, FILE), 0
         self._rebuild()
+        self._take_later_labels()
 
     def _rebuild(self) -> None:
         """Fold the log again from the first round.
 
         If the prepared questions are stored already, nothing is written, so a session opens while others write. A
         read-only store gets no prepared questions."""
+        if self._begins_with_file and not self.store.read_only:
+            self._store_labels_of_new_items()
         with self.store.snapshot():
             waiting, ahead = self._fold_log(), self._ahead()
             stored = self.store.prepared(self.id, waiting) if waiting else {}
@@ -196,11 +200,12 @@ class Session(Run):
     def refresh(self) -> None:
         """Rebuild if another process has changed the log. Continue the stream if the data set has grown."""
         with self._all_or_nothing():
-            if self.store.log_version(self.id) != self.version:
+            if self.store.log_version(self.id) != self.version or (self.grown and self._begins_with_file):
                 self._rebuild()
             elif self.grown:
                 with self.store.transaction():
                     self._take_new_items()
+            self._take_later_labels()
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -235,6 +240,53 @@ class Session(Run):
             self._settle(self._current.id if self._current else None)
         else:
             self._branches = {label: (self._grow(state), id) for label, (state, id) in self._branches.items()}
+
+    def _store_labels_of_new_items(self) -> None:
+        """Store the labels of items that were appended with one as known, before the stream grows over them."""
+        if self.store.length(self.dataset.id) <= self._stored_rounds():
+            return
+        with self.store.transaction():
+            rounds = self._stored_rounds()  # another process may have stored the growth meanwhile
+            self.dataset.refresh()
+            y = self._session_labels(self.dataset.y)
+            used = {row["item"] for row in self.store.events(self.id, "known")}
+            items = [item for item in range(rounds, y.size) if y[item] and item not in used]
+            if items:
+                last = self.store.answers(self.id, self.store.question_count(self.id) - 2)
+                self.store.part_prepared(self.id, *(row["id"] for row in last))
+                self.store.put_known(self.id, {item: int(y[item]) for item in items}, FILE)
+                self.store.count_change(self.id)
+
+    def _stored_rounds(self) -> int:
+        """Return the length of the stream by the log."""
+        grown = self.store.events(self.id, "grown")
+        return int(grown[-1]["data"].get("rounds", 0)) if grown else 0
+
+    def _take_later_labels(self) -> None:
+        """Learn labels that the data set got after its items, if the session began with the labels of the file. Items
+        that were asked or marked, or had a known label before, stay as they are."""
+        if not self._begins_with_file or self.store.read_only:
+            return
+        if (last := self.store.last_later_label(self.dataset.id)) <= self._last_later_label:
+            return
+        later = self.store.later_labels(self.dataset.id, self._last_later_label)
+        y = self._session_labels(np.array([row["y"] for row in later], np.int8)).tolist()
+        with self.store.transaction():
+            if self.store.log_version(self.id) != self.version:  # somebody wrote meanwhile
+                self._rebuild()
+            used = {row["item"] for row in self.store.events(self.id, "known")}
+            labels = {row["item"]: label for row, label in zip(later, y) if label and row["item"] not in used}
+            for item in self.unavailable(self.state, labels):
+                del labels[item]
+            if labels:
+                self._learn_known(labels, FILE)
+                self.version = self.store.count_change(self.id)
+        self._last_later_label = last
+
+    def _learn_known(self, labels: dict[int, int], origin: str, event: str | None = None, annotator: str = "") -> None:
+        """Store known labels, and learn them."""
+        self.store.put_known(self.id, labels, origin, event, annotator)
+        self._change(LabelsKnown(tuple(labels.items())))
 
     def _grow(self, state: State) -> State:
         """Return the state with the stream as long as it is now, leaving `state` unchanged."""
@@ -662,8 +714,7 @@ class Session(Run):
                 item: label for item, label in labels.items() if item not in refused and label != old.get(item, SKIP)
             }
             if own:
-                self.store.put_known(self.id, own, origin, event, annotator)
-                self._change(LabelsKnown(tuple(own.items())))
+                self._learn_known(own, origin, event, annotator)
             return sorted(refused)
 
     @property

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ..store import Row, Store
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 MOST_CLASSES = 127
 MOST_LABELS = 10**9  # in one addition
+FILE = "file"  # origin of known labels: the file of the data set
 MOST_KNOWN = 100_000  # labels that a session can begin with: whenever it is opened, it learns them
 NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
 EXACT_ENGINES = "0.2.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
@@ -246,33 +247,42 @@ def create(
     return store.add_session(values, seeds.weights if seeds else None, begin_with.labels, begin_with.origin)
 
 
-def file_labels(dataset: Dataset, classes: Sequence[str] | None, positive_class: str | None) -> np.ndarray:
-    """Return the labels of a data set as labels of a session, 0 for an item without one."""
+def session_labels(
+    dataset: Dataset, y: np.ndarray, classes: Sequence[str] | None, positive_class: str | None
+) -> np.ndarray:
+    """Translate labels y of a data set into labels of a session, 0 for a label that it does not have."""
     if own := dataset.classes:
-        return relabelled(dataset.y, own, classes or (), positive_class)
-    return rows.read_only(np.zeros(dataset.y.size), np.int8) if classes else dataset.y
+        return relabelled(y, own, classes or (), positive_class)
+    return rows.read_only(np.zeros(y.size), np.int8) if classes else y
 
 
 def _known_labels(store: Store, data: Row, classes: list[str], options: Options, seed: int) -> KnownLabels:
     """Return the labels that a new session begins with."""
     chosen = options.known_labels
     if isinstance(chosen, KnownLabels):
+        allowed = range(1, len(classes) + 1) if classes else (POSITIVE, NEGATIVE)
+        if not all(0 <= item < data["items"] and label in allowed for item, label in chosen.labels.items()):
+            raise SessionError("known_labels of a session must be on items of its data set, with labels of its own.")
         return chosen
     if chosen is None:
         return KnownLabels({}, "")
-    y = file_labels(Dataset(store, data["id"]), classes, options.positive_class)
+    dataset = Dataset(store, data["id"])
+    y = dataset.y.copy()
+    for row in store.later_labels(dataset.id):
+        y[row["item"]] = row["y"]
+    y = session_labels(dataset, y, classes, options.positive_class)
     labelled = np.flatnonzero(y)
     most = min(MOST_KNOWN, labelled.size, y.size - 1)
     if not labelled.size:
         raise SessionError(f"the data set {data['name']} has no labels of these classes to begin with.")
-    if chosen == "file" and labelled.size > most:
+    if chosen == FILE and labelled.size > most:
         raise SessionError(
             f"known_labels of a session must be a number from 1 to {most:,}, as {labelled.size:,} of {y.size:,} items "
             f"of the data set {data['name']} have a label. Got file."
         )
-    size = labelled.size if isinstance(chosen, str) else whole(chosen, "known_labels", 1, most)
+    size = labelled.size if chosen == FILE else whole(cast(float, chosen), "known_labels", 1, most)
     items = stream.sample(labelled, size, seed)
-    return KnownLabels(dict(zip(items.tolist(), y[items].tolist())), "file")
+    return KnownLabels(dict(zip(items.tolist(), y[items].tolist())), FILE)
 
 
 def checked_tags(names: Iterable[str]) -> list[str]:

@@ -175,10 +175,13 @@ class Store(Database):
         return dataset
 
     def datasets(self) -> list[Row]:
-        """Return all data sets, newest first, with their classes decoded and the number of sessions that use each."""
+        """Return all data sets, newest first, with their classes decoded, the number of sessions that use each, and of
+        labels that came after their items."""
         rows = self.query(
             "SELECT datasets.*, (SELECT count(*) FROM sessions WHERE dataset = datasets.id"
-            f" AND {self.PRESENT}) AS sessions FROM datasets ORDER BY id DESC"
+            f" AND {self.PRESENT}) AS sessions,"
+            " (SELECT count(*) FROM later_labels WHERE dataset = datasets.id) AS later_labels"
+            " FROM datasets ORDER BY id DESC"
         )
         return [_decoded(row, "classes") for row in rows]
 
@@ -264,6 +267,36 @@ class Store(Database):
         """Return the class of each label word of a data set, {word: y}."""
         rows = self.query("SELECT DISTINCT label, y FROM items WHERE dataset = ?", dataset)
         return {row["label"]: row["y"] for row in rows}
+
+    def unlabelled(self, dataset: int, texts: Iterable[str]) -> dict[int, str]:
+        """Return the items without a label that have one of these texts, {position: text}."""
+        rows = self.query(
+            "SELECT position, text FROM items WHERE dataset = ? AND y = 0"
+            " AND text IN (SELECT value FROM json_each(?)) ORDER BY position",
+            dataset, json.dumps([*texts]),
+        )  # fmt: skip
+        return {row["position"]: row["text"] for row in rows}
+
+    @writes
+    def put_later_labels(self, dataset: int, labels: Mapping[int, tuple[str, int]]) -> int:
+        """Store labels, {item: (word, y)}, of items without one. Return how many items had none until now."""
+        put = (
+            "INSERT OR IGNORE INTO later_labels (dataset, item, label, y, added_at)"
+            " SELECT dataset, position, ?, ?, ? FROM items WHERE dataset = ? AND position = ? AND y = 0"
+        )
+        at = now()
+        return sum(
+            self.db.conn.execute(put, (label, y, at, dataset, item)).rowcount for item, (label, y) in labels.items()
+        )
+
+    def later_labels(self, dataset: int, after: int = 0) -> list[Row]:
+        """Return the labels that came after their items, in order, from those behind `after` on: number, item, y."""
+        sql = "SELECT number, item, y FROM later_labels WHERE dataset = ? AND number > ? ORDER BY number"
+        return self.query(sql, dataset, after)
+
+    def last_later_label(self, dataset: int) -> int:
+        """Return the number of the last label that came after its item, 0 for none."""
+        return self.number("SELECT coalesce(max(number), 0) FROM later_labels WHERE dataset = ?", dataset)
 
     @writes
     def update_dataset(self, dataset: int, values: Row) -> None:
@@ -573,6 +606,11 @@ class Store(Database):
             session, session,
         )  # fmt: skip
         return [(row["item"], row["label"]) for row in rows]
+
+    def begins_with(self, session: int, origin: str) -> bool:
+        """Return whether a session begins with known labels of an origin."""
+        row = self.one("SELECT data FROM events WHERE session = ? AND kind = 'known' AND number = 1", session)
+        return row is not None and (_from_json(row["data"], "data") or {}).get("origin") == origin
 
     def known_labels(self, session: int) -> dict[int, Row]:
         """Return the current known label of each item, {item: row of the log}."""

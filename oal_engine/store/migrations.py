@@ -444,6 +444,17 @@ def m2026_11_24_events(db: "Database") -> None:
         db.execute(f"DROP TABLE {table}")
 
 
+@step
+def m2026_11_25_later_labels(db: "Database") -> None:
+    """Add labels that come after their items. The labels of the import stay as sessions and comparisons found them."""
+    db.execute(
+        """CREATE TABLE later_labels (
+            number INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE,
+            item INTEGER NOT NULL, label TEXT NOT NULL, y INTEGER NOT NULL, added_at TEXT NOT NULL,
+            UNIQUE (dataset, item)) STRICT"""
+    )
+
+
 class DamagedLogError(ValueError):
     """An old log of a session that cannot be converted into events, in words that follow a colon."""
 

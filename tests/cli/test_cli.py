@@ -586,3 +586,19 @@ def test_help_lists_every_command(ok):
 def test_the_version_is_printed(run):
     """--version prints the version of the engine, and ends."""
     assert (0, f"oal {__version__}\n", "") == run("--version")
+
+
+def test_an_import_begins_with_the_labels_of_a_file(run, tmp_path):
+    """The option makes a session that knows the labels of a file with gaps; a file without gaps is imported, and one
+    sentence says why there is no session."""
+    path = tmp_path / "partly.csv"
+    lines = [f"words n{k} of kind {k % 3},{['spam', 'ham', ''][k % 3]}\n" for k in range(30)]
+    path.write_text("text,label\n" + "".join(lines))
+    arguments = ("--text", "text", "--label", "label", "--positive", "spam", "--begin-with-labels")
+    code, out, _ = run("import", path, "--name", "partly", *arguments)
+    assert (0, True) == (code, "Session 1 begins with 20 labels of the file." in out)
+    assert 20 == len(Store("studio.db").first_known(1))
+    path.write_text("text,label\n" + "".join(lines[k] for k in range(30) if k % 3 < 2))
+    code, _, errors = run("import", path, "--name", "whole", *arguments)
+    assert (1, True) == (code, "whole is imported, but no session begins with its labels: " in errors)
+    assert 1 == len(Store("studio.db").sessions())

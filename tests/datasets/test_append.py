@@ -110,16 +110,29 @@ def test_exact_duplicates_are_dropped_and_counted(store, texts):
     assert ["new", "New"] == [text for _, text, *_ in stored(store, texts)][3:]
 
 
-def test_the_label_of_a_duplicate_is_not_lost_silently(store, texts):
-    """Stored items keep their label, or none, and the report counts the labels that were not used."""
+def test_labels_that_come_later_are_stored(store, texts):
+    """A stored item without a label gets that of an exact duplicate, once; other labels are counted as not taken."""
     fed(texts, '{"text": "new"}')
     before = stored(store, texts), texts.y.tolist()
     taken = fed(texts, '{"text": "new", "label": "pos"}', '{"text": "so #happy today", "label": "neg"}',
                 '{"text": "new"}')  # fmt: skip
-    assert AppendCounts(duplicates=3, unused_labels=2) == taken
+    assert AppendCounts(duplicates=3, unused_labels=1, later_labels=1) == taken
+    assert [(3, 1)] == [(row["item"], row["y"]) for row in store.later_labels(texts.id)]
     assert before == (stored(store, texts), texts.y.tolist())
-    assert str(taken).endswith("dropped 3 exact duplicates (2 with a label, which was not taken: "
-                               "stored items keep theirs, or none)")  # fmt: skip
+    assert str(taken).endswith("dropped 3 exact duplicates (1 with a label, which was not taken: stored items keep "
+                               "theirs), took labels for 1 item that had none")  # fmt: skip
+    assert AppendCounts(duplicates=1, unused_labels=1) == fed(texts, '{"text": "new", "label": "neg"}')
+
+
+def test_unknown_label_words_stop_a_file(texts, tmp_path):
+    """A file with a label word that the data set does not have is refused with the word and the option that helps."""
+    path = tmp_path / "more.csv"
+    path.write_text("text,label\nwords of one,pos\nwords of another,doubtful\nand of a third,NA\n")
+    with pytest.raises(
+        reading.DataError, match=r"does not have: doubtful \(1\)\. The data set has neg, pos\..*--label ''"
+    ):
+        list(feeds.append_file(texts, path))
+    assert 3 == sum(each.appended for each in feeds.append_file(texts, path, {"label": ""}))
 
 
 def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
@@ -163,9 +176,9 @@ def test_plain_lines_are_texts(store, texts):
 
 
 @pytest.mark.parametrize(("suffix", "content"), [
-    ("csv", "label,text\nneg,so new\nodd,a day\n"),
-    ("tsv", "label\ttext\nneg\tso new\nodd\ta day\n"),
-    ("jsonl", '{"label": "neg", "text": "so new"}\n{"label": "odd", "text": "a day"}\n'),
+    ("csv", "label,text\nneg,so new\nNA,a day\n"),
+    ("tsv", "label\ttext\nneg\tso new\nNA\ta day\n"),
+    ("jsonl", '{"label": "neg", "text": "so new"}\n{"label": "NA", "text": "a day"}\n'),
     ("txt", "so new\na day\n"),
 ])  # fmt: skip
 def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix, content):
@@ -173,7 +186,7 @@ def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix, conten
     path = tmp_path / f"more.{suffix}"
     path.write_text(content)
     assert AppendCounts(appended=2) == sum(feeds.append_file(texts, path), AppendCounts())
-    labels = [("", 0), ("", 0)] if suffix == "txt" else [("neg", -1), ("odd", 0)]
+    labels = [("", 0), ("", 0)] if suffix == "txt" else [("neg", -1), ("NA", 0)]
     assert [("so new", *labels[0]), ("a day", *labels[1])] == stored(store, texts, "text, label, y")[3:]
 
 
@@ -584,6 +597,7 @@ def test_the_command_line_appends_a_file(store, texts, tmp_path, command):
 
     code, out, _ = command("append", "texts", path, "--label", "kind", "--json", "--db", store.path)
     assert (0, {"appended": 1, "duplicates": 1, "renamed": 0, "items": 4, "near_duplicates": 0, "unused_labels": 0,
+                "later_labels": 0,
                 "words": 2, "new_words": 1, "new_at_import": 1 / 11,
                 "skipped": {"empty text": {"count": 1, "first_line": 4}}}) == (code, json.loads(out))  # fmt: skip
     assert [("so new", "pos", 1)] == stored(store, texts, "text, label, y")[3:]

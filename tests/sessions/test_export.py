@@ -219,7 +219,7 @@ FORMULAS = st.text(
 def test_any_text_comes_back_from_csv(words):
     """A text that begins like a formula, with or without an apostrophe before it, is read back unchanged."""
     columns = export.DECISIONS | {"text": str}
-    rows = [(k, f"n{k}", k, -0.5, -1, 1, 0, -1, "no", word) for k, word in enumerate(words)]
+    rows = [(k, f"n{k}", k, -0.5, -1, 1, 0, -1, "no", "answer", word) for k, word in enumerate(words)]
     file = io.BytesIO(written(tables.OutputTable.of_rows(columns, rows), "csv"))
     file.name = "x.csv"
     expected = {f"n{k}": word for k, word in enumerate(words) if word.strip()}

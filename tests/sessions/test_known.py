@@ -1,17 +1,21 @@
 """Labels that are known from elsewhere: they are learned, cost nothing, and their items are not asked."""
 
 import io
+import json
 from collections import Counter
 
 import numpy as np
 import pytest
 
 from oal_engine import datasets
+from oal_engine.datasets import feeds, reading
 from oal_engine.kernel import stream
 from oal_engine.kernel.runs import Run
+from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import another_pass, look_back
 from oal_engine.sessions.files import export
 from oal_engine.sessions.files.bundle import adopt, publish
+from oal_engine.sessions.files.player import Player
 from oal_engine.sessions.insights import certainty, estimates, outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, KnownLabels, SessionError, create
@@ -92,6 +96,9 @@ def test_the_labels_of_a_file_with_gaps(store, partly):
             "known_labels of a session must be a number from 1 to 299, as 300 of 300 items of the data set",
         ),
         ("sparse", 300, "known_labels of a session must be a whole number >= 1 and <= 299. Got 300."),
+        ("sparse", "all", "known_labels of a session must be a whole number >= 1 and <= 299. Got all."),
+        ("sparse", KnownLabels({300: 1}, "search"), "known_labels of a session must be on items of its data set"),
+        ("sparse", KnownLabels({3: 2}, "search"), "known_labels of a session must be on items of its data set"),
         ("unlabelled", "file", "the data set unlabelled has no labels of these classes to begin with."),
     ],
 )
@@ -329,3 +336,124 @@ def test_another_pass_has_nothing_to_ask_if_every_item_has_a_label(store):
     label_until_the_end(first)
     with pytest.raises(SessionError, match="every item has a label: another pass has nothing to ask"):
         another_pass.begin(first)
+
+
+def test_labels_that_are_appended_become_known(tmp_path):
+    """A session that began with the labels of its file learns labels that are appended for items that nobody asked,
+    also while it is open; other sessions, and a correction of such a label, are left alone."""
+    store, words = Store(tmp_path / "studio.db"), [f"words n{k} of kind {k % 5}" for k in range(60)]
+    lines = [f'{{"text": "{text}", "label": "{"yes" if k % 5 == 0 else "no"}"}}' for k, text in enumerate(words)]
+    path = tmp_path / "partly.csv"
+    path.write_text(
+        "text,label\n"
+        + "".join(f"{text},{['yes', 'no'][k % 5 > 0] if k < 10 else ''}\n" for k, text in enumerate(words))
+    )
+    datasets.import_file(store, path, "partly", reading.Columns(("text",), "label", positive=("yes",)))
+    plain, opened = begin(store, "partly"), begin(store, "partly", known_labels="file")
+    for _ in range(3):
+        say(opened, 1 if opened.place.asked.item % 5 == 0 else -1)
+    asked, waiting = [entry.item for entry in opened.log], opened.place.asked
+    elsewhere = Session(Store(store.path), opened.id)
+    file = io.BytesIO("\n".join(lines[:40]).encode())
+    counts = sum(feeds.append_lines(datasets.Dataset(store, "partly"), file), feeds.AppendCounts())
+    assert (30, 10) == (counts.later_labels, counts.unused_labels)
+    opened.refresh()
+    elsewhere.refresh()
+    assert bits(elsewhere) == bits(opened)
+    assert waiting == opened.place.asked
+    assert {*range(40)} - {*asked} == {*opened.known_labels}
+    assert {"file"} == {row["data"]["origin"] for row in opened.known_labels.values()}
+    item = max(opened.known_labels)
+    opened.know(next(EVENTS), {item: SKIP}, "correction")
+    assert item not in rebuilt(store, opened).known_labels
+    plain.refresh()
+    assert {} == plain.known_labels
+    assert 40 == len(begin(store, "partly", known_labels="file").known_labels)
+    label = {k: 1 if k % 5 == 0 else -1 for k in range(60)}
+    while opened.place.asked:
+        say(opened, label[opened.place.asked.item])
+    rebuilt(store, opened)
+
+
+def test_exported_labels_begin_another_session(store, tmp_path):
+    """The exported labels, known ones and answers, are imported again as the labels of a file with gaps."""
+    opened = begin(store, known_labels=30, budget=20)
+    label_until_the_end(opened)
+    following = begin(store, known_labels=another_pass.labels(opened))
+    export.export(store, following.id, "predictions", "csv", tmp_path / "predictions.csv", texts=True)
+    there, columns = Store(tmp_path / "there.db"), reading.peek(tmp_path / "predictions.csv").guess
+    datasets.import_file(there, tmp_path / "predictions.csv", "again", columns)
+    again = begin(there, "again", known_labels="file")
+    by_id = {there.item(again.dataset.id, item)["id"]: row["label"] for item, row in again.known_labels.items()}
+    assert by_id == {f"i{item}": row["label"] for item, row in following.known_labels.items()}
+
+
+def test_the_player_shows_a_known_item(store):
+    """A round whose item is known opens in the player, which says why it has no prediction."""
+    opened = begin(store, known_labels=60, budget=300)
+    label_until_the_end(opened)
+    player = Player(look_back.Trace(store, opened.id))
+    place = player.place("r300")
+    assert "Round 300 was passed without asking: the label of its item is known." == place["why"]
+    assert (0, 0.0) == (place["predicted"], place["probability"])
+    assert json.dumps(player.log())
+
+
+@pytest.mark.parametrize("reopen", [False, True])
+@pytest.mark.parametrize("ended", [False, True])
+def test_new_items_with_a_label_are_known(tmp_path, reopen, ended):
+    """Items that are appended with a label are known to a session that began with labels, open or not, and only the
+    other new items are asked."""
+    store, path = Store(tmp_path / "studio.db"), tmp_path / "partly.csv"
+    label = {k: 1 if k % 5 == 0 else -1 for k in range(60)}
+    words = [f"words n{k} of kind {k % 5}" for k in range(60)]
+    file_words = [{1: "yes", -1: "no"}[label[k]] if k % 3 == 0 else "" for k in range(60)]
+    path.write_text("text,label\n" + "".join(f"{words[k]},{file_words[k]}\n" for k in range(30)))
+    datasets.import_file(store, path, "partly", reading.Columns(("text",), "label", positive=("yes",)))
+    opened = begin(store, "partly", known_labels="file", horizon=50, budget=50)
+    while opened.place.asked and (ended or len(opened.log) < 5):
+        say(opened, label[opened.place.asked.item])
+    waiting = opened.place.asked
+    lines = [json.dumps({"text": words[k], "label": file_words[k]}) for k in range(30, 60)]
+    list(feeds.append_lines(datasets.Dataset(store, "partly"), io.BytesIO("\n".join(lines).encode())))
+    if reopen:
+        opened = Session(store, opened.id)
+    opened.refresh()
+    assert {*range(0, 60, 3)} == {*opened.known_labels}
+    assert opened.place.asked == waiting or ended
+    while opened.place.asked:
+        say(opened, label[opened.place.asked.item])
+    asked = {entry.item for entry in opened.log}
+    assert not asked & {*range(0, 60, 3)}
+    assert max(asked) > 30
+    assert opened.place.progress.stream == 40
+    rebuilt(store, opened)
+
+
+@pytest.mark.parametrize("change", [{"item": "asked"}, {"item": 299, "label": 0}, {"label": 7}, {"item": 10**6}])
+def test_forged_known_labels_do_not_verify(store, tmp_path, change):
+    """A published session whose known labels were altered is refused, or does not verify, in one sentence."""
+    opened = begin(store, known_labels=30)
+    label_truly(opened, 10)
+    file, there = io.StringIO(), Store(tmp_path / "there.db")
+    publish(store, opened.id, file)
+    lines = [json.loads(line) for line in file.getvalue().splitlines()]
+    row = next(line for line in lines if line.get("kind") == "known")
+    row |= change | ({"item": opened.log[3].item} if change.get("item") == "asked" else {})
+    datasets.add(there, "sparse", datasets.table(stream_of()[1]), "made.npz")
+    forged = io.StringIO("\n".join(map(json.dumps, lines)) + "\n")
+    if change.get("label") or change["item"] == 10**6:
+        with pytest.raises(JsonLinesError, match=r"is not one of the session|an item that the data set does not have"):
+            adopt(there, forged)
+    else:
+        assert not look_back.verify(there, adopt(there, forged)).verified
+
+
+def test_a_damaged_known_label_is_named(store):
+    """A known label of a class that the session does not have is reported in a sentence."""
+    opened = begin(store, known_labels=5)
+    with store.transaction():
+        store.db.execute("UPDATE events SET label = 3 WHERE session = ? AND kind = 'known' AND number = 2", [opened.id])
+    with pytest.raises(SessionError, match="cannot be reproduced from its log"):
+        Session(store, opened.id)
+    assert [3] == [row["label"] for row in store.foreign_answers(opened.id)]

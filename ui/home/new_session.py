@@ -96,7 +96,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     promise = st.container()
     many = _many(rows[dataset])
     classes = (_many_classes if many else _two_classes)(rows[dataset])
-    n_known, known = _known_labels(rows[dataset], many)
+    n_known, beginning = _known_labels(rows[dataset], many)
     first = FIRST[many]
     if not many:
         counts = st.segmented_control(
@@ -116,7 +116,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         plan = _plan(kind.rule)
         if _labelled(rows[dataset]) and many == bool(rows[dataset]["classes"]):
-            n_known, known = _some_known_labels(rows[dataset])
+            n_known, beginning = _some_known_labels(rows[dataset])
         more = _more(many) | {"guidelines": guidelines.strip(), "owner": annotator()}
     if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(kind.rule):
         with feed:
@@ -137,27 +137,27 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         if budget and budget >= 1 and not (plan["audit"] or _labelled(rows[dataset])):
             small_note(estimates.forecast(int(budget), many))
     sent = st.button("Start labeling", type="primary", key="new-send")
-    return {"dataset": dataset, "budget": budget} | classes | known | chosen | plan | more | {
+    return {"dataset": dataset, "budget": budget} | classes | beginning | chosen | plan | more | {
         "name": name or None
     }, sent
 
 
 def _labelled(row: dict[str, Any]) -> bool:
-    """Tell whether every item of a data set has a label, so that metrics are exact."""
+    """Tell whether every item of a data set was imported with a label, so that metrics are exact."""
     return _n_labels(row) == row["items"]
 
 
 def _n_labels(row: dict[str, Any]) -> int:
-    """Return the number of items of a data set that have a label."""
+    """Return the number of items of a data set that were imported with a label."""
     return sum(row["classes"].values() if row["classes"] else (row["positives"], row["negatives"]))
 
 
 def _known_labels(row: dict[str, Any], many: bool) -> tuple[int, dict[str, Any]]:
     """Ask whether to begin with the labels of a file that has gaps. Return their number, and the arguments of
     `settings.create`."""
-    labels = _n_labels(row)
+    labels = _n_labels(row) + row["later_labels"]
     most = min(labels, MOST_KNOWN)
-    if not labels or labels == row["items"] or (many and not row["classes"]):
+    if not labels or labels >= row["items"] or (many and not row["classes"]):
         return 0, {}
     which = "them" if most == labels else f"{most:,} of them"
     question = BEGIN_WITH_LABELS.format(labels, row["items"], which)

@@ -441,7 +441,8 @@ class Player {
 
   showFacts(entry, place) {
     const { log } = this;
-    const at = entry === null ? place : this.asked(entry);
+    const passed = place?.predicted ? place : null; // without a prediction where the label was known
+    const at = entry === null ? passed : this.asked(entry);
     const wrong = log.mistakes.includes(entry + 1) && entry !== null;
     const surprise = wrong && log.surprises.includes(entry + 1);
     const answer = this.answer(entry, place);

@@ -18,6 +18,7 @@ from ..settings import SKIP
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
 SURPRISE = "A mistake whose margin was further from the threshold than half of all margins"
 UNTIL_MISMATCH = "Shown up to the first mismatch."
+KNOWN_ITEM = ": the label of its item is known"
 WITHOUT = "Left out: this page was made without the texts."
 
 
@@ -105,7 +106,7 @@ class Player:
         item = self._items.question(asked, Place(asked, passed.progress, passed.weights, passed.counts), "everything")
         return self._tables(passed.counts, passed.number) | {
             "item": item,
-            "why": f"Round {passed.round + 1:,} was passed without asking.",
+            "why": f"Round {passed.round + 1:,} was passed without asking{'' if passed.predicted else KNOWN_ITEM}.",
             "progress": vars(passed.progress),
             "passed": None,
             "moved": [],
