@@ -160,7 +160,7 @@ class Coder:
             return -1
         if self.is_import and len(places) <= MAX_WORDS:
             return places.setdefault(word, len(places))
-        same = next((place for known, place in places.items() if plain(known) == plain(word)), -1)
+        same = next((place for other, place in places.items() if plain(other) == plain(word)), -1)
         self.n_unknown += same < 0
         return same
 
@@ -201,3 +201,22 @@ def expanded(vectors: np.ndarray, columns: Sequence[str], codings: Codings) -> n
     if sum(part.shape[1] for part in parts) <= MAX_DENSE_COLUMNS:
         return np.hstack(parts).astype(np.float64, copy=False)
     return sparse.csr_array(sparse.hstack([sparse.csr_array(part, dtype=np.float64) for part in parts]))
+
+
+def expanded_row(numbers: Sequence[float], columns: Sequence[str], codings: Codings) -> list[float]:
+    """Expand one row as `expanded` does a table."""
+    row = list[float]()
+    for column, number in zip(columns, numbers):
+        coding = codings.get(column)
+        row += (
+            [number] if coding is None or isinstance(coding, str) else [float(k == number) for k in range(len(coding))]
+        )
+    return row
+
+
+def is_coding(value: Any) -> bool:
+    """Tell whether a value from a file that is not trusted is a coding."""
+    if isinstance(value, str):
+        return value in (POINT, COMMA, *BOOLEANS)
+    words = value if isinstance(value, list) else []
+    return 0 < len(words) <= MAX_WORDS and all(isinstance(word, str) for word in words) and len({*words}) == len(words)

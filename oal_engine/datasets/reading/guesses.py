@@ -232,7 +232,7 @@ def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_te
 
 
 def _tells_two_apart(column: str, words: Words) -> bool:
-    """Tell whether a column has two different words; if they are no numbers, no other column may have the same."""
+    """Tell whether a column has two different words, which are numbers or not those of another column, too."""
     kinds = _label_words(words[column])
     others = (_label_words(words[other]) for other in words if other != column)
     return len(kinds) == 2 and (all(map(is_number, kinds)) or kinds not in others)
