@@ -127,9 +127,10 @@ def choose_columns(peek: reading.Peek) -> reading.Columns:
     if label == NONE and peek.pairs:
         right.caption(literal(MAYBE.format(" or ".join(peek.pairs))))
     features = None
-    if not text and peek.numeric:
-        guessed = peek.numeric if guess.features is None else guess.features
-        features = left.multiselect("Columns of numbers", peek.numeric, guessed, key="features")
+    usable = [column for column in columns if column in peek.numeric or column in peek.coded]
+    if not text and usable:
+        guessed = usable if guess.features is None else guess.features
+        features = left.multiselect("Columns to learn from", usable, guessed, key="features")
     missing = None
     if features and (gaps := {each: peek.gaps[each] for each in features if each in peek.gaps}):
         cells = "; ".join(f"{each}: {words}" for each, words in gaps.items())

@@ -12,6 +12,7 @@ from oal_engine.datasets import feeds, import_process, reading
 from oal_engine.datasets.features import duplicates
 from oal_engine.datasets.features.scaling import SCALINGS, VECTOR_FEATURES
 from oal_engine.datasets.reading import details
+from oal_engine.datasets.reading.parsed import without_options
 from oal_engine.store import Store
 
 from ..access import files_folder, served_folder
@@ -95,7 +96,7 @@ def import_form(store: Store) -> None:
     if not (described := describe(file)):
         return
     peek, reader, encoding, layout = described
-    note(reading.layout_sentence(peek.description))
+    note(without_options(reading.layout_sentence(peek.description)))
     show_rows(peek)
     columns, more = choose_columns(peek), dict[str, Any]()
     if columns.text:

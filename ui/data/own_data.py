@@ -88,7 +88,7 @@ def _ask(file: File, problem: str) -> tuple[reading.Columns, Described] | None:
         st.text(UNCLEAR)
         if not (described := describe(file, "own-")):
             return None
-        note(reading.layout_sentence(described.peek.description))
+        note(without_options(reading.layout_sentence(described.peek.description)))
         show_rows(described.peek)
         columns = choose_columns(described.peek)
         sent = st.button("Import", type="primary", key="own-import")

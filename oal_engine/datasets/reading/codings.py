@@ -78,7 +78,12 @@ def is_category(cells: Sequence[str]) -> bool:
     fewest = 1 if len(filled) < len(cells) else 2  # one word alone tells nothing apart
     if not fewest <= len(words) <= min(MAX_WORDS, max(2, len(cells) / 2)) or len(words) == len(filled):
         return False
-    return max(map(len, words)) <= MAX_CHARACTERS and not all(map(DATE.fullmatch, words))
+    return max(map(len, words)) <= MAX_CHARACTERS and not are_dates(words)
+
+
+def are_dates(words: Iterable[str]) -> bool:
+    """Tell whether words are dates or times."""
+    return all(DATE.fullmatch(word.strip()) for word in words)
 
 
 def coding_of(cells: Sequence[str]) -> Coding | None:
