@@ -84,8 +84,8 @@ def predict(
     learned = model_files.read(model_file).with_embedding(embeddings.read(embed) if embed else None)
     if vectors and not learned.beside:
         raise ValueError(f"--vectors is for models of texts with vectors. {model_file} has none.")
-    features = tuple(learned.names) if not learned.text else (VECTORS,) if vectors else learned.beside
-    columns = Columns(tuple(text or ()), id=identity, features=features)
+    features = learned.table_columns if not learned.text else (VECTORS,) if vectors else learned.beside
+    columns = Columns(tuple(text or ()), id=identity, features=features, codings=learned.codings)
     with progress_bar() as progress, tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
         bar = None if live else partial(progress, "reading")
         source = sys.stdin.buffer if live else file

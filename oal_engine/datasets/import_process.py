@@ -26,7 +26,7 @@ from . import importing, reading
 from .importing import ImportRequest
 from .reading import archives, proposals, readers, sources
 from .reading.archives import Files
-from .reading.parsed import Doubt
+from .reading.parsed import Doubt, without_options
 from .reading.proposals import FirstItem
 from .reading.sources import FileOrPath, Layout, PhaseProgress
 
@@ -262,7 +262,7 @@ def _mesh(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> 
 def _check(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
     columns, options = _columns(settings["columns"]), _request(settings).reading
     items = reading.read(file, columns, name=settings["name"], progress=partial(progress, "reading"), **options)
-    return f"{items.report()} {reading.layout_sentence(items.description)}"
+    return f"{items.report()} {without_options(reading.layout_sentence(items.description))}"
 
 
 def _import(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
@@ -272,7 +272,7 @@ def _import(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -
     dataset, items = importing.import_file(
         store, file, settings["title"], columns, _request(settings), progress, file_name=settings["name"]
     )
-    return f"{importing.report(store, dataset, items)} {reading.layout_sentence(items.description)}"
+    return f"{importing.report(store, dataset, items)} {without_options(reading.layout_sentence(items.description))}"
 
 
 def _append(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:

@@ -93,6 +93,17 @@ class Model:
         return tuple(self.head.get("beside", {}).get("columns", ()))
 
     @property
+    def table_columns(self) -> tuple[str, ...]:
+        """The columns of a file of vectors that become the features."""
+        return tuple(self.head["table"]["columns"] if "table" in self.head else self.names)
+
+    @property
+    def codings(self) -> dict[str, Any]:
+        """How the words of these columns become numbers."""
+        codings: dict[str, Any] = self.head.get("table", {}).get("codings", {})
+        return codings
+
+    @property
     def width(self) -> int:
         """Total width of the columns of vectors, in numbers."""
         return self.head["beside"]["width"] if self.beside else 0
@@ -196,6 +207,8 @@ def of_session(session: Session) -> Model:
         "documents": vocabulary and vocabulary.documents, "calibration": asdict(calibrated(session)),
         "features": len(names), "offset": learners.offset(learner).tolist(),
     }  # fmt: skip
+    if dataset.codings:
+        head["table"] = {"columns": dataset.columns["features"], "codings": dataset.codings}
     if "fourier" in scaled:
         head["fourier"] = scaled["fourier"]
     if projection:

@@ -597,8 +597,7 @@ def test_the_command_line_appends_a_file(store, texts, tmp_path, command):
 
     code, out, _ = command("append", "texts", path, "--label", "kind", "--json", "--db", store.path)
     assert (0, {"appended": 1, "duplicates": 1, "renamed": 0, "items": 4, "near_duplicates": 0, "unused_labels": 0,
-                "later_labels": 0,
-                "words": 2, "new_words": 1, "new_at_import": 1 / 11,
+                "later_labels": 0, "unknown_words": 0, "words": 2, "new_words": 1, "new_at_import": 1 / 11,
                 "skipped": {"empty text": {"count": 1, "first_line": 4}}}) == (code, json.loads(out))  # fmt: skip
     assert [("so new", "pos", 1)] == stored(store, texts, "text, label, y")[3:]
     code, _, problem = command("append", "nothing", path, "--db", store.path)

@@ -188,9 +188,10 @@ def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
         format_func=lambda column: "none: lines are numbered" if column == NONE else column,
     )  # fmt: skip
     features = missing = None
-    if not text and peek.numeric:
-        guessed = peek.numeric if guess.features is None else guess.features
-        features = st.multiselect("Columns of numbers", peek.numeric, guessed, key=f"features{end}")
+    usable = [column for column in columns if column in peek.numeric or column in peek.coded]
+    if not text and usable:
+        guessed = usable if guess.features is None else guess.features
+        features = st.multiselect("Columns to learn from", usable, guessed, key=f"features{end}")
     if features and (gaps := {each: peek.gaps[each] for each in features if each in peek.gaps}):
         cells = "; ".join(f"{each}: {words}" for each, words in gaps.items())
         missing = st.radio(

@@ -78,7 +78,12 @@ def is_category(cells: Sequence[str]) -> bool:
     fewest = 1 if len(filled) < len(cells) else 2  # one word alone tells nothing apart
     if not fewest <= len(words) <= min(MAX_WORDS, max(2, len(cells) / 2)) or len(words) == len(filled):
         return False
-    return max(map(len, words)) <= MAX_CHARACTERS and not all(map(DATE.fullmatch, words))
+    return max(map(len, words)) <= MAX_CHARACTERS and not are_dates(words)
+
+
+def are_dates(words: Iterable[str]) -> bool:
+    """Tell whether words are dates or times."""
+    return all(DATE.fullmatch(word.strip()) for word in words)
 
 
 def coding_of(cells: Sequence[str]) -> Coding | None:
@@ -160,7 +165,7 @@ class Coder:
             return -1
         if self.is_import and len(places) <= MAX_WORDS:
             return places.setdefault(word, len(places))
-        same = next((place for known, place in places.items() if plain(known) == plain(word)), -1)
+        same = next((place for other, place in places.items() if plain(other) == plain(word)), -1)
         self.n_unknown += same < 0
         return same
 
@@ -201,3 +206,22 @@ def expanded(vectors: np.ndarray, columns: Sequence[str], codings: Codings) -> n
     if sum(part.shape[1] for part in parts) <= MAX_DENSE_COLUMNS:
         return np.hstack(parts).astype(np.float64, copy=False)
     return sparse.csr_array(sparse.hstack([sparse.csr_array(part, dtype=np.float64) for part in parts]))
+
+
+def expanded_row(numbers: Sequence[float], columns: Sequence[str], codings: Codings) -> list[float]:
+    """Expand one row as `expanded` does a table."""
+    row = list[float]()
+    for column, number in zip(columns, numbers):
+        coding = codings.get(column)
+        row += (
+            [number] if coding is None or isinstance(coding, str) else [float(k == number) for k in range(len(coding))]
+        )
+    return row
+
+
+def is_coding(value: Any) -> bool:
+    """Tell whether a value from a file that is not trusted is a coding."""
+    if isinstance(value, str):
+        return value in (POINT, COMMA, *BOOLEANS)
+    words = value if isinstance(value, list) else []
+    return 0 < len(words) <= MAX_WORDS and all(isinstance(word, str) for word in words) and len({*words}) == len(words)

@@ -182,9 +182,13 @@ def _foreign_share(rows: list[list[str]], others: list[str]) -> float:
 
 
 def _holds_numbers(rows: list[list[str]]) -> bool:
-    """Tell whether more than half of the columns are numbers, as never in prose that is cut at its spaces."""
-    columns = [all(map(is_number, column)) for column in zip(*(rows[1:] or rows))]
-    return 2 * sum(columns) > len(columns)
+    """Tell whether more than half of the columns are numbers, or some are and the others repeat a few words. Prose that
+    is cut at its spaces is never so."""
+    columns = [*zip(*(rows[1:] or rows))]
+    words = [column for column in columns if not all(map(is_number, column))]
+    n_numbers = len(columns) - len(words)
+    repeated = all(len({*column}) <= len(column) / 2 for column in words)
+    return 2 * n_numbers > len(columns) or (n_numbers > 1 and repeated and len(rows) > ENOUGH_ROWS)
 
 
 def looks_delimited(lines: list[str], **dialect: Any) -> bool:

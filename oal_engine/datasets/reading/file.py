@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from .codings import ManyWordsError
+from .codings import Coder, ManyWordsError, expanded_row
 from .columns import Columns
 from .guesses import Words, guess_columns, numeric_columns
 from .items import (
@@ -76,7 +76,9 @@ def open_items(
         if vectors:
             parsed = _with_vectors(parsed, vectors, source.name)
         detail_columns = (*filter(None, columns.details or ()),)
-        yield parsed, detail_columns, _items(parsed, ItemBuilder(parsed.columns, columns, source.name, width=width))
+        coder = Coder(columns.features or (), columns.codings, is_import=False)
+        build = ItemBuilder(parsed.columns, columns, source.name, width=width, coder=coder)
+        yield parsed, detail_columns, _items(parsed, build, coder)
 
 
 def _parse_pipe(binary: BinaryIO, opening: Opening) -> tuple[Source, str, ParsedFile, Words]:
@@ -92,11 +94,14 @@ def _parse_pipe(binary: BinaryIO, opening: Opening) -> tuple[Source, str, Parsed
     return source, reader, parsed._replace(rows=chain(first, rows)), words or {}
 
 
-def _items(parsed: ParsedFile, build: ItemBuilder) -> Iterator[tuple[int, Item | str, int]]:
+def _items(parsed: ParsedFile, build: ItemBuilder, coder: Coder) -> Iterator[tuple[int, Item | str, int]]:
     row = -1
     for line, cells in parsed.rows:
         row += not isinstance(cells, str)
-        yield line, build(line, cells), row
+        item = build(line, cells)
+        if coder.codings and not isinstance(item, str):
+            item = item._replace(numbers=expanded_row(item.numbers, coder.columns, coder.codings))
+        yield line, item, row
 
 
 def read(

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...output.tables import CLASS, LABEL, SCORE, SKIPPED, TEXT, numbers_of
-from .codings import MAX_WORDS, NO_NUMBER, NUMBER_SHARE, Coding, coding_of, formatted_number
+from .codings import MAX_WORDS, NO_NUMBER, NUMBER_SHARE, Coding, are_dates, coding_of, formatted_number
 from .columns import Columns
 from .delimited import are_consecutive
 from .labels import PAIRS, plain
@@ -34,8 +34,9 @@ OUTCOMES = re.compile(  # in a table without texts
     r"|result|decision|approved|(loan_)?status|purchased|stroke|readmitted|creditability|risk|credit_risk|poisonous"
 )
 RATINGS = re.compile(
-    r"((user|review|overall|star|critic)[_ ]?)?(rating|stars?|score|grade|polarity|emotion|intent|stance)s?"
+    r"(.*[_ ])?(rating|star|polarity|emotion|intent|stance)s?|((user|review|star|critic)[_ ]?)?(score|grade)s?|overall"
 )
+NO_CLASSES = re.compile(r"(.*[_ ])?(gender|sex|id)")  # two words that are rarely the label
 MOST_RATINGS = 10  # different numbers of a column that could be labels
 LABEL_CHARACTERS = 300  # up to which a cell may hold several labels
 NO_LABELS = re.compile(
@@ -126,11 +127,22 @@ def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
 
 def possible_labels(words: Words, columns: Columns) -> tuple[str, ...]:
     """Return the columns without a role of their own whose words could be labels, if no column is called a label."""
-    rest = {column: _label_words(words[column]) for column in words if column not in (*columns.text, columns.id)}
-    pairs = [column for column, kinds in rest.items() if kinds in map(set, PAIRS)]
+    rest = {
+        column: _label_words(cells)
+        for column, cells in words.items()
+        if column not in (*columns.text, columns.id)
+        and not NO_CLASSES.fullmatch(_plain_name(column))
+        and not NO_LABELS.fullmatch(column.casefold())
+    }
+    unnamed = _are_unnamed(words)
+    pairs = [
+        column
+        for column, kinds in rest.items()
+        if kinds in map(set, PAIRS)
+        or ((columns.text or unnamed) and _tells_two_apart(column, words) and not any(map(is_number, kinds)))
+    ]
     if not columns.text:
         return tuple(pairs) if 2 * len(pairs) < len(rest) else ()
-    unnamed = _are_unnamed(words)
     ratings = [
         column
         for column, kinds in rest.items()
@@ -213,7 +225,10 @@ def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_te
     ends = [
         column
         for column in (next(reversed(words)), next(iter(words)))
-        if column in rest and _has_few_words(words[column]) and not NO_LABELS.fullmatch(column.casefold())
+        if column in rest
+        and _has_few_words(words[column])
+        and not NO_LABELS.fullmatch(column.casefold())
+        and not are_dates(words[column])
     ]
     whole = [
         column
@@ -232,7 +247,7 @@ def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_te
 
 
 def _tells_two_apart(column: str, words: Words) -> bool:
-    """Tell whether a column has two different words; if they are no numbers, no other column may have the same."""
+    """Tell whether a column has two different words, which are numbers or not those of another column, too."""
     kinds = _label_words(words[column])
     others = (_label_words(words[other]) for other in words if other != column)
     return len(kinds) == 2 and (all(map(is_number, kinds)) or kinds not in others)

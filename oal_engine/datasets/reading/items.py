@@ -147,10 +147,9 @@ def completed(columns: Columns, parsed: ParsedFile, words: Words, numeric: tuple
         features = tuple(column for column in used if column not in (columns.label, columns.id))
         columns = replace(columns, features=features)
     named = [column for column in columns.features or () if column in words and column not in numeric]
-    few = {
-        column: () for column in named if len({*words[column]}) <= MAX_WORDS and not any(map(is_number, words[column]))
-    }
-    return replace(columns, codings={column: coding for column, coding in (few | codings).items() if column in named})
+    few = [column for column in named if len({*words[column]}) <= MAX_WORDS and not any(map(is_number, words[column]))]
+    coded = (column for column in named if column in codings or column in few)
+    return replace(columns, codings={column: codings.get(column, ()) for column in coded})
 
 
 def with_details(columns: Columns, available: list[str], words: Words, name: str) -> Columns:

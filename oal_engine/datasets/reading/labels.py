@@ -96,6 +96,7 @@ def classes_of(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
 
 
 def natural(word: str) -> tuple[int, float | str, str]:
+    """Return a key that sorts numbers by value, then words, C2 before C10."""
     padded = re.sub(r"\d+", lambda digits: digits[0].zfill(20), word.casefold())
     return (0, float(word), word) if is_number(word) else (1, padded, word)
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from scipy import sparse
 
+from .codings import COMMA, POINT, Codings
 from .columns import Columns
 from .delimited import DELIMITERS
 from .encodings import encoded_twice
@@ -61,7 +62,7 @@ class Peek(NamedTuple):
     whole: bool = True  # whether the counts are those of all rows
     unclear: bool = False  # whether the label words have no obvious meaning
     pairs: tuple[str, ...] = ()  # columns whose words could be labels, if no column is called so
-    coded: tuple[str, ...] = ()  # columns of words that can become numbers, such as categories
+    coded: Codings = MappingProxyType({})  # columns of words that can become numbers, such as categories
 
     @property
     def doubtful(self) -> bool:
@@ -72,8 +73,11 @@ class Peek(NamedTuple):
     @property
     def description(self) -> dict[str, Any]:
         """How the file would be read as guessed, for `layout_sentence`."""
-        features = len(self.guess.features or ())
-        return description(self.reader, self.detected, self.columns, self.guess, features) | {"left_out": []}
+        features = self.guess.features or ()
+        codings = {column: self.coded[column] for column in features if column in self.coded}
+        guess = replace(self.guess, codings=codings)
+        described = description(self.reader, self.detected, self.columns, guess, len(features))
+        return described | {"left_out": [], "kept": described["left_out"] if features and not guess.text else []}
 
     def settle(self, label: str | None, contains: bool | None, *, named: bool = False) -> None:
         """Raise DataError if the layout is doubtful; if no label column is `named` and the words of some column could
@@ -186,8 +190,7 @@ def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
         label_pairs = possible_labels(words, guess) if parsed.vectors is None and guess.label is None else ()
         return Peek(
             reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.detected), parsed.doubts, several, gaps,
-            _label_words(words, guess), len(next(iter(words.values()), ())) < SAMPLE_ROWS, unclear, label_pairs,
-            tuple(codings),
+            _label_words(words, guess), len(next(iter(words.values()), ())) < SAMPLE_ROWS, unclear, label_pairs, codings,
         )  # fmt: skip
 
 
@@ -207,9 +210,11 @@ def description(
     """Describe how a file is read and which column has which role, as the JSON output of an import."""
     detail_columns = [*filter(None, columns.details or ())]
     used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *detail_columns}
+    words = [column for column, coding in columns.codings.items() if coding not in (POINT, COMMA)]
     return {
         "reader": reader, **detected, "text": list(columns.text), "label": columns.label, "id": columns.id,
-        "features": features, "kept": detail_columns,
+        "features": features, "numbers": len(columns.features or ()) - len(words) if columns.codings else features,
+        "words": words, "kept": detail_columns,
         "left_out": [column for column in available if column not in used],
     }  # fmt: skip
 
@@ -221,12 +226,17 @@ def layout_sentence(description: Mapping[str, Any]) -> str:
     parts = [f"Read as {description['reader']}{f' ({details})' if details else ''}"]
     if description["text"]:
         parts.append(f"texts in {' + '.join(description['text'])}")
-    if description["features"]:
-        parts.append(plural(description["features"], "column") + " of numbers")
+    if description["numbers"]:
+        parts.append(plural(description["numbers"], "column") + " of numbers")
+    if n_words := len(description["words"]):
+        features = plural(description["features"] - description["numbers"], "feature")
+        parts.append(f"{plural(n_words, 'column')} of words, which are {features}")
     parts.append(f"labels in {description['label']}" if description["label"] else "no labels")
     parts.append(f"ids in {description['id']}" if description["id"] else "lines are numbered")
     if description["kept"]:
-        parts.append(f"kept with the items: {name_list(description['kept'], 8)}")
+        names = name_list(description["kept"], 8)
+        is_table = description["features"] and not description["text"]
+        parts.append(f"not learned from: {names} (--feature chooses)" if is_table else f"kept with the items: {names}")
     if description["left_out"]:
         parts.append(f"left out: {name_list(description['left_out'], 8)}")
     twice = f" Some words seem to be encoded twice, such as {description[TWICE]}." if TWICE in description else ""

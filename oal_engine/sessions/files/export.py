@@ -217,7 +217,8 @@ class _ItemColumns:
         if with_contents and not self.texts:
             self.file = Dataset(store, self.dataset).numbers
             kinds = self.file.table_columns
-            self.numbers = kinds if FEATURES in kinds else dict(zip(details.named(kinds, reserved), kinds.values()))
+            is_packed = kinds == {FEATURES: str}
+            self.numbers = kinds if is_packed else dict(zip(details.named(kinds, reserved), kinds.values()))
         self.details = details.named(columns_of(record).get("details", ()), reserved | {*self.numbers})
         contents = {TEXT: str} if self.texts else self.numbers
         columns = [(name, kind) for name, kind in own.items() if name != TEXT]

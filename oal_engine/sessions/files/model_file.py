@@ -20,6 +20,7 @@ from typing import IO, Any
 import numpy as np
 
 from ...datasets.features import fourier, latent, scaling, vectorizer
+from ...datasets.reading.codings import feature_names, is_coding
 from ...kernel import rows
 from ...output.jsonlines import Check, JsonLinesError, checked, lines, number, or_none, whole, words
 from ...store import Row
@@ -120,6 +121,10 @@ HEAD: dict[str, Check] = {
     "offset": lambda value: number(value) or isinstance(value, list),
 }  # fmt: skip
 COLUMNS: dict[str, Check] = {"columns": _list_of(words(500), 1), "width": whole(1)}
+TABLE: dict[str, Check] = {
+    "columns": _list_of(words(10_000), 1),
+    "codings": lambda value: isinstance(value, dict) and all(map(is_coding, value.values())),
+}  # fmt: skip
 EMBEDDED: dict[str, Check] = {"embedding": _of_type(dict), "tokens": _list_of(whole(0))}
 EMBEDDING: dict[str, Check] = {
     "name": words(500), "checksum": words(64), "dtype": _one_of(["float16", "float32"]), "tokens": whole(1),
@@ -146,6 +151,9 @@ def _model(entries: Iterator[tuple[int, Row]]) -> Model:
     nothing: Row = {}
     head = _head(next(entries, (1, nothing))[1])
     features, extras = _features(head, entries)
+    table = head.get("table")
+    if table and feature_names(table["columns"], table["codings"]) != [*features]:
+        raise JsonLinesError("its features are not those of its table.")
     numbers = {key: np.array([line[key] for line in features.values()]) for key in _numbers_of(head)}
     vector_lines = [*features.values(), *({"weights": line} for line in head.get("similar_weights", [])), *extras]
     weights = np.array([line["weights"] for line in vector_lines], dtype=np.float64)
@@ -166,6 +174,8 @@ def _head(head: Row) -> Row:
         fields["fourier" if kind == WAVES else "beside"] = _of_type(dict)
     if kind == LATENT or (kind == BESIDE and "similar_means" in head):
         fields |= SIMILAR
+    if "table" in head:
+        fields["table"] = _of_type(dict)
     checked(head, fields, 1, "head of a model")
     vectors = head.get("beside", {})
     terms = head["vectorizer"] or {}
@@ -173,6 +183,7 @@ def _head(head: Row) -> Row:
         (head["calibration"], CALIBRATION, "calibration of a model"),
         (head["vectorizer"], VECTORIZER | (NEW_TERMS if "new" in terms else {}), "vectorizer of a model"),
         (head.get("fourier"), FOURIER, "head of waves"),
+        (head.get("table"), TABLE, "table of a model"),
         (head.get("beside"), EMBEDDED if "embedding" in vectors else COLUMNS, "head of vectors"),
         (vectors.get("embedding"), EMBEDDING, "embedding of a model"),
     ):
