@@ -91,8 +91,8 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
 def suffix(file: File, *columns: str) -> str:
     """Return the end of the keys of widgets about a file, or about its columns, so that no answer is taken over to the
     next file, or to other columns."""
-    known = st.session_state.setdefault("asked-about-columns" if columns else "asked-about", {})
-    number = known.setdefault(hash((_identity(file), columns)), len(known) + 1)
+    numbers = st.session_state.setdefault("asked-about-columns" if columns else "asked-about", {})
+    number = numbers.setdefault(hash((_identity(file), columns)), len(numbers) + 1)
     return f"-{number}" if number > 1 else ""
 
 
@@ -289,7 +289,7 @@ def _unknown_words(
 
 
 def _chips(question: str, words: list[str], counts: dict[str, int], default: Sequence[str], key: str) -> list[str]:
-    """Show words with their counts as chips that can be switched. Return those that are on."""
+    """Show words with their counts as chips that can be switched. Return the chosen words."""
     return st.pills(
         question, words, selection_mode="multi", default=[*default], key=key,
         format_func=lambda word: literal(f"{word} ({counts[word]:,})"),
