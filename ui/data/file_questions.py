@@ -1,7 +1,6 @@
 """Questions about a file on a page: its place, its layout, and the meaning of its columns and labels."""
 
 import html
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -233,7 +232,7 @@ def label_rule(peek: reading.Peek, label: str, end: str) -> dict[str, Any]:
     if kind == ONE_RARE and several:
         rule["contains"] = st.checkbox(literal(SEVERAL.format(several)), True, key=f"contains-{label}{end}")
         if rule["contains"]:
-            counts = _part_counts(counts)
+            counts = dict(peek.part_words.get(label, {}))
     if kind == ONE_RARE:
         rule["positive"] = _positive_words(peek, label, counts, proposal.positive, end)
     if not rule.get("contains"):
@@ -241,15 +240,6 @@ def label_rule(peek: reading.Peek, label: str, end: str) -> dict[str, Any]:
     if rule.get("positive") == proposal.positive and not peek.unclear and label == guess.label:
         rule["positive"] = ()  # their meaning is known without a choice
     return rule
-
-
-def _part_counts(counts: dict[str, int]) -> dict[str, int]:
-    """Count the single labels of cells that hold several."""
-    parts: dict[str, int] = {}
-    for cell, count in counts.items():
-        for part in {each.strip() for each in re.split("[|;,]", cell)}:
-            parts[part] = parts.get(part, 0) + count
-    return parts
 
 
 def _positive_words(

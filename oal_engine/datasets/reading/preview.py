@@ -16,7 +16,7 @@ from .columns import Columns
 from .delimited import DELIMITERS
 from .encodings import encoded_twice
 from .guesses import Words, are_lists, gaps_of, guess_columns, numeric_columns, pair_columns, several_labels
-from .labels import are_clear
+from .labels import are_clear, label_parts
 from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, name_list, plural
 from .readers import BINARY, READERS, check_reader, exported, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
@@ -41,6 +41,7 @@ class Peek(NamedTuple):
     several: Mapping[str, str] = MappingProxyType({})  # a cell with several labels, by column
     gaps: Mapping[str, str] = MappingProxyType({})  # cells that hold no number, by numeric column
     label_words: Mapping[str, Mapping[str, int]] = MappingProxyType({})  # counts, by columns that may hold labels
+    part_words: Mapping[str, Mapping[str, int]] = MappingProxyType({})  # counts of single labels, by such columns
     whole: bool = True  # whether the counts are those of all rows
     unclear: bool = False  # whether the label words have no obvious meaning
     pairs: tuple[str, ...] = ()  # columns next to a text whose words could be its labels, if no column is called so
@@ -164,15 +165,17 @@ def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
         gaps = {column: gap for column in numeric if (gap := gaps_of(words[column]))}
         unclear = guess.label is not None and not are_clear(words[guess.label], guess)
         label_pairs = pair_columns(words, guess) if guess.text and guess.label is None else ()
+        label_words = _counts_by_column({column: words[column] for column in words if column not in guess.text})
+        part_words = _counts_by_column({column: label_parts(words[column]) for column in several})
         return Peek(
             reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.detected), parsed.doubts, several, gaps,
-            _label_words(words, guess), len(next(iter(words.values()), ())) < SAMPLE_ROWS, unclear, label_pairs,
+            label_words, part_words, len(next(iter(words.values()), ())) < SAMPLE_ROWS, unclear, label_pairs,
         )  # fmt: skip
 
 
-def _label_words(words: Words, guess: Columns) -> dict[str, dict[str, int]]:
-    """Count the words of each column that has few, apart from texts."""
-    counts = {column: Counter(map(str.strip, cells)) for column, cells in words.items() if column not in guess.text}
+def _counts_by_column(columns: Mapping[str, Iterable[str]]) -> dict[str, dict[str, int]]:
+    """Count the words of each column that has few and short ones, the most frequent first."""
+    counts = {column: Counter(map(str.strip, words)) for column, words in columns.items()}
     return {
         column: dict(sorted(each.items(), key=lambda pair: (-pair[1], pair[0])))
         for column, each in counts.items()
