@@ -168,7 +168,7 @@ def settle(
 
 def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
     """Ask for the meaning of the columns and of the label words, beginning with the guesses. None until it is clear
-    which column holds the labels."""
+    which column holds the labels, and which of several labels in a cell count."""
     columns, guess, end = peek.columns, peek.guess, suffix(file, *peek.columns)
     left, right = st.columns([3, 2])
     text = left.multiselect("Text (several are joined)", columns, list(guess.text), key=f"text{end}")
@@ -188,6 +188,9 @@ def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
         )  # fmt: skip
     if not (label := choose_label(peek, end)):
         return None
+    rule = {} if label == NONE else label_rule(peek, label, end)
+    if rule.get("contains") and not rule["positive"]:
+        return None
     return reading.Columns(
         tuple(text),
         None if label == NONE else label,
@@ -195,7 +198,7 @@ def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
         None if features is None else tuple(features),
         missing=missing,
         guessed_id=identity == guess.id and guess.guessed_id,
-        **({} if label == NONE else label_rule(peek, label, end)),
+        **rule,
     )
 
 
@@ -209,7 +212,7 @@ def choose_label(peek: reading.Peek, end: str) -> str | None:
     names = {NONE: "no labels", OTHER: "another column"}
     chosen = st.pills(
         literal(question), [*candidates, NONE, *[OTHER] * bool(others)],
-        default=None if len(candidates) > 1 else [*candidates, NONE][0], required=len(candidates) < 2,
+        default=None if len(candidates) > 1 else [*candidates, NONE][0], required=len(candidates) < 2, wrap=True,
         format_func=lambda option: names.get(option) or literal(option), key=f"label{end}",
     )  # fmt: skip
     return st.selectbox("Column of labels", others, key=f"other-label{end}") if chosen == OTHER else chosen
@@ -281,7 +284,7 @@ def _unknown_words(
 def _chips(question: str, words: list[str], counts: dict[str, int], default: Sequence[str], key: str) -> list[str]:
     """Show words with their counts as chips that can be switched. Return the chosen words."""
     return st.pills(
-        question, words, selection_mode="multi", default=[*default], key=key,
+        question, words, selection_mode="multi", default=[*default], key=key, wrap=True,
         format_func=lambda word: literal(f"{word} ({counts[word]:,})"),
     )  # fmt: skip
 
