@@ -203,6 +203,26 @@ SHAPES["cp1250_polish"] = encoded("cp1250", ["żółw", "łódź", "święto", "
 SHAPES["cp1251_russian"] = encoded("cp1251", ["привет мир", "сегодня", "хорошо", "вопрос"])
 SHAPES["shift_jis"] = encoded("shift_jis", ["東京の天気", "ありがとう", "電車が遅れる"])
 SHAPES["gb18030"] = encoded("gb18030", ["今天天气", "非常满意", "服务不好"])
+SHAPES["cp1254_turkish"] = encoded("cp1254", ["güzel şehir", "çok ığdır", "İstanbul"])
+SHAPES["koi8_r_russian"] = encoded("koi8_r", ["привет мир", "сегодня", "хорошо", "вопрос"])
+SHAPES["cp1253_greek"] = encoded("cp1253", ["καλημέρα κόσμε", "πώς είστε", "σήμερα"])
+SHAPES["cp850_french"] = encoded("cp850", ["déjà", "été", "façade"])
+for encoding in ("utf-16-le", "utf-16-be", "utf-32-le"):
+    SHAPES[f"unmarked_{encoding}"] = worded("1", "0", encoding=encoding)
+
+
+@shape
+def damaged_utf8(random):
+    rows = [row._replace(text=f"{row.text} déjà vu") for row in sentences(random)]
+    content = delimited(("text", "label"), [(row.text, int(row.label)) for row in rows])
+    return Case("a.csv", content + b"caf\xe9 noir,1\n", rows, asks=True)
+
+
+@shape
+def late_cp1252(random):
+    rows = sentences(random, 3000)
+    content = delimited(("text", "label"), [(row.text, int(row.label)) for row in rows])
+    return Case("a.csv", content + b"it costs \xa35,1\n", rows, asks=True)
 
 
 def references(title, abstract, more=(), suffix="csv", delimiter=","):
@@ -363,6 +383,12 @@ SHAPES["fasttext"] = lined(lambda r: f"__label__{'spam' if r.label else 'ham'} {
 SHAPES["label_space_text"] = lined(lambda r: f"{int(r.label)} {r.text}")
 SHAPES["text_semicolon_emotion"] = lined(lambda r: f"{r.text.replace(';', ',')};{'joy' if r.label else 'sadness'}")
 SHAPES["underscore_bang"] = lined(lambda r: f"k_!_{int(r.label)}_!_{r.text}")
+SHAPES["underscore_bang_two"] = lined(lambda r: f"{int(r.label)}_!_{r.text}")
+SHAPES["double_colon_last"] = lined(lambda r: f"{r.text}::{int(r.label)}", "a.csv")
+SHAPES["cornell"] = lined(lambda r: f"{int(r.label)} +++$+++ {r.text}")
+SHAPES["sep_token"] = lined(lambda r: f"{r.text} [SEP] {int(r.label)}")
+SHAPES["vowpal_tagged"] = lined(lambda r: f"{1 if r.label else -1} 1.0 'note|words {r.text.replace(':', '')}")
+SHAPES["digit_stars"] = lined(lambda r: f"{5 if r.label else 1} {r.text}")
 SHAPES["double_colon"] = lined(lambda r: f"{int(r.label)}::{r.text}")
 SHAPES["vowpal"] = lined(lambda r: f"{1 if r.label else -1} |t {r.text.replace(':', '').replace('|', '')}", "a.vw")
 SHAPES["tab_label_first"] = lined(lambda r: f"{'spam' if r.label else 'ham'}\t{r.text}")
@@ -413,6 +439,34 @@ def conll(random):
         rows,
         refuses=True,
     )
+
+
+@shape
+def conllu(random):
+    rows = sentences(random)
+    blocks = (
+        "".join(f"{n}\t{word}\t{word}\tNOUN\t_\t_\t0\troot\t_\t_\n" for n, word in enumerate(row.text.split(), 1))
+        for row in rows
+    )
+    return Case("a.conllu", "\n".join(f"# sent_id = {k}\n{block}" for k, block in enumerate(blocks)).encode(), rows,
+                refuses=True)  # fmt: skip
+
+
+@shape
+def source_code(random):
+    return Case("a.py", b"import os\n\n\ndef main():\n    print(os.getcwd())\n", [], refuses=True)
+
+
+@shape
+def vowpal_numbers(random):
+    lines = "".join(f"{(-1) ** k} |f a:{random.random():.2f} b:{k % 4}\n" for k in range(ITEMS))
+    return Case("a.vw", lines.encode(), [], refuses=True)
+
+
+@shape
+def blank_lines_between(random):
+    rows = [row._replace(label=None) for row in sentences(random)]
+    return Case("a.txt", "\n\n".join(row.text for row in rows).encode(), rows)
 
 
 @shape

@@ -36,6 +36,8 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 :has(> [data-testid="stMultiSelectTagsContainer"]) { height: auto; max-height: none; }
 [data-testid="stMultiSelect"] [data-tag] { height: auto; min-height: 28px; max-width: 100%; }
 [data-testid="stMultiSelect"] [data-tag] > span { white-space: normal; overflow-wrap: anywhere; min-width: 0; }
+[data-variant="pills"] { height: auto; max-width: min(100%, 100vw - 5rem); }
+[data-variant="pills"] * { white-space: normal; overflow-wrap: anywhere; min-width: 0; }
 [class*="st-key-row-"] { flex-wrap: nowrap !important; }
 [class*="st-key-row-"] > :first-child { min-width: 0 !important; }
 .oal-name { display: flex; align-items: center; gap: .4rem; font-size: 1.05rem; white-space: nowrap; }
@@ -323,7 +325,7 @@ def note(words: object, color: str = "rgba(60, 130, 120, .13)") -> None:
 
 def small_note(words: str) -> None:
     """Show one sentence in small letters below the widget that it is about, literally."""
-    st.html(f'<p style="opacity:.8;font-size:.88rem;margin:-.5rem 0 0">{html.escape(words)}</p>')
+    st.html(f'<p style="opacity:.8;font-size:.88rem;margin:-.5rem 0 0;overflow-wrap:anywhere">{html.escape(words)}</p>')
 
 
 def counted(number: int, noun: str) -> str:

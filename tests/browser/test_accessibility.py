@@ -216,8 +216,8 @@ CONTROLS = """([aside, keys]) => {
   const mouse = all.filter((e) => e.tabIndex < 0 && whole(e) === e && !e.matches(keys));
   return { tabbed: [...new Set(tabbed.map(whole))].map(name), mouse: mouse.map(name) };
 }"""
-# Streamlit's table: Tab and arrows move inside, and its toolbar is there only while it has the focus.
-GRID = "[data-testid=stDataFrame]"
+# Streamlit's table and its chips: arrows move inside, and a table's toolbar is there only while it has the focus.
+GRID = "[data-testid=stDataFrame], [role=toolbar]"
 # Arrows do what these do in their number or choice, Backspace removes a tag, and the drop zone has a button.
 OTHER_KEYS = (
     "[data-testid^=stNumberInputStep], [aria-label=Open], [data-tag], [data-tag] *, "

@@ -204,3 +204,10 @@ def test_a_pair_beside_a_text_is_asked_about():
     with pytest.raises(DataError, match=r"could be in the column spam: .* \(--label 'spam'\), or .* \(--label ''\)\.$"):
         head.settle(None, None)
     head.settle(None, None, named=True)
+
+
+def test_single_labels_are_counted_for_cells_that_hold_several():
+    """A preview counts each label of a cell such as a|b, so that a page can offer them one by one."""
+    rows = ["food|family"] * 3 + ["food"] * 2 + ["family; work"] + ["work"] * 2
+    head = peek(upload("text,label\n" + "".join(f"some words {k},{cell}\n" for k, cell in enumerate(rows)), "x.csv"))
+    assert {"label": {"food": 5, "family": 4, "work": 3}} == head.part_words

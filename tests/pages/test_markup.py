@@ -106,8 +106,8 @@ def test_cells_without_a_number_are_literal(chosen):
 def session(store, chosen):
     """A session of hostile names, over data whose names are hostile too, with an answer and more kinds of names."""
     at = chosen(QUOTED)
-    at.text_input(key="name").set_value(f"data {WORD}")
     at.segmented_control(key=f"kind-label {WORD}").set_value("Each word is a class").run()
+    at.text_input(key="name").set_value(f"data {WORD}").run()
     press(at, "import")
     (dataset,) = store.datasets()
     classes = [*dataset["classes"]]

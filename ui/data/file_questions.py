@@ -1,7 +1,6 @@
 """Questions about a file on a page: its place, its layout, and the meaning of its columns and labels."""
 
 import html
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -91,8 +90,8 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
 def suffix(file: File, *columns: str) -> str:
     """Return the end of the keys of widgets about a file, or about its columns, so that no answer is taken over to the
     next file, or to other columns."""
-    known = st.session_state.setdefault("asked-about-columns" if columns else "asked-about", {})
-    number = known.setdefault(hash((_identity(file), columns)), len(known) + 1)
+    numbers = st.session_state.setdefault("asked-about-columns" if columns else "asked-about", {})
+    number = numbers.setdefault(hash((_identity(file), columns)), len(numbers) + 1)
     return f"-{number}" if number > 1 else ""
 
 
@@ -179,7 +178,7 @@ def settle(
 
 def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
     """Ask for the meaning of the columns and of the label words, beginning with the guesses. None until it is clear
-    which column holds the labels."""
+    which column holds the labels, and which of several labels in a cell count."""
     columns, guess, end = peek.columns, peek.guess, suffix(file, *peek.columns)
     left, right = st.columns([3, 2])
     text = left.multiselect("Text (several are joined)", columns, list(guess.text), key=f"text{end}")
@@ -200,6 +199,9 @@ def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
         )  # fmt: skip
     if not (label := choose_label(peek, end)):
         return None
+    rule = {} if label == NONE else label_rule(peek, label, end)
+    if rule.get("contains") and not rule["positive"]:
+        return None
     return reading.Columns(
         tuple(text),
         None if label == NONE else label,
@@ -207,7 +209,7 @@ def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
         None if features is None else tuple(features),
         missing=missing,
         guessed_id=identity == guess.id and guess.guessed_id,
-        **({} if label == NONE else label_rule(peek, label, end)),
+        **rule,
     )
 
 
@@ -221,7 +223,7 @@ def choose_label(peek: reading.Peek, end: str) -> str | None:
     names = {NONE: "no labels", OTHER: "another column"}
     chosen = st.pills(
         literal(question), [*candidates, NONE, *[OTHER] * bool(others)],
-        default=None if len(candidates) > 1 else [*candidates, NONE][0], required=len(candidates) < 2,
+        default=None if len(candidates) > 1 else [*candidates, NONE][0], required=len(candidates) < 2, wrap=True,
         format_func=lambda option: names.get(option) or literal(option), key=f"label{end}",
     )  # fmt: skip
     return st.selectbox("Column of labels", others, key=f"other-label{end}") if chosen == OTHER else chosen
@@ -244,7 +246,7 @@ def label_rule(peek: reading.Peek, label: str, end: str) -> dict[str, Any]:
     if kind == ONE_RARE and several:
         rule["contains"] = st.checkbox(literal(SEVERAL.format(several)), True, key=f"contains-{label}{end}")
         if rule["contains"]:
-            counts = _part_counts(counts)
+            counts = dict(peek.part_words.get(label, {}))
     if kind == ONE_RARE:
         rule["positive"] = _positive_words(peek, label, counts, proposal.positive, end)
     if not rule.get("contains"):
@@ -252,15 +254,6 @@ def label_rule(peek: reading.Peek, label: str, end: str) -> dict[str, Any]:
     if rule.get("positive") == proposal.positive and not peek.unclear and label == guess.label:
         rule["positive"] = ()  # their meaning is known without a choice
     return rule
-
-
-def _part_counts(counts: dict[str, int]) -> dict[str, int]:
-    """Count the single labels of cells that hold several."""
-    parts: dict[str, int] = {}
-    for cell, count in counts.items():
-        for part in {each.strip() for each in re.split("[|;,]", cell)}:
-            parts[part] = parts.get(part, 0) + count
-    return parts
 
 
 def _positive_words(
@@ -300,9 +293,9 @@ def _unknown_words(
 
 
 def _chips(question: str, words: list[str], counts: dict[str, int], default: Sequence[str], key: str) -> list[str]:
-    """Show words with their counts as chips that can be switched. Return those that are on."""
+    """Show words with their counts as chips that can be switched. Return the chosen words."""
     return st.pills(
-        question, words, selection_mode="multi", default=[*default], key=key,
+        question, words, selection_mode="multi", default=[*default], key=key, wrap=True,
         format_func=lambda word: literal(f"{word} ({counts[word]:,})"),
     )  # fmt: skip
 

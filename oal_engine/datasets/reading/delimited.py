@@ -89,7 +89,7 @@ def _dialect(
         quotes: Dialect = {"quoting": csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL}
         likely = _likely(lines, quotes) or _likely(lines, quotes | ESCAPED)
         long = _long_delimiter(lines)
-        if long and (long != LONG_DELIMITERS[-1] or not likely):
+        if long and (long != LONG_DELIMITERS[-1] or all(_is_prose(lines, each, quotes) for each in likely)):
             likely = [long]
         delimiter = likely[0] if likely else ONE_COLUMN
         if len(likely) > 1:
@@ -153,8 +153,7 @@ def _likely(lines: Sequence[str], quotes: Dialect) -> list[str]:
             rows = [row if row[-1] else row[:-1] for row in rows]
         width, count = Counter(map(len, rows)).most_common(1)[0]
         share, heads = count / len(rows), len(rows[0]) == width
-        plain = _rows(lines, delimiter=delimiter, **quotes)
-        prose = sum(any(cell.startswith(" ") for cell in row[1:]) for row in plain) > len(rows) / 2
+        prose = _is_prose(lines, delimiter, quotes)
         fitting = (share == 1 and _holds_numbers(rows)) if spaced else (heads or (share >= TABLE_SHARE and not prose))
         if width > 1 and fitting:
             shares[delimiter], tables[delimiter], proses[delimiter] = share, rows, prose
@@ -165,6 +164,12 @@ def _likely(lines: Sequence[str], quotes: Dialect) -> list[str]:
     foreign = {each: _foreign_share(tables[each], [other for other in best if other != each]) for each in best}
     close = (each for each in best if foreign[each] <= min(foreign.values()) + FOREIGN_TOLERANCE)
     return sorted(close, key=foreign.__getitem__)
+
+
+def _is_prose(lines: Sequence[str], delimiter: str, quotes: Dialect) -> bool:
+    """Tell whether a space follows the delimiter in most lines, as it follows a comma in prose."""
+    rows = _rows(lines, delimiter=delimiter, **quotes)
+    return sum(any(cell.startswith(" ") for cell in row[1:]) for row in rows) > len(rows) / 2
 
 
 def _rows(lines: Sequence[str], **dialect: Any) -> list[list[str]]:

@@ -105,7 +105,7 @@ def _plausible(content: bytes) -> list[str]:
     elif FOREIGN_WORD.search(content):
         foreign = (each for each in _detected(content) if each not in WESTERN)
         scripts = [each for each in foreign if _odd_share(content, each) <= MAX_ODD]
-        likely = [*sorted(scripts[:3], key=OTHERS.index)[:2], *likely]
+        likely = [*sorted(scripts[:3], key=lambda each: _capital_share(content, each))[:2], *likely]
     different: dict[str, str] = {}
     for encoding in likely:
         different.setdefault(decoded(content, encoding), encoding)
@@ -128,6 +128,13 @@ def _is_odd(before: str, character: str, after: str) -> bool:
         inside = before.islower() or (after.islower() and before.isupper() and not before.isascii())
         return (character.isupper() and inside) or before.isdigit() or after.isdigit()
     return before.isalpha() and after.isalpha() and character not in IN_WORDS
+
+
+def _capital_share(content: bytes, encoding: str) -> float:
+    """Return the share of capitals among the characters beyond ASCII, which is high in the wrong encoding of a script,
+    in 10 steps."""
+    others = [each for each in content.decode(encoding, "replace") if not each.isascii()]
+    return round(10 * sum(map(str.isupper, others)) / max(1, len(others))) / 10
 
 
 def _detected(content: bytes) -> list[str]:

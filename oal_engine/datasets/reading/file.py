@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -122,7 +122,7 @@ def read(
         an id may be "" or repeat, and other words mean "no label". None for an import.
     vectors: of another file, the k-th for the k-th row of this one, counting skipped rows.
     width: how many numbers each text must have (0: as many as the first one).
-    limit: of the lines to read (None: all). options: fields of `Opening`.
+    limit: of the lines and rows to read (None: all). options: fields of `Opening`.
     """
     opening, many = Opening(**options), list[str]()
     while True:
@@ -145,6 +145,7 @@ def _read(
 ) -> Items:
     """Read the items of a file as `read`, without the features `many`, which have too many words."""
     with parse(path, opening, progress, limit) as (source, reader, parsed, words):
+        parsed = parsed._replace(rows=islice(parsed.rows, limit))
         numeric = numeric_columns(words)
         wanted = columns or guess_columns(words, numeric)
         if vectors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -64,6 +64,12 @@ def gaps_among(words: Iterable[str], positive: Collection[str] = ()) -> set[str]
     if any({*pair} == rest - weak for pair in PAIRS):
         gaps |= {word for word in words if plain(word) in weak and word not in positive}
     return gaps
+
+
+def label_parts(cells: Iterable[str]) -> Iterator[str]:
+    """Yield the different labels of each cell that may hold several."""
+    for cell in cells:
+        yield from {part.strip() for part in re.split("[|;,]", cell)}
 
 
 def may_be_gap(word: str) -> bool:

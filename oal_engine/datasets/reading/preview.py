@@ -26,7 +26,7 @@ from .guesses import (
     possible_labels,
     several_labels,
 )
-from .labels import are_clear
+from .labels import are_clear, label_parts
 from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, name_list, plural
 from .readers import BINARY, READERS, check_reader, exported, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
@@ -59,6 +59,7 @@ class Peek(NamedTuple):
     several: Mapping[str, str] = MappingProxyType({})  # a cell with several labels, by column
     gaps: Mapping[str, str] = MappingProxyType({})  # cells that hold no number, by numeric column
     label_words: Mapping[str, Mapping[str, int]] = MappingProxyType({})  # counts, by columns that may hold labels
+    part_words: Mapping[str, Mapping[str, int]] = MappingProxyType({})  # counts of single labels, by such columns
     whole: bool = True  # whether the counts are those of all rows
     unclear: bool = False  # whether the label words have no obvious meaning
     pairs: tuple[str, ...] = ()  # columns whose words could be labels, if no column is called so
@@ -188,15 +189,17 @@ def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
         gaps = {column: gap for column, coding in numbers.items() if (gap := gaps_of(words[column], coding))}
         unclear = guess.label is not None and not are_clear(words[guess.label], guess)
         label_pairs = possible_labels(words, guess) if parsed.vectors is None and guess.label is None else ()
+        label_words = _counts_by_column({column: words[column] for column in words if column not in guess.text})
+        part_words = _counts_by_column({column: label_parts(words[column]) for column in several})
         return Peek(
             reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.detected), parsed.doubts, several, gaps,
-            _label_words(words, guess), len(next(iter(words.values()), ())) < SAMPLE_ROWS, unclear, label_pairs, codings,
+            label_words, part_words, len(next(iter(words.values()), ())) < SAMPLE_ROWS, unclear, label_pairs, codings,
         )  # fmt: skip
 
 
-def _label_words(words: Words, guess: Columns) -> dict[str, dict[str, int]]:
-    """Count the words of each column that has few, apart from texts."""
-    counts = {column: Counter(map(str.strip, cells)) for column, cells in words.items() if column not in guess.text}
+def _counts_by_column(columns: Mapping[str, Iterable[str]]) -> dict[str, dict[str, int]]:
+    """Count the words of each column that has few and short ones, the most frequent first."""
+    counts = {column: Counter(map(str.strip, words)) for column, words in columns.items()}
     return {
         column: dict(sorted(each.items(), key=lambda pair: (-pair[1], pair[0])))
         for column, each in counts.items()

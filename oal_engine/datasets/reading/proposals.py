@@ -1,4 +1,4 @@
-"""Propose what label words mean, and read the first items of a file, for a page that asks before it imports."""
+"""Propose the meaning of label words, and read the first items of a file, for a page that asks before it imports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN_NUMBERS = 12  # of the numbers of an item
 
 
 class Proposal(NamedTuple):
-    """The likely meaning of label words: the positive ones, or each word a class; and those that mean "no label"."""
+    """The likely meaning of label words: the positive ones, or each word a class; and words that mean "no label"."""
 
     positive: tuple[str, ...]
     each_word: bool
@@ -77,6 +77,6 @@ def _first_item(items: Items, place: int) -> FirstItem:
     if items.vectors is not None:
         row = items.vectors[[place]]
         row = np.ravel(row.toarray() if sparse.issparse(row) else row)
-        shown = range(len(row)) if len(row) <= SHOWN_NUMBERS else np.flatnonzero(row)[:SHOWN_NUMBERS].tolist()
-        fields = {items.feature_names[at]: f"{row[at]:g}" for at in shown} | fields
+        places = range(len(row)) if len(row) <= SHOWN_NUMBERS else np.flatnonzero(row)[:SHOWN_NUMBERS].tolist()
+        fields = {items.feature_names[at]: f"{row[at]:g}" for at in places} | fields
     return FirstItem(items.texts[place] if items.texts else "", items.labels[place], meanings[y], fields)

@@ -215,7 +215,7 @@ def _paragraphs(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 LABELED_LINES = (
     r"((?:__label__\S+\s+)+)(.*)",  # of fastText
     r"([-+]?\d(?:\.\d*)?)(?:\s+[\d.]+)*\s+(?:'\S+\s*)?\|\w*\s+([^|:]*)",  # of Vowpal Wabbit
-    r"([-+]?\d)(?:\s+|::)(.*)",  # a digit before the text
+    r"([-+]?\d)(?:\s+|::)(?![+|@#_]{3}|<SEP>|\[SEP\])(.*)",  # a digit before the text, not before a delimiter
 )
 
 
