@@ -284,7 +284,8 @@ TABLES = {
     "export.xls": web().encode(),  # under the suffix of another program
     "page.html": web().encode(),
     "old.htm": web(before='<meta charset="cp1252"><table><tr><td>A menü</td></tr></table>').encode("cp1252"),
-    "mail.sqlite": database("CREATE VIEW all_of_it AS SELECT * FROM mail", "CREATE TABLE empty(a)"),
+    "mail.sqlite": database("CREATE VIEW all_of_it AS SELECT * FROM mail", "CREATE TABLE empty(a)",
+                            "ALTER TABLE mail ADD COLUMN more AS (hex(text))"),
     "log.db": database(version=b"\2\2"),
     "data-00000-of-00001.arrow": streamed(),
     "train.parquet": with_class_names(["no", "yes"], [int(label) for label in LABELS]),

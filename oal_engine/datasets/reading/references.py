@@ -132,7 +132,8 @@ def bibtex(source: Source) -> ParsedFile:
         entry = block.ignore_error_block if failed else block  # an entry whose key or field is repeated can be used
         if isinstance(entry, model.Entry):
             for middleware in cleaning:
-                entry = middleware.transform_entry(entry, library)
+                cleaned_entry = middleware.transform_entry(entry, library)
+                entry = cleaned_entry if isinstance(cleaned_entry, model.Entry) else entry
             fields = {field.key.casefold(): " ".join(str(field.value).split()) for field in entry.fields}
             fields["id"] = entry.key
             names = ((column, *BIBTEX_NAMES.get(column, ())) for column in COLUMNS)

@@ -19,7 +19,7 @@ BEGINNINGS = {
     rb"\x80[\x02-\x05][\x95c}\]]": "a pickle, which may hold a program: save it as CSV, .npy or Parquet",
     rb"WEBVTT|\s*\d+\r?\n\d\d:\d\d:\d\d,\d+ -->": "subtitles: save their texts as lines of a text file",
     rb"\{\\rtf": "a document with formatting (RTF): save it as plain text",
-    rb"(?i)\s*<\?xml(?!.*(<REUTERS |<record>|<html))": "an XML file: export it as CSV, JSON or RIS",
+    rb"(?i)\s*<\?xml(?!.*(<REUTERS |<titles>|<html))": "an XML file: export it as CSV, JSON or RIS",
 }
 OFFICE = (b"[Content_Types]", b"_rels/", b"docProps/", b"mimetype", b"xl/", b"word/", b"ppt/")  # begin a first member
 DOCUMENTS = {
