@@ -47,6 +47,7 @@ BIBTEX_NAMES = {
     "journal": ("journal", "journaltitle", "booktitle"),
 }  # column: its fields, where these have other names
 BIBTEX_NOTES = ("note", "annote", "annotation")
+LATEX = re.compile(r"[\\{}~]|--|``|''")  # commands, groups and the like; others are decoded slowly to the same
 UNESCAPED_PERCENT = re.compile(r"(?<!\\)%")  # databases write it for a percent sign; LaTeX begins a comment with it
 XML_PATHS = {
     "title": "titles/title",
@@ -122,19 +123,21 @@ def bibtex(source: Source) -> ParsedFile:
     from bibtexparser import middlewares, model
 
     logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)  # broken entries are reported with their lines
-    text = UNESCAPED_PERCENT.sub(r"\\%", source.text())
+    text = source.text()
     source.limits.check("items", text.count("@"), source.name)
     library = bibtexparser.parse_string(text, parse_stack=[middlewares.ResolveStringReferencesMiddleware()])
-    cleaning = middlewares.RemoveEnclosingMiddleware(), middlewares.LatexDecodingMiddleware()
+    enclosing, latex = middlewares.RemoveEnclosingMiddleware(), middlewares.LatexDecodingMiddleware()
     rows, decisions = list[Line](), list[str]()
     for block in library.blocks:
         line, failed = (block.start_line or 0) + 1, isinstance(block, model.ParsingFailedBlock)
         entry = block.ignore_error_block if failed else block  # an entry whose key or field is repeated can be used
         if isinstance(entry, model.Entry):
-            for middleware in cleaning:
-                cleaned_entry = middleware.transform_entry(entry, library)
-                entry = cleaned_entry if isinstance(cleaned_entry, model.Entry) else entry
-            fields = {field.key.casefold(): " ".join(str(field.value).split()) for field in entry.fields}
+            enclosing.transform_entry(entry, library)
+            commands = [field for field in entry.fields if LATEX.search(field.value)]
+            for field in commands:
+                field.value = UNESCAPED_PERCENT.sub(r"\%", field.value)
+            latex.transform_entry(model.Entry(entry.entry_type, entry.key, commands), library)  # changes the fields
+            fields = {field.key.casefold(): " ".join(field.value.split()) for field in entry.fields}
             fields["id"] = entry.key
             names = ((column, *BIBTEX_NAMES.get(column, ())) for column in COLUMNS)
             rows.append((line, [next(filter(None, map(fields.get, each)), "") for each in names]))
