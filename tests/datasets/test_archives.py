@@ -7,6 +7,7 @@ import json
 import sqlite3
 import zipfile
 from contextlib import closing
+from pathlib import Path
 
 import pyarrow
 import pytest
@@ -297,6 +298,14 @@ def test_the_only_table_of_a_file_is_read(name):
     """Every row is an item with its text and label, whatever the program that wrote the table."""
     items = imported(TABLES[name], name)
     assert (TEXTS, SIGNS) == (items.texts, items.y.tolist())
+
+
+@pytest.mark.parametrize("name", ["mail.xls", "mail.xlsx"])
+def test_an_old_workbook_of_excel_is_read(name):
+    """The only sheet with rows is read, also if the suffix says that the workbook is a new one."""
+    items = imported(Path(__file__).with_name("mail.xls").read_bytes(), name)
+    assert (["Good words", "Bad words", "More words"], [1, -1, 1]) == (items.texts, items.y.tolist())
+    assert "sheet Mail" in layout_sentence(items.description)
 
 
 @pytest.mark.parametrize(("name", "content", "answers"), [

@@ -160,7 +160,7 @@ HOSTILE = {
     "list.parquet": (lambda: table(text=pyarrow.array([[None] * 10**7], pyarrow.list_(pyarrow.int8()))), "ratio"),
     "row.xlsx": (far_row, "row number exceeds the sheet limit of 1,048,576"),
     "ratio.zip": (lambda: archive({"a.csv": b"text\n" + b"some words\n" * 10**6}), "ratio"),
-    "files.zip": (lambda: archive(dict.fromkeys(map(str, range(2**18 + 1)), b""), zipfile.ZIP_STORED), "files"),
+    "files.zip": (lambda: archive(dict.fromkeys(map(str, range(2**17 + 1)), b""), zipfile.ZIP_STORED), "files"),
     "declared.zip": (lambda: declared(2**33), "size"),
     "lies.zip": (lambda: declared(100), "lies.zip cannot be read: Bad CRC-32"),
     "members.zip": (lambda: archive({"a.csv.gz": gzip.compress(b"text\n" + b"some words\n" * 10**6)}), "ratio"),

@@ -490,10 +490,10 @@ def reader_for(source: Source, reader: str | None = None) -> str:
     head = source.head()
     suffixes = [suffix for suffix in map(str.lower, Path(source.name).suffixes) if suffix not in COMPRESSIONS]
     by_suffix = next((name for name, spec in READERS.items() if suffixes and suffixes[-1] in spec.suffixes), None)
+    if by_suffix in WORKBOOKS and not head.startswith(b"PK"):
+        by_suffix = "xls" if READERS["xls"].recognizes(head, []) else None
     if by_suffix not in BINARY:
         refusals.check(head, source.name)
-    if by_suffix in WORKBOOKS and not _is_binary(head):
-        by_suffix = None
     if by_suffix and (by_suffix in BINARY or not _is_binary(head)):
         return by_suffix
     return _recognized(head, source.name, source.encoding)
