@@ -108,6 +108,12 @@ def test_texts_without_folders_have_no_labels():
     assert ([*map(str, range(COUNT))], TEXTS, [0] * COUNT) == (items.ids, items.texts, items.y.tolist())
 
 
+def test_documents_of_a_folder_are_items():
+    """JSON files with one object each are a table."""
+    items = imported(zipped({f"{k}.json": json.dumps({"key": k, "text": text}) for k, text in enumerate(TEXTS)}))
+    assert TEXTS == items.texts
+
+
 def test_mails_of_a_folder_are_items():
     """A folder of mails is like a mailbox."""
     items = imported(zipped({f"inbox/{k}.eml": mail(k) for k in range(5)}))

@@ -21,6 +21,7 @@ from ...output.tables import FEATURES, numbers_of
 from . import archives, delimited, foreign, mails, references, refusals, sqlite_tables, webpages, workbooks
 from .delimited import looks_delimited, to_table
 from .foreign import vectors_of
+from .guesses import TEXT_NAMES
 from .parsed import BROKEN, Cells, Line, ParsedFile, cell_text, first_rows, is_whole, name_list
 from .records import annotated, flat_record, record
 from .sources import (
@@ -127,6 +128,8 @@ def _json(source: Source) -> ParsedFile:
     inner = [*value.values()]
     if all(isinstance(each, dict) for each in inner) and len(inner) > len(inner[0]):  # the "index" layout of pandas
         return _array(source, iter(inner))
+    if any(isinstance(cell, str) and re.fullmatch(TEXT_NAMES, name.casefold()) for name, cell in value.items()):
+        return _array(source, iter([value]))  # a document in a file of its own
     columns = {name: list(cells.values()) if isinstance(cells, dict) else cells for name, cells in value.items()}
     lengths = {len(cells) if isinstance(cells, list) else -1 for cells in columns.values()}
     if len(lengths) != 1 or -1 in lengths:
