@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import json
+import lzma
 import sqlite3
 import zipfile
 from contextlib import closing
@@ -309,7 +310,7 @@ def test_the_only_table_of_a_file_is_read(name):
 @pytest.mark.parametrize("name", ["mail.xls", "mail.xlsx"])
 def test_an_old_workbook_of_excel_is_read(name):
     """The only sheet with rows is read, also if the suffix says that the workbook is a new one."""
-    items = imported(Path(__file__).with_name("mail.xls").read_bytes(), name)
+    items = imported(lzma.decompress(Path(__file__).with_name("mail.xls.xz").read_bytes()), name)
     assert (["Good words", "Bad words", "More words"], [1, -1, 1]) == (items.texts, items.y.tolist())
     assert "sheet Mail" in layout_sentence(items.description)
 
