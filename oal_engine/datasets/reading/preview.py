@@ -17,6 +17,7 @@ from .guesses import Words, are_lists, gaps_of, guess_columns, numeric_columns, 
 from .labels import are_clear
 from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, name_list, plural
 from .readers import BINARY, READERS, check_reader, exported, reader_for
+from .references import with_noted_decisions
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
 
 # The parts of the detected layout, in this order.
@@ -80,7 +81,7 @@ def parse(
     check_reader(opening.reader)
     with open_source(path, opening, limit, progress) as source:
         reader = reader_for(source, opening.reader)
-        parsed = exported(source, READERS[reader].parse(source))
+        parsed = with_noted_decisions(exported(source, READERS[reader].parse(source)))
         if reader not in BINARY:
             parsed = parsed._replace(detected={"encoding": source.encoding, **parsed.detected})
         rows = iter(parsed.rows)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from .foreign import foreign
-from .parsed import BROKEN, Cells, Line, ParsedFile
-from .sources import Source
+from .parsed import BROKEN, Cells, Line, ParsedFile, first_rows
+from .sources import SAMPLE_ROWS, Source
 
 COLUMNS = ("title", "abstract", "authors", "year", "journal", "keywords", "doi", "url", "id")
 RIS_NAMES = {
@@ -176,6 +177,27 @@ def _with_decisions(rows: Sequence[Line], decisions: Sequence[str]) -> ParsedFil
         return cells if isinstance(cells, str) else [*cells, decision][: len(columns)]
 
     return ParsedFile(columns, ((line, completed(cells, each)) for (line, cells), each in zip(rows, decisions)))
+
+
+def with_noted_decisions(parsed: ParsedFile) -> ParsedFile:
+    """Add the decisions of a screening that a table of references has in its notes, as Rayyan exports it."""
+    at = next((at for at, name in enumerate(parsed.columns) if name.strip().casefold() == "notes"), None)
+    if at is None or parsed.vectors is not None or "included" in parsed.columns:
+        return parsed
+    rows = iter(parsed.rows)
+    words = ((line, cells if isinstance(cells, str) else [*map(_word, cells)], cells) for line, cells in rows)
+    sample = first_rows(words, SAMPLE_ROWS)
+    all_rows = chain(((line, cells) for line, _, cells in sample), rows)
+    if not any(_decision([words[at]]) for _, words, _ in sample if not isinstance(words, str)):
+        return parsed._replace(rows=all_rows)
+    completed = (
+        (line, cells if isinstance(cells, str) else [*cells, _decision([_word(cells[at])])]) for line, cells in all_rows
+    )
+    return parsed._replace(columns=[*parsed.columns, "included"], rows=completed)
+
+
+def _word(cell: Any) -> str:
+    return cell if isinstance(cell, str) else ""
 
 
 def _decision(notes: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ BEGINNINGS = {
     rb"\x89HDF|\$FL[23]|<stata_dta>|MATLAB 5|RDX[23]\n|(OB|Obj)\x01": TABLE,
     rb"\x80[\x02-\x05][\x95c}\]]": "a pickle, which may hold a program: save it as CSV, .npy or Parquet",
     rb"WEBVTT|\s*\d+\r?\n\d\d:\d\d:\d\d,\d+ -->": "subtitles: save their texts as lines of a text file",
+    rb"\s*1\. [^\n]{9,300}\n.{1,20000}\nPMID: \d+": "a list of abstracts of PubMed: save it as PubMed (.nbib)",
     rb"\{\\rtf": "a document with formatting (RTF): save it as plain text",
     rb"(?i)\s*<\?xml(?!.*(<REUTERS |<titles>|<html))": "an XML file: export it as CSV, JSON or RIS",
 }
