@@ -182,6 +182,12 @@ def test_an_archive_that_cannot_be_read_is_refused(content, sentence):
     assert sentence in fails(named(content, "data.zip"))
 
 
+def test_a_reader_is_not_named_for_an_archive():
+    """The files of an archive have readers of their own, so that naming one stops."""
+    message = fails(named(zipped({"data.csv": table()}), "data.zip"), reader="csv")
+    assert message == "data.zip is an archive, whose files have formats of their own: leave out --reader."
+
+
 def test_a_folder_and_several_files_are_read_like_an_archive(tmp_path):
     """A folder is read with the folders in it, hidden files and links excepted; several files are one table."""
     for path, content in (CLASSES | {"data/.git/x.txt": "hidden", "data/pos/.x.txt": "hidden"}).items():

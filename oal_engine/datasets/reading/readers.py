@@ -488,9 +488,11 @@ READERS: dict[str, Reader] = {
 def reader_for(source: Source, reader: str | None = None) -> str:
     """Return the name of the reader for a file: as requested, else by the suffix before .gz, .bz2 or .xz, else by the
     content."""
-    if reader is not None:
-        return reader
     head = source.head()
+    if reader is not None:
+        if reader not in BINARY and READERS["zip"].recognizes(head, []):
+            raise DataError(f"{source.name} is an archive, whose files have formats of their own: leave out --reader.")
+        return reader
     suffixes = [suffix for suffix in map(str.lower, Path(source.name).suffixes) if suffix not in COMPRESSIONS]
     by_suffix = next((name for name, spec in READERS.items() if suffixes and suffixes[-1] in spec.suffixes), None)
     if by_suffix in WORKBOOKS and not head.startswith(b"PK"):
