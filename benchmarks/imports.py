@@ -355,6 +355,14 @@ SHAPES["tweets_v2"] = jsons(
 SHAPES["twitter_archive"] = jsons(
     lambda k, r: {"tweet": {"id": str(k), "full_text": r.text}}, "tweets.json", True, label=False
 )
+SHAPES["prodigy_choice"] = jsons(
+    lambda k, r: {"text": r.text, "options": [{"id": "yes", "text": "Yes"}, {"id": "no", "text": "No"}],
+                  "accept": ["yes" if r.label else "no"], "answer": "accept"}
+)  # fmt: skip
+SHAPES["spacy_one_category"] = jsons(lambda k, r: {"text": r.text, "cats": {"SPAM": float(r.label)}})
+SHAPES["twitter_archive_js"] = lambda random: (
+    lambda case: case._replace(name="tweets.js", content=b"window.YTD.tweets.part0 = " + case.content)
+)(SHAPES["twitter_archive"](random))
 SHAPES["openai_messages"] = jsons(
     lambda k, r: {
         "messages": [
@@ -605,6 +613,51 @@ SHAPES["html_table"] = lambda random: (
         rows,
     )
 )(sentences(random))
+
+
+def zipped_members(members):
+    """Make a shape of an archive from a function of the rows to its members by path."""
+
+    def make(random):
+        rows, file = sentences(random), io.BytesIO()
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path, content in members(rows).items():
+                archive.writestr(path, content)
+        return Case("data.zip", file.getvalue(), rows)
+
+    return make
+
+
+def part(rows):
+    return delimited(("text", "label"), [(row.text, int(row.label)) for row in rows])
+
+
+JUNK = {"__MACOSX/._a.csv": b"\0\5", ".DS_Store": b"\0\1", "README.md": "About it.\n", "LICENSE": "Free.\n"}
+SHAPES["zip_of_one_beside_junk"] = zipped_members(lambda rows: JUNK | {"a.csv": part(rows)})
+SHAPES["zip_of_parts"] = zipped_members(lambda rows: {"1.csv": part(rows[:20]), "2.csv": part(rows[20:])})
+SHAPES["zip_of_texts_and_labels"] = zipped_members(
+    lambda rows: (
+        {f"texts/{k}.txt": row.text for k, row in enumerate(rows)}
+        | {"labels.csv": delimited(("file", "label"), [(f"{k}.txt", int(row.label)) for k, row in enumerate(rows)])}
+    )
+)
+SHAPES["zip_of_texts_by_id"] = zipped_members(
+    lambda rows: {
+        "texts.csv": delimited(("id", "text"), [(f"n{k}", row.text) for k, row in enumerate(rows)]),
+        "labels.csv": delimited(("id", "label"), [(f"n{k}", int(row.label)) for k, row in enumerate(rows)]),
+    }
+)
+SHAPES["zip_of_documents"] = zipped_members(
+    lambda rows: {f"{k}.json": json.dumps({"text": row.text, "label": int(row.label)}) for k, row in enumerate(rows)}
+)
+SHAPES["html_named_xls"] = archived("export.xls", lambda content: htmled(content))
+
+
+def htmled(content):
+    """Return a table of text as the table of a web page."""
+    head, *rows = csv.reader(io.StringIO(content.decode()))
+    cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{cells}</table>".encode()
 
 
 @shape

@@ -4,9 +4,11 @@ import bz2
 import gzip
 import io
 import json
+import lzma
 import sqlite3
 import zipfile
 from contextlib import closing
+from pathlib import Path
 
 import pyarrow
 import pytest
@@ -107,6 +109,12 @@ def test_texts_without_folders_have_no_labels():
     assert ([*map(str, range(COUNT))], TEXTS, [0] * COUNT) == (items.ids, items.texts, items.y.tolist())
 
 
+def test_documents_of_a_folder_are_items():
+    """JSON files with one object each are a table."""
+    items = imported(zipped({f"{k}.json": json.dumps({"key": k, "text": text}) for k, text in enumerate(TEXTS)}))
+    assert TEXTS == items.texts
+
+
 def test_mails_of_a_folder_are_items():
     """A folder of mails is like a mailbox."""
     items = imported(zipped({f"inbox/{k}.eml": mail(k) for k in range(5)}))
@@ -172,6 +180,12 @@ def encrypted():
 def test_an_archive_that_cannot_be_read_is_refused(content, sentence):
     """An empty, encrypted or damaged archive, or one of other files, is refused in one sentence."""
     assert sentence in fails(named(content, "data.zip"))
+
+
+def test_a_reader_is_not_named_for_an_archive():
+    """The files of an archive have readers of their own, so that naming one stops."""
+    message = fails(named(zipped({"data.csv": table()}), "data.zip"), reader="csv")
+    assert message == "data.zip is an archive, whose files have formats of their own: leave out --reader."
 
 
 def test_a_folder_and_several_files_are_read_like_an_archive(tmp_path):
@@ -284,7 +298,8 @@ TABLES = {
     "export.xls": web().encode(),  # under the suffix of another program
     "page.html": web().encode(),
     "old.htm": web(before='<meta charset="cp1252"><table><tr><td>A menü</td></tr></table>').encode("cp1252"),
-    "mail.sqlite": database("CREATE VIEW all_of_it AS SELECT * FROM mail", "CREATE TABLE empty(a)"),
+    "mail.sqlite": database("CREATE VIEW all_of_it AS SELECT * FROM mail", "CREATE TABLE empty(a)",
+                            "ALTER TABLE mail ADD COLUMN more AS (hex(text))"),
     "log.db": database(version=b"\2\2"),
     "data-00000-of-00001.arrow": streamed(),
     "train.parquet": with_class_names(["no", "yes"], [int(label) for label in LABELS]),
@@ -296,6 +311,14 @@ def test_the_only_table_of_a_file_is_read(name):
     """Every row is an item with its text and label, whatever the program that wrote the table."""
     items = imported(TABLES[name], name)
     assert (TEXTS, SIGNS) == (items.texts, items.y.tolist())
+
+
+@pytest.mark.parametrize("name", ["mail.xls", "mail.xlsx"])
+def test_an_old_workbook_of_excel_is_read(name):
+    """The only sheet with rows is read, also if the suffix says that the workbook is a new one."""
+    items = imported(lzma.decompress(Path(__file__).with_name("mail.xls.xz").read_bytes()), name)
+    assert (["Good words", "Bad words", "More words"], [1, -1, 1]) == (items.texts, items.y.tolist())
+    assert "sheet Mail" in layout_sentence(items.description)
 
 
 @pytest.mark.parametrize(("name", "content", "answers"), [

@@ -362,7 +362,7 @@ def test_reader_for(name, content, reader):
     """The suffix without the compression decides, else the content; a reader that is named takes precedence."""
     with open_source(upload(content, name), Opening()) as source:
         assert reader == reader_for(source)
-        assert "txt" == reader_for(source, "txt")
+        assert "npy" == reader_for(source, "npy")
 
 
 def test_no_reader():

@@ -119,6 +119,12 @@ TOOLS = {
     "asreview.csv": table(
         "record_id title abstract asreview_label".split(), lambda k, text, label: (k, f"Study {k}", text, int(label))
     ),
+    "rayyan.csv": table(
+        "key title year abstract notes".split(), lambda k, text, label: (
+            f"rayyan-{k}", f"Study {k}", 2020, text,
+            f'RAYYAN-INCLUSION: {{""Ann""=>""{"In" if label else "Ex"}cluded""}} | RAYYAN-LABELS: a,b',
+        ),
+    ),
     "decided.bib": written(
         lambda k, text, label: f"@article{{rayyan-{k},\n  title={{Study {k}}},\n  year={{2020}},\n"
         f"  note={{RAYYAN-INCLUSION: {{\"Ann\"=>\"{'In' if label else 'Ex'}cluded\"}}}},\n  abstract={{{text}}}\n}}\n"

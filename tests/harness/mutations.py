@@ -4,8 +4,10 @@ import gzip
 import io
 import json
 import re
+import sqlite3
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -129,7 +131,25 @@ def _files():
         "wos": [shapes.references(shapes.WOS, "FN Clarivate\nVR 1.0\n", "EF\n").encode()],
         "mbox": [shapes.mails().encode()],
         "sgm": [shapes.sgml().encode()],
+        "bib": [b"@article{a, title={A {b} \\'e}, year=2020, abstract={5% of c}}\n@misc{d, title={e}}\n"],
+        "xml": [
+            b"<xml><records><record><titles><title>a b</title></titles><abstract>c</abstract></record></records></xml>"
+        ],
+        "html": [b"<table><tr><th>text</th><th>label</th></tr><tr><td rowspan=2>a b<td>1<tr><td>0</table>"],
+        "zip": [
+            shapes.zipped(a_csv=lines, b_csv=lines),
+            shapes.zipped(pos__1_txt="a b", pos__2_txt="c", neg__3_txt="d"),
+        ],
+        "sqlite": [_database()],
     }
+
+
+def _database():
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE mail(text TEXT, label INTEGER)")
+        database.executemany("INSERT INTO mail VALUES (?, ?)", [("a b", 1), ("c", 0), ("d" * 9000, 1)])
+        database.commit()
+        return database.serialize()
 
 
 def _reader(suffix, folder):

@@ -404,6 +404,8 @@ SHAPES = [
     Shape("packed.csv", lambda: gzip.compress(b"text\nx\n"), stops=".gz"),
     Shape("page.html", text("<!DOCTYPE html><html><table></table></html>"), stops="is a web page"),
     Shape("data.xml", text('<?xml version="1.0"?><a/>'), stops="is an XML file"),
+    Shape("abstract-set.txt", text("1. J Boats. 2020 Jan;1(2):3-4. doi: 10.1/x.\n\nA title.\n\nRoe R.\n\nPMID: 123\n"),
+          stops="is a list of abstracts of PubMed"),
     Shape("objects.pkl", lambda: b"\x80\x04\x95" + bytes(9), stops="is a pickle"),
     Shape("empty.csv", lambda: b"", stops="empty.csv"),
     Shape("empty.txt", lambda: b"\n\n", stops="empty.txt is empty"),

@@ -55,6 +55,8 @@ def write_files(folder):
         "more.csv": more,
         "more.csv.xz": lzma.compress(more.encode()),
         "new.csv": more,
+        "part-1.csv": moments,
+        "part-2.csv": moments,
         "feed.jsonl": json.dumps({"moment": "bread on another day", "concept": 0, "concepts": "food"}) + "\n",
         "papers.csv": csv(["title", *texts], ["abstract", *texts], ["included", *rare], ["year", *numbers],
                           ["doi", *numbers]),
@@ -71,6 +73,11 @@ def write_files(folder):
     np.savez(folder / "vectors.npz", X=vectors, y=np.array(rare))
     table = pa.table({"moment": texts, "concept": rare, "embedding": vectors.tolist()})
     parquet.write_table(table, folder / "moments.parquet")
+    for k, (text, label) in enumerate(zip(texts, rare)):
+        path = folder / "reviews" / ("neg", "pos")[label] / f"{k}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    shutil.make_archive(str(folder / "reviews"), "zip", folder / "reviews")
     for name in ("potion-base-8M", "wordllama"):
         write_embedding(folder / name)
 

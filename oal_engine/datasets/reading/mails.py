@@ -16,14 +16,15 @@ from .sources import CHUNK_LINES, Source
 
 COLUMNS = ("subject", "body", "from", "date")
 HEADER = re.compile(r"(from|to|cc|subject|date|message-id|received|return-path|delivered-to|path|xref): ?\S", re.I)
-HEADERS = 3  # from this number of them on, the start of a file is a mail
+HEADERS = 3  # from this number of different ones on, the start of a file is a mail
 
 
 def looks_mailed(lines: list[str]) -> bool:
     """Tell whether lines begin a mail or a mailbox."""
     if re.match(r"From \S+ ", lines[0]):
         return HEADER.match("".join(lines[1:2])) is not None
-    return HEADER.match(lines[0]) is not None and sum(HEADER.match(line) is not None for line in lines) >= HEADERS
+    names = {match[1].lower() for match in map(HEADER.match, lines) if match}
+    return HEADER.match(lines[0]) is not None and len(names) >= HEADERS
 
 
 @foreign

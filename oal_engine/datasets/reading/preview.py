@@ -29,6 +29,7 @@ from .guesses import (
 from .labels import are_clear, label_parts
 from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, name_list, plural
 from .readers import BINARY, READERS, check_reader, exported, reader_for
+from .references import with_noted_decisions
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
 
 LAYOUT = (
@@ -109,7 +110,7 @@ def parse(
     check_reader(opening.reader)
     with open_source(path, opening, limit, progress) as source:
         reader = reader_for(source, opening.reader)
-        parsed = exported(source, READERS[reader].parse(source))
+        parsed = with_noted_decisions(exported(source, READERS[reader].parse(source)))
         check_used(opening, reader, parsed, source.name)
         if reader not in BINARY:
             parsed = parsed._replace(detected={"encoding": source.encoding, **parsed.detected})

@@ -21,6 +21,7 @@ from ...output.tables import FEATURES, numbers_of
 from . import archives, delimited, foreign, mails, references, refusals, sqlite_tables, webpages, workbooks
 from .delimited import looks_delimited, to_table
 from .foreign import vectors_of
+from .guesses import TEXT_NAMES
 from .parsed import BROKEN, Cells, Doubt, Line, ParsedFile, cell_text, first_rows, is_whole, name_list
 from .records import annotated, flat_record, record
 from .sources import (
@@ -128,6 +129,8 @@ def _json(source: Source) -> ParsedFile:
     inner = [*value.values()]
     if all(isinstance(each, dict) for each in inner) and len(inner) > len(inner[0]):  # the "index" layout of pandas
         return _array(source, iter(inner))
+    if any(isinstance(cell, str) and re.fullmatch(TEXT_NAMES, name.casefold()) for name, cell in value.items()):
+        return _array(source, iter([value]))  # a document in a file of its own
     columns = {name: list(cells.values()) if isinstance(cells, dict) else cells for name, cells in value.items()}
     lengths = {len(cells) if isinstance(cells, list) else -1 for cells in columns.values()}
     if len(lengths) != 1 or -1 in lengths:
@@ -519,15 +522,17 @@ READERS: dict[str, Reader] = {
 def reader_for(source: Source, reader: str | None = None) -> str:
     """Return the name of the reader for a file: as requested, else by the suffix before .gz, .bz2 or .xz, else by the
     content."""
-    if reader is not None:
-        return reader
     head, layout = source.head(), source.layout
+    if reader is not None:
+        if reader not in BINARY and READERS["zip"].recognizes(head, []):
+            raise DataError(f"{source.name} is an archive, whose files have formats of their own: leave out --reader.")
+        return reader
     suffixes = [suffix for suffix in map(str.lower, Path(source.name).suffixes) if suffix not in COMPRESSIONS]
     by_suffix = next((name for name, spec in READERS.items() if suffixes and suffixes[-1] in spec.suffixes), None)
+    if by_suffix in WORKBOOKS and not head.startswith(b"PK"):
+        by_suffix = "xls" if READERS["xls"].recognizes(head, []) else None
     if by_suffix not in BINARY:
         refusals.check(head, source.name)
-    if by_suffix in WORKBOOKS and not _is_binary(head):
-        by_suffix = None
     if by_suffix and (by_suffix in BINARY or not _is_binary(head)):
         return by_suffix
     if layout.delimiter and not _is_binary(head):

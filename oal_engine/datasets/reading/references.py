@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from .foreign import foreign
-from .parsed import BROKEN, Cells, Line, ParsedFile
-from .sources import Source
+from .parsed import BROKEN, Cells, Line, ParsedFile, first_rows
+from .sources import SAMPLE_ROWS, Source
 
 COLUMNS = ("title", "abstract", "authors", "year", "journal", "keywords", "doi", "url", "id")
 RIS_NAMES = {
@@ -47,6 +48,7 @@ BIBTEX_NAMES = {
     "journal": ("journal", "journaltitle", "booktitle"),
 }  # column: its fields, where these have other names
 BIBTEX_NOTES = ("note", "annote", "annotation")
+LATEX = re.compile(r"[\\{}~]|--|``|''")  # commands, groups and the like; others are decoded slowly to the same
 UNESCAPED_PERCENT = re.compile(r"(?<!\\)%")  # databases write it for a percent sign; LaTeX begins a comment with it
 XML_PATHS = {
     "title": "titles/title",
@@ -122,18 +124,21 @@ def bibtex(source: Source) -> ParsedFile:
     from bibtexparser import middlewares, model
 
     logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)  # broken entries are reported with their lines
-    text = UNESCAPED_PERCENT.sub(r"\\%", source.text())
+    text = source.text()
     source.limits.check("items", text.count("@"), source.name)
     library = bibtexparser.parse_string(text, parse_stack=[middlewares.ResolveStringReferencesMiddleware()])
-    cleaning = middlewares.RemoveEnclosingMiddleware(), middlewares.LatexDecodingMiddleware()
+    enclosing, latex = middlewares.RemoveEnclosingMiddleware(), middlewares.LatexDecodingMiddleware()
     rows, decisions = list[Line](), list[str]()
     for block in library.blocks:
         line, failed = (block.start_line or 0) + 1, isinstance(block, model.ParsingFailedBlock)
         entry = block.ignore_error_block if failed else block  # an entry whose key or field is repeated can be used
         if isinstance(entry, model.Entry):
-            for middleware in cleaning:
-                entry = middleware.transform_entry(entry, library)
-            fields = {field.key.casefold(): " ".join(str(field.value).split()) for field in entry.fields}
+            enclosing.transform_entry(entry, library)
+            commands = [field for field in entry.fields if LATEX.search(field.value)]
+            for field in commands:
+                field.value = UNESCAPED_PERCENT.sub(r"\%", field.value)
+            latex.transform_entry(model.Entry(entry.entry_type, entry.key, commands), library)  # changes the fields
+            fields = {field.key.casefold(): " ".join(field.value.split()) for field in entry.fields}
             fields["id"] = entry.key
             names = ((column, *BIBTEX_NAMES.get(column, ())) for column in COLUMNS)
             rows.append((line, [next(filter(None, map(fields.get, each)), "") for each in names]))
@@ -172,6 +177,27 @@ def _with_decisions(rows: Sequence[Line], decisions: Sequence[str]) -> ParsedFil
         return cells if isinstance(cells, str) else [*cells, decision][: len(columns)]
 
     return ParsedFile(columns, ((line, completed(cells, each)) for (line, cells), each in zip(rows, decisions)))
+
+
+def with_noted_decisions(parsed: ParsedFile) -> ParsedFile:
+    """Add the decisions of a screening that a table of references has in its notes, as Rayyan exports it."""
+    at = next((at for at, name in enumerate(parsed.columns) if name.strip().casefold() == "notes"), None)
+    if at is None or parsed.vectors is not None or "included" in parsed.columns:
+        return parsed
+    rows = iter(parsed.rows)
+    words = ((line, cells if isinstance(cells, str) else [*map(_word, cells)], cells) for line, cells in rows)
+    sample = first_rows(words, SAMPLE_ROWS)
+    all_rows = chain(((line, cells) for line, _, cells in sample), rows)
+    if not any(_decision([words[at]]) for _, words, _ in sample if not isinstance(words, str)):
+        return parsed._replace(rows=all_rows)
+    completed = (
+        (line, cells if isinstance(cells, str) else [*cells, _decision([_word(cells[at])])]) for line, cells in all_rows
+    )
+    return parsed._replace(columns=[*parsed.columns, "included"], rows=completed)
+
+
+def _word(cell: Any) -> str:
+    return cell if isinstance(cell, str) else ""
 
 
 def _decision(notes: Iterable[str]) -> str:

@@ -21,8 +21,9 @@ BEGINNINGS = {
     rb"(\xef\xbb\xbf)?(WEBVTT|\[Script Info\]|\s*\d+\s*\n\d+:\d\d:\d\d[,.]\d+ -->|\{\d+\}\{\d+\})": "subtitles: save "
     "their texts as lines of a text file",
     rb"[-+]?[\d.]+ (\S+ )?\|\w* (\S+ )*\S+:[\d.]": "a file of Vowpal Wabbit with numbers: save it as svmlight or CSV",
+    rb"\s*1\. [^\n]{9,300}\n.{1,20000}\nPMID: \d+": "a list of abstracts of PubMed: save it as PubMed (.nbib)",
     rb"\{\\rtf": "a document with formatting (RTF): save it as plain text",
-    rb"(?i)\s*<\?xml(?!.*(<REUTERS |<record>|<html))": "an XML file: export it as CSV, JSON or RIS",
+    rb"(?i)\s*<\?xml(?!.*(<REUTERS |<titles>|<html))": "an XML file: export it as CSV, JSON or RIS",
 }
 OFFICE = (b"[Content_Types]", b"_rels/", b"docProps/", b"mimetype", b"xl/", b"word/", b"ppt/")  # begin a first member
 DOCUMENTS = {

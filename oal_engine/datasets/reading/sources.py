@@ -92,7 +92,7 @@ class Limits:
     ratio: int = 200
     quoted: int = 20
     broken: int = 10
-    files: int = 2**18
+    files: int = 2**17
 
     def check(self, limit: str, amount: float, where: str) -> None:
         """Raise DataError if `amount` exceeds the limit."""

@@ -23,7 +23,7 @@ def sqlite(source: Source) -> ParsedFile:
     source.limits.check("size", len(content), source.name)
     content = content[:18] + OLD_JOURNAL + content[20:]
     with closing(_opened(content, source)) as database:
-        tables = [name for name in _tables(database) if database.execute(f"{_select(name)} LIMIT 1").fetchone()]
+        tables = [name for name in _tables(database) if database.execute(f"SELECT 1 FROM {_quoted(name)}").fetchone()]
         wanted, doubts = source.layout.table or next(iter(tables), None), tuple[Doubt, ...]()
         if wanted not in tables:
             what = "no table with rows" if wanted is None else f"no table {wanted!r}"
@@ -31,12 +31,14 @@ def sqlite(source: Source) -> ParsedFile:
         if len(tables) > 1 and source.layout.table is None:
             question = f"{source.name} has the tables {name_list(tables)}: say which to read (--table NAME)."
             doubts = (Doubt("table", question, tuple(tables)),)
-        columns = [name for name, *_ in database.execute(f"{_select(wanted)} LIMIT 0").description]
+        # Without generated columns, whose expressions could take any time.
+        columns = [name for _, name, *_ in database.execute(f"PRAGMA table_info({_quoted(wanted)})")]
     source.limits.check("columns", len(columns), source.name)
 
     def rows() -> Iterator[tuple[int, list[Any]]]:
         with closing(_opened(content, source)) as database:
-            for number, row in enumerate(database.execute(_select(wanted)), 1):
+            query = f"SELECT {', '.join(map(_quoted, columns))} FROM {_quoted(wanted)}"
+            for number, row in enumerate(database.execute(query), 1):
                 source.limits.check("items", number, source.name)
                 yield number, ["" if isinstance(cell, bytes) else cell for cell in row]
 
@@ -62,6 +64,5 @@ def _tables(database: sqlite3.Connection) -> list[str]:
     return [name for name in own if not name.startswith("sqlite_")]
 
 
-def _select(table: str) -> str:
-    """Return the query of all rows of a table."""
-    return 'SELECT * FROM "' + table.replace('"', '""') + '"'
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -49,7 +49,8 @@ def webpage(source: Source) -> ParsedFile:
     rows = tables[wanted]
     if source.layout.header is None and all(cell.tag == "th" for cell in _cells(rows[0])):
         source = source._replace(layout=replace(source.layout, header=True))
-    return to_table(source, enumerate(_spanned(rows, source), 1), {"table": wanted}, doubts, padded=True)
+    detected = {"table": wanted, "encoding": source.encoding}
+    return to_table(source, enumerate(_spanned(rows, source), 1), detected, doubts, padded=True)
 
 
 def _rows(table: Any) -> list[Any]:

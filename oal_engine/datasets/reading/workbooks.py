@@ -47,7 +47,8 @@ def old_or_open(source: Source) -> ParsedFile:
     from python_calamine import SheetVisibleEnum, load_workbook
 
     binary, packed = source.whole()
-    if source.head().startswith(b"PK"):
+    binary.seek(0)
+    if binary.read(2) == b"PK":
         _check_repeated(source, binary, packed)
     binary.seek(0)
     workbook = load_workbook(binary)

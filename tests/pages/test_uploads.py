@@ -1,0 +1,31 @@
+"""Several uploads become one file."""
+
+from oal_engine.datasets import import_process
+from tests.harness.files import named
+from ui.data.file_questions import one_upload
+
+HALVES = [f"text,label\nSome words of note {k},{k % 2}\n" for k in range(2)]
+
+
+def uploads(*names):
+    """Open files as the browser sends them, each with an id of its own."""
+    files = [named(content, name) for content, name in zip(HALVES, names)]
+    for at, file in enumerate(files):
+        file.file_id = str(at)
+    return files
+
+
+def test_one_upload_stays_as_it_is():
+    """A single upload is passed on under its own name, and none is no file."""
+    (upload,) = uploads("a.csv")
+    assert ((upload, "a.csv"), None) == (one_upload([upload]), one_upload([]))
+
+
+def test_several_uploads_are_read_together():
+    """The rows of all uploads are read, also of two with the same name, and again when the page asks anew."""
+    for names, sources in ((("a.csv", "b.csv"), ["a.csv", "b.csv"]), (("a.csv", "a.csv"), ["1/a.csv", "2/a.csv"])):
+        files, name = one_upload(uploads(*names))
+        assert ("a and 1 more", "0 1") == (name, files.file_id)
+        for _ in range(2):
+            rows = import_process.peek(files, name).rows
+            assert sources == [row["source"] for row in rows]
