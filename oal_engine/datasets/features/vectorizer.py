@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
 from scipy import sparse
 
+from ..block_files import BlockFile
 from ..reading.parsed import plural
 from ..reading.sources import Progress
 
@@ -27,7 +29,7 @@ TOKENIZERS: dict[str, str] = {
 RICH_MAX_DF = 0.5  # share of the texts above which a term is left out as uninformative
 HASH_COLUMNS = 4096  # of rich texts, shared by all terms outside the vocabulary
 _DIGIT = re.compile(r"\d")
-CHUNK_CHARACTERS = 2**20  # cut into words at a time, roughly
+BLOCK_CHARACTERS = 2**22  # of texts whose terms are counted at a time
 
 
 class WordSets(NamedTuple):
@@ -55,6 +57,12 @@ class WordSets(NamedTuple):
         return np.diff(np.append(0, np.cumsum(self.numbers >> 32 == 0))[self.ends])
 
 
+def joined(parts: Sequence[WordSets]) -> WordSets:
+    """Return the word sets of all texts of several parts."""
+    sizes = np.concatenate([part.counts() for part in parts])
+    return WordSets(np.concatenate([part.numbers for part in parts]), np.append(0, np.cumsum(sizes)))
+
+
 class TermCounts(NamedTuple):
     """The distinct terms of texts, and the count of each term in each text: int32, shape (texts, terms)."""
 
@@ -64,6 +72,25 @@ class TermCounts(NamedTuple):
     def take(self, texts: np.ndarray) -> TermCounts:
         """Return the counts of these texts."""
         return TermCounts(self.terms, self.counts[texts])
+
+
+class StoredCounts:
+    """Blocks of term counts in a temporary file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._blocks = BlockFile(folder)
+
+    def append(self, block: TermCounts) -> None:
+        """Write a block behind the others."""
+        counts: Any = block.counts
+        self._blocks.append(block.terms, counts.indptr, counts.indices, counts.data)
+
+    def __iter__(self) -> Iterator[TermCounts]:
+        for terms, (indptr, indices, numbers) in self._blocks:
+            yield TermCounts(terms, sparse.csr_array((numbers, indices, indptr), (indptr.size - 1, len(terms))))
+
+
+Blocks: TypeAlias = "list[TermCounts] | StoredCounts"
 
 
 class _Numbers(dict[str, int]):
@@ -91,9 +118,9 @@ class Vocabulary:
         if self.shared > len(self.terms):  # a negative column would be read outside the weights
             raise ValueError(f"the shared columns must be <= {len(self.terms):,}, all there are. Got {self.shared:,}.")
 
-    def transform(self, texts: Sequence[str], progress: Progress | None = None) -> sparse.csr_array:
+    def transform(self, texts: Sequence[str]) -> sparse.csr_array:
         """Compute tf-idf rows: float64, not normalized, indices sorted, without terms that have no column."""
-        return self.rows(count(texts, self.settings, progress))
+        return self.rows(count(texts, self.settings))
 
     def read(self, texts: Sequence[str]) -> tuple[sparse.csr_array, WordSets]:
         """Return the rows of texts, as from `transform`, and their words."""
@@ -213,11 +240,13 @@ def fit_count(
     lowercase: bool = True,
     new: int = 0,
     progress: Progress | None = None,
-) -> tuple[Vocabulary, TermCounts]:
-    """Fit a vocabulary to texts, and return also their term counts, for `Vocabulary.rows`.
+    folder: Path | None = None,
+) -> tuple[Vocabulary, Blocks]:
+    """Fit a vocabulary to texts, and return also their term counts in blocks, for `Vocabulary.rows`.
 
     The vocabulary has the `max_terms` most frequent terms that occur in at least `min_df` texts. ngrams: the most words
-    of a term. sublinear: take 1 + log of a count. new: the number of hash columns for all other terms.
+    of a term. sublinear: take 1 + log of a count. new: the number of hash columns for all other terms. folder: as in
+    `count_blocks`.
     ValueError: no term is left.
     """
     if tokenizer not in TOKENIZERS:
@@ -231,8 +260,11 @@ def fit_count(
         "sublinear": sublinear,
         "lowercase": lowercase,
     }
-    counted = count(texts, settings, progress)
-    frequency = dict(zip(counted.terms, np.bincount(counted.counts.indices, minlength=len(counted.terms)).tolist()))
+    blocks, frequency = count_blocks(texts, settings, progress, folder), dict[str, int]()
+    for block in blocks:
+        frequencies = np.bincount(block.counts.indices, minlength=len(block.terms)).tolist()
+        for term, texts_with in zip(block.terms, frequencies):
+            frequency[term] = frequency.get(term, 0) + texts_with
     frequent_enough = [(-texts_with, term) for term, texts_with in frequency.items() if texts_with >= min_df]
     most_texts = RICH_MAX_DF * len(texts)
     if tokenizer == "rich":
@@ -248,36 +280,62 @@ def fit_count(
         frequent = {term for term, texts_with in frequency.items() if texts_with > most_texts}
         settings |= {"new": new, "frequent": sorted(frequent.difference(terms))}
         terms += [f"new:{k}" for k in range(new)]
-    return Vocabulary(terms, np.array([frequency.get(term, 1) for term in terms]), len(texts), settings), counted
+    return Vocabulary(terms, np.array([frequency.get(term, 1) for term in terms]), len(texts), settings), blocks
 
 
-def count(texts: Sequence[str], settings: dict[str, Any], progress: Progress | None = None) -> TermCounts:
+def count_blocks(
+    texts: Sequence[str], settings: dict[str, Any], progress: Progress | None = None, folder: Path | None = None
+) -> Blocks:
+    """Count the terms of texts, a block of texts at a time. folder: of a temporary file (None: kept in memory)."""
+    blocks: Blocks = StoredCounts(folder) if folder else []
+    done, block, characters = 0, list[str](), 0
+    for done, text in enumerate(texts, 1):
+        block.append(text)
+        characters += len(text)
+        if characters >= BLOCK_CHARACTERS or done == len(texts):
+            blocks.append(count(block, settings))
+            block, characters = [], 0
+            if progress:
+                progress(done, len(texts))
+    return blocks
+
+
+def taken(blocks: Blocks, texts: np.ndarray, folder: Path | None = None) -> Blocks:
+    """Return the counts of these texts. folder: as in `count_blocks`."""
+    chosen: Blocks = StoredCounts(folder) if folder else []
+    for places, block in placed(blocks, texts):
+        chosen.append(block.take(places))
+    return chosen
+
+
+def placed(blocks: Blocks, texts: np.ndarray) -> Iterator[tuple[np.ndarray, TermCounts]]:
+    """Yield each block with the places in it of the texts that it has of these. texts: positions in order."""
+    first = 0
+    for block in blocks:
+        after = first + block.counts.shape[0]
+        yield texts[slice(*np.searchsorted(texts, (first, after)))] - first, block
+        first = after
+
+
+def count(texts: Sequence[str], settings: dict[str, Any]) -> TermCounts:
     """Count the terms of texts, with the settings of a vocabulary."""
     import pyarrow as pa
     from pyarrow import compute
 
     find, of_token = re.compile(settings["pattern"]).findall, (settings["tokenizer"], settings["lowercase"])
-    single, different, terms = settings["ngrams"] == 1, _Numbers(), _Numbers()
-    part_numbers, sizes = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
-    chunks = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts))) // CHUNK_CHARACTERS
-    for start, end in pairwise([0, *np.flatnonzero(np.diff(chunks)) + 1, len(texts)] if texts else []):
-        chunk = texts[start:end]
-        if single:  # a word never crosses a space, and many parts between spaces repeat, so that each is cut once
-            lists = compute.ascii_split_whitespace(pa.array(chunk, pa.large_string()))
-        else:
-            lists = pa.array([_terms(text, settings) for text in chunk], pa.list_(pa.large_string()))
-        encoded = lists.values.dictionary_encode()
-        numbers = np.fromiter(map(different.__getitem__, encoded.dictionary.to_pylist()), np.int32)
-        part_numbers.append(numbers[encoded.indices.to_numpy()])
-        sizes.append(np.diff(lists.offsets.to_numpy()))
-        if progress:
-            progress(int(end), len(texts))
+    single, terms = settings["ngrams"] == 1, _Numbers()
+    if single:  # a word never crosses a space, and many parts between spaces repeat, so that each is cut once
+        lists = compute.ascii_split_whitespace(pa.array(texts, pa.large_string()))
+    else:
+        lists = pa.array([_terms(text, settings) for text in texts], pa.large_list(pa.large_string()))
+    encoded = lists.values.dictionary_encode()
+    different = encoded.dictionary.to_pylist()
     if single:
         parts = [[term for token in find(part) for term in _of_token(token, *of_token)] for part in different]
     else:
         parts = [[term] for term in different]
     numbers = np.fromiter(map(terms.__getitem__, chain.from_iterable(parts)), np.int32)
-    counts = _count_matrix(np.concatenate(part_numbers), np.concatenate(sizes))
+    counts = _count_matrix(encoded.indices.to_numpy(), np.diff(lists.offsets.to_numpy()))
     counts = counts @ _count_matrix(numbers, [*map(len, parts)])
     counts.sum_duplicates()
     return TermCounts([*terms], counts)
@@ -324,7 +382,7 @@ def exact_log(number: float) -> float:
     return float(Context(prec=30).ln(Decimal(number)))
 
 
-@lru_cache(2**18)
+@lru_cache(2**16)
 def _of_token(token: str, tokenizer: str, lowercase: bool) -> tuple[str, ...]:
     """Return the terms of a token: the token itself, perhaps in lower case. The rich tokenizer adds to a word its
     first five letters, a form with digits as zeros and a mark for capitals. Of punctuation it takes three signs."""

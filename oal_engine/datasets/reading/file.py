@@ -106,6 +106,7 @@ def read(
     label_values: dict[str, int] | None = None,
     vectors: Vectors | None = None,
     width: int = 0,
+    folder: Path | None = None,
     **options: Any,
 ) -> Items:
     """Read the items of a file: a path, or an open binary file.
@@ -115,6 +116,7 @@ def read(
         an id may be "" or repeat, and other words mean "no label". None for an import.
     vectors: of another file, the k-th for the k-th row of this one, counting skipped rows.
     width: how many numbers each text must have (0: as many as the first one).
+    folder: of temporary files for ids, texts, labels and details (None: they are lists).
     options: fields of `Opening`.
     """
     with parse(path, Opening(**options), progress) as (source, reader, parsed, words):
@@ -131,7 +133,7 @@ def read(
         if parsed.vectors is not None and label_values is not None:
             parsed = parsed.numbered(0 if (complete.features or ())[:1] == ("0",) else 1, source.name)
             complete = replace(complete, text=(), features=())
-        items = collect_items(parsed, complete, source.name, label_values, source.limits, width)
+        items = collect_items(parsed, complete, source.name, label_values, source.limits, width, folder)
         if label_values is None:
             refuse_unreadable(items, source, reader)
         wanted = replace(

@@ -7,12 +7,14 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, isinf, isnan, nan
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from ...output.tables import numbers_of
+from ..block_files import Strings, strings, take
 from . import details
 from .columns import Columns
 from .guesses import Words, are_lists, numbers_in
@@ -65,29 +67,29 @@ class Items:
     `columns.details` as stored, None without such columns.
     """
 
-    ids: list[str]
-    texts: list[str] | None
+    ids: Strings
+    texts: Strings | None
     vectors: sparse.csr_array | np.ndarray | None
     feature_names: list[str]
-    labels: list[str]
+    labels: Strings
     y: np.ndarray
     skipped: Skipped
     classes: tuple[str, ...] = ()
     columns: Columns = field(default_factory=Columns)
     description: dict[str, Any] = field(default_factory=dict)  # how the file was read, see `preview.description`
-    details: list[str | None] | None = None
+    details: Strings | None = None
 
     def take(self, positions: np.ndarray) -> Items:
         """Return the items at these positions, in order."""
         places = positions.tolist()
         return replace(
             self,
-            ids=[self.ids[k] for k in places],
-            texts=self.texts and [self.texts[k] for k in places],
+            ids=take(self.ids, places),
+            texts=self.texts and take(self.texts, places),
             vectors=None if self.vectors is None else self.vectors[positions],
-            labels=[self.labels[k] for k in places],
+            labels=take(self.labels, places),
             y=self.y[positions],
-            details=self.details and [self.details[k] for k in places],
+            details=self.details and take(self.details, places),
         )
 
     def counts(self) -> dict[str, int]:
@@ -247,21 +249,22 @@ class _Collector:
 
     unique_ids: ids must differ; it becomes False if a guessed id column repeats. bounded: numbers must be at most
     LARGEST_NUMBER. rows: places of the items among the rows with cells. words: {label word: (count, first line)}.
+    folder: of temporary files for the strings (None: they are kept in memory).
     """
 
     unique_ids: bool
     guessed_id: bool
     bounded: bool
+    folder: Path | None = None
     seen_ids: set[str] = field(default_factory=set)
-    ids: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
     numbers: array[float] = field(default_factory=lambda: array("d"))
-    details: list[str | None] = field(default_factory=list)
     rows: array[int] = field(default_factory=lambda: array("q"))
     lines: array[int] = field(default_factory=lambda: array("q"))
     words: Skipped = field(default_factory=dict)
     skipped: Skipped = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ids, self.texts, self.labels, self.details = (strings(self.folder) for _ in range(4))
 
     def add(self, line: int, item: Item | str, row: int) -> None:
         """Store an item, or count the reason why its row is skipped."""
@@ -296,13 +299,15 @@ def collect_items(
     label_values: dict[str, int] | None,
     limits: Limits = LIMITS,
     width: int = 0,
+    folder: Path | None = None,
 ) -> Items:
     """Collect the items of a parsed file, and count the rows that cannot be read by their reason.
 
-    label_values and width: as in `file.read`.
+    label_values, width and folder: as in `file.read`.
     """
     is_import, names = label_values is None, list(columns.features or ())
-    collected = _Collector(is_import and bool(columns.id), columns.guessed_id, bool(columns.text) or not is_import)
+    unique_ids, bounded = is_import and bool(columns.id), bool(columns.text) or not is_import
+    collected = _Collector(unique_ids, columns.guessed_id, bounded, folder)
     missing = _MissingNumbers(columns.fills, is_import and columns.missing != "skip")
     build = ItemBuilder(parsed.columns, columns, name, str if is_import else lambda line: "", width, missing)
     row = 0
@@ -317,7 +322,9 @@ def collect_items(
     y_of = meanings(collected.words, columns, classes, name) if label_values is None else label_values
     if columns.guessed_id and not collected.unique_ids and is_import:
         columns = replace(columns, id=None)
-        collected.ids = [str(line) for line in collected.lines]
+        collected.ids = strings(folder)
+        for line in collected.lines:
+            collected.ids.append(str(line))
     vectors = parsed.vectors
     if vectors is not None:
         names = [str(number) for number in range(parsed.first, parsed.first + vectors.shape[1])]
@@ -334,7 +341,7 @@ def collect_items(
         vectors,
         names,
         collected.labels,
-        np.array([y_of.get(label, 0) for label in collected.labels], np.int8),
+        np.fromiter((y_of.get(label, 0) for label in collected.labels), np.int8, len(collected.labels)),
         collected.skipped,
         classes,
         columns,
