@@ -5,7 +5,6 @@ The files have no name on the disk: the system removes them, also if the process
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import weakref
@@ -25,7 +24,7 @@ class BlockFile:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._file: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as this object
-        self._places: list[int] = []
+        self._places: list[tuple[int, int]] = []  # where each block begins, and the number of its arrays
         weakref.finalize(self, self._file.close)
 
     def __len__(self) -> int:
@@ -33,17 +32,23 @@ class BlockFile:
 
     def append(self, strings: Sequence[str | None], *arrays: np.ndarray) -> None:
         """Write a block behind the others."""
-        self._places.append(self._file.seek(0, os.SEEK_END))
-        content = json.dumps([strings, len(arrays)], ensure_ascii=False).encode()
-        self._file.write(len(content).to_bytes(8, "little") + content)
-        for array in arrays:
+        lengths = np.fromiter((-1 if string is None else len(string) for string in strings), np.int64, len(strings))
+        characters = np.frombuffer("".join(filter(None, strings)).encode(errors="surrogatepass"), np.uint8)
+        self._places.append((self._file.seek(0, os.SEEK_END), len(arrays)))
+        parts: list[np.ndarray] = [lengths, characters, *arrays]
+        for array in parts:
             np.save(self._file, array, allow_pickle=False)
 
     def read(self, number: int) -> tuple[list[Any], list[np.ndarray]]:
         """Return the strings and the arrays of a block."""
-        self._file.seek(self._places[number])
-        strings, n_arrays = json.loads(self._file.read(int.from_bytes(self._file.read(8), "little")))
-        return strings, [np.load(self._file, allow_pickle=False) for _ in range(n_arrays)]
+        place, n_arrays = self._places[number]
+        self._file.seek(place)
+        lengths, characters, *arrays = (np.load(self._file, allow_pickle=False) for _ in range(2 + n_arrays))
+        text, ends = characters.tobytes().decode(errors="surrogatepass"), np.maximum(lengths, 0).cumsum()
+        strings = [text[start:end] for start, end in zip((ends - np.maximum(lengths, 0)).tolist(), ends.tolist())]
+        for position in np.flatnonzero(lengths < 0).tolist():
+            strings[position] = None
+        return strings, arrays
 
     def __iter__(self) -> Iterator[tuple[list[Any], list[np.ndarray]]]:
         return map(self.read, range(len(self)))
@@ -96,9 +101,14 @@ class StoredStrings(Sequence[Any]):
 Strings: TypeAlias = "list[Any] | StoredStrings"
 
 
-def strings(folder: Path | None) -> Strings:
-    """Return an empty sequence of strings: in memory, or in a temporary file in a folder."""
-    return StoredStrings(folder) if folder else []
+def strings(folder: Path | None, values: Iterable[str | None] = ()) -> Strings:
+    """Return a sequence of strings: in memory, or in a temporary file in a folder."""
+    if folder is None:
+        return [*values]
+    stored = StoredStrings(folder)
+    for value in values:
+        stored.append(value)
+    return stored
 
 
 def take(column: Strings, places: Sequence[int]) -> Strings:

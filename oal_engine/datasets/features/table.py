@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -117,18 +118,19 @@ def _text_table(
     """Vectorize and scale texts, a block at a time."""
     texts, counting = cast(Sequence[str], items.texts), phase_progress(progress, "vocabulary")
     if vocabulary is None:
-        vocabulary, blocks = vectorizer.fit_count(texts, progress=counting, folder=folder, **settings)
+        vocabulary, counted = vectorizer.fit_count(texts, progress=counting, folder=folder, **settings)
     else:
-        blocks = vectorizer.count_blocks(texts, vocabulary.settings, counting, folder)
+        counted = vectorizer.count_all(texts, vocabulary.settings, counting, folder)
     words = copies = None
     if duplicates.compared(near_duplicates, len(texts)):
-        words = vectorizer.joined([vocabulary.words(block) for block in blocks])
+        words = vectorizer.joined([vocabulary.words(part) for part in counted])
     if words and near_duplicates == duplicates.ONCE:
         originals, copies = duplicates.counted(words)
-        words, items, blocks = words.take(originals), items.take(originals), vectorizer.taken(blocks, originals, folder)
+        counted, words = vectorizer.taken(counted, originals, folder), words.take(originals)
+        items = items.take(originals)
     vectors = cast("np.ndarray | None", items.vectors)
-    all_parts = map(vocabulary.rows, blocks) if scale == "standardize+l2" else ()  # no other scaling is fitted
-    scaled = scaling.fit(sparse.vstack([sparse.csr_array((0, len(vocabulary.terms))), *all_parts], format="csr"), scale)
+    fitted_on = counted if scale == "standardize+l2" else []  # no other scaling of texts is fitted
+    scaled = scaling.fit(_matrix(vocabulary, fitted_on), scale)
     if embedding:
         if vectors is not None:
             raise ValueError(f"vectors of texts must come from a file or an embedding. Got both: {embedding.name}.")
@@ -139,23 +141,28 @@ def _text_table(
         scaled["beside"] = text_vectors.fit(vectors) | ({"embedding": embedding.source} if embedding else {})
     projection = None
     if features == "rich+latent":
-        fitted = latent.fitted_texts(len(items.ids))
-        parts = [vocabulary.rows(block.take(places)) for places, block in vectorizer.placed(blocks, fitted)]
-        terms = scaling.apply(scaled, sparse.vstack(parts, format="csr"))
-        projection = latent.fit(terms, phase_progress(progress, "wording"), vocabulary.shared)
+        terms = _matrix(vocabulary, vectorizer.taken(counted, latent.fitted_texts(len(items.ids))))
+        projection = latent.fit(scaling.apply(scaled, terms), phase_progress(progress, "wording"), vocabulary.shared)
     word_counts, first = np.zeros(2, int), 0
     with row_files.RowWriter(folder) if folder else nullcontext(list[Rows]()) as written:
-        for block in blocks:
-            matrix = vocabulary.rows(block)
-            own_vectors = None if vectors is None else vectors[first : first + matrix.shape[0]]
-            written.append(made_rows(scaled, cast(Matrix, matrix), projection, own_vectors))
-            word_counts += vocabulary.word_counts(block)
-            first += matrix.shape[0]
+        for part in counted:
+            word_counts += vocabulary.word_counts(part)
+            for terms in vocabulary.rows(part):
+                after = first + terms.shape[0]
+                own_vectors = None if vectors is None else vectors[first:after]
+                written.append(made_rows(scaled, cast(Matrix, terms), projection, own_vectors))
+                first = after
     return FeatureTable(
         rows.joined(written) if isinstance(written, list) else row_files.load(written.folder, first),
         items.y, items, vocabulary, scaled, items.classes, projection, embedding, tuple(word_counts.tolist()), words,
         copies, None if isinstance(written, list) else written.checksums,
     )  # fmt: skip
+
+
+def _matrix(vocabulary: vectorizer.Vocabulary, counted: Sequence[vectorizer.TermCounts]) -> Matrix:
+    """Return the rows of all texts as one matrix."""
+    parts = chain.from_iterable(map(vocabulary.rows, counted))
+    return sparse.vstack([sparse.csr_array((0, len(vocabulary.terms))), *parts], format="csr")
 
 
 def file_table(

@@ -322,9 +322,7 @@ def collect_items(
     y_of = meanings(collected.words, columns, classes, name) if label_values is None else label_values
     if columns.guessed_id and not collected.unique_ids and is_import:
         columns = replace(columns, id=None)
-        collected.ids = strings(folder)
-        for line in collected.lines:
-            collected.ids.append(str(line))
+        collected.ids = strings(folder, map(str, collected.lines))
     vectors = parsed.vectors
     if vectors is not None:
         names = [str(number) for number in range(parsed.first, parsed.first + vectors.shape[1])]
