@@ -17,7 +17,7 @@ from .. import datasets
 from ..datasets import feeds
 from ..datasets.features import duplicates
 from ..datasets.reading import details as more_columns
-from ..datasets.reading import layout_sentence, reasons
+from ..datasets.reading import layout_sentence, reasons, size_sentence
 from ..store import Store
 from .files import Importing, Label, Reading, Text, Vectors
 from .lists import DATASET
@@ -61,6 +61,8 @@ def import_(
     )  # fmt: skip
     store = Store(db)
     datasets.sweep(store)
+    if size := size_sentence(file, **reading.arguments):
+        print(size, file=sys.stderr, flush=True)
     with progress_bar() as progress:
         dataset, items = datasets.import_file(
             store, file, name, columns, request, progress, **set_options(tokenizer=importing.tokenizer)

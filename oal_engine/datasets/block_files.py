@@ -10,6 +10,7 @@ import tempfile
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from operator import eq
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -89,6 +90,9 @@ class StoredStrings(Sequence[Any]):
         if number != self._recent[0]:
             self._recent = number, self._blocks.read(number)[0]
         return self._recent[1][position - self._ends[number]]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
 
     def take(self, places: Iterable[int]) -> StoredStrings:
         """Return the strings at these places, in a file of their own."""

@@ -275,6 +275,7 @@ def append_file(
         label_values=dataset.label_words,
         vectors=vectors,
         width=dataset.vector_width,
+        folder=dataset.folder,
         **options,
     )
     skipped, total = items.skipped, len(items.ids)

@@ -103,7 +103,7 @@ def strongest(rows: Rows, wanted: int) -> np.ndarray:
     others are near zero."""
     size = min(wanted + SPARE, length(rows), rows.columns)
     projected = draws(0, length(rows) * size).reshape(length(rows), size) - 0.5
-    for _ in range(ITERATIONS):
-        directions = _orthonormal(multiply_transposed(rows, projected))
-        projected = multiply(rows, directions)
+    for _ in range(ITERATIONS - 1):  # without names for the large tables, so that each is freed early
+        projected = multiply(rows, _orthonormal(multiply_transposed(rows, projected)))
+    directions = _orthonormal(multiply_transposed(rows, projected))
     return np.ascontiguousarray(directions[:, :wanted])

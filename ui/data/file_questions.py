@@ -11,9 +11,10 @@ import streamlit as st
 from oal_engine.datasets import import_process, reading
 from oal_engine.datasets.reading import readers, sources
 from oal_engine.datasets.reading.parsed import Doubt, without_options
+from oal_engine.places import COMMAND
 
 from ..access import files_folder, served_file
-from ..page import complain, literal
+from ..page import complain, literal, small_note
 
 UPLOAD, SERVER = "Upload", "File on the server"
 AUTOMATIC = "Detect automatically"
@@ -28,6 +29,8 @@ PHASES = {
     "meaning": "Embedding texts",
     "items": "Adding items",
 }
+LARGER = "Up to {} MB. Import a larger file {}on the command line: `{} import FILE --name NAME`."
+SERVER_FILES = "as a *File on the server*, or "
 LOOKING = "Looking at the file…"
 PATH = "Path in {}"
 GAPS = "Some cells hold no number ({}). What becomes of them?"
@@ -58,6 +61,7 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
         way = st.segmented_control(question, [UPLOAD, SERVER], default=UPLOAD, key=f"{key}way")
     if folder is None or way == UPLOAD:
         upload = st.file_uploader(f"A file ({kinds}), also as .gz, .bz2 or .xz", key=f"{key}upload{nth}")
+        small_note(LARGER.format(f"{st.get_option('server.maxUploadSize'):,}", SERVER_FILES if folder else "", COMMAND))
         return (upload, upload.name) if upload else None
     path = st.text_input(PATH.format(literal(folder.name)), key=f"{key}path{nth}").strip()
     try:

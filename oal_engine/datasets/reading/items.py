@@ -249,12 +249,13 @@ class _Collector:
 
     unique_ids: ids must differ; it becomes False if a guessed id column repeats. bounded: numbers must be at most
     LARGEST_NUMBER. rows: places of the items among the rows with cells. words: {label word: (count, first line)}.
-    folder: of temporary files for the strings (None: they are kept in memory).
+    keeps_details: items have details. folder: of temporary files for the strings (None: they are kept in memory).
     """
 
     unique_ids: bool
     guessed_id: bool
     bounded: bool
+    keeps_details: bool
     folder: Path | None = None
     seen_ids: set[str] = field(default_factory=set)
     numbers: array[float] = field(default_factory=lambda: array("d"))
@@ -285,7 +286,8 @@ class _Collector:
         self.texts.append(item.text)
         self.labels.append(sys.intern(item.label))
         self.numbers.extend(item.numbers)
-        self.details.append(item.details)
+        if self.keeps_details:
+            self.details.append(item.details)
         self.rows.append(row)
         self.lines.append(line)
         count, first = self.words.get(item.label, (0, line))
@@ -307,7 +309,7 @@ def collect_items(
     """
     is_import, names = label_values is None, list(columns.features or ())
     unique_ids, bounded = is_import and bool(columns.id), bool(columns.text) or not is_import
-    collected = _Collector(unique_ids, columns.guessed_id, bounded, folder)
+    collected = _Collector(unique_ids, columns.guessed_id, bounded, bool(columns.details), folder)
     missing = _MissingNumbers(columns.fills, is_import and columns.missing != "skip")
     build = ItemBuilder(parsed.columns, columns, name, str if is_import else lambda line: "", width, missing)
     row = 0
@@ -343,7 +345,7 @@ def collect_items(
         collected.skipped,
         classes,
         columns,
-        details=collected.details if columns.details else None,
+        details=collected.details if collected.keeps_details else None,
     )
 
 

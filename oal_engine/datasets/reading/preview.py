@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, nam
 from .readers import BINARY, READERS, check_reader, exported, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
 
+LARGE_COUNT, LINES_PER_MINUTE = 200_000, 1_500_000  # of lines, from which an import takes long, and imported
 LAYOUT = ("sheet", "encoding", "delimiter", "decimals", "header")  # the parts of the detected layout, in this order
 
 
@@ -155,6 +157,29 @@ def description(
         "features": features, "kept": detail_columns,
         "left_out": [column for column in available if column not in used],
     }  # fmt: skip
+
+
+def size_sentence(path: FileOrPath, **options: Any) -> str:
+    """Count the lines of a large file, or the rows of a Parquet file, and estimate the time of an import in a sentence.
+
+    Return "" for a small file, and for a format without lines. options: fields of `Opening`.
+    """
+    opening = Opening(**options)
+    with open_source(path, opening) as source:
+        reader = reader_for(source, opening.reader)
+        if reader == "parquet":
+            from pyarrow import parquet
+
+            kind, count = "row", parquet.read_metadata(source.whole()[0]).num_rows
+        elif reader in BINARY:
+            return ""
+        else:
+            kind, count = "line", sum(block.count(b"\n") for block in iter(partial(source.binary.read, 2**20), b""))
+    if count < LARGE_COUNT:
+        return ""
+    minutes = count / LINES_PER_MINUTE
+    time = plural(round(minutes), "minute") if minutes >= 1.5 else "a minute"
+    return f"{source.name} has {plural(count, kind)}; the import takes about {time}."
 
 
 def layout_sentence(description: Mapping[str, Any]) -> str:
