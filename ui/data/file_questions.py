@@ -29,8 +29,8 @@ PHASES = {
     "meaning": "Embedding texts",
     "items": "Adding items",
 }
-LARGER = "Up to {} MB. Import a larger file {}on the command line: `{} import FILE --name NAME`."
-SERVER_FILES = "as a *File on the server*, or "
+LARGER = "Up to {} MB. Import a larger file {}on the command line: {} import FILE --name NAME"
+SERVER_FILES = f"as a {SERVER}, or "
 LOOKING = "Looking at the file…"
 PATH = "Path in {}"
 GAPS = "Some cells hold no number ({}). What becomes of them?"

@@ -347,7 +347,7 @@ class _TermCounter:
 
     @property
     def is_full(self) -> bool:
-        """Whether the parts take so much memory that further texts need a new counter."""
+        """Whether the parts fill their memory, so that further texts need a new counter."""
         return len(self._parts) > MAX_PARTS
 
     def count(self, texts: Sequence[str]) -> sparse.csr_array:
