@@ -96,10 +96,10 @@ class StoredStrings(Sequence[Any]):
 
     def take(self, places: Iterable[int]) -> StoredStrings:
         """Return the strings at these places, in a file of their own."""
-        taken = StoredStrings(self._blocks.folder)
+        subset = StoredStrings(self._blocks.folder)
         for place in places:
-            taken.append(self[place])
-        return taken
+            subset.append(self[place])
+        return subset
 
 
 Strings: TypeAlias = "list[Any] | StoredStrings"

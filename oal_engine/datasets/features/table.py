@@ -126,7 +126,7 @@ def _text_table(
         words = vectorizer.joined([vocabulary.words(part) for part in counted])
     if words and near_duplicates == duplicates.ONCE:
         originals, copies = duplicates.counted(words)
-        counted, words = vectorizer.taken(counted, originals, folder), words.take(originals)
+        counted, words = vectorizer.subset(counted, originals, folder), words.take(originals)
         items = items.take(originals)
     vectors = cast("np.ndarray | None", items.vectors)
     fitted_on = counted if scale == "standardize+l2" else []  # no other scaling of texts is fitted
@@ -141,7 +141,7 @@ def _text_table(
         scaled["beside"] = text_vectors.fit(vectors) | ({"embedding": embedding.source} if embedding else {})
     projection = None
     if features == "rich+latent":
-        terms = _matrix(vocabulary, vectorizer.taken(counted, latent.fitted_texts(len(items.ids))))
+        terms = _matrix(vocabulary, vectorizer.subset(counted, latent.fitted_texts(len(items.ids))))
         projection = latent.fit(scaling.apply(scaled, terms), phase_progress(progress, "wording"), vocabulary.shared)
     word_counts, first = np.zeros(2, int), 0
     with row_files.RowWriter(folder) if folder else nullcontext(list[Rows]()) as written:

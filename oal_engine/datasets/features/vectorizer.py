@@ -312,7 +312,7 @@ def count_all(
     return parts
 
 
-def taken(counted: Sequence[TermCounts], texts: np.ndarray, folder: Path | None = None) -> list[TermCounts]:
+def subset(counted: Sequence[TermCounts], texts: np.ndarray, folder: Path | None = None) -> list[TermCounts]:
     """Return the counts of some texts. texts: their positions in order. folder: as in `count_all`."""
     parts, first = list[TermCounts](), 0
     for part in counted:
@@ -357,14 +357,14 @@ class _TermCounter:
 
         find, of_token = re.compile(self._settings["pattern"]).findall, _of_token
         kind = self._settings["tokenizer"], self._settings["lowercase"]
-        single, known = self._settings["ngrams"] == 1, len(self._parts)
+        single, n_before = self._settings["ngrams"] == 1, len(self._parts)
         if single:
             lists = compute.ascii_split_whitespace(pa.array(texts, pa.large_string()))
         else:
             lists = pa.array([_terms(text, self._settings) for text in texts], pa.large_list(pa.large_string()))
         encoded = lists.values.dictionary_encode()
         numbers = np.fromiter(map(self._parts.__getitem__, encoded.dictionary.to_pylist()), np.int32)
-        for part in islice(self._parts, known, None):
+        for part in islice(self._parts, n_before, None):
             terms = [term for token in find(part) for term in of_token(token, *kind)] if single else [part]
             self._term_numbers.extend(map(self.terms.__getitem__, terms))
             self._sizes.append(len(terms))
