@@ -1,5 +1,6 @@
 """An import works block by block, with temporary files: its memory does not grow with the number of texts."""
 
+import gzip
 import json
 import sqlite3
 import subprocess
@@ -8,11 +9,15 @@ from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
+from scipy import sparse
 
 from oal_engine import datasets
 from oal_engine.datasets import block_files, feeds, reading, row_files
 from oal_engine.datasets.features import vectorizer
+from oal_engine.datasets.reading import preview
 from oal_engine.kernel import rows
 from oal_engine.store import Store
 from tests.harness.examples import topics
@@ -99,7 +104,6 @@ def test_strings_in_a_file(tmp_path, monkeypatch):
 def test_rows_are_written_block_by_block(tmp_path, kind):
     """Blocks of rows give the files that numpy writes for all rows at once, and the same checksums."""
     table = np.random.default_rng(0).normal(size=(9, 4)) * (np.arange(36).reshape(9, 4) % 3 > 0)
-    from scipy import sparse
 
     def part(of):
         chosen = rows.as_rows(table[of] if kind == "dense" else sparse.csr_array(table[of]))
@@ -115,6 +119,33 @@ def test_rows_are_written_block_by_block(tmp_path, kind):
         assert np.array_equal(array, getattr(rows.joined(parts), name))
     assert writer.checksums == row_files.checksums(rows.arrays(whole))
     assert rows.length(row_files.load(tmp_path, 9)) == writer.items == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "sentence"),
+    [
+        ("x.txt", 99, ""),
+        ("x.txt", 100, "x.txt has 100 lines; the import takes less than half a minute."),
+        ("x.csv.gz", 4000, "x.csv.gz has 4,000 lines; the import takes about 4 minutes."),
+        ("x.parquet", 1500, "x.parquet has 1,500 rows; the import takes about 2 minutes."),
+        ("x.npy", 1000, ""),
+    ],
+)
+def test_a_large_file_is_counted_before_its_import(tmp_path, monkeypatch, name, count, sentence):
+    """The lines or rows of a large file are told before its import, and about how long it takes."""
+    monkeypatch.setattr(preview, "LARGE_COUNT", 100)
+    monkeypatch.setattr(preview, "LINES_PER_MINUTE", 1000)
+    path, lines = tmp_path / name, "a text,1\n" * count
+    match path.suffix:
+        case ".parquet":
+            parquet.write_table(pyarrow.table({"text": ["a text"] * count}), path)
+        case ".npy":
+            np.save(path, np.ones((count, 2)))
+        case ".gz":
+            path.write_bytes(gzip.compress(lines.encode()))
+        case _:
+            path.write_text(lines)
+    assert sentence == reading.size_sentence(path)
 
 
 @pytest.mark.slow

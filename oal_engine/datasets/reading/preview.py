@@ -178,8 +178,8 @@ def size_sentence(path: FileOrPath, **options: Any) -> str:
     if count < LARGE_COUNT:
         return ""
     minutes = count / LINES_PER_MINUTE
-    time = plural(round(minutes), "minute") if minutes >= 1.5 else "a minute"
-    return f"{source.name} has {plural(count, kind)}; the import takes about {time}."
+    time = f"about {plural(round(minutes), 'minute')}" if minutes >= 0.5 else "less than half a minute"
+    return f"{source.name} has {plural(count, kind)}; the import takes {time}."
 
 
 def layout_sentence(description: Mapping[str, Any]) -> str:
