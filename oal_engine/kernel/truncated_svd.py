@@ -112,4 +112,5 @@ def strongest(rows: Rows, wanted: int) -> np.ndarray:
     for _ in range(ITERATIONS - 1):  # without names for the large tables, so that each is freed early
         projected = multiply(rows, _orthonormal(multiply_transposed(rows, projected)))
     directions = _orthonormal(multiply_transposed(rows, projected))
+    del projected
     return np.ascontiguousarray(directions[:, :wanted])
