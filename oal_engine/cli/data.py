@@ -17,7 +17,7 @@ from .. import datasets
 from ..datasets import feeds
 from ..datasets.features import duplicates
 from ..datasets.reading import details as more_columns
-from ..datasets.reading import layout_sentence, reasons
+from ..datasets.reading import layout_sentence, reasons, size_sentence
 from ..datasets.reading.archives import one_file
 from ..sessions.settings import SessionError, create
 from ..store import Store
@@ -72,6 +72,9 @@ def import_(
     )  # fmt: skip
     store = Store(db)
     datasets.sweep(store)
+    with one_file(files, reading.limits) as file:
+        if size := size_sentence(file, **reading.arguments):
+            print(size, file=sys.stderr, flush=True)
     with one_file(files, reading.limits) as file, progress_bar() as progress:
         columns = replace(importing.columns(file, reading), details=_named(details), shown_columns=_named(show))
         dataset, items = datasets.import_file(

@@ -312,6 +312,7 @@ def append_file(
         label_values=dataset.label_words,
         vectors=vectors,
         width=dataset.vector_width,
+        folder=dataset.folder,
         **options,
     )
     _check_kind(dataset, items)

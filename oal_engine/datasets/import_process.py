@@ -261,7 +261,10 @@ def _mesh(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> 
 
 def _check(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
     columns, options = _columns(settings["columns"]), _request(settings).reading
-    items = reading.read(file, columns, name=settings["name"], progress=partial(progress, "reading"), **options)
+    items = reading.read(
+        file, columns, name=settings["name"], progress=partial(progress, "reading"), folder=Path(tempfile.gettempdir()),
+        **options,
+    )  # fmt: skip
     return f"{items.report()} {without_options(reading.layout_sentence(items.description))}"
 
 

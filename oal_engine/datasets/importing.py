@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
@@ -64,14 +65,36 @@ def add(
 
     source: the file. columns: with which later files are read. owner: as in `ImportRequest`.
     """
+    name, folder = _checked_name(store, name), store.folder / token_hex(8)
+    with import_in_progress(folder, store.path.name):
+        return _store(store, name, table, source, columns, owner, folder)
+
+
+def _checked_name(store: Store, name: str) -> str:
+    """Return the name of a new data set without spaces around it. Refuse an empty name and one that exists."""
     name = name.strip()
     if not name:
         raise reading.DataError("a data set needs a name.")
     if store.one("SELECT 1 FROM datasets WHERE name = ?", name):
         raise reading.DataError(f"a data set named {name} exists already. Choose another name.")
-    folder, items, vocabulary = store.folder / token_hex(8), table.items, table.vocabulary
+    return name
+
+
+def _store(
+    store: Store,
+    name: str,
+    table: FeatureTable,
+    source: str | Path,
+    columns: reading.Columns | None,
+    owner: str,
+    folder: Path,
+) -> int:
+    """Write a table to a folder, unless its rows are there already, and to the database. Return the data set's id."""
+    items, vocabulary = table.items, table.vocabulary
     file_numbers = None if items.texts is not None else numbers.flat(cast(Matrix, items.vectors), table.rows)
+    checksums = table.checksums or row_files.save(table.rows, folder)
     arrays = stored_arrays(table.rows, table.y, table.projection, file_numbers, table.embedding)
+    other_arrays = {part: array for part, array in arrays.items() if part not in checksums}
     record = {
         "name": name,
         "kind": "vectors" if vocabulary is None else "text",
@@ -88,21 +111,19 @@ def add(
         "documents": None if vocabulary is None else vocabulary.documents,
         "feature_names": None if vocabulary is not None else json.dumps(list(items.feature_names)),
         "folder": folder.name,
-        "checksums": json.dumps(row_files.checksums(arrays)),
+        "checksums": json.dumps(checksums | row_files.checksums(other_arrays)),
         "near_duplicates": duplicates.KEEP if table.copies is None else duplicates.ONCE,
         "owner": owner,
     }
-    texts = items.texts if items.texts is not None else [None] * len(items.ids)
+    texts = repeat(None) if items.texts is None else items.texts
     terms = () if vocabulary is None else zip(vocabulary.terms, map(int, vocabulary.document_frequency))
-    with import_in_progress(folder, store.path.name):
-        row_files.save(table.rows, folder)
-        for part in arrays.keys() - rows.arrays(table.rows).keys():
-            np.save(folder / f"{part}.npy", arrays[part].ravel())
-        firsts = duplicates.stored(table.words, table.copies) if table.words else ()
-        return store.add_dataset(
-            record, zip(items.ids, texts, items.labels, map(int, table.y)), terms, table.word_counts, firsts,
-            items.details or (),
-        )  # fmt: skip
+    for part, array in other_arrays.items():
+        np.save(folder / f"{part}.npy", array.ravel())
+    firsts = duplicates.stored(table.words, table.copies) if table.words else ()
+    return store.add_dataset(
+        record, zip(items.ids, texts, items.labels, map(int, table.y)), terms, table.word_counts, firsts,
+        items.details or (),
+    )  # fmt: skip
 
 
 def _stored_columns(columns: reading.Columns, read_from: reading.Columns) -> dict[str, Any]:
@@ -129,12 +150,19 @@ def import_file(
 
     columns: None takes the guessed ones. file_name: of an open file. settings: of the vectorizer, such as min_df.
     """
+    name, folder = _checked_name(store, name), store.folder / token_hex(8)
     embedding = embeddings.read(request.embedding) if isinstance(request.embedding, Path) else request.embedding
-    items = reading.read(path, columns, name=file_name, progress=phase_progress(progress, "reading"), **request.reading)
-    table = file_table(
-        items, request.scale, progress, request.features, embedding, near_duplicates=request.near_duplicates, **settings
-    )
-    return add(store, name, table, name_of(path, file_name), items.columns, request.owner), table.items
+    with import_in_progress(folder, store.path.name):
+        items = reading.read(
+            path, columns, name=file_name, progress=phase_progress(progress, "reading"), folder=folder,
+            **request.reading,
+        )  # fmt: skip
+        table = file_table(
+            items, request.scale, progress, request.features, embedding, near_duplicates=request.near_duplicates,
+            folder=folder, **settings,
+        )  # fmt: skip
+        columns, source = items.columns, name_of(path, file_name)
+        return _store(store, name, table, source, columns, request.owner, folder), table.items
 
 
 def report(store: Store, dataset: int, items: reading.Items) -> str:

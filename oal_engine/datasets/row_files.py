@@ -6,6 +6,7 @@ import json
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,6 +22,7 @@ from ..kernel.rows import (
     SparseRows,
     arrays,
     dense_rows,
+    length,
     mixed_rows,
     read_only,
     sparse_rows,
@@ -30,15 +32,59 @@ HEADER = re.compile(r"\{'descr': '([<|=][a-z]\d+)', 'fortran_order': False, 'sha
 KIND_FILE = "rows.json"  # names the kind of the saved rows
 
 
-def save(rows: Rows, folder: Path | str) -> None:
-    """Write rows as .npy files that `load` maps into memory."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, value in arrays(rows).items():
-        np.save(folder / f"{name}.npy", value)
-    kind = next(name for name, kind in KINDS.items() if isinstance(rows, kind))
-    numbers = {name: value for name, value in rows._asdict().items() if isinstance(value, int)}
-    (folder / KIND_FILE).write_text(json.dumps({"kind": kind} | numbers))
+class RowWriter:
+    """Write rows of one kind, block by block, as .npy files that `load` maps into memory.
+
+    items: the number of written rows. checksums: as from the function `checksums`.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder, self.items = Path(folder), 0
+        self.checksums: dict[str, int] = {}
+        self._files, self._dtypes = dict[str, BinaryIO](), dict[str, np.dtype[Any]]()
+        self._sizes = Counter[str]()
+
+    def append(self, rows: Rows) -> None:
+        """Write rows behind the others."""
+        if not self._files:
+            kind = next(name for name, kind in KINDS.items() if isinstance(rows, kind))
+            numbers = {name: value for name, value in rows._asdict().items() if isinstance(value, int)}
+            (self.folder / KIND_FILE).write_text(json.dumps({"kind": kind} | numbers))
+        written = arrays(rows)
+        if self.items and not isinstance(rows, DenseRows):
+            written["indptr"] = rows.indptr[1:] + self._sizes["indices"]
+        self.checksums = checksums(written, self.checksums)
+        for name, array in written.items():
+            if name not in self._files:
+                self._files[name] = (self.folder / f"{name}.npy").open("wb")
+                self._dtypes[name] = array.dtype
+                _write_header(self._files[name], array.dtype, 0)
+            self._files[name].write(array.data)
+            self._sizes[name] += array.size
+        self.items += length(rows)
+
+    def __enter__(self) -> RowWriter:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for name, file in self._files.items():
+            with file:
+                _write_header(file, self._dtypes[name], self._sizes[name])
+
+
+def _write_header(file: BinaryIO, dtype: np.dtype[Any], size: int) -> None:
+    """Write the header of a flat array. numpy gives it the same length for every size, so that it can be replaced."""
+    file.seek(0)
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (size,)}
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+def save(rows: Rows, folder: Path | str) -> dict[str, int]:
+    """Write rows as .npy files that `load` maps into memory. Return their checksums."""
+    with RowWriter(folder) as writer:
+        writer.append(rows)
+    return writer.checksums
 
 
 def load(folder: Path | str, items: int) -> Rows:

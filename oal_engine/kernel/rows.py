@@ -6,6 +6,7 @@ the current number. Existing maps stay valid, and rows left by a crash are overw
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -366,6 +367,20 @@ def take(rows: Rows, places: np.ndarray) -> Rows:
         sparse = cast(SparseRows, take(rows.sparse_part(), places))
         return mixed_rows(sparse, rows.block.reshape(-1, rows.width)[places])
     return as_rows(matrix(rows)[places])
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Return the rows of parts of one kind, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    together: dict[str, Any] = {
+        name: read_only(np.concatenate([getattr(part, name) for part in parts]), value.dtype)
+        for name, value in arrays(parts[0]).items()
+    }
+    if "indptr" in together:
+        sizes = np.concatenate([np.diff(cast(SparseRows, part).indptr) for part in parts])
+        together["indptr"] = read_only(np.append(0, np.cumsum(sizes)), np.int64)
+    return parts[0]._replace(**together)
 
 
 def arrays(rows: Rows) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ from .rows import DenseRows, Rows, entry, length, read_only, span
 COMPILE: Any = {"_nrt": False, "cache": True, "nogil": True, "error_model": "numpy"}
 SPARE = 20  # extra directions, with which the last wanted ones converge sooner
 ITERATIONS = 6
+CHUNK_ROWS = 10_000  # of a table that is overwritten
 SWEEPS = 30  # most sweeps of rotations; about eight suffice
 EXACT = 2.0**-52  # relative to the largest number on the diagonal: smaller numbers count as zero
 SMALLEST = 1e-12  # square of the weakest kept direction, relative to the strongest
@@ -88,14 +89,19 @@ def multiply_transposed(rows: Rows, table: np.ndarray) -> np.ndarray:
 
 def _orthonormal(table: np.ndarray) -> np.ndarray:
     """Return the left singular vectors of a table, the strongest first; vectors with singular values near zero are
-    omitted."""
+    omitted. The table is overwritten, as a second one would need as much memory."""
     rows = DenseRows(read_only(table.ravel(), np.float64), table.shape[1])
     squares, vectors = multiply_transposed(rows, table), np.eye(table.shape[1])
     _diagonalize(squares, vectors)
     values = squares.diagonal()
     order = np.argsort(-values, kind="stable")
     strong = order[values[order] > SMALLEST * values[order[0]]]
-    return multiply(rows, np.ascontiguousarray((vectors[strong] / np.sqrt(values[strong])[:, None]).T))
+    turn = np.ascontiguousarray((vectors[strong] / np.sqrt(values[strong])[:, None]).T)
+    for first in range(0, len(table), CHUNK_ROWS):
+        chunk = slice(first, first + CHUNK_ROWS)
+        part = DenseRows(read_only(table[chunk].ravel(), np.float64), table.shape[1])
+        table[chunk, : strong.size] = multiply(part, turn)
+    return np.ascontiguousarray(table[:, : strong.size])
 
 
 def strongest(rows: Rows, wanted: int) -> np.ndarray:
@@ -103,7 +109,8 @@ def strongest(rows: Rows, wanted: int) -> np.ndarray:
     others are near zero."""
     size = min(wanted + SPARE, length(rows), rows.columns)
     projected = draws(0, length(rows) * size).reshape(length(rows), size) - 0.5
-    for _ in range(ITERATIONS):
-        directions = _orthonormal(multiply_transposed(rows, projected))
-        projected = multiply(rows, directions)
+    for _ in range(ITERATIONS - 1):  # without names for the large tables, so that each is freed early
+        projected = multiply(rows, _orthonormal(multiply_transposed(rows, projected)))
+    directions = _orthonormal(multiply_transposed(rows, projected))
+    del projected
     return np.ascontiguousarray(directions[:, :wanted])

@@ -149,9 +149,9 @@ def test_unknown_tokenizer():
 
 
 def test_progress(monkeypatch):
-    """Both passes report after every CHUNK_CHARACTERS and at the last text."""
-    monkeypatch.setattr(vectorizer, "CHUNK_CHARACTERS", 100_000)
+    """Fitting reports after every BLOCK_CHARACTERS and at the last text."""
+    monkeypatch.setattr(vectorizer, "BLOCK_CHARACTERS", 100_000)
     calls = []
     texts = ["same words"] * 20_001
-    fit(texts, progress=lambda *call: calls.append(call)).transform(texts, progress=lambda *call: calls.append(call))
-    assert calls == [(9_999, 20_001), (19_999, 20_001), (20_001, 20_001)] * 2
+    fit(texts, progress=lambda *call: calls.append(call))
+    assert calls == [(10_000, 20_001), (20_000, 20_001), (20_001, 20_001)]

@@ -12,6 +12,7 @@ import streamlit as st
 from oal_engine.datasets import import_process, reading
 from oal_engine.datasets.reading import archives, proposals, readers, sources
 from oal_engine.datasets.reading.parsed import Doubt, without_options
+from oal_engine.places import COMMAND
 
 from ..access import files_folder, served_file
 from ..page import complain, counted, literal, small_note
@@ -29,6 +30,8 @@ PHASES = {
     "meaning": "Embedding texts",
     "items": "Adding items",
 }
+LARGER = "Up to {} MB. Import a larger file {}on the command line: {} import FILE --name NAME"
+SERVER_FILES = f"as a {SERVER}, or "
 LOOKING = "Looking at the file…"
 PATH = "Path in {}"
 GAPS = "Some cells hold no number ({}). What becomes of them?"
@@ -77,7 +80,9 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
         way = st.segmented_control(question, [UPLOAD, SERVER], default=UPLOAD, key=f"{key}way")
     if folder is None or way == UPLOAD:
         words = f"A file ({kinds}), also as .gz, .bz2, .xz or .zip, or several that belong together"
-        return one_upload(st.file_uploader(words, key=f"{key}upload{nth}", accept_multiple_files=True))
+        uploads = st.file_uploader(words, key=f"{key}upload{nth}", accept_multiple_files=True)
+        small_note(LARGER.format(f"{st.get_option('server.maxUploadSize'):,}", SERVER_FILES if folder else "", COMMAND))
+        return one_upload(uploads)
     path = st.text_input(PATH.format(literal(folder.name)), key=f"{key}path{nth}").strip()
     try:
         file = served_file(path) if path else None

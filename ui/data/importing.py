@@ -12,7 +12,6 @@ from oal_engine.datasets import feeds, import_process, reading
 from oal_engine.datasets.features import duplicates
 from oal_engine.datasets.features.scaling import SCALINGS, VECTOR_FEATURES
 from oal_engine.datasets.reading import details
-from oal_engine.datasets.reading.parsed import without_options
 from oal_engine.store import Store
 
 from ..access import files_folder, served_folder

@@ -40,16 +40,21 @@ class Projection:
         return unit(np.where(projected.any(axis=1, keepdims=True), projected - self.numbers[-1], 0))
 
 
+def fitted_texts(texts: int) -> np.ndarray:
+    """Return the positions of the texts to fit the projection on, MAX_FITTED_TEXTS at most."""
+    size = min(texts, MAX_FITTED_TEXTS)
+    return np.arange(size) * texts // size
+
+
 def fit(terms: Matrix, progress: Progress | None = None, shared: int = 0) -> Projection | None:
-    """Fit the projection of term rows of unit length. Return None with too few texts or terms.
+    """Fit the projection on the term rows of `fitted_texts`, of unit length. Return None with too few texts or terms.
 
     shared: the number of hash columns, which are the last and take no part.
     """
-    texts, own = terms.shape[0], terms.shape[1] - shared
-    if texts < MIN_TEXTS:
+    size, own = terms.shape[0], terms.shape[1] - shared
+    if size < MIN_TEXTS:
         return None
-    size = min(texts, MAX_FITTED_TEXTS)
-    sparse = cast(SparseRows, rows.as_rows(terms[np.arange(size) * texts // size][:, :own]))
+    sparse = cast(SparseRows, rows.as_rows(terms[:, :own]))
     if (n_terms := np.unique(sparse.indices).size) < MIN_TERMS:
         return None
     if progress:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from scipy import sparse
 
 from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
-from .. import reading
+from .. import reading, row_files
 from ..reading.sources import PhaseProgress, Progress
 from . import duplicates, embeddings, latent, scaling, text_vectors, vectorizer
 
@@ -28,7 +32,7 @@ class FeatureTable:
 
     y: -1, 0 = unknown, +1, or 1..K of `classes`. word_counts: words of the texts, and words that would be new if their
     text had been appended later. words: None if near-duplicates are not searched for. copies: the number of
-    near-duplicates of each text, if these were left out.
+    near-duplicates of each text, if these were left out. checksums: of the rows, if they are written to a folder.
     """
 
     rows: Rows
@@ -42,6 +46,7 @@ class FeatureTable:
     word_counts: tuple[int, int] = (0, 0)
     words: vectorizer.WordSets | None = None
     copies: np.ndarray | None = None
+    checksums: dict[str, int] | None = None
 
     @property
     def feature_names(self) -> list[str]:
@@ -73,6 +78,7 @@ def table(
     features: str | None = None,
     embedding: embeddings.Embedding | None = None,
     near_duplicates: str = duplicates.KEEP,
+    folder: Path | None = None,
     **settings: Any,
 ) -> FeatureTable:
     """Vectorize and scale items.
@@ -81,34 +87,13 @@ def table(
     if there is a vocabulary or a tokenizer, else the richest that the scale allows); for vectors one of VECTOR_FEATURES
     (None: plain). embedding: makes the vectors of texts, which otherwise come from the items, if they have any.
     near_duplicates: one of duplicates.KINDS; `once` leaves out texts that are nearly the same as an earlier one.
+    folder: of the rows of texts, and of temporary files (None: all is kept in memory).
     """
     duplicates.check(near_duplicates, items.texts is not None)
-    vectors = words = copies = None
-    word_counts = 0, 0
     if items.texts is not None:
         if vocabulary is None:
             features, settings = _text_features(features, scale, settings)
-            vocabulary, counted = vectorizer.fit_count(
-                items.texts, progress=phase_progress(progress, "vocabulary"), **settings
-            )
-        else:
-            counted = vectorizer.count(items.texts, vocabulary.settings, phase_progress(progress, "vocabulary"))
-        if duplicates.compared(near_duplicates, len(items.texts)):
-            words = vocabulary.words(counted)
-        if words and near_duplicates == duplicates.ONCE:
-            originals, copies = duplicates.counted(words)
-            counted, words, items = counted.take(originals), words.take(originals), items.take(originals)
-        word_counts, matrix = vocabulary.word_counts(counted), cast(Matrix, vocabulary.rows(counted))
-        del counted  # as large as the rows
-        scaled, vectors = scaling.fit(matrix, scale), cast("np.ndarray | None", items.vectors)
-        if embedding:
-            if vectors is not None:
-                raise ValueError(f"vectors of texts must come from a file or an embedding. Got both: {embedding.name}.")
-            embedding, vectors = embedding.fit(items.texts or [], phase_progress(progress, "meaning"))
-        if vectors is not None:
-            if scale != "l2":
-                raise ValueError(f"vectors of texts need the scaling l2. Got {scale}.")
-            scaled["beside"] = text_vectors.fit(vectors) | ({"embedding": embedding.source} if embedding else {})
+        return _text_table(items, scale, progress, vocabulary, features, embedding, near_duplicates, folder, settings)
     else:
         if embedding:
             raise ValueError(f"the embedding {embedding.name} is for texts. Got vectors.")
@@ -116,14 +101,68 @@ def table(
             raise ValueError(f"the features {features} are for texts. Got vectors.")
         matrix = cast(Matrix, items.vectors)
         scaled = scaling.fit(matrix, scale, features or "plain")
+    return FeatureTable(made_rows(scaled, matrix), items.y, items, vocabulary, scaled, items.classes)
+
+
+def _text_table(
+    items: reading.Items,
+    scale: str,
+    progress: PhaseProgress | None,
+    vocabulary: vectorizer.Vocabulary | None,
+    features: str | None,
+    embedding: embeddings.Embedding | None,
+    near_duplicates: str,
+    folder: Path | None,
+    settings: dict[str, Any],
+) -> FeatureTable:
+    """Vectorize and scale texts, a block at a time."""
+    texts, counting = cast(Sequence[str], items.texts), phase_progress(progress, "vocabulary")
+    if vocabulary is None:
+        vocabulary, counted = vectorizer.fit_count(texts, progress=counting, folder=folder, **settings)
+    else:
+        counted = vectorizer.count_all(texts, vocabulary.settings, counting, folder)
+    words = copies = None
+    if duplicates.compared(near_duplicates, len(texts)):
+        words = vectorizer.joined([vocabulary.words(part) for part in counted])
+    if words and near_duplicates == duplicates.ONCE:
+        originals, copies = duplicates.counted(words)
+        counted, words = vectorizer.subset(counted, originals, folder), words.take(originals)
+        items = items.take(originals)
+    vectors = cast("np.ndarray | None", items.vectors)
+    fitted_on = counted if scale == "standardize+l2" else []  # no other scaling of texts is fitted
+    scaled = scaling.fit(_matrix(vocabulary, fitted_on), scale)
+    if embedding:
+        if vectors is not None:
+            raise ValueError(f"vectors of texts must come from a file or an embedding. Got both: {embedding.name}.")
+        embedding, vectors = embedding.fit(items.texts or [], phase_progress(progress, "meaning"))
+    if vectors is not None:
+        if scale != "l2":
+            raise ValueError(f"vectors of texts need the scaling l2. Got {scale}.")
+        scaled["beside"] = text_vectors.fit(vectors) | ({"embedding": embedding.source} if embedding else {})
     projection = None
     if features == "rich+latent":
-        shared = cast(vectorizer.Vocabulary, vocabulary).shared
-        projection = latent.fit(scaling.apply(scaled, matrix), phase_progress(progress, "wording"), shared)
+        terms = _matrix(vocabulary, vectorizer.subset(counted, latent.fitted_texts(len(items.ids))))
+        projection = latent.fit(scaling.apply(scaled, terms), phase_progress(progress, "wording"), vocabulary.shared)
+    word_counts, first = np.zeros(2, int), 0
+    with row_files.RowWriter(folder) if folder else nullcontext(list[Rows]()) as written:
+        for part in counted:
+            word_counts += vocabulary.word_counts(part)
+            for terms in vocabulary.rows(part):
+                after = first + terms.shape[0]
+                own_vectors = None if vectors is None else vectors[first:after]
+                written.append(made_rows(scaled, cast(Matrix, terms), projection, own_vectors))
+                first = after
     return FeatureTable(
-        made_rows(scaled, matrix, projection, vectors), items.y, items, vocabulary, scaled, items.classes, projection,
-        embedding, word_counts, words, copies,
+        rows.joined(written) if isinstance(written, list) else row_files.load(written.folder, first),
+        items.y, items, vocabulary, scaled, items.classes, projection, embedding, tuple(word_counts.tolist()), words,
+        copies, None if isinstance(written, list) else written.checksums,
     )  # fmt: skip
+
+
+def _matrix(vocabulary: vectorizer.Vocabulary, counted: Sequence[vectorizer.TermCounts]) -> Matrix:
+    """Return the rows of all texts as one matrix."""
+    parts = chain.from_iterable(map(vocabulary.rows, counted))
+    return sparse.vstack([sparse.csr_array((0, len(vocabulary.terms))), *parts], format="csr")
 
 
 def file_table(

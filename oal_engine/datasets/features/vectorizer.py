@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
 from scipy import sparse
 
+from ..block_files import BlockFile, Strings, strings
 from ..reading.parsed import plural
 from ..reading.sources import Progress
 
@@ -26,8 +29,9 @@ TOKENIZERS: dict[str, str] = {
 }
 RICH_MAX_DF = 0.5  # share of the texts above which a term is left out as uninformative
 HASH_COLUMNS = 4096  # of rich texts, shared by all terms outside the vocabulary
-_DIGIT = re.compile(r"\d")
-CHUNK_CHARACTERS = 2**20  # cut into words at a time, roughly
+_DIGIT, _WORD = re.compile(r"\d"), re.compile(r"\w")
+BLOCK_CHARACTERS = 2**21  # of texts whose terms are counted at a time
+MAX_PARTS = 2**19  # different parts between spaces that are kept in memory, roughly
 
 
 class WordSets(NamedTuple):
@@ -55,15 +59,43 @@ class WordSets(NamedTuple):
         return np.diff(np.append(0, np.cumsum(self.numbers >> 32 == 0))[self.ends])
 
 
+def joined(parts: Sequence[WordSets]) -> WordSets:
+    """Return the word sets of all texts of several parts."""
+    sizes = np.concatenate([part.counts() for part in parts])
+    return WordSets(np.concatenate([part.numbers for part in parts]), np.append(0, np.cumsum(sizes)))
+
+
+class StoredMatrices:
+    """Sparse matrices in a temporary file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._blocks = BlockFile(folder)
+
+    def append(self, matrix: sparse.csr_array) -> None:
+        """Write a matrix behind the others."""
+        self._blocks.append((), matrix.indptr, matrix.indices, matrix.data, np.array(matrix.shape))
+
+    def __iter__(self) -> Iterator[sparse.csr_array]:
+        for _, (indptr, indices, numbers, shape) in self._blocks:
+            yield sparse.csr_array((numbers, indices, indptr), tuple(shape.tolist()))
+
+
+Matrices: TypeAlias = "list[sparse.csr_array] | StoredMatrices"
+
+
 class TermCounts(NamedTuple):
-    """The distinct terms of texts, and the count of each term in each text: int32, shape (texts, terms)."""
+    """The distinct terms of texts, and how often each text has each term: blocks of int32, shape (texts, terms); later
+    blocks may have more terms."""
 
-    terms: list[str]
-    counts: sparse.csr_array
+    terms: Strings
+    blocks: Matrices
 
-    def take(self, texts: np.ndarray) -> TermCounts:
-        """Return the counts of these texts."""
-        return TermCounts(self.terms, self.counts[texts])
+    def frequency(self) -> np.ndarray:
+        """Count the texts with each term."""
+        frequency = np.zeros(len(self.terms), np.int64)
+        for block in self.blocks:
+            frequency += np.bincount(block.indices, minlength=frequency.size)
+        return frequency
 
 
 class _Numbers(dict[str, int]):
@@ -91,25 +123,26 @@ class Vocabulary:
         if self.shared > len(self.terms):  # a negative column would be read outside the weights
             raise ValueError(f"the shared columns must be <= {len(self.terms):,}, all there are. Got {self.shared:,}.")
 
-    def transform(self, texts: Sequence[str], progress: Progress | None = None) -> sparse.csr_array:
+    def transform(self, texts: Sequence[str]) -> sparse.csr_array:
         """Compute tf-idf rows: float64, not normalized, indices sorted, without terms that have no column."""
-        return self.rows(count(texts, self.settings, progress))
+        return next(self.rows(count(texts, self.settings)))
 
     def read(self, texts: Sequence[str]) -> tuple[sparse.csr_array, WordSets]:
         """Return the rows of texts, as from `transform`, and their words."""
         counted = count(texts, self.settings)
-        return self.rows(counted), self.words(counted)
+        return next(self.rows(counted)), self.words(counted)
 
-    def rows(self, texts: TermCounts) -> sparse.csr_array:
-        """Compute the rows of texts whose terms are counted."""
-        places = [self._column(term) for term in texts.terms]
+    def rows(self, texts: TermCounts) -> Iterator[sparse.csr_array]:
+        """Compute the rows of texts whose terms are counted, block by block."""
+        places = map(self._column, texts.terms)
         columns = np.array([-1 if column is None else column for column in places], np.int32)
-        counts = _regrouped(texts.counts, columns, len(self.terms))
-        values: np.ndarray = counts.data.astype(np.float64)
-        if self.settings["sublinear"]:
-            values = _logs(values) + 1
-        values *= self._inverse_frequency[counts.indices]
-        return sparse.csr_array((values, counts.indices, counts.indptr), counts.shape)
+        for block in texts.blocks:
+            counts = _regrouped(block, columns, len(self.terms))
+            values: np.ndarray = counts.data.astype(np.float64)
+            if self.settings["sublinear"]:
+                values = _logs(values) + 1
+            values *= self._inverse_frequency[counts.indices]
+            yield sparse.csr_array((values, counts.indices, counts.indptr), counts.shape)
 
     def words(self, texts: TermCounts) -> WordSets:
         """Return the words of texts whose terms are counted."""
@@ -117,20 +150,20 @@ class Vocabulary:
         order = np.argsort(numbers, kind="stable")
         ranks = np.full(len(texts.terms), -1, np.int32)
         ranks[words[order]] = np.arange(words.size)
-        counts = _regrouped(texts.counts, ranks, words.size)
-        return WordSets(numbers[order][counts.indices], counts.indptr.astype(np.int64))
+        regrouped = (_regrouped(block, ranks, words.size) for block in texts.blocks)
+        return joined([WordSets(numbers[order][each.indices], each.indptr.astype(np.int64)) for each in regrouped])
 
     def word_counts(self, texts: TermCounts) -> tuple[int, int]:
         """Count the words of its own texts, and the words that would be new if their text had been appended later."""
         words, numbers = self._words(texts.terms)
-        counts = np.bincount(texts.counts.indices, minlength=len(texts.terms))[words]
+        counts = texts.frequency()[words]
         return int(counts.sum()), int(counts[numbers >> 32 <= self.settings["min_df"]].sum())
 
-    def _words(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    def _words(self, terms: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the places of the terms that are words, and their numbers."""
-        words = np.array([place for place, term in enumerate(terms) if _is_word(term)], int)
-        numbers = (self._numbers.get(term) or self._number(term) for term in map(terms.__getitem__, words))
-        return words, np.fromiter(numbers, np.int64, words.size)
+        words = {place: term for place, term in enumerate(terms) if _is_word(term)}
+        numbers = (self._numbers.get(term) or self._number(term) for term in words.values())
+        return np.array([*words], int), np.fromiter(numbers, np.int64, len(words))
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
         """Return (start, end, column) of each single-word term with a column, to highlight it. A rich word has several
@@ -213,11 +246,13 @@ def fit_count(
     lowercase: bool = True,
     new: int = 0,
     progress: Progress | None = None,
-) -> tuple[Vocabulary, TermCounts]:
+    folder: Path | None = None,
+) -> tuple[Vocabulary, list[TermCounts]]:
     """Fit a vocabulary to texts, and return also their term counts, for `Vocabulary.rows`.
 
     The vocabulary has the `max_terms` most frequent terms that occur in at least `min_df` texts. ngrams: the most words
-    of a term. sublinear: take 1 + log of a count. new: the number of hash columns for all other terms.
+    of a term. sublinear: take 1 + log of a count. new: the number of hash columns for all other terms. folder: as in
+    `count_all`.
     ValueError: no term is left.
     """
     if tokenizer not in TOKENIZERS:
@@ -231,8 +266,10 @@ def fit_count(
         "sublinear": sublinear,
         "lowercase": lowercase,
     }
-    counted = count(texts, settings, progress)
-    frequency = dict(zip(counted.terms, np.bincount(counted.counts.indices, minlength=len(counted.terms)).tolist()))
+    counted, frequency = count_all(texts, settings, progress, folder), dict[str, int]()
+    for part in counted:
+        for term, texts_with in zip(part.terms, part.frequency().tolist()):
+            frequency[term] = frequency.get(term, 0) + texts_with
     frequent_enough = [(-texts_with, term) for term, texts_with in frequency.items() if texts_with >= min_df]
     most_texts = RICH_MAX_DF * len(texts)
     if tokenizer == "rich":
@@ -251,42 +288,98 @@ def fit_count(
     return Vocabulary(terms, np.array([frequency.get(term, 1) for term in terms]), len(texts), settings), counted
 
 
-def count(texts: Sequence[str], settings: dict[str, Any], progress: Progress | None = None) -> TermCounts:
-    """Count the terms of texts, with the settings of a vocabulary."""
-    import pyarrow as pa
-    from pyarrow import compute
+def count_all(
+    texts: Sequence[str], settings: dict[str, Any], progress: Progress | None = None, folder: Path | None = None
+) -> list[TermCounts]:
+    """Count the terms of texts, a block at a time. Texts with many different words give several parts, in order.
 
-    find, of_token = re.compile(settings["pattern"]).findall, (settings["tokenizer"], settings["lowercase"])
-    single, different, terms = settings["ngrams"] == 1, _Numbers(), _Numbers()
-    part_numbers, sizes = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
-    chunks = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts))) // CHUNK_CHARACTERS
-    for start, end in pairwise([0, *np.flatnonzero(np.diff(chunks)) + 1, len(texts)] if texts else []):
-        chunk = texts[start:end]
-        if single:  # a word never crosses a space, and many parts between spaces repeat, so that each is cut once
-            lists = compute.ascii_split_whitespace(pa.array(chunk, pa.large_string()))
-        else:
-            lists = pa.array([_terms(text, settings) for text in chunk], pa.list_(pa.large_string()))
-        encoded = lists.values.dictionary_encode()
-        numbers = np.fromiter(map(different.__getitem__, encoded.dictionary.to_pylist()), np.int32)
-        part_numbers.append(numbers[encoded.indices.to_numpy()])
-        sizes.append(np.diff(lists.offsets.to_numpy()))
+    folder: of temporary files for the counts (None: they are kept in memory).
+    """
+    parts, counter, blocks = list[TermCounts](), _TermCounter(settings), matrices(folder)
+    block, characters = list[str](), 0
+    for done, text in enumerate(texts, 1):
+        block.append(text)
+        characters += len(text)
+        if characters < BLOCK_CHARACTERS and done < len(texts):
+            continue
+        blocks.append(counter.count(block))
+        block, characters = [], 0
         if progress:
-            progress(int(end), len(texts))
-    if single:
-        parts = [[term for token in find(part) for term in _of_token(token, *of_token)] for part in different]
-    else:
-        parts = [[term] for term in different]
-    numbers = np.fromiter(map(terms.__getitem__, chain.from_iterable(parts)), np.int32)
-    counts = _count_matrix(np.concatenate(part_numbers), np.concatenate(sizes))
-    counts = counts @ _count_matrix(numbers, [*map(len, parts)])
-    counts.sum_duplicates()
-    return TermCounts([*terms], counts)
+            progress(done, len(texts))
+        if counter.is_full or done == len(texts):
+            parts.append(TermCounts(strings(folder, counter.terms), blocks))
+            counter, blocks = _TermCounter(settings), matrices(folder)
+    return parts
 
 
-def _count_matrix(numbers: np.ndarray, sizes: np.ndarray | list[int]) -> sparse.csr_array:
+def subset(counted: Sequence[TermCounts], texts: np.ndarray, folder: Path | None = None) -> list[TermCounts]:
+    """Return the counts of some texts. texts: their positions in order. folder: as in `count_all`."""
+    parts, first = list[TermCounts](), 0
+    for part in counted:
+        blocks = matrices(folder)
+        for block in part.blocks:
+            after = first + block.shape[0]
+            blocks.append(block[texts[slice(*np.searchsorted(texts, (first, after)))] - first])
+            first = after
+        parts.append(TermCounts(part.terms, blocks))
+    return parts
+
+
+def matrices(folder: Path | None) -> Matrices:
+    """Return an empty sequence of matrices: in memory, or in a temporary file in a folder."""
+    return StoredMatrices(folder) if folder else []
+
+
+def count(texts: Sequence[str], settings: dict[str, Any]) -> TermCounts:
+    """Count the terms of texts in one block, with the settings of a vocabulary."""
+    counter = _TermCounter(settings)
+    counts = counter.count(texts)
+    return TermCounts([*counter.terms], [counts])
+
+
+class _TermCounter:
+    """Count the terms of blocks of texts. A word never crosses a space, and many parts between spaces repeat, so that
+    each different part is cut into terms once."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.terms, self._settings, self._parts = _Numbers(), settings, _Numbers()
+        self._term_numbers, self._sizes = array("i"), array("i")  # of the terms of each part
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the parts fill their memory, so that further texts need a new counter."""
+        return len(self._parts) > MAX_PARTS
+
+    def count(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return how often each text has each of `terms`."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        find, of_token = re.compile(self._settings["pattern"]).findall, _of_token
+        kind = self._settings["tokenizer"], self._settings["lowercase"]
+        single, n_before = self._settings["ngrams"] == 1, len(self._parts)
+        if single:
+            lists = compute.ascii_split_whitespace(pa.array(texts, pa.large_string()))
+        else:
+            lists = pa.array([_terms(text, self._settings) for text in texts], pa.large_list(pa.large_string()))
+        encoded = lists.values.dictionary_encode()
+        numbers = np.fromiter(map(self._parts.__getitem__, encoded.dictionary.to_pylist()), np.int32)
+        for part in islice(self._parts, n_before, None):
+            terms = [term for token in find(part) for term in of_token(token, *kind)] if single else [part]
+            self._term_numbers.extend(map(self.terms.__getitem__, terms))
+            self._sizes.append(len(terms))
+        in_texts = _count_matrix(
+            numbers[encoded.indices.to_numpy()], np.diff(lists.offsets.to_numpy()), len(self._parts)
+        )
+        counts = in_texts @ _count_matrix(np.array(self._term_numbers), np.array(self._sizes), len(self.terms))
+        counts.sum_duplicates()
+        return counts
+
+
+def _count_matrix(numbers: np.ndarray, sizes: np.ndarray, width: int) -> sparse.csr_array:
     """Make a matrix of how often each row has each number. sizes: how many of `numbers` belong to each row."""
     ends = np.append(0, np.cumsum(sizes)).astype(sparse.get_index_dtype(maxval=numbers.size))
-    return sparse.csr_array((np.ones(numbers.size, np.int32), numbers, ends), (len(sizes), numbers.max(initial=-1) + 1))
+    return sparse.csr_array((np.ones(numbers.size, np.int32), numbers, ends), (len(sizes), width))
 
 
 def _regrouped(counts: sparse.csr_array, columns: np.ndarray, width: int) -> sparse.csr_array:
@@ -324,14 +417,14 @@ def exact_log(number: float) -> float:
     return float(Context(prec=30).ln(Decimal(number)))
 
 
-@lru_cache(2**18)
+@lru_cache(2**16)
 def _of_token(token: str, tokenizer: str, lowercase: bool) -> tuple[str, ...]:
     """Return the terms of a token: the token itself, perhaps in lower case. The rich tokenizer adds to a word its
     first five letters, a form with digits as zeros and a mark for capitals. Of punctuation it takes three signs."""
     term = token.lower() if lowercase else token
     if tokenizer != "rich":
         return (term,)
-    if not re.match(r"\w", token):
+    if not _WORD.match(token):
         return (f"s:{token[:3]}",)
     terms = [term]
     if len(token) >= 2 and token.isupper():

@@ -113,6 +113,7 @@ def read(
     vectors: Vectors | None = None,
     width: int = 0,
     limit: int | None = None,
+    folder: Path | None = None,
     **options: Any,
 ) -> Items:
     """Read the items of a file: a path, or an open binary file.
@@ -122,12 +123,13 @@ def read(
         an id may be "" or repeat, and other words mean "no label". None for an import.
     vectors: of another file, the k-th for the k-th row of this one, counting skipped rows.
     width: how many numbers each text must have (0: as many as the first one).
-    limit: of the lines and rows to read (None: all). options: fields of `Opening`.
+    limit: of the lines and rows to read (None: all). folder: of temporary files for ids, texts, labels and details
+        (None: they are lists). options: fields of `Opening`.
     """
     opening, many = Opening(**options), list[str]()
     while True:
         try:
-            return _read(path, opening, columns, progress, label_values, vectors, width, many, limit)
+            return _read(path, opening, columns, progress, label_values, vectors, width, many, limit, folder)
         except ManyWordsError as error:  # after the rows that were looked at first
             many += error.columns
 
@@ -142,6 +144,7 @@ def _read(
     width: int,
     many: list[str],
     limit: int | None,
+    folder: Path | None,
 ) -> Items:
     """Read the items of a file as `read`, without the features `many`, which have too many words."""
     with parse(path, opening, progress, limit) as (source, reader, parsed, words):
@@ -162,7 +165,7 @@ def _read(
         if parsed.vectors is not None and label_values is not None:
             parsed = parsed.numbered(0 if (complete.features or ())[:1] == ("0",) else 1, source.name)
             complete = replace(complete, text=(), features=())
-        items = collect_items(parsed, complete, source.name, label_values, source.limits, width)
+        items = collect_items(parsed, complete, source.name, label_values, source.limits, width, folder)
         if label_values is None:
             refuse_unreadable(items, source, reader)
         wanted = replace(

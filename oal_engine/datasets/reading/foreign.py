@@ -108,6 +108,7 @@ def check_unpacked(source: Source, size: int, packed: int) -> None:
 def _check_shape(source: Source, shape: Sequence[int]) -> None:
     for limit, size in zip(("items", "features"), shape):
         source.limits.check(limit, size, source.name)
+    source.limits.check("size", 8 * shape[0], source.name)  # of the ends of sparse rows, also of empty ones
 
 
 def vectors_of(
@@ -155,7 +156,7 @@ def parquet(source: Source) -> ParsedFile:
     source.limits.check("columns", metadata.num_columns, source.name)
     source.limits.check("items", metadata.num_rows, source.name)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    check_unpacked(source, sum(group.total_byte_size for group in groups), packed)
+    check_unpacked(source, max(metadata.num_rows, sum(group.total_byte_size for group in groups)), packed)
     # A list of empty values takes no bytes in the file, but 8 bytes for each value in memory.
     in_lists = sum(group.column(at).num_values - group.num_rows for group in groups for at in range(group.num_columns))
     check_unpacked(source, 8 * in_lists, packed)

@@ -7,12 +7,14 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, isinf, isnan, nan
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from ...output.tables import numbers_of
+from ..block_files import Strings, strings, take
 from . import details
 from .codings import MAX_WORDS, Coder, expanded, feature_names
 from .columns import Columns
@@ -67,17 +69,17 @@ class Items:
     `columns.details` as stored, None without such columns.
     """
 
-    ids: list[str]
-    texts: list[str] | None
+    ids: Strings
+    texts: Strings | None
     vectors: sparse.csr_array | np.ndarray | None
     feature_names: list[str]
-    labels: list[str]
+    labels: Strings
     y: np.ndarray
     skipped: Skipped
     classes: tuple[str, ...] = ()
     columns: Columns = field(default_factory=Columns)
     description: dict[str, Any] = field(default_factory=dict)  # how the file was read, see `preview.description`
-    details: list[str | None] | None = None
+    details: Strings | None = None
     n_unknown: int = 0  # cells of categories with a word that the import of the data set did not have
 
     def take(self, positions: np.ndarray) -> Items:
@@ -85,12 +87,12 @@ class Items:
         places = positions.tolist()
         return replace(
             self,
-            ids=[self.ids[k] for k in places],
-            texts=self.texts and [self.texts[k] for k in places],
+            ids=take(self.ids, places),
+            texts=self.texts and take(self.texts, places),
             vectors=None if self.vectors is None else self.vectors[positions],
-            labels=[self.labels[k] for k in places],
+            labels=take(self.labels, places),
             y=self.y[positions],
-            details=self.details and [self.details[k] for k in places],
+            details=self.details and take(self.details, places),
         )
 
     def counts(self) -> dict[str, int]:
@@ -258,21 +260,23 @@ class _Collector:
 
     unique_ids: ids must differ; it becomes False if a guessed id column repeats. bounded: numbers must be at most
     LARGEST_NUMBER. rows: places of the items among the rows with cells. words: {label word: (count, first line)}.
+    keeps_details: items have details. folder: of temporary files for the strings (None: they are kept in memory).
     """
 
     unique_ids: bool
     guessed_id: bool
     bounded: bool
+    keeps_details: bool
+    folder: Path | None = None
     seen_ids: set[str] = field(default_factory=set)
-    ids: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
     numbers: array[float] = field(default_factory=lambda: array("d"))
-    details: list[str | None] = field(default_factory=list)
     rows: array[int] = field(default_factory=lambda: array("q"))
     lines: array[int] = field(default_factory=lambda: array("q"))
     words: Skipped = field(default_factory=dict)
     skipped: Skipped = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ids, self.texts, self.labels, self.details = (strings(self.folder) for _ in range(4))
 
     def add(self, line: int, item: Item | str, row: int) -> None:
         """Store an item, or count the reason why its row is skipped."""
@@ -293,7 +297,8 @@ class _Collector:
         self.texts.append(item.text)
         self.labels.append(sys.intern(item.label))
         self.numbers.extend(item.numbers)
-        self.details.append(item.details)
+        if self.keeps_details:
+            self.details.append(item.details)
         self.rows.append(row)
         self.lines.append(line)
         count, first = self.words.get(item.label, (0, line))
@@ -307,13 +312,15 @@ def collect_items(
     label_values: dict[str, int] | None,
     limits: Limits = LIMITS,
     width: int = 0,
+    folder: Path | None = None,
 ) -> Items:
     """Collect the items of a parsed file, and count the rows that cannot be read by their reason.
 
-    label_values and width: as in `file.read`.
+    label_values, width and folder: as in `file.read`.
     """
     is_import, names = label_values is None, list(columns.features or ())
-    collected = _Collector(is_import and bool(columns.id), columns.guessed_id, bool(columns.text) or not is_import)
+    unique_ids, bounded = is_import and bool(columns.id), bool(columns.text) or not is_import
+    collected = _Collector(unique_ids, columns.guessed_id, bounded, bool(columns.details), folder)
     missing = _MissingNumbers(columns.fills, is_import and columns.missing != "skip")
     coder = Coder(columns.features or (), columns.codings, is_import)
     build = ItemBuilder(parsed.columns, columns, name, str if is_import else lambda line: "", width, missing, coder)
@@ -329,7 +336,7 @@ def collect_items(
     y_of = meanings(collected.words, columns, classes, name) if label_values is None else label_values
     if columns.guessed_id and not collected.unique_ids and is_import:
         columns = replace(columns, id=None)
-        collected.ids = [str(line) for line in collected.lines]
+        collected.ids = strings(folder, map(str, collected.lines))
     vectors = parsed.vectors
     if vectors is not None:
         names = [str(number) for number in range(parsed.first, parsed.first + vectors.shape[1])]
@@ -352,11 +359,11 @@ def collect_items(
         vectors,
         names,
         collected.labels,
-        np.array([y_of.get(label, 0) for label in collected.labels], np.int8),
+        np.fromiter((y_of.get(label, 0) for label in collected.labels), np.int8, len(collected.labels)),
         collected.skipped,
         classes,
         columns,
-        details=collected.details if columns.details else None,
+        details=collected.details if collected.keeps_details else None,
         n_unknown=coder.n_unknown,
     )
 

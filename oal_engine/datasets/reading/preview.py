@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ from .readers import BINARY, READERS, check_reader, exported, reader_for
 from .references import with_noted_decisions
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
 
+LARGE_COUNT, LINES_PER_MINUTE = 200_000, 1_500_000  # of lines, from which an import takes long, and imported
 LAYOUT = (
     "member", "files", "table", "sheet", "encoding", "delimiter", "decimals", "header", "paragraphs", "ignored"
 )  # parts of the layout, in this order  # fmt: skip
@@ -221,6 +223,29 @@ def description(
         "words": words, "kept": detail_columns,
         "left_out": [column for column in available if column not in used],
     }  # fmt: skip
+
+
+def size_sentence(path: FileOrPath, **options: Any) -> str:
+    """Count the lines of a large file, or the rows of a Parquet file, and estimate the time of an import in a sentence.
+
+    Return "" for a small file, and for a format without lines. options: fields of `Opening`.
+    """
+    opening = Opening(**options)
+    with open_source(path, opening) as source:
+        reader = reader_for(source, opening.reader)
+        if reader == "parquet":
+            from pyarrow import parquet
+
+            kind, count = "row", parquet.read_metadata(source.whole()[0]).num_rows
+        elif reader in BINARY:
+            return ""
+        else:
+            kind, count = "line", sum(block.count(b"\n") for block in iter(partial(source.binary.read, 2**20), b""))
+    if count < LARGE_COUNT:
+        return ""
+    minutes = count / LINES_PER_MINUTE
+    time = f"about {plural(round(minutes), 'minute')}" if minutes >= 0.5 else "less than half a minute"
+    return f"{source.name} has {plural(count, kind)}; the import takes {time}."
 
 
 def layout_sentence(description: Mapping[str, Any]) -> str:

@@ -87,7 +87,7 @@ class Limits:
     line: int = 2**22
     columns: int = 2**16
     features: int = 2**22
-    items: int = 2**22
+    items: int = 10**9
     size: int = 2**31
     ratio: int = 200
     quoted: int = 20
