@@ -192,8 +192,8 @@ def _holds_numbers(rows: list[list[str]]) -> bool:
     columns = [*zip(*(rows[1:] or rows))]
     words = [column for column in columns if not all(map(is_number, column))]
     n_numbers = len(columns) - len(words)
-    repeated = all(len({*column}) <= len(column) / 2 for column in words)
-    return 2 * n_numbers > len(columns) or (n_numbers > 1 and repeated and len(rows) > ENOUGH_ROWS)
+    codes = all(1 < len({*column}) <= len(column) / 2 for column in words)
+    return 2 * n_numbers > len(columns) or (3 * n_numbers > len(columns) and codes and len(rows) > ENOUGH_ROWS)
 
 
 def looks_delimited(lines: list[str], **dialect: Any) -> bool:
