@@ -26,6 +26,7 @@ STYLE = """<style>
 [data-testid="stHeader"] button { pointer-events: auto; }
 h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 [data-testid="stButtonGroup"] [data-selected="true"] p,
+[data-testid="stSliderThumbValue"] p, [data-testid="stSlider"] [role="slider"] p,
 [role="tab"][aria-selected="true"] p { color: light-dark(#0f6b62, #5cc2b4); }
 [data-testid="stMain"]:focus-visible, [data-testid="stPageLink-NavLink"]:focus-visible,
 [data-testid="stFileUploader"] button:focus-visible {
