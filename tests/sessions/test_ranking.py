@@ -5,7 +5,7 @@ import pytest
 
 from oal_engine.sessions.insights import outcome, ranking
 from oal_engine.sessions.insights.ranking import Curve, Ranking
-from tests.harness.sessions import begin, label_truly, say
+from tests.harness.sessions import begin, label_truly, reply, say
 
 SIZE = 400
 
@@ -97,3 +97,19 @@ def test_an_answered_item_is_judged_by_a_model_that_did_not_learn_it(store):
     assert (labels * final).mean() > (labels * left_out).mean()
     others = [lesson for lesson in opened.state.lessons if lesson.item != log[5].item]
     assert ranking._margins(opened, opened.taught(others, 100).learner, np.array([log[5].item]))[0] == left_out[5]
+
+
+def test_answers_that_come_in_another_order_keep_their_margins(store):
+    """Two people answer their questions in the other order: the margins still follow the numbers of the questions."""
+    opened = begin(store, "unlabelled", "PAA-I", shuffled=True, budget=100)
+    for _ in range(8):
+        for who in ("ann", "ben"):
+            assert opened.held(who)
+        for who, label in (("ben", 1), ("ann", -1)):
+            reply(opened, who, label)
+    log = [entry for entry in opened.log if entry.label]
+    assert [lesson.number for lesson in opened.state.lessons] != [entry.number for entry in log]
+    left_out = ranking.margins_left_out(len(log), lambda places: ranking._margins_without(opened, places))
+    for entry, margin in zip(log, left_out):
+        others = [lesson for lesson in opened.state.lessons if lesson.number != entry.number]
+        assert margin == ranking._margins(opened, opened.taught(others, 100).learner, np.array([entry.item]))[0]

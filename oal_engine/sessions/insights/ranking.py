@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil, floor
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -189,11 +190,12 @@ def _margins(session: Session, learner: Learner, items: np.ndarray) -> np.ndarra
 
 def _margins_without(session: Session, places: np.ndarray) -> np.ndarray:
     """Return the margins of the answered items at some places under a model that was trained without these answers."""
-    lessons = session.state.lessons
-    answered = [at for at, lesson in enumerate(lessons) if lesson.number and lesson.label]
-    left_out = {answered[place] for place in places.tolist()}
-    others = [lesson for at, lesson in enumerate(lessons) if at not in left_out]
-    items = np.array([lessons[at].item for at in sorted(left_out)])
+    lessons = session.state.lessons  # of several people in the order of their answers; places follow the questions
+    answered = sorted((lesson for lesson in lessons if lesson.number and lesson.label), key=attrgetter("number"))
+    left_out = [answered[place] for place in places.tolist()]
+    numbers = {lesson.number for lesson in left_out}
+    others = [lesson for lesson in lessons if lesson.number not in numbers]
+    items = np.array([lesson.item for lesson in left_out])
     return _margins(session, session.taught(others, session.state.budget).learner, items)
 
 
