@@ -316,7 +316,8 @@ def append_file(
         **options,
     )
     _check_kind(dataset, items)
-    _check_label_words(dataset, items.labels)
+    if not items.columns.holds_sets:
+        _check_label_words(dataset, items.labels)
     total = len(items.ids)
     for first in range(0, max(1, total), CHUNK_ITEMS):
         if stopped and stopped.is_set():
@@ -351,6 +352,8 @@ def _columns(dataset: Dataset, wanted: Mapping[str, Any]) -> reading.Columns:
     return reading.Columns(
         text, wanted["label"] or None, wanted["id"] or None, features, details=tuple(wanted["details"]),
         missing=wanted.get("missing"), fills=wanted.get("fills", {}), codings=dict(dataset.codings),
+        positive=tuple(wanted.get("positive", ())), contains=wanted.get("contains", False),
+        headings=wanted.get("headings", False),
     )  # fmt: skip
 
 

@@ -130,6 +130,8 @@ def _stored_columns(columns: reading.Columns, read_from: reading.Columns) -> dic
     """Return the columns that later files are read with and the detail columns, as stored."""
     stored: dict[str, Any] = {"text": columns.text, "label": columns.label, "id": columns.id}
     stored |= {"features": columns.features} if columns.text and columns.features else {}
+    if columns.holds_sets:
+        stored |= {"positive": columns.positive, "contains": columns.contains, "headings": columns.headings}
     if read_from.codings:
         stored |= {"features": read_from.features, "codings": read_from.codings}
     stored |= {"missing": read_from.missing, "fills": read_from.fills} if read_from.missing else {}

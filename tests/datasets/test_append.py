@@ -135,6 +135,23 @@ def test_unknown_label_words_stop_a_file(texts, tmp_path):
     assert 3 == sum(each.appended for each in feeds.append_file(texts, path, {"label": ""}))
 
 
+@pytest.mark.parametrize(("columns", "later", "signs"), [
+    ({"positive": ("exercise",), "contains": True}, ("exercise", "Exercise|rest", "food; rest", ""), [1, 1, -1, -1]),
+    ({"positive": ("Running",), "headings": True}, ("Running/*TH.", "Food; Running", "Rest", ""), [1, 1, -1, -1]),
+])  # fmt: skip
+def test_new_sets_of_labels_have_a_meaning(store, tmp_path, columns, later, signs):
+    """Where a label cell is a set, a cell that the import did not have is positive by the same rule."""
+    first, more = tmp_path / "first.csv", tmp_path / "more.csv"
+    first.write_text("text,labels\n" + "the first,exercise|food; Running\nthe second,food\n" * 3)
+    more.write_text("text,labels\n" + "".join(f"new {k},{label}\n" for k, label in enumerate(later)))
+    datasets.import_file(store, first, "sets", reading.Columns(("text",), "labels", **columns))
+    assert 4 == sum(each.appended for each in feeds.append_file(Dataset(store, "sets"), more))
+    assert signs == Dataset(store, "sets").y[-4:].tolist()
+    line = json.dumps({"text": "newest", "labels": later[0]})
+    assert [1] == [each.appended for each in feeds.append_lines(Dataset(store, "sets"), io.BytesIO(line.encode()))]
+    assert 1 == Dataset(store, "sets").y[-1]
+
+
 def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
     """An id that exists gets the item's number as a suffix, and a generated id is never one that exists."""
     lines = ('{"id": "t1", "text": "edited"}', '{"id": "6", "text": "six"}', '{"text": "made"}', '{"text": "two"}')

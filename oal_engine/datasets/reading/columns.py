@@ -41,3 +41,8 @@ class Columns:
     guessed_id: bool = field(default=False, compare=False)
     details: tuple[str | None, ...] | None = None
     shown_columns: tuple[str, ...] | None = None
+
+    @property
+    def holds_sets(self) -> bool:
+        """Whether a label cell is a set, so that a new cell has a meaning, too."""
+        return self.contains or self.headings

@@ -19,7 +19,7 @@ from . import details
 from .codings import MAX_WORDS, Coder, expanded, feature_names
 from .columns import Columns
 from .guesses import Words, are_lists, coded_columns, numbers_in
-from .labels import classes_of, meanings
+from .labels import classes_of, later_meanings, meanings
 from .parsed import (
     BROKEN,
     NON_FINITE,
@@ -333,7 +333,10 @@ def collect_items(
     if not collected.ids and is_import:
         raise DataError(f"{name} holds no item that can be imported{_skips(collected.skipped)}.")
     classes = classes_of(collected.words, columns, name) if columns.multiclass else ()
-    y_of = meanings(collected.words, columns, classes, name) if label_values is None else label_values
+    if label_values is None:
+        y_of = meanings(collected.words, columns, classes, name)
+    else:
+        y_of = later_meanings(collected.words, columns, label_values)
     if columns.guessed_id and not collected.unique_ids and is_import:
         columns = replace(columns, id=None)
         collected.ids = strings(folder, map(str, collected.lines))

@@ -46,6 +46,18 @@ def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: s
     return {word: numbered[_canonical(word)] for word in words} | unlabeled
 
 
+def later_meanings(words: Iterable[str], columns: Columns, known: dict[str, int]) -> dict[str, int]:
+    """Return the y of the label words of later items: that of the import, and for new sets of labels by their parts."""
+    if not columns.holds_sets:
+        return known
+    if columns.headings:
+        signs = _signs_of_headings(words, columns)
+    else:
+        wanted = set(map(plain, columns.positive))
+        signs = {word: -1 if wanted.isdisjoint(map(plain, label_parts([word]))) else 1 for word in words}
+    return signs | known
+
+
 def _gaps(words: Skipped, columns: Columns) -> set[str]:
     return gaps_among(words, columns.positive) if columns.unknown is None else {*columns.unknown}
 
@@ -140,14 +152,18 @@ def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
 
 
 def _heading_signs(counts: dict[str, int], columns: Columns, name: str) -> dict[str, int]:
-    wanted = set(map(_heading, columns.positive))
-    signs = {word: -1 if wanted.isdisjoint(map(_heading, word.split(";"))) else 1 for word in counts}
+    signs = _signs_of_headings(counts, columns)
     if 1 not in signs.values():
         raise DataError(
-            f"None of the {len(wanted):,} positive MeSH terms occurs in column {columns.label!r} of {name}, "
+            f"None of the {len(columns.positive):,} positive MeSH terms occurs in column {columns.label!r} of {name}, "
             f"which holds {counted(counts, 3) or 'none'}."
         )
     return {"": -1} | signs
+
+
+def _signs_of_headings(words: Iterable[str], columns: Columns) -> dict[str, int]:
+    wanted = set(map(_heading, columns.positive))
+    return {word: -1 if wanted.isdisjoint(map(_heading, word.split(";"))) else 1 for word in words}
 
 
 def _heading(text: str) -> str:

@@ -130,8 +130,10 @@ def bibtex(source: Source) -> ParsedFile:
     enclosing, latex = middlewares.RemoveEnclosingMiddleware(), middlewares.LatexDecodingMiddleware()
     rows, decisions = list[Line](), list[str]()
     for block in library.blocks:
-        line, failed = (block.start_line or 0) + 1, isinstance(block, model.ParsingFailedBlock)
-        entry = block.ignore_error_block if failed else block  # an entry whose key or field is repeated can be used
+        line = (block.start_line or 0) + 1
+        failed = isinstance(block, model.ParsingFailedBlock)
+        # An entry whose key or field is repeated can be used.
+        entry = getattr(block, "ignore_error_block", block)
         if isinstance(entry, model.Entry):
             enclosing.transform_entry(entry, library)
             commands = [field for field in entry.fields if LATEX.search(field.value)]
