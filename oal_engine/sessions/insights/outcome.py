@@ -115,9 +115,9 @@ class Outcome(NamedTuple):
     """The result of a session.
 
     labels, positives: number of answers, and of positive ones. share: of positives in the stream, exact (low = high) if
-    the data has labels, else estimated (None: too few answers). listed: for each round, whether its item was answered
-    or is known as positive, or is predicted positive by the current model and has no other label. ranking: of the
-    items, these first.
+    the data has labels, else estimated (None: too few answers). listed: for each round, whether its item has a positive
+    label (an answer, a mark or a known label), or has none and is predicted positive by the current model. ranking: of
+    the items, these first.
     """
 
     labels: int
@@ -142,21 +142,14 @@ class Outcome(NamedTuple):
 
 def of_session(session: Session) -> Outcome:
     """Return the current outcome of a session. ModelError if its learner is not linear."""
-    labels = np.array([(entry.round, entry.label, entry.probability) for entry in session.log if entry.label])
-    asked, answers, chances = labels.reshape(-1, 3).T
+    answered = np.array([(entry.label, entry.probability) for entry in session.log if entry.label])
+    answers, chances = answered.reshape(-1, 2).T
     margins = model.of_session(session).scores(session.dataset.rows)[session.order, 0]
-    listed = margins >= session.settings.theta
-    listed[asked.astype(int)] = answers > 0
-    known_items = session.state.known_items
-    if known_items.size:
-        by_item = {
-            lesson.item: lesson.label > 0 for lesson in session.state.lessons if lesson.is_known and lesson.label
-        }
-        places = np.flatnonzero(np.isin(session.order, known_items))
-        listed[places] = [by_item[item] for item in session.order[places].tolist()]
+    labels = ranking.labels_of(session)[session.order]
+    listed = np.where(labels, labels > 0, margins >= session.settings.theta)
     positives, share = int((answers > 0).sum()), None
     if session.labelled:
-        share = Estimate(*[float((np.delete(session.y, known_items) > 0).mean())] * 3)
+        share = Estimate(*[float((np.delete(session.y, session.state.known_items) > 0).mean())] * 3)
     elif positives >= FEWEST and session.settings.rule in paceable():
         share = _estimated_share(answers > 0, 1 / chances)
     return Outcome(answers.size, positives, share, listed, ranking.of_session(session, listed))

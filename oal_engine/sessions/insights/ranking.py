@@ -168,10 +168,8 @@ def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray) -> Curve
 
 def of_session(session: Session, listed: np.ndarray) -> Ranking:
     """Return the ranking of an open session. listed: for each round, whether its item is in the list of positives."""
-    labels, order = np.zeros(listed.size, np.int8), session.order
-    for lesson in session.state.lessons:
-        labels[lesson.item] = lesson.label
-    margins, labels = _margins(session, session.learner, order), labels[order]
+    order = session.order
+    margins, labels = _margins(session, session.learner, order), labels_of(session)[order]
     ranking = np.lexsort((-margins, ~listed))
     ranking = ranking[labels[ranking] >= 0]
     truth, curve = (session.y[order] > 0)[ranking] if session.labelled else None, None
@@ -180,6 +178,14 @@ def of_session(session: Session, listed: np.ndarray) -> Ranking:
         positive, chances = np.array([(entry.label == 1, entry.probability) for entry in log]).reshape(-1, 2).T
         curve = fit(margins_left_out(len(log), partial(_margins_without, session)), positive > 0, chances)
     return Ranking(ranking, margins[ranking], labels[ranking] > 0, int(listed[ranking].sum()), curve, truth)
+
+
+def labels_of(session: Session) -> np.ndarray:
+    """Return the label of each item that a session has learned: an answer, a mark or a known label (0: none)."""
+    labels = np.zeros(session.y.size, np.int8)
+    for lesson in session.state.lessons:
+        labels[lesson.item] = lesson.label
+    return labels
 
 
 def _margins(session: Session, learner: Learner, items: np.ndarray) -> np.ndarray:
