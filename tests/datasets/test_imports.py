@@ -38,7 +38,7 @@ def ignore(phase, done, total):
 def children():
     """The import processes that this process has started and that still run."""
     output = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True
     ).stdout
     return [line for line in output.splitlines() if "oal_engine.datasets.import_process" in line]
 
