@@ -349,11 +349,12 @@ def _columns(dataset: Dataset, wanted: Mapping[str, Any]) -> reading.Columns:
         text, features = tuple(wanted["text"]), tuple(wanted["features"])
     else:
         text, features = (), tuple(wanted["features"] if dataset.codings else dataset.feature_names)
+    rule = wanted if wanted["label"] else {}
     return reading.Columns(
         text, wanted["label"] or None, wanted["id"] or None, features, details=tuple(wanted["details"]),
         missing=wanted.get("missing"), fills=wanted.get("fills", {}), codings=dict(dataset.codings),
-        positive=tuple(wanted.get("positive", ())), contains=wanted.get("contains", False),
-        headings=wanted.get("headings", False),
+        positive=tuple(rule.get("positive", ())), contains=rule.get("contains", False),
+        headings=rule.get("headings", False),
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def peek(
 ) -> reading.Peek:
     """Read the first rows of a file as `reading.peek`, each cell cut to CELL_CHARACTERS."""
     head = _run("peek", source, name, reader=reader, encoding=encoding, layout=asdict(layout))
-    tuples = {key: tuple(head[key]) for key in ("numeric", "lists", "pairs", "coded")}
+    tuples = {key: tuple(head[key]) for key in ("numeric", "lists", "pairs")}
     doubts = tuple(Doubt(about, question, *map(tuple, answers)) for about, question, *answers in head["doubts"])
     return reading.Peek(**head | tuples | {"guess": _columns(head["guess"]), "doubts": doubts})
 

@@ -208,7 +208,8 @@ def test_few_files_are_read_at_once(monkeypatch):
 
     assert check(other).startswith("3 items")
     [(*waiting, running)] = told
-    assert (["waiting", 0, 1], 1) == (waiting, len(running))
+    assert ["waiting", 0, 1] == waiting
+    assert len(running) <= 1  # the first process may have ended meanwhile
     assert check(ignore).startswith("3 items")
 
 

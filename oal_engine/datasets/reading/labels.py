@@ -46,16 +46,16 @@ def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: s
     return {word: numbered[_canonical(word)] for word in words} | unlabeled
 
 
-def later_meanings(words: Iterable[str], columns: Columns, known: dict[str, int]) -> dict[str, int]:
+def later_meanings(words: Iterable[str], columns: Columns, imported: dict[str, int]) -> dict[str, int]:
     """Return the y of the label words of later items: that of the import, and for new sets of labels by their parts."""
     if not columns.holds_sets:
-        return known
+        return imported
     if columns.headings:
         signs = _signs_of_headings(words, columns)
     else:
         wanted = set(map(plain, columns.positive))
         signs = {word: -1 if wanted.isdisjoint(map(plain, label_parts([word]))) else 1 for word in words}
-    return signs | known
+    return signs | imported
 
 
 def _gaps(words: Skipped, columns: Columns) -> set[str]:

@@ -29,7 +29,7 @@ from .guesses import (
 )
 from .labels import are_clear, label_parts
 from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, name_list, plural
-from .readers import BINARY, READERS, check_reader, exported, reader_for
+from .readers import BINARY, DECLARING, READERS, check_reader, exported, reader_for
 from .references import with_noted_decisions
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
 
@@ -162,7 +162,7 @@ def peek(path: FileOrPath, rows: int = 20, **options: Any) -> Peek:
     opening = Opening(**options)
     try:
         with open_source(path, opening) as source:
-            if reader_for(source, opening.reader) not in BINARY:
+            if reader_for(source, opening.reader) not in (*BINARY, *DECLARING):
                 source.check_encoding()
         return _peek(path, rows, opening)
     except NotDecoded as error:

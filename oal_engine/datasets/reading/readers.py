@@ -446,6 +446,7 @@ class Reader(NamedTuple):
 
 # Recognized by their first bytes, whatever the suffix
 BINARY = ("parquet", "arrow", "npy", "xlsx", "ods", "xls", "npz", "zip", "sqlite")
+DECLARING = ("mail", "html")  # the files of these formats declare their encodings
 WORKBOOKS = ("xlsx", "ods", "xls")  # whose suffixes programs also give to web pages and tables of text
 MEMBERS: archives.Formats = archives.Formats(
     lambda source: reader_for(source), lambda source, reader: READERS[reader].parse(source), BINARY

@@ -40,6 +40,7 @@ CODE = {
                     "source code"),
     **dict.fromkeys((".ipynb", ".css", ".sql", ".tex", ".yaml", ".yml", ".toml", ".ini"), "source code or settings"),
 }  # fmt: skip
+TWEETS = re.compile(rb"\s*window\.YTD\.")  # begin the files of an archive of X, which are named as programs
 TOKEN = re.compile(r"\S+([ \t]+\S+)*[ \t]+(O|[BIESLU]-\S+)")  # a word with its tag, in CoNLL
 CONLL_U = re.compile(r"\d+(-\d+)?(\t[^\t]+){9}")  # a numbered word with its properties
 
@@ -57,7 +58,7 @@ def check(head: bytes, name: str) -> None:
     for inside, what in DOCUMENTS.items():
         if is_office(head) and inside in head:
             raise DataError(f"{name} is {what}: save its table as .xlsx or .csv, or its text as .txt.")
-    if head.startswith(b"#!") or Path(name).suffix.lower() in CODE:
+    if head.startswith(b"#!") or (Path(name).suffix.lower() in CODE and not TWEETS.match(head)):
         what = CODE.get(Path(name).suffix.lower(), "source code")
         raise DataError(f"{name} is {what}: if each of its lines is a text, say so (--reader txt).")
     if _is_conll(head.decode("utf-8", "replace")):
