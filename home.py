@@ -2,11 +2,13 @@
 
 import os
 from datetime import UTC, datetime
+from typing import Any
 
 import streamlit as st
 
 from oal_engine.sessions.backups import age_of_newest
 from oal_engine.sessions.settings import create
+from oal_engine.store import Store
 from ui import page
 from ui.data.own_data import own_data_form, show_sample
 from ui.home.new_session import new_session
@@ -22,39 +24,56 @@ ABOUT = (
 NO_SESSION = "No session yet: try the demo, or import data and start one."
 NO_DATA = "No data sets yet. The demo brings its own."
 
+
+def welcome(store: Store, has_data: bool, has_sessions: bool) -> None:
+    """Show what the app is for, and the ways to begin."""
+    st.title(TITLE, anchor=False)
+    st.html(f'<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">{ABOUT}</p>')
+    with st.container(horizontal=True):
+        if st.button("Try the demo", type="secondary" if has_data else "primary", key="demo"):
+            try_demo(store, "tweets")
+        if st.button("Demo with abstracts", key="demo-abstracts"):
+            try_demo(store, "abstracts")
+        if has_data and st.button("New session", type="secondary" if has_sessions else "primary", key="new"):
+            st.session_state["form"] = True
+            st.rerun()
+        if st.button("Import data", key="import"):
+            st.switch_page("pages/4_Data.py")
+    own_data_form(store)
+
+
+def open_form(store: Store, datasets: list[dict[str, Any]]) -> None:
+    """Show the form of a new session beside some items of its data set."""
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.title("New session", anchor=False)
+        if st.button("Close", icon=":material/close:", key="close"):
+            st.session_state["form"] = False
+            st.rerun()
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        settings, sent = new_session(datasets)
+    with right:
+        show_sample(store, next(row for row in datasets if row["id"] == settings["dataset"]))
+    if sent:
+        try:
+            start(create(store, **settings))
+        except ValueError as error:
+            with left:
+                complain(error)
+
+
 open_page("Home")
 with guarded():
     store = open_store()
-    st.title(TITLE, anchor=False)
-    st.html(f'<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">{ABOUT}</p>')
     datasets, sessions = page.datasets(store), page.sessions(store)
     if wanted := st.query_params.pop("new", None):
         st.session_state["form"] = True
         if wanted in [str(row["id"]) for row in datasets]:
             st.session_state["new-dataset"] = int(wanted)
-    with st.container(horizontal=True):
-        if st.button("Try the demo", type="secondary" if datasets else "primary", key="demo"):
-            try_demo(store, "tweets")
-        if st.button("Demo with abstracts", key="demo-abstracts"):
-            try_demo(store, "abstracts")
-        if datasets and st.button("New session", type="secondary" if sessions else "primary", key="new"):
-            st.session_state["form"] = not st.session_state.get("form", False)
-        if st.button("Import data", key="import"):
-            st.switch_page("pages/4_Data.py")
-    own_data_form(store)
-
     if datasets and st.session_state.get("form"):
-        with st.container(border=True):
-            st.header("New session", anchor=False)
-            sample = st.container()
-            settings, sent = new_session(datasets)
-            with sample:
-                show_sample(store, next(row for row in datasets if row["id"] == settings["dataset"]))
-            if sent:
-                try:
-                    start(create(store, **settings))
-                except ValueError as error:
-                    complain(error)
+        open_form(store, datasets)
+    else:
+        welcome(store, bool(datasets), bool(sessions))
 
     left, right = st.columns([7, 3], gap="large")
     with left:

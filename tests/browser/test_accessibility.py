@@ -70,7 +70,7 @@ STATES = {
     "home": ("/", lambda page, names: None),
     "session form": (
         "/",
-        lambda page, names: (button(page, "New session").click(), page.get_by_text("For researchers").click()),
+        lambda page, names: (button(page, "New session").click(), page.get_by_text("More settings").click()),
     ),
     "label without labels": ("/Label?session={unlabelled}", lambda page, names: Card(page)),
     "label vectors": ("/Label?session={vectors}", lambda page, names: Card(page)),

@@ -70,7 +70,7 @@ def test_ten_files_dropped_on_home_end_in_a_right_session(visit, app, store, tmp
     )
     page.get_by_text("The first items, as they will be imported").wait_for()
     button(page, "Import").click()
-    page.get_by_text("Look at 10 random items").wait_for()
+    button(page, "Show 10 other random items").wait_for()
     button(page, "Start labeling").click()
     card = Card(page)
     if name != "table.csv":

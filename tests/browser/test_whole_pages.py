@@ -223,7 +223,7 @@ def test_own_items_are_three_clicks_from_their_first_question(visit, app, store,
     if way != "paste":
         expect(button(page, "dog (9)")).to_have_attribute("aria-pressed", "true")
         button(page, "Import").click()
-    page.get_by_text("Look at 10 random items").wait_for()
+    button(page, "Show 10 other random items").wait_for()
     page.get_by_role("textbox", name="Name of the rare class").fill("About dogs")
     button(page, "Start labeling").click()
     card = Card(page)

@@ -29,12 +29,12 @@ from .file_questions import (
 )
 
 DROP = "Or label your own: drop a file here"
-LOOK = "Look at {} random items"
+OTHERS = "Show {} other random items"
 
 SAMPLE_ITEMS = 10
 ITEM_CHARACTERS, ITEM_NUMBERS = 300, 12  # shown of each item: characters, or numbers of a vector
 STYLE = """<style>
-.oal-look { max-height: 16rem; margin: 0; padding-left: 2rem; overflow-y: auto; font-size: .92rem; }
+.oal-look { max-height: 24rem; margin: 0; padding-left: 2rem; overflow-y: auto; font-size: .92rem; }
 .oal-look li { unicode-bidi: plaintext; overflow-wrap: anywhere; }
 </style>"""
 
@@ -116,17 +116,17 @@ def _import(store: Store, file: File, columns: reading.Columns, described: Descr
 
 
 def show_sample(store: Store, row: dict[str, Any]) -> None:
-    """Show random items of a data set, with a button for others."""
+    """Show how a file was imported, and random items of a data set with a button for others."""
     if report := st.session_state.pop("own-report", None):
         note(report)
-    with st.expander(LOOK.format(SAMPLE_ITEMS), expanded=not row["sessions"]):
-        draw, data = st.session_state.get("look", 0), Dataset(store, row["id"])
+    draw, data = st.session_state.get("look", 0), Dataset(store, row["id"])
+    with st.container(border=True):
         places = Random(f"{data.id} {draw}").sample(range(row["items"]), min(SAMPLE_ITEMS, row["items"]))
         items = store.items(data.id, places, texts=True)
         st.html(
             f'{STYLE}<ol class="oal-look" tabindex="0">{"".join(_line(data, items[place]) for place in places)}</ol>'
         )
-        if st.button("Others", key="look-again"):
+        if st.button(OTHERS.format(len(places)), key="look-again"):
             st.session_state["look"] = draw + 1
             st.rerun()
 

@@ -1,8 +1,10 @@
 """The form of a new session. Its parameter fields come from the declarations of learners and rules."""
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from oal_engine.datasets import Dataset, prior
 from oal_engine.datasets.demo import DEMOS
@@ -15,7 +17,7 @@ from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.settings import MOST_KNOWN, capped, capped_words
 
 from ..address import check_number
-from ..page import annotator, literal, small_note, store
+from ..page import annotator, counted, literal, small_note, store
 
 NAME_CHARACTERS = 60  # of a class
 LONGEST_GUIDELINES = 20_000  # characters
@@ -31,7 +33,11 @@ PACES = {
     **{f"Evenly over the first {share} %": share / 100 for share in (25, 50, 75, 100)},
 }
 GUIDELINES_HINT = "What counts as relevant, and what does not"
-RESEARCHERS = "For researchers: algorithm, random checks, order"
+MORE = "More settings: team, live feed, guarantees, algorithm"
+RESEARCHERS = "For researchers"
+RELEVANT = "Relevant"
+LABEL_SECONDS = 5  # that people usually need for a label
+DURATION = "{} take about {}."
 CLASSES_HELP = "Separated by commas, in the order of their keys."
 SEED_WORDS = "Words that point to {}"
 UNKNOWN_WORDS = "Not in the data: {}."
@@ -87,59 +93,73 @@ WHAT_COUNTS_HELP = (
 
 
 def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
-    """Show the form. Return the keyword arguments of `settings.create`, and whether the form was sent."""
+    """Show the form: what most people need, a button that starts the session, and all other settings in an expander.
+    Return the keyword arguments of `settings.create`, and whether the form was sent."""
     rows = {row["id"]: row for row in datasets}
-    left, middle, right = st.columns([3, 2, 2])
+    left, right = st.columns([3, 2])
     dataset = left.selectbox("Data set", rows, format_func=lambda key: rows[key]["name"], key="new-dataset")
-    name = middle.text_input("Name of the session", placeholder="the data set's name", max_chars=120, key="new-name")
     budget = right.number_input("Budget (labels)", value=300.0, step=1.0, format="%.0f", key="new-budget")
-    promise = st.container()
-    many = _many(rows[dataset])
-    classes = (_many_classes if many else _two_classes)(rows[dataset])
-    n_known, beginning = _known_labels(rows[dataset], many)
+    row, promise = rows[dataset], st.container()
+    many = _many(row)
+    classes = _many_classes(row) if many else _rare_class(row)
+    n_known, beginning = _known_labels(row, many)
     first = FIRST[many]
-    if not many:
-        counts = st.segmented_control(
-            "What counts", WHAT_COUNTS, default="Balance", required=True, key="new-counts", help=WHAT_COUNTS_HELP
-        )
-        first = WHAT_COUNTS[counts]
-        if rows[dataset]["kind"] == "text":
-            classes["seed_words"] = _seed_words(rows[dataset], classes["positive_name"])
-    own = _demo_settings(rows[dataset]["name"]).get("guidelines", "")
+    if not many and row["kind"] == "text":
+        classes["seed_words"] = _seed_words(row, classes["positive_name"])
+    own = _demo_settings(row["name"]).get("guidelines", "")
     guidelines = st.text_area(
         "Guidelines", own, placeholder=GUIDELINES_HINT, max_chars=LONGEST_GUIDELINES, height=68,
         key="new-guidelines" + f"-{dataset}" * bool(own),
     )  # fmt: skip
-    feed, certain, team = st.container(), st.container(), st.container()
-    with st.expander(RESEARCHERS):
+    start = st.container()
+    with st.expander(MORE):
+        left, right = st.columns(2)
+        name = left.text_input("Name of the session", placeholder=row["name"], max_chars=120, key="new-name")
+        if not many:
+            classes["negative_name"] = _other_class(right, row, classes["positive_name"])
+            counts = st.segmented_control(
+                "What counts", WHAT_COUNTS, default="Balance", required=True, key="new-counts", help=WHAT_COUNTS_HELP
+            )
+            first = WHAT_COUNTS[counts]
+        feed, certain = st.container(), st.container()
+        shares = {
+            "overlap": _share(TEAM, TEAM_HELP, TEAM_SHARE, "overlap", (5, 100, 20, 5)),
+            "repeat": _share(AGAIN, AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1)),
+        }
+        st.subheader(RESEARCHERS, anchor=False)
         chosen = choose_strategy(many, first=first)
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         plan = _plan(kind.rule)
-        if _labelled(rows[dataset]) and many == bool(rows[dataset]["classes"]):
-            n_known, beginning = _some_known_labels(rows[dataset])
-        more = _more(many) | {"guidelines": guidelines.strip(), "owner": annotator()}
+        if _labelled(row) and many == bool(row["classes"]):
+            n_known, beginning = _some_known_labels(row)
+        more = _more(many) | shares | {"guidelines": guidelines.strip(), "owner": annotator()}
     if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(kind.rule):
         with feed:
-            plan["horizon"] = _horizon(rows[dataset])
+            plan["horizon"] = _horizon(row)
             if spreads(kind.rule) and st.toggle(CHANGES, key="new-changes", help=CHANGES_HELP):
                 chosen["parameters"] |= drifting(kind.learner, kind.rule)
-    items = max(rows[dataset]["items"] - n_known, plan.get("horizon") or 0)
+    items = max(row["items"] - n_known, plan.get("horizon") or 0)
     asked, budget = budget, capped(budget, items) if budget else budget
     if not many:
         with certain:
-            plan["floor"] = _floor(rows[dataset], budget, plan.get("horizon"), classes.get("positive_class"))
-    with team:
-        more["overlap"] = _share(TEAM, TEAM_HELP, TEAM_SHARE, "overlap", (5, 100, 20, 5))
-        more["repeat"] = _share(AGAIN, AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1))
-    with promise:
-        if asked and (cap := capped_words(int(asked), items)):
-            small_note(cap)
-        if budget and budget >= 1 and not (plan["audit"] or _labelled(rows[dataset])):
-            small_note(estimates.forecast(int(budget), many))
-    sent = st.button("Start labeling", type="primary", key="new-send")
+            plan["floor"] = _floor(row, budget, plan.get("horizon"), classes.get("positive_class"))
+    if budget and budget >= 1:
+        with promise:
+            small_note(" ".join(_promise(row, int(asked), int(budget), items, many, plan["audit"])))
+    sent = start.button("Start labeling", type="primary", key="new-send")
     return {"dataset": dataset, "budget": budget} | classes | beginning | chosen | plan | more | {
         "name": name or None
     }, sent
+
+
+def _promise(row: dict[str, Any], asked: int, budget: int, items: int, many: bool, audit: float) -> Iterator[str]:
+    """Yield how many labels a budget really is, how long they take, and how precisely they show the quality of the
+    model."""
+    if cap := capped_words(asked, items):
+        yield cap
+    yield DURATION.format(counted(budget, "label"), counted(max(1, round(budget * LABEL_SECONDS / 60)), "minute"))
+    if not (audit or _labelled(row)):
+        yield estimates.forecast(budget, many)
 
 
 def _labelled(row: dict[str, Any]) -> bool:
@@ -193,18 +213,24 @@ def _many_classes(row: dict[str, Any]) -> dict[str, Any]:
     return {"classes": tuple(word.strip() for word in words.split(",") if word.strip())}
 
 
-def _two_classes(row: dict[str, Any]) -> dict[str, Any]:
-    own = _demo_settings(row["name"])
-    positive, negative = own.get("positive_name", "Relevant"), own.get("negative_name", "Not relevant")
-    rare: dict[str, str] = {}
+def _rare_class(row: dict[str, Any]) -> dict[str, Any]:
+    """Ask for the name of the rare class, and which class of the data set it is."""
+    positive, rare = _demo_settings(row["name"]).get("positive_name", RELEVANT), dict[str, str]()
     if row["classes"]:
-        chosen = st.selectbox("Rare class", row["classes"], key=f"new-rare-{row['id']}")
-        rare, positive, negative = {"positive_class": chosen}, chosen, f"Not {chosen}"
-    left, right = st.columns(2)
-    key, most = f"{row['id']}-{positive[:NAME_CHARACTERS]}", NAME_CHARACTERS
-    positive_name = left.text_input("Name of the rare class", positive[:most], most, key=f"new-positive-{key}")
-    negative_name = right.text_input("Name of the other class", negative[:most], most, key=f"new-negative-{key}")
-    return {"positive_name": positive_name, "negative_name": negative_name} | rare
+        positive = st.selectbox("Rare class", row["classes"], key=f"new-rare-{row['id']}")
+        rare = {"positive_class": positive}
+    key, most = f"new-positive-{row['id']}-{positive[:NAME_CHARACTERS]}", NAME_CHARACTERS
+    return {"positive_name": st.text_input("Name of the rare class", positive[:most], most, key=key)} | rare
+
+
+def _other_class(column: DeltaGenerator, row: dict[str, Any], positive: str) -> str:
+    """Ask for the name of the other class, by default that of the rare class with *Not*."""
+    own = _demo_settings(row["name"])
+    name = f"Not {'relevant' if positive == RELEVANT else positive}"
+    if positive == own.get("positive_name"):
+        name = own["negative_name"]
+    key, most = f"new-negative-{row['id']}-{positive}", NAME_CHARACTERS
+    return column.text_input("Name of the other class", name[:most], most, key=key)
 
 
 def _seed_words(row: dict[str, Any], positive: str) -> list[str]:
