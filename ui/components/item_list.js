@@ -179,7 +179,7 @@ class ItemList {
       if (pending === null && !current) this.act(row.id, { action: value });
     };
     const attributes = { dir: "auto", "aria-pressed": pressed, "data-at": `${row.id}-${value}` };
-    const key = keys?.length ? [h("kbd", keys[0].toUpperCase())] : [];
+    const key = keys?.length ? [h("kbd", { "aria-hidden": "true" }, keys[0].toUpperCase())] : [];
     const node = button("button", attributes, choose, ...key, name);
     disable(node, pending !== null);
     return node;

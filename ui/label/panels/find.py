@@ -17,7 +17,7 @@ from ..messages import RowEvent, View
 
 FOUND, CORRECTED = "search", "correction"  # origins of the labels
 MEANS = (
-    "Search all items, or go through the model's list, the surest items first, with the keys of the card. A label costs "
+    "Search all items, or go through the model's list, the surest first, with the keys of the card. A label costs "
     "nothing here: the model learns it, the item is not asked any more, and estimates leave it out."
 )
 ANSWERED = "This item was asked. Its answer can be corrected in History."
