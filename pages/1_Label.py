@@ -7,7 +7,7 @@ import streamlit as st
 from ui.components.card import card
 from ui.label.card_server import CardServer, card_server
 from ui.label.ending import ending
-from ui.label.panels import check, guidelines, history, known_labels, learned, progress, pushed, team
+from ui.label.panels import check, find, guidelines, history, learned, progress, pushed, team
 from ui.label.panels.arrivals import arrivals, remember
 from ui.page import chosen_session, guarded, heading, note, open_page, role
 from ui.page import store as open_store
@@ -41,7 +41,7 @@ def watch(server: CardServer) -> None:
         "History": history.show,
         "Passed" if server.session.multiclass else "Pushed": pushed.show,
         "Check": check.show,
-        **({"Known": known_labels.show} if server.session.state.known_items.size else {}),
+        "Find": find.show,
     }
     panels = {
         "Progress": progress.show,

@@ -42,6 +42,29 @@ def test_keys_answer_with_one_of_several_classes(label, store, tmp_path):
     assert history(store, session) == [*pressed[:-1], (*pressed[-1][:2], False)]
 
 
+def test_keys_go_through_what_is_found(label, store, texts):
+    """In the panel Find the keys of the classes label the open item and open the next one, and the card hears none of
+    them."""
+    session, card = label(texts, learner="pa-i", rule="all")
+    page, asked = card.page, card.item
+    tab(page, "Find")
+    items = page.get_by_test_id("oal-list")
+    items.get_by_role("searchbox").fill("good")
+    heads = items.locator("li .head")
+    expect(heads.nth(3)).to_contain_text("good")
+    found = [head.locator(".id").inner_text() for head in heads.all()]
+    heads.nth(1).click()
+    for key in "axa":
+        opened = items.locator("li.open")
+        expect(opened.get_by_role("button", name="Relevant", exact=True)).to_be_visible()
+        page.keyboard.press(key)
+    expect(items.locator("li.open .id")).to_have_text(found[4])
+    expect(items.locator("li .chip")).to_have_text(["Relevant", "Not relevant", "Relevant"])
+    known = {store.items(texts, [item])[item]["id"]: row["label"] for item, row in store.known_labels(session).items()}
+    assert dict(zip(found[1:4], (1, -1, 1))) == known
+    assert ([], asked) == (history(store, session), card.item)
+
+
 def test_counters_and_figures_change_with_the_answer_and_not_with_the_question(visit, app, store, texts):
     """While an item waits that the model predicts as positive, no number on the page includes it."""
     session = Session(store, create(store, texts, learner="pa-i", rule="all", positive_name="Good"))

@@ -33,6 +33,7 @@ class ItemList {
     this.filter.onchange = () => this.look({ show: this.filter.value, page: 0, open: null });
     this.newer.onclick = () => this.turn(this.newer, -1);
     this.older.onclick = () => this.turn(this.older, 1);
+    this.list.addEventListener("keydown", (event) => this.press(event));
     parent.append(this.root);
   }
 
@@ -79,6 +80,22 @@ class ItemList {
     this.view = { ...this.view, ...change };
     this.draw();
     this.send("view", this.view);
+  }
+
+  // A key of a class labels the open item and opens the next one.
+  press(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.target.matches("input, select")) return;
+    const { rows } = this.data;
+    const place = rows.findIndex(({ id }) => id === this.view.open);
+    const chosen = rows[place]?.actions.find(([, , , keys]) => keys?.includes(event.key.toLowerCase()));
+    if (!chosen) return;
+    event.preventDefault();
+    event.stopPropagation(); // the card has the same keys
+    if (!chosen[2]) this.act(rows[place].id, { action: chosen[0] });
+    const next = rows[place + 1];
+    if (!next) return;
+    this.look({ open: next.id });
+    this.rows.querySelector(`[data-at="${next.id}"]`)?.focus();
   }
 
   act(row, change) {
@@ -156,13 +173,14 @@ class ItemList {
     return root;
   }
 
-  action(row, [value, name, current], pending) {
+  action(row, [value, name, current, keys], pending) {
     const pressed = pending === null ? current : pending === value;
     const choose = () => {
       if (pending === null && !current) this.act(row.id, { action: value });
     };
     const attributes = { dir: "auto", "aria-pressed": pressed, "data-at": `${row.id}-${value}` };
-    const node = button("button", attributes, choose, name);
+    const key = keys?.length ? [h("kbd", { "aria-hidden": "true" }, keys[0].toUpperCase())] : [];
+    const node = button("button", attributes, choose, ...key, name);
     disable(node, pending !== null);
     return node;
   }

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import streamlit as st
 
+from oal_engine.datasets.search import Search
 from oal_engine.output.meanings import MEANINGS
 from oal_engine.sessions.fold import Place
 from oal_engine.sessions.insights import outcome
@@ -83,6 +84,7 @@ class CardServer:
         self.session = Session(store(), session)
         self._lock = threading.Lock()
         self._items = Items(self.session)
+        self.search = Search(self.session.dataset)
         self._views_lock = threading.RLock()
         self._views: dict[str, tuple] = {}  # by name: (the version of the session, the view)
         self._running_views: dict[str, tuple[tuple, Future]] = {}

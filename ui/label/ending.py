@@ -17,6 +17,8 @@ from .card_server import CardServer
 
 TAKE = "How many items to take, the surest first"
 TAKE_HELP = "The list of positives has {:,}: items answered or predicted as positive. You can take fewer or more."
+GO_THROUGH = "Go through the list"
+GO_THROUGH_HELP = "Opens it beside the card, without the items that have a label. Your answers make it better."
 CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
 OFFERED_LABELS = 100
 ANOTHER_PASS = "Another pass over the {} without an answer"
@@ -65,7 +67,13 @@ def _list(server: CardServer) -> None:
     )
     if depths := ranking.depths([first]):
         small_note(capitalized(depths[0].sentence(session.settings.positive_name)))
-    positives_button(session.store, session.id, first)
+    with st.container(horizontal=True):
+        positives_button(session.store, session.id, first)
+        st.button(GO_THROUGH, key="go-through", on_click=_open_find, help=GO_THROUGH_HELP)
+
+
+def _open_find() -> None:
+    st.session_state["panel"] = "Find"
 
 
 def more_labels(session: Session, key: str) -> None:

@@ -1,0 +1,50 @@
+"""Searches find items by their words in any script, and new items, too."""
+
+import io
+import json
+
+import pytest
+
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, feeds, reading
+from oal_engine.datasets.search import Search
+
+TEXTS = [
+    "Running in the café",
+    "au lait, at the lake",
+    "我今天去银行取钱了",
+    "การเดินทางไปกรุงเทพ",
+    "हिन्दी में लिखना",
+    "at lait au",
+]
+
+
+@pytest.fixture
+def search(store, tmp_path):
+    """A search over the texts, each with a further column."""
+    path = tmp_path / "texts.jsonl"
+    path.write_text(
+        "".join(json.dumps({"id": f"t{k}", "text": text, "place": f"place{k}"}) + "\n" for k, text in enumerate(TEXTS))
+    )
+    datasets.import_file(store, path, "texts", reading.Columns(("text",), id="id"))
+    return Search(Dataset(store, "texts"))
+
+
+@pytest.mark.parametrize(("wanted", "found"), [
+    ("run", {0}), ("CAFE", {0}), ("au lait", {1, 5}), ('"au lait"', {1}), ("lait lake", {1}), ("t3", {3}),
+    ("place4", {4}), ("银行", {2}), ("กรุงเทพ", {3}), ("लिख", {4}), ("nothing", set()),
+    ('"', set()), ("* ^ -", set()), ("NOT", set()),
+    ('lake" OR "café', set()), ("", set()),
+])  # fmt: skip
+def test_words_are_found(search, wanted, found):
+    """Words are found by their beginnings, whatever their case and accents; quoted words must be neighbors."""
+    assert found == {*search.find(wanted)}
+
+
+def test_new_items_are_found(search, store):
+    """Items that are appended after a search are found by the next one."""
+    assert [] == search.find("newest")
+    line = json.dumps({"id": "t9", "text": "the newest of all"}).encode()
+    assert 1 == sum(each.appended for each in feeds.append_lines(Dataset(store, "texts"), io.BytesIO(line)))
+    search.dataset.refresh()
+    assert [len(TEXTS)] == search.find("newest")

@@ -1,0 +1,93 @@
+"""Find items in the whole stream and label them; known labels, the list of positives, and another pass."""
+
+import pytest
+
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SKIP
+from tests.harness.pages import BINARY, listed, press, run
+from ui.label import messages
+from ui.label.panels import find
+
+
+@pytest.fixture
+def server(work):
+    """The card server of a session that begins with 30 labels."""
+    return work(20, known_labels=30, **BINARY)
+
+
+def page(server, **view):
+    """A page of the panel."""
+    return find.page(server, messages.View(**view))
+
+
+def test_known_items_are_listed_with_their_origin(server):
+    """One of the lists has every known item, its label and where it comes from."""
+    rows = page(server, show="known")["rows"]
+    assert [*reversed(server.session.known_labels)] == [row["id"] for row in rows]
+    assert {"from: file"} == {row["by"] for row in rows}
+
+
+def test_a_known_label_is_corrected_on_the_page(app_store, server):
+    """A correction is stored once with its annotator, and trains the model."""
+    session, (item, row) = server.session.id, next(iter(server.session.known_labels.items()))
+    at = listed(session, "find", events=[{"id": "k1", "row": item, "action": -row["label"]}])
+    at.run()
+    corrected = app_store.known_labels(session)[item]
+    assert (-row["label"], "carla", {"origin": "correction"}) == tuple(
+        corrected[key] for key in ("label", "annotator", "data")
+    )
+    assert 31 == len(app_store.events(session, "known"))
+
+
+def test_what_is_found_is_labeled(app_store, server):
+    """A search finds items of the whole stream. A label that is given there is known, and can be taken back."""
+    late = server.session.dataset.item(int(server.session.order[-31]))
+    (row,) = page(server, search=f'"{late["text"]}"')["rows"]
+    assert (late["id"], [], [1, -1]) == (row["title"], row["chips"], [value for value, *_ in row["actions"]])
+    find.label(server.session, messages.RowEvent(id="f1", row=row["id"], action=1, annotator="anna"), "anna")
+    (row,) = page(server, search=late["id"])["rows"][:1]
+    assert ([("Relevant", "positive")], "from: search") == (row["chips"], row["by"])
+    assert {"origin": "search"} == app_store.known_labels(server.session.id)[row["id"]]["data"]
+    find.label(server.session, messages.RowEvent(id="f2", row=row["id"], action=SKIP, annotator="anna"), "anna")
+    assert row["id"] not in server.session.known_labels
+
+
+def test_an_item_that_was_asked_is_not_labeled_by_a_search(server):
+    """An answered item shows its answer, the waiting one nothing of the model, and neither has buttons; a message about
+    one is refused."""
+    session = server.session
+    answered, waiting = session.log[0], session.place.asked
+    for item, words in ((answered.item, find.ANSWERED), (waiting.item, find.WAITING)):
+        wanted = session.dataset.item(item)
+        row = next(row for row in page(server, search=f'"{wanted["text"]}"')["rows"] if row["id"] == item)
+        assert (words, []) == (row["means"], row["actions"])
+    at = listed(session.id, "find", events=[{"id": "k2", "row": answered.item, "action": 1}])
+    assert find.ASKED in at.session_state[f"find-{session.id}-problem"]
+
+
+def test_the_list_is_gone_through(server):
+    """The list to check has the items that the model predicts as positive, the surest first, without those that have a
+    label or are being asked; the whole list has labeled ones, too."""
+    session = server.session
+    check, whole = ([row["id"] for row in page(server, show=show)["rows"]] for show in ("all", "list"))
+    labels = find.labels_of(session)
+    assert check
+    assert not labels[check].any()
+    assert (0, 1) == (labels[whole].min(), labels[whole].max())
+    assert session.place.asked.item not in {*check, *whole}
+    find.label(session, messages.RowEvent(id="f1", row=check[0], action=-1, annotator=""), "")
+    assert check[0] not in {row["id"] for show in ("all", "list") for row in page(server, show=show)["rows"]}
+
+
+def test_another_pass_is_one_click(app_store, work, keep):
+    """At the end of the stream one click opens a session over the skipped item, which knows all answers."""
+    server = work(16, keep("few", 16), learner="pa-i", rule="all", budget=200)
+    at = run("pages/1_Label.py", session=str(server.session.id), annotator="anna")
+    assert ["Another pass over the 1 item without an answer"] == [
+        button.label for button in at.button if button.key == "another-pass"
+    ]
+    press(at, "another-pass")
+    following = Session(app_store, app_store.sessions()[0]["id"])
+    assert "few, pass 2" == following.settings.name
+    assert 15 == following.place.progress.known_items
+    assert server.session.skipped[0].item == following.place.asked.item

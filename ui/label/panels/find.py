@@ -1,0 +1,99 @@
+"""Find items in the whole stream by their words, go through the list of positives, and label what is there."""
+
+import html
+from typing import Any
+
+import streamlit as st
+
+from oal_engine.kernel.learners import linear
+from oal_engine.sessions.insights import outcome
+from oal_engine.sessions.insights.ranking import labels_of
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SKIP, SessionError
+
+from ...components import item_list
+from ..card_server import CardServer, keys_of
+from ..messages import RowEvent, View
+
+FOUND, CORRECTED = "search", "correction"  # origins of the labels
+MEANS = (
+    "Search all items, or go through the model's list, the surest first, with the keys of the card. A label costs "
+    "nothing here: the model learns it, the item is not asked any more, and estimates leave it out."
+)
+ANSWERED = "This item was asked. Its answer can be corrected in History."
+WAITING = "This item is being asked."
+TO_CHECK, LISTED, KNOWN = "all", "list", "known"
+RANKED = [(TO_CHECK, "List to check"), (LISTED, "Whole list")]
+LABELED = [(KNOWN, "Known labels")]
+NOTHING = {
+    TO_CHECK: "The model lists no item without a label.",
+    LISTED: "The list is empty.",
+    KNOWN: "No label was given here or is known from elsewhere.",
+}
+NOTHING_FOUND = "No item has these words."
+TYPE = "Type some words to find items."
+ASKED = "only an item that was not asked can be labeled here: correct its answer in History."
+
+
+def show(server: CardServer) -> None:
+    """Show the panel; call it in a fragment."""
+    st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(MEANS)}</p>')
+    item_list.show(server, "find", lambda event, by: label(server.session, event, by), lambda view: page(server, view))
+
+
+def label(session: Session, event: RowEvent, by: str) -> None:
+    """Store the label of an item as known, or that it is not known any more."""
+    origin = CORRECTED if event.row in session.known_labels else FOUND
+    if session.know(event.id, {event.row: event.action}, origin, by):
+        raise SessionError(ASKED)
+
+
+def page(server: CardServer, view: View) -> dict[str, Any]:
+    """Return one page of the items that have the words of a search, of the list of positives, or of known labels."""
+    session = server.session
+    asked = {int(session.order[each.question.t]) for each in session.state.outstanding.values()}
+    has_list = not session.multiclass and linear(session.learner)
+    known, words = session.known_labels, view.search.strip()
+    if words:
+        items, empty = server.search.find(words), NOTHING_FOUND
+    elif view.show == KNOWN:
+        items, empty = [*reversed(known)], NOTHING[KNOWN]
+    elif has_list:
+        items, empty = _listed(server, view.show, asked), NOTHING[view.show if view.show == LISTED else TO_CHECK]
+    else:
+        items, empty = [], TYPE
+    matches, counts = item_list.page_of(session, items, view.model_copy(update={"search": ""}))
+    labels, keys = labels_of(session), keys_of(session.names)
+    rows = []
+    for _, item in matches:
+        position, now = item["position"], int(labels[item["position"]])
+        origin = known[position]["data"]["origin"] if position in known else None
+        closed = WAITING if position in asked else ANSWERED if now and not origin else ""
+        choices = [(value, name, value == now, keys[value]) for value, name in session.names.items()]
+        choices += [(SKIP, "Unknown", False, [])] * bool(now)
+        rows.append(
+            item_list.row(session, item, position, view.open == position)
+            | {
+                "id": position,
+                "chips": [(session.names[now], "positive" if now == 1 and -1 in session.names else "")] if now else [],
+                "side": None if origin else "",
+                "when": known[position]["at"] if origin else None,
+                "by": f"from: {origin}" if origin else None,
+                "note": None,
+                "label": "Label",
+                "actions": [] if closed else choices,
+                "means": closed,
+            }
+        )
+    shows = [*RANKED, *LABELED] if has_list else [(TO_CHECK, "All items"), *LABELED]
+    return {"rows": rows, "empty": empty, "shows": shows} | counts
+
+
+def _listed(server: CardServer, show: str, asked: set[int]) -> list[int]:
+    """Return the items of the list of positives, the surest first, without those that are being asked: the list tells
+    the model's opinion."""
+    session = server.session
+    ranking = server.cached("ranking", lambda: outcome.of_session(session).ranking)
+    keep = ~ranking.positive[: ranking.listed] | (show == LISTED)
+    items = session.order[ranking.rounds[: ranking.listed]][keep].tolist()
+    return [item for item in items if item not in asked]
