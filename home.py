@@ -26,7 +26,7 @@ NO_DATA = "No data sets yet. The demo brings its own."
 
 
 def welcome(store: Store, has_data: bool, has_sessions: bool) -> None:
-    """Show what the app is for, and the ways to begin."""
+    """Introduce the app and the ways to begin."""
     st.title(TITLE, anchor=False)
     st.html(f'<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">{ABOUT}</p>')
     with st.container(horizontal=True):
@@ -43,7 +43,7 @@ def welcome(store: Store, has_data: bool, has_sessions: bool) -> None:
 
 
 def open_form(store: Store, datasets: list[dict[str, Any]]) -> None:
-    """Show the form of a new session beside some items of its data set."""
+    """Show the form of a new session next to some items of its data set."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.title("New session", anchor=False)
         if st.button("Close", icon=":material/close:", key="close"):

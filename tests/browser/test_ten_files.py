@@ -74,7 +74,8 @@ def test_ten_files_dropped_on_home_end_in_a_right_session(visit, app, store, tmp
     button(page, "Start labeling").click()
     card = Card(page)
     if name != "table.csv":
-        expect(card("text")).to_contain_text(TEXTS[0])
+        first = 2 if name == "gaps.csv" else 0  # the session begins with the labels of the first ones
+        expect(card("text")).to_contain_text(TEXTS[first])
     clicks, keys = page.evaluate("[clicks, keys]")
     assert (2, 0) == (clicks, keys)
     session = store.sessions()[0]

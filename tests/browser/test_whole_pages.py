@@ -271,4 +271,6 @@ def test_a_broken_file_is_refused_in_one_sentence(visit, app, store, tmp_path):
         said.wait_for()
         assert re.fullmatch(r"[^\n]{10,200}\.", said.inner_text())
         assert page.get_by_test_id("stException").count() == 0
+        page.get_by_test_id("stFileChipDeleteBtn").get_by_role("button").click()
+        said.wait_for(state="detached")
     assert store.datasets() == before

@@ -93,7 +93,7 @@ WHAT_COUNTS_HELP = (
 
 
 def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
-    """Show the form: what most people need, a button that starts the session, and all other settings in an expander.
+    """Show the form: few fields, a button that starts the session, and all other settings in an expander.
     Return the keyword arguments of `settings.create`, and whether the form was sent."""
     rows = {row["id"]: row for row in datasets}
     left, right = st.columns([3, 2])

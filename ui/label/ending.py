@@ -18,7 +18,7 @@ from .card_server import CardServer
 TAKE = "How many items to take, the surest first"
 TAKE_HELP = "The list of positives has {:,}: items answered or predicted as positive. You can take fewer or more."
 GO_THROUGH = "Go through the list"
-GO_THROUGH_HELP = "Opens it beside the card, without the items that have a label. Your answers make it better."
+GO_THROUGH_HELP = "Opens it next to the card, without the items that have a label. Your answers make it better."
 CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
 OFFERED_LABELS = 100
 ANOTHER_PASS = "Another pass over the {} without an answer"

@@ -1,4 +1,4 @@
-"""Find items in the whole stream by their words, go through the list of positives, and label what is there."""
+"""Find items in the whole stream by their words, or go through the list of positives, and label them."""
 
 import html
 from typing import Any
@@ -15,20 +15,20 @@ from ...components import item_list
 from ..card_server import CardServer, keys_of
 from ..messages import RowEvent, View
 
-FOUND, CORRECTED = "search", "correction"  # origins of the labels
+SEARCH, CORRECTION = "search", "correction"  # origins of the labels
 MEANS = (
     "Search all items, or go through the model's list, the surest first, with the keys of the card. A label costs "
     "nothing here: the model learns it, the item is not asked any more, and estimates leave it out."
 )
 ANSWERED = "This item was asked. Its answer can be corrected in History."
 WAITING = "This item is being asked."
-TO_CHECK, LISTED, KNOWN = "all", "list", "known"
-RANKED = [(TO_CHECK, "List to check"), (LISTED, "Whole list")]
-LABELED = [(KNOWN, "Known labels")]
+TO_CHECK, WHOLE_LIST, KNOWN_LABELS = "all", "list", "known"
+RANKED = [(TO_CHECK, "List to check"), (WHOLE_LIST, "Whole list")]
+LABELED = [(KNOWN_LABELS, "Known labels")]
 NOTHING = {
     TO_CHECK: "The model lists no item without a label.",
-    LISTED: "The list is empty.",
-    KNOWN: "No label was given here or is known from elsewhere.",
+    WHOLE_LIST: "The list is empty.",
+    KNOWN_LABELS: "No label was given here or is known from elsewhere.",
 }
 NOTHING_FOUND = "No item has these words."
 TYPE = "Type some words to find items."
@@ -43,7 +43,7 @@ def show(server: CardServer) -> None:
 
 def label(session: Session, event: RowEvent, by: str) -> None:
     """Store the label of an item as known, or that it is not known any more."""
-    origin = CORRECTED if event.row in session.known_labels else FOUND
+    origin = CORRECTION if event.row in session.known_labels else SEARCH
     if session.know(event.id, {event.row: event.action}, origin, by):
         raise SessionError(ASKED)
 
@@ -53,13 +53,13 @@ def page(server: CardServer, view: View) -> dict[str, Any]:
     session = server.session
     asked = {int(session.order[each.question.t]) for each in session.state.outstanding.values()}
     has_list = not session.multiclass and linear(session.learner)
-    known, words = session.known_labels, view.search.strip()
+    known_labels, words = session.known_labels, view.search.strip()
     if words:
         items, empty = server.search.find(words), NOTHING_FOUND
-    elif view.show == KNOWN:
-        items, empty = [*reversed(known)], NOTHING[KNOWN]
+    elif view.show == KNOWN_LABELS:
+        items, empty = [*reversed(known_labels)], NOTHING[KNOWN_LABELS]
     elif has_list:
-        items, empty = _listed(server, view.show, asked), NOTHING[view.show if view.show == LISTED else TO_CHECK]
+        items, empty = _listed(server, view.show, asked), NOTHING[view.show if view.show == WHOLE_LIST else TO_CHECK]
     else:
         items, empty = [], TYPE
     matches, counts = item_list.page_of(session, items, view.model_copy(update={"search": ""}))
@@ -67,7 +67,7 @@ def page(server: CardServer, view: View) -> dict[str, Any]:
     rows = []
     for _, item in matches:
         position, now = item["position"], int(labels[item["position"]])
-        origin = known[position]["data"]["origin"] if position in known else None
+        origin = known_labels[position]["data"]["origin"] if position in known_labels else None
         closed = WAITING if position in asked else ANSWERED if now and not origin else ""
         choices = [(value, name, value == now, keys[value]) for value, name in session.names.items()]
         choices += [(SKIP, "Unknown", False, [])] * bool(now)
@@ -77,7 +77,7 @@ def page(server: CardServer, view: View) -> dict[str, Any]:
                 "id": position,
                 "chips": [(session.names[now], "positive" if now == 1 and -1 in session.names else "")] if now else [],
                 "side": None if origin else "",
-                "when": known[position]["at"] if origin else None,
+                "when": known_labels[position]["at"] if origin else None,
                 "by": f"from: {origin}" if origin else None,
                 "note": None,
                 "label": "Label",
@@ -90,10 +90,10 @@ def page(server: CardServer, view: View) -> dict[str, Any]:
 
 
 def _listed(server: CardServer, show: str, asked: set[int]) -> list[int]:
-    """Return the items of the list of positives, the surest first, without those that are being asked: the list tells
+    """Return the items of the list of positives, the surest first, without items that are being asked: the list tells
     the model's opinion."""
     session = server.session
     ranking = server.cached("ranking", lambda: outcome.of_session(session).ranking)
-    keep = ~ranking.positive[: ranking.listed] | (show == LISTED)
+    keep = ~ranking.positive[: ranking.listed] | (show == WHOLE_LIST)
     items = session.order[ranking.rounds[: ranking.listed]][keep].tolist()
     return [item for item in items if item not in asked]
