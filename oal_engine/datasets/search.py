@@ -28,7 +28,7 @@ class Search:
     def find(self, wanted: str) -> list[int]:
         """Return the positions of the items that contain all words, the best match first, at most MOST_FOUND.
 
-        Case and accents do not count. A word may be a beginning: `run` finds running. Words in quotes must be neighbors.
+        Case and accents do not count, and `run` finds running. Words in quotes must be neighbors.
         """
         phrases = [
             f'"{_spaced(quoted or word)}"' + "*" * (not quoted)
