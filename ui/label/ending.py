@@ -21,8 +21,8 @@ GO_THROUGH = "Go through the list"
 GO_THROUGH_HELP = "Opens it next to the card, without the items that have a label. Your answers make it better."
 CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
 OFFERED_LABELS = 100
-ANOTHER_PASS = "Another pass over the {} without an answer"
-ANOTHER_PASS_HELP = (
+REST_OF_ITEMS = "Another pass over the {} without an answer"
+REST_OF_ITEMS_HELP = (
     "Starts a session with the same settings. It begins with all answers of this one, and asks about the other items "
     "only."
 )
@@ -44,7 +44,7 @@ def ending(server: CardServer) -> None:
 
 def _another_pass(session: Session, left: int) -> None:
     """Show a button that starts a session over the `left` items without a label, and opens it."""
-    if st.button(ANOTHER_PASS.format(counted(left, "item")), key="another-pass", help=ANOTHER_PASS_HELP):
+    if st.button(REST_OF_ITEMS.format(counted(left, "item")), key="another-pass", help=REST_OF_ITEMS_HELP):
         try:
             following = another_pass.begin(session, annotator())
         except SessionError as error:
