@@ -585,6 +585,56 @@ SHAPES["numbers_label_first"] = lambda random: Case(
 )  # fmt: skip
 
 
+SHAPES["numbers_grouped_tab"] = lambda random: Case(
+    "table.tsv",
+    delimited(
+        ("price", "b", "label"),
+        [(f"{random.randint(100, 9999):,}", random.random(), int(k % 4 == 0)) for k in range(ITEMS)],
+        "\t",
+    ),
+    [Row("", k % 4 == 0) for k in range(ITEMS)], vectors=2,
+)  # fmt: skip
+
+
+@shape
+def german_credit(random):
+    """The table of UCI: no header, spaces, codes and numbers, and 1 or 2 at the end."""
+    rows = [row._replace(text="") for row in sentences(random, 60)]
+    codes = (lambda r, k: f"A{k}{r.randint(1, 4)}", lambda r, k: r.randint(1, 5000))
+    numbers_at = (1, 4, 7, 10, 12, 15, 17)
+    lines = [
+        " ".join(str(codes[k in numbers_at](random, k)) for k in range(20)) + f" {1 + bool(row.label)}" for row in rows
+    ]
+    return Case("german.data", "\n".join(lines).encode(), rows, vectors=20, asks=True)
+
+
+def wrapped(file_name, key, make_item, **around):
+    """Make a shape of a JSON object around an array of messages."""
+
+    def make(random):
+        rows = [row._replace(label=None) for row in sentences(random)]
+        items = [make_item(k, row.text) for k, row in enumerate(rows)]
+        return Case(file_name, json.dumps(around | {key: items}).encode(), rows)
+
+    return make
+
+
+SHAPES["telegram"] = wrapped(
+    "result.json", "messages", lambda k, text: {"id": k, "type": "message", "text": text}, name="Chat", id=1
+)
+SHAPES["discord"] = wrapped(
+    "chat.json", "messages", lambda k, text: {"id": str(k), "content": text, "author": {"id": "3", "name": "anna"}},
+    guild={"id": "1"}, messageCount=60,
+)  # fmt: skip
+SHAPES["youtube_comments"] = wrapped(
+    "comments.json", "items",
+    lambda k, text: {"id": f"c{k}", "snippet": {"topLevelComment": {"snippet": {"textDisplay": text, "likes": k}}}},
+    kind="youtube#commentThreadListResponse",
+)  # fmt: skip
+SHAPES["labels_oui_non"] = worded("oui", "non")
+SHAPES["labels_ja_nein"] = worded("ja", "nein")
+
+
 def archived(name, pack):
     def make(random):
         case = worded("1", "0")(random)

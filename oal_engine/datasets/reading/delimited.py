@@ -37,6 +37,7 @@ ROW_SHARE = 0.9  # of the lines must have one width, else they are prose
 TABLE_SHARE = 0.5  # of the rows must have one width, else a delimiter is rejected
 DECIMAL = re.compile(r"[-+]?\d*,\d+")
 WHOLE = re.compile(r"[-+]?\d+")
+GROUPED = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # a thousand or more, with a comma
 MAX_NAME_CHARACTERS = 60  # of a column name
 TITLE = re.compile(r"(?i)(.*_)?(ids?|text|label|class|target|title|abstract|category|topics?|name|date)(_.*)?")
 TOTAL = {"total", "totals", "sum", "grand total"}
@@ -192,7 +193,8 @@ def _holds_numbers(rows: list[list[str]]) -> bool:
     columns = [*zip(*(rows[1:] or rows))]
     words = [column for column in columns if not all(map(is_number, column))]
     n_numbers = len(columns) - len(words)
-    codes = all(1 < len({*column}) <= len(column) / 2 for column in words)
+    few = [len({*column}) for column in words if len({*column}) <= len(column) / 2]
+    codes = len(few) == len(words) and sum(each > 1 for each in few) > len(words) / 2
     return 2 * n_numbers > len(columns) or (3 * n_numbers > len(columns) and codes and len(rows) > ENOUGH_ROWS)
 
 
@@ -419,7 +421,10 @@ def _decimal_columns(rows: list[list[str]], width: int) -> list[int]:
     for at in range(width):
         cells = [row[at].strip() for row in rows if row[at].strip()]
         commas = sum(DECIMAL.fullmatch(cell) is not None for cell in cells)
-        if commas and 10 * (commas + sum(WHOLE.fullmatch(cell) is not None for cell in cells)) >= 9 * len(cells):
+        whole = [cell for cell in cells if WHOLE.fullmatch(cell)]
+        if whole and all(len(cell) <= 3 for cell in whole) and commas == sum(map(bool, map(GROUPED.fullmatch, cells))):
+            continue  # 950 and 1,234: the commas separate thousands
+        if commas and 10 * (commas + len(whole)) >= 9 * len(cells):
             comma_columns.append(at)
     return comma_columns
 

@@ -30,6 +30,21 @@ PAIRS = (
     ("+", "-"),
     ("toxic", "non-toxic"),
     ("relevant", "non-relevant"),
+    ("ja", "nein"),
+    ("ja", "nee"),
+    ("ja", "nej"),
+    ("oui", "non"),
+    ("sí", "no"),
+    ("si", "no"),
+    ("sì", "no"),
+    ("sim", "não"),
+    ("tak", "nie"),
+    ("ano", "ne"),
+    ("evet", "hayır"),
+    ("да", "нет"),
+    ("是", "否"),
+    ("はい", "いいえ"),
+    ("예", "아니요"),
 )  # (positive, negative)
 GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "unlabeled", "unlabelled"}  # always "no label"
 WEAK_GAPS = {"-", "--", ".", "none", "unknown", "unsure", "not sure", "maybe", "undecided", "ignore", "skip", "todo"}

@@ -122,6 +122,8 @@ def _json(source: Source) -> ParsedFile:
         layout = replace(source.layout, header=True)
         return to_table(source._replace(layout=layout), chain([(1, header)], enumerate(rows, 1)), {})
     wrapped = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
+    if wrapped is None:
+        wrapped = _only_items(value)
     if wrapped is not None and (
         not all(isinstance(each, list) for each in value.values()) or isinstance((wrapped or [0])[0], dict)
     ):
@@ -139,6 +141,13 @@ def _json(source: Source) -> ParsedFile:
             f"called {', '.join(ITEMS)}. It has {name_list(value) or 'nothing'}."
         )
     return ParsedFile(list(columns), enumerate(map(list, zip(*columns.values())), 1))
+
+
+def _only_items(value: dict[str, Any]) -> list[Any] | None:
+    """Return the only array of objects in an object, such as messages of a chat, unless other arrays are as long."""
+    arrays = [cells for cells in value.values() if isinstance(cells, list)]
+    items = [cells for cells in arrays if cells and isinstance(cells[0], dict)]
+    return items[0] if len(items) == 1 and sum(len(cells) == len(items[0]) for cells in arrays) == 1 else None
 
 
 def _hugging_face(source: Source, value: dict[str, Any]) -> ParsedFile:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+MAX_DEPTH = 4  # of objects inside objects whose values become columns
 VERDICTS = {"accept": "yes", "reject": "no", "ignore": ""}  # of Prodigy: the label of each
 
 
@@ -19,11 +20,18 @@ def record(line: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def _cells(value: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of an object, and of objects inside it down to MAX_DEPTH."""
+    for name, inner in value.items():
+        if isinstance(inner, dict) and depth < MAX_DEPTH:
+            yield from _cells(inner, f"{before}{name}.", depth + 1)
+        else:
+            yield f"{before}{name}", inner
+
+
 def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
     """Flatten an object of JSON: the label that a labeling tool stores in it, and `outer.inner` for objects inside."""
-    flat: dict[str, Any] = {}
-    for name, inner in value.items():
-        flat |= {f"{name}.{key}": cell for key, cell in inner.items()} if isinstance(inner, dict) else {name: inner}
+    flat = dict(_cells(value))
     match value:
         case {"annotations": list(annotations), "data": dict()}:  # Label Studio
             return _without(flat, "annotations", "predictions") | {"label": _choices(annotations)}
