@@ -42,6 +42,7 @@ PAUSE_SECONDS = (
 )
 READ_SLOTS, PREVIEW_SLOTS = BoundedSemaphore(2), BoundedSemaphore(4)  # files that this server reads at once
 PREVIEW_ROWS, PREVIEW_COLUMNS, CELL_CHARACTERS = 20, 100, 500
+COUNTED_LINES = 200_000  # in which label words are counted
 # Each thread of a library reserves much memory.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "RAYON_NUM_THREADS": "1"}
 
@@ -238,7 +239,7 @@ def _columns(columns: Mapping[str, Any]) -> reading.Columns:
 
 
 def _peek(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> dict[str, Any]:
-    head = reading.peek(file, PREVIEW_ROWS, **settings | {"layout": Layout(**settings["layout"])})
+    head = reading.peek(file, PREVIEW_ROWS, COUNTED_LINES, **settings | {"layout": Layout(**settings["layout"])})
     rows = [{column: row[column][:CELL_CHARACTERS] for column in list(row)[:PREVIEW_COLUMNS]} for row in head.rows]
     return head._asdict() | {"rows": rows, "guess": asdict(head.guess)}
 

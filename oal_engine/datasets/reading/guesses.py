@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import isnan
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,6 +45,8 @@ NO_LABELS = re.compile(
     r"|source|url|link|doi|year|journal|split)"
 )
 NO_IDS = re.compile(r"(.*[_ ])?(paid|valid|invalid|bid|said|humid|grid|fluid|acid|solid|covid|aid|kid|mid|hybrid)")
+PARTS = re.compile(r"train|test|dev|val|eval|part|data|chunk|split|shard|file|sheet|[^a-z]*\d")  # names of parts
+SOURCE = "source"  # the column of the file of each row in an archive of tables
 SERIAL = re.compile(r"|c1|unnamed: 0|index|__index_level_0__|row|nr|no|number|#")  # columns that may number the rows
 
 Words: TypeAlias = dict[str, tuple[str, ...]]  # column: its cells in the first rows
@@ -97,7 +100,7 @@ def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
         # With several classes a further column has their names.
         several = {*words[LABEL]} - {"", "1", "-1"} or any(name.startswith(SCORE) for name in words)
         return replace(columns, label=CLASS, multiclass=True, unknown=(SKIPPED,)) if several else columns
-    words = {column: cells for column, cells in words.items() if not are_lists(cells)}
+    words = {column: cells for column, cells in words.items() if not (are_lists(cells) or _are_objects(cells))}
     coded = coded_columns(words, numeric)
     letters = {column: sum(map(len, cells)) for column, cells in words.items() if column not in numeric}
     prose = _prose_columns({column: words[column] for column in letters}, coded)
@@ -146,11 +149,18 @@ def possible_labels(words: Words, columns: Columns) -> tuple[str, ...]:
     ratings = [
         column
         for column, kinds in rest.items()
-        if (unnamed or RATINGS.fullmatch(_plain_name(column)))
+        if (unnamed or len(rest) == 1 or RATINGS.fullmatch(_plain_name(column)))
         and _has_few_words(words[column])
         and 1 < len(kinds) <= (MOST_RATINGS if all(map(is_number, kinds)) else MAX_WORDS)
     ]
-    return tuple(column for column in rest if column in pairs or column in ratings)
+    files = [SOURCE] if SOURCE in words and _are_files_of_classes(words[SOURCE]) else []
+    return (*(column for column in rest if column in pairs or column in ratings), *files)
+
+
+def _are_files_of_classes(cells: Sequence[str]) -> bool:
+    """Tell whether cells are names of files that could be those of classes, such as spam.csv and ham.csv."""
+    names = {Path(cell).name.casefold() for cell in cells}
+    return len(names) > 1 and all("." in name and not PARTS.match(name) for name in names)
 
 
 def _label_words(cells: Sequence[str]) -> set[str]:
@@ -172,6 +182,12 @@ def are_lists(cells: Sequence[str]) -> bool:
     except ValueError:
         return False
     return len(lengths) == 1 and lengths.pop() >= VECTOR_NUMBERS
+
+
+def _are_objects(cells: Sequence[str]) -> bool:
+    """Tell whether words are objects of JSON, or lists of them."""
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    return bool(filled) and all(re.match(r'\{\s*"', cell) and cell.endswith("}") for cell in filled)
 
 
 def numbers_in(cell: Any) -> list[float]:
@@ -207,7 +223,11 @@ def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tup
     if title and abstract:
         return title, abstract
     called = [column for column in letters if re.fullmatch(TEXT_NAMES, _plain_name(column))]
-    return tuple((called or sorted(prose, key=letters.__getitem__, reverse=True))[:1])
+    texts = (called or sorted(prose, key=letters.__getitem__, reverse=True))[:1]
+    second = next(
+        (column for column in prose for text in texts if {text[:-1] + "1", text[:-1] + "2"} == {text, column}), None
+    )
+    return tuple(sorted([*texts, second])) if second else tuple(texts)
 
 
 def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_texts: bool) -> str | None:

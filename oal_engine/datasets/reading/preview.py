@@ -27,7 +27,7 @@ from .guesses import (
     possible_labels,
     several_labels,
 )
-from .labels import are_clear, label_parts
+from .labels import CLASSES, are_clear, label_parts
 from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, name_list, plural
 from .readers import BINARY, DECLARING, READERS, check_reader, exported, reader_for
 from .references import with_noted_decisions
@@ -154,9 +154,10 @@ def cell_words(cells: Cells | str) -> list[str] | str:
         return BROKEN
 
 
-def peek(path: FileOrPath, rows: int = 20, **options: Any) -> Peek:
+def peek(path: FileOrPath, rows: int = 20, counted_lines: int = 0, **options: Any) -> Peek:
     """Read the first rows of a file (a path, or an open binary file), and guess its columns.
 
+    counted_lines: in how many of the first lines label words are counted, if more than in those that are read anyway.
     options: fields of `Opening`.
     """
     opening = Opening(**options)
@@ -164,13 +165,35 @@ def peek(path: FileOrPath, rows: int = 20, **options: Any) -> Peek:
         with open_source(path, opening) as source:
             if reader_for(source, opening.reader) not in (*BINARY, *DECLARING):
                 source.check_encoding()
-        return _peek(path, rows, opening)
+        head = _peek(path, rows, opening)
     except NotDecoded as error:
         if not error.excerpts:
             raise
-        head = _peek(path, rows, replace(opening, encoding=next(iter(error.excerpts))))
+        opening = replace(opening, encoding=next(iter(error.excerpts)))
+        head = _peek(path, rows, opening)
         doubt = Doubt("encoding", str(error), (*error.excerpts,), (*error.excerpts.values(),))
-        return head._replace(doubts=(doubt, *head.doubts))
+        head = head._replace(doubts=(doubt, *head.doubts))
+    return head if head.whole or not counted_lines else _with_more_counts(path, head, opening, counted_lines)
+
+
+def _with_more_counts(path: FileOrPath, head: Peek, opening: Opening, lines: int) -> Peek:
+    """Count the label words in more lines: the first ones of a file that is sorted by its labels have one label."""
+    counts = {column: Counter[str]() for column in head.columns if column in head.label_words}
+    with parse(path, opening, limit=lines) as (_, _, parsed, _):
+        places, rows = [(parsed.columns.index(column), each) for column, each in counts.items()], 0
+        for rows, (_, cells) in enumerate(parsed.rows, 1):  # noqa: B007
+            for at, each in places if not isinstance(cells, str) else ():
+                each[cell_text(cells[at]).strip()] += 1
+    label_words = {column: _most_frequent_first(each) for column, each in counts.items() if len(each) <= CLASSES[-1]}
+    part_words = {
+        column: _most_frequent_first(Counter(label_parts(each.elements())))
+        for column, each in counts.items()
+        if column in head.part_words
+    }
+    guess, unclear = head.guess, head.unclear
+    if guess.label in counts:
+        unclear = not are_clear([*counts[guess.label]], guess)
+    return head._replace(label_words=label_words, part_words=part_words, whole=rows < lines - 1, unclear=unclear)
 
 
 def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
@@ -204,10 +227,14 @@ def _counts_by_column(columns: Mapping[str, Iterable[str]]) -> dict[str, dict[st
     """Count the words of each column that has few and short ones, the most frequent first."""
     counts = {column: Counter(map(str.strip, words)) for column, words in columns.items()}
     return {
-        column: dict(sorted(each.items(), key=lambda pair: (-pair[1], pair[0])))
+        column: _most_frequent_first(each)
         for column, each in counts.items()
         if len(each) <= MAX_LABEL_WORDS and all(len(word) <= LABEL_WORD_CHARACTERS for word in each)
     }
+
+
+def _most_frequent_first(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def description(

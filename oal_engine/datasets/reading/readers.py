@@ -121,6 +121,9 @@ def _json(source: Source) -> ParsedFile:
         header = [*map(cell_text, value["columns"])]
         layout = replace(source.layout, header=True)
         return to_table(source._replace(layout=layout), chain([(1, header)], enumerate(rows, 1)), {})
+    if value and all(isinstance(each, list) and each and isinstance(each[0], dict) for each in value.values()):
+        parts = ((part, each) for part, items in value.items() for each in items)
+        return _array(source, (each | {"source": part} if isinstance(each, dict) else each for part, each in parts))
     wrapped = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
     if wrapped is None:
         wrapped = _only_items(value)
