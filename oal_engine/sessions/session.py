@@ -44,6 +44,7 @@ from .settings import FILE, MOST_LABELS, SKIP, SessionError, Settings, whole
 DIGEST_EVERY = 50  # answers between two stored digests
 OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: draws for second and repeated answers of their own
 JOIN_WAIT_SECONDS = 5.0  # by then a page that got prepared questions has asked again
+JOINING_SECONDS = 60.0  # after which a person who waits for a question, and does not ask again, has left
 REPEAT_AFTER = 20  # answers that a person gives before a question is repeated to them
 BRANCH_LIMIT = 96 * 2**20  # bytes that the states after all possible answers may take; with more none is prepared
 
@@ -387,7 +388,7 @@ class Session(Run):
     @property
     def someone_joins(self) -> bool:
         """Whether a second person waits for a question, until no page shows questions prepared for one person."""
-        return monotonic() - self._last_join_request < JOIN_WAIT_SECONDS
+        return monotonic() - self._last_join_request < JOINING_SECONDS
 
     @property
     def active_annotators(self) -> set[str]:
