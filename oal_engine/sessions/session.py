@@ -388,7 +388,7 @@ class Session(Run):
     @property
     def someone_joins(self) -> bool:
         """Whether a second person waits for a question, until no page shows questions prepared for one person."""
-        return monotonic() - self._last_join_request < JOINING_SECONDS
+        return not self._shared and monotonic() - self._last_join_request < JOINING_SECONDS
 
     @property
     def active_annotators(self) -> set[str]:
