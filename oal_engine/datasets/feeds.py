@@ -26,9 +26,12 @@ from .features import duplicates, numbers
 from .features.vectorizer import Vocabulary, WordSets, count
 from .reading import labels
 from .reading.parsed import name_list
-from .reading.sources import LIMITS, FileOrPath, Limits, PhaseProgress, feed_lines
+from .reading.proposals import FirstItem, shown_items
+from .reading.sources import LIMITS, SAMPLE_ROWS, FileOrPath, Limits, PhaseProgress, Progress, feed_lines
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..store import Row
     from .stored import Dataset, DatasetRecord
 
@@ -287,6 +290,43 @@ def append_file(
     columns: {"text": (...), "label": ..., "id": ...}, which override the columns of the import. stopped: an event that
     ends it after the current chunk. vectors: of the texts, if no column has them. options: fields of `Opening`.
     """
+    tick = progress and partial(progress, "reading")
+    items = _read_file(dataset, path, columns, vectors, progress=tick, folder=dataset.folder, **options)
+    total = len(items.ids)
+    for first in range(0, max(1, total), CHUNK_ITEMS):
+        if stopped and stopped.is_set():
+            return
+        chunk = items.take(np.arange(first, min(first + CHUNK_ITEMS, total)))
+        if first:
+            chunk = replace(chunk, skipped={}, n_unknown=0)
+        yield append(dataset, chunk, total if first else 0)
+        if progress:
+            progress("items", min(first + CHUNK_ITEMS, total), total)
+
+
+def first_items(
+    dataset: Dataset, path: FileOrPath, vectors: reading.Vectors | None = None, **options: Any
+) -> tuple[list[FirstItem], dict[str, Any]]:
+    """Read a few of the first items of a file as they would be appended. Return also how it is read.
+
+    options: fields of `Opening`.
+    """
+    items = _read_file(dataset, path, None, vectors, limit=SAMPLE_ROWS, **options)
+    return shown_items(items, [*(dataset.record["classes"] or ())]), items.description
+
+
+def _read_file(
+    dataset: Dataset,
+    path: FileOrPath,
+    columns: Mapping[str, Any] | None,
+    vectors: reading.Vectors | None,
+    *,
+    progress: Progress | None = None,
+    limit: int | None = None,
+    folder: Path | None = None,
+    **options: Any,
+) -> reading.Items:
+    """Read the items of a file in the columns of a data set. DataError if they do not fit it."""
     if vectors and not dataset.vector_width:
         raise reading.DataError(f"the texts of the data set {dataset.name} have no vectors. Got {vectors.name}.")
     head = reading.peek(path, 0, **options)
@@ -306,28 +346,13 @@ def append_file(
             f"{', '.join(missing)}, or vectors must come in a file of their own (--vectors)."
         )
     items = reading.read(
-        path,
-        _columns(dataset, {**wanted, **(columns or {})}),
-        progress=progress and partial(progress, "reading"),
-        label_values=dataset.label_words,
-        vectors=vectors,
-        width=dataset.vector_width,
-        folder=dataset.folder,
-        **options,
-    )
+        path, _columns(dataset, {**wanted, **(columns or {})}), progress=progress, label_values=dataset.label_words,
+        vectors=vectors, width=dataset.vector_width, limit=limit, folder=folder, **options,
+    )  # fmt: skip
     _check_kind(dataset, items)
     if not items.columns.holds_sets:
         _check_label_words(dataset, items.labels)
-    total = len(items.ids)
-    for first in range(0, max(1, total), CHUNK_ITEMS):
-        if stopped and stopped.is_set():
-            return
-        chunk = items.take(np.arange(first, min(first + CHUNK_ITEMS, total)))
-        if first:
-            chunk = replace(chunk, skipped={}, n_unknown=0)
-        yield append(dataset, chunk, total if first else 0)
-        if progress:
-            progress("items", min(first + CHUNK_ITEMS, total), total)
+    return items
 
 
 def _check_label_words(dataset: Dataset, words: Sequence[str]) -> None:

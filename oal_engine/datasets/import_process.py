@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
@@ -80,6 +80,17 @@ def first_items(
     """Read a few of the first items of a file as they would be imported, and tell how it is read. Store nothing."""
     request = ImportRequest(reader, encoding, layout)
     items, sentence = _run("items", *file, columns=asdict(columns), request=_packed(request))
+    return [FirstItem(*item) for item in items], sentence
+
+
+def more_first_items(
+    store: Store, file: NamedFile, dataset: int, request: ImportRequest, vectors: NamedFile | None = None
+) -> tuple[list[FirstItem], str]:
+    """Read a few of the first items of a file as they would be appended, and tell how it is read. Store nothing."""
+    items, sentence = _run(
+        "more items", *file, None, vectors, database=str(store.path.resolve()), dataset=dataset,
+        request=_packed(request),
+    )  # fmt: skip
     return [FirstItem(*item) for item in items], sentence
 
 
@@ -247,13 +258,34 @@ def _peek(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> 
 def _items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[list[FirstItem], str]:
     columns, options = _columns(settings["columns"]), _request(settings).reading
     items, description = proposals.first_items(file, columns, name=settings["name"], **options)
+    sentences = reading.layout_sentence(description), _size(file, settings["name"], options)
+    return _cut(items), " ".join(filter(None, sentences))
+
+
+def _more_items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[list[FirstItem], str]:
+    from ..store import Store
+    from . import feeds, stored
+
+    data, options = stored.Dataset(Store(settings["database"]), settings["dataset"]), _request(settings).reading
+    items, description = feeds.first_items(data, file, name=settings["name"], **options)
+    return _cut(items), reading.layout_sentence(description)
+
+
+def _cut(items: Sequence[FirstItem]) -> list[FirstItem]:
     return [
         item._replace(
             text=item.text[:CELL_CHARACTERS],
             fields={name: cell[:CELL_CHARACTERS] for name, cell in list(item.fields.items())[:PREVIEW_COLUMNS]},
         )
         for item in items
-    ], reading.layout_sentence(description)
+    ]
+
+
+def _size(file: BinaryIO, name: str, options: Mapping[str, Any]) -> str:
+    """Count the lines of a large file in a sentence, unless it must be unpacked for that."""
+    if Path(name).suffix.lower() in sources.COMPRESSIONS:
+        return ""
+    return reading.size_sentence(file, name=name, **{key: options[key] for key in ("reader", "encoding", "layout")})
 
 
 def _mesh(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[str, ...]:
@@ -289,7 +321,8 @@ def _append(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -
 
 
 WORK: dict[str, Callable[[BinaryIO, PhaseProgress, dict[str, Any]], Any]] = {
-    "peek": _peek, "items": _items, "mesh": _mesh, "check": _check, "import": _import, "append": _append,
+    "peek": _peek, "items": _items, "more items": _more_items, "mesh": _mesh, "check": _check, "import": _import,
+    "append": _append,
 }  # fmt: skip
 
 

@@ -578,12 +578,29 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
     at.segmented_control(key="kind").set_value("Add to existing").run()
     at.segmented_control(key="more-way").set_value(SERVER).run()
     at.text_input(key="more-path").set_value(str(path)).run()
+    shown = words(at)
+    assert shown.index("0: negative") < shown.index("something new")
+    assert 20 == store.dataset("texts")["items"]
     press(at, "append")
     assert "texts: appended 1, dropped 1 exact duplicate, 1 line could not be read" in words(at)
     said, *listed = [each.value for each in at.text][-3:]
     assert "Added last: 100.0% of the words are new to the vocabulary; 16.7% at the import." == said
     assert ["items 21 to 21, 100.0% new words", "items 1 to 20, 16.7% new words"] == [each[12:] for each in listed]
     assert 21 == store.dataset("texts")["items"]
+
+
+def test_label_words_that_a_data_set_does_not_have_are_named_before_items_are_added(store, tmp_path):
+    """The page names such words, and the button does nothing."""
+    path = tmp_path / "texts.csv"
+    path.write_text("text,label\n" + "".join(f"hello word{k % 3} {k},{k % 2}\n" for k in range(20)))
+    datasets.import_file(store, path, "texts", reading.Columns(("text",), "label"))
+    path.write_text("text,label\nsomething new,maybe\nsomething else,wrong\n")
+    at = run("pages/4_Data.py")
+    at.segmented_control(key="kind").set_value("Add to existing").run()
+    at.segmented_control(key="more-way").set_value(SERVER).run()
+    at.text_input(key="more-path").set_value(str(path)).run()
+    assert "does not have: maybe (1), wrong (1)" in words(at)
+    assert at.button(key="append").disabled
 
 
 def test_what_is_doubtful_about_a_file_to_add_is_asked(store, tmp_path):

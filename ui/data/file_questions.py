@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
+from oal_engine import datasets
 from oal_engine.datasets import import_process, reading
 from oal_engine.datasets.reading import archives, proposals, readers, sources
 from oal_engine.datasets.reading.parsed import Doubt, without_options
 from oal_engine.places import COMMAND
+from oal_engine.store import Store
 
 from ..access import files_folder, served_file
 from ..page import complain, counted, literal, small_note
@@ -42,12 +44,13 @@ UNLABELED = "{} of {} without a label"
 SEVERAL = "Cells may hold several labels ({})"
 MESH_FILE = "Where is the MeSH tree?", "lines such as Heart Diseases;C14.280"
 FIRST_ROW = "The first row"
-PREVIEW = "The first items, as they will be imported"
+PREVIEW, PREVIEW_MORE = "The first items, as they will be imported", "The first items, as they will be added"
 YES_NO = {
     "--header": "names the columns", "--no-header": "is an item",
     "--paragraphs": "Each paragraph is a text", "--no-paragraphs": "Each line is a text",
+    "file": "Each file is a text", "line": "Each line of each file is a text",
 }  # fmt: skip
-OPEN_DOUBTS = ("sheet",)  # whose likeliest answer is not proposed
+OPEN_DOUBTS = ("sheet", "table", "member")  # whose likeliest answer is not proposed
 
 NONE, OTHER = "\0none", "\0other"  # no column; a column that is chosen from a list
 MAX_CHIPS, MAX_CLASS_CHIPS, MAX_CANDIDATES = 30, 12, 8
@@ -308,16 +311,33 @@ def _chips(question: str, words: list[str], counts: dict[str, int], default: Seq
 def show_first_items(file: File, described: Described, columns: reading.Columns) -> None:
     """Show a few items as they will be imported: text, label, and other fields; and how the file is read."""
     _, reader, encoding, layout = described
+    make = lambda: import_process.first_items(file, columns, reader, encoding, layout)  # noqa: E731
+    _show_items(PREVIEW, columns.label, make, file, columns, reader, encoding, layout)
+
+
+def show_more_items(
+    store: Store, file: File, dataset: int, request: datasets.ImportRequest, vectors: File | None
+) -> bool:
+    """Show a few items as they will be added to a data set. Return whether they can be added."""
+    make = lambda: import_process.more_first_items(store, file, dataset, request, vectors)  # noqa: E731
+    return _show_items(PREVIEW_MORE, "label", make, file, dataset, request, vectors and vectors[1])
+
+
+def _show_items(title: str, label: str | None, make: Callable[[], Any], file: File, *settings: Any) -> bool:
+    """Show the items that `make` returns with a sentence, or what is wrong with the file. Return whether it is right.
+
+    settings: on which the items depend.
+    """
     try:
         with st.spinner(LOOKING):
-            make = lambda: import_process.first_items(file, columns, reader, encoding, layout)  # noqa: E731
-            items, sentence = once("items", file, repr(columns), reader, encoding, layout, make=make)
+            items, sentence = once(title, file, repr(settings), make=make)
     except PROBLEMS as error:
         complain(without_options(str(error)))
-        return
-    listed = "".join(_item_html(item, columns.label) for item in items)
-    st.html(f"{STYLE}<div class='oal-first'><p>{PREVIEW}</p>{listed}</div>")
+        return False
+    listed = "".join(_item_html(item, label) for item in items)
+    st.html(f"{STYLE}<div class='oal-first'><p>{title}</p>{listed}</div>")
     small_note(sentence)
+    return True
 
 
 def _item_html(item: proposals.FirstItem, label: str | None) -> str:

@@ -26,6 +26,7 @@ from .file_questions import (
     chosen_file,
     describe,
     show_first_items,
+    show_more_items,
     show_rows,
 )
 
@@ -161,11 +162,15 @@ def append_form(store: Store) -> None:
     if not (described := describe(file, "more-")):
         return
     peek, reader, encoding, layout = described
-    show_rows(peek)
     vectors = vectors_file("more-") if datasets.Dataset(store, which).vector_width else None
     request = datasets.ImportRequest(reader, encoding, layout)
+    fits = show_more_items(store, file, which, request, vectors)
+    with st.expander(ROWS, expanded=not fits):
+        show_rows(peek)
     append = partial(import_process.append, store, file, which, request)
-    if st.button("Add items", key="append") and (report := attempt(lambda bar: append(bar, vectors))):
+    if st.button("Add items", key="append", disabled=not fits) and (
+        report := attempt(lambda bar: append(bar, vectors))
+    ):
         _finish(f"{names[which]}: {report}")
 
 

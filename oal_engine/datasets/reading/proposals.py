@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,14 +64,19 @@ def first_items(
     """Read a few of the first items of a file, with different labels if there are some. Return also the description of
     how it is read. options: of `read`."""
     items = read(path, columns, limit=SAMPLE_ROWS, **options)
+    return shown_items(items, items.classes, count), items.description
+
+
+def shown_items(items: Items, classes: Sequence[str], count: int = 3) -> list[FirstItem]:
+    """Return a few of the first items as a page shows them, with different labels if there are some."""
     different = [int(np.argmax(items.y == value)) for value in sorted({*items.y.tolist()}, key=lambda y: (y == 0, -y))]
     places = list(dict.fromkeys([*different[:count], *range(len(items.ids))]))[:count]
-    return [_first_item(items, place) for place in sorted(places)], items.description
+    return [_first_item(items, place, classes) for place in sorted(places)]
 
 
-def _first_item(items: Items, place: int) -> FirstItem:
+def _first_item(items: Items, place: int, classes: Sequence[str]) -> FirstItem:
     y, names = int(items.y[place]), items.columns.details or ()
-    meanings = ("", *items.classes) if items.classes else ("", "positive", "negative")  # the last of y = -1
+    meanings = ("", *classes) if classes else ("", "positive", "negative")  # the last of y = -1
     cells = json.loads((items.details and items.details[place]) or "[]")
     fields = {name: cell_text(cell) for name, cell in zip(names, cells) if name}
     if items.vectors is not None:
