@@ -180,7 +180,7 @@ def test_a_file_is_uploaded_looked_at_and_imported(visit, app, store, tmp_path):
     choose(page, "Text (several are joined)", "remark")
     page.keyboard.press("Tab")
     expect(first).to_contain_text("text 0 remark on 0")
-    expect(button(page, "glad (250)")).to_have_attribute("aria-pressed", "true")
+    expect(button(page, "glad (750)")).to_have_attribute("aria-pressed", "true")
     assert [row["name"] for row in store.datasets() if row["name"] == "moments"] == []
     said = page.get_by_role("status")
     page.evaluate(PHASES)

@@ -324,7 +324,7 @@ def show_more_items(
 
 
 def _show_items(title: str, label: str | None, make: Callable[[], Any], file: File, *settings: Any) -> bool:
-    """Show the items that `make` returns with a sentence, or what is wrong with the file. Return whether it is right.
+    """Show the items that `make` returns with a sentence, or the problem of the file. Return whether it has none.
 
     settings: on which the items depend.
     """

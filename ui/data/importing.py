@@ -168,7 +168,7 @@ def append_form(store: Store) -> None:
     with st.expander(ROWS, expanded=not fits):
         show_rows(peek)
     append = partial(import_process.append, store, file, which, request)
-    if st.button("Add items", key="append", disabled=not fits) and (
+    if st.button("Add items", type="primary", key="append", disabled=not fits) and (
         report := attempt(lambda bar: append(bar, vectors))
     ):
         _finish(f"{names[which]}: {report}")

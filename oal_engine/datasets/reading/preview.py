@@ -157,7 +157,7 @@ def cell_words(cells: Cells | str) -> list[str] | str:
 def peek(path: FileOrPath, rows: int = 20, counted_lines: int = 0, **options: Any) -> Peek:
     """Read the first rows of a file (a path, or an open binary file), and guess its columns.
 
-    counted_lines: in how many of the first lines label words are counted, if more than in those that are read anyway.
+    counted_lines: in how many of the first lines label words are counted, if in more than the first rows.
     options: fields of `Opening`.
     """
     opening = Opening(**options)
