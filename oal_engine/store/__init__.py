@@ -422,14 +422,18 @@ class Store(Database):
         return _decoded(row, "parameters", "classes", "prior", "shown", "tags")
 
     def sessions(self) -> list[Row]:
-        """Return all sessions with their progress, the one last worked on first. Their budget includes added labels."""
+        """Return all sessions with their progress, the one last worked on first. Their budget includes added labels.
+
+        waits: whether a question has no answer.
+        """
         rows = self.query(f"""
             SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,
                 budget + (SELECT coalesce(sum(CASE WHEN json_valid(data) THEN json_extract(data, '$.labels') END), 0)
                     FROM events WHERE session = sessions.id AND kind = 'added') AS budget,
                 count(CASE WHEN label != 0 THEN 1 END) AS labels, count(CASE WHEN label = 0 THEN 1 END) AS skipped,
                 count(CASE WHEN label > 0 THEN 1 END) AS positives,
-                coalesce(max(answered_at), sessions.created_at) AS worked_at, max(round) AS round
+                coalesce(max(answered_at), sessions.created_at) AS worked_at, max(round) AS round,
+                count(CASE WHEN questions.id IS NOT NULL AND label IS NULL THEN 1 END) > 0 AS waits
             FROM sessions JOIN datasets ON datasets.id = dataset
             LEFT JOIN questions ON questions.session = sessions.id AND number IS NOT NULL
             LEFT JOIN labels ON question = questions.id

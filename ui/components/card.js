@@ -100,6 +100,7 @@ class Card {
     this.switch.classList.add("switch");
     this.switch.setAttribute("role", "switch");
     this.noting = this.tool("note", "Note", "Write a note on this item", () => this.openNote());
+    this.noting.classList.add("noting");
     this.guide = this.tool("guidelines", "Guidelines", "What the owner of the session asks for", () => this.unfold());
     this.guide.setAttribute("aria-expanded", false);
     this.smaller = this.tool("smaller", "A−", "Smaller text", () => this.resize(-1));
@@ -530,6 +531,7 @@ class Card {
     const { question, end, result, counters } = place;
     const painting = question ? `${question.id} ${isMarked(question)}` : `${end} ${counters.skipped} ${result}`;
     this.place = place;
+    this.root.classList.toggle("over", !question && (end === "budget" || end === "stream"));
     if (painting !== this.painting) {
       this.painting = painting;
       this.seen = Infinity;

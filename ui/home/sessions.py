@@ -45,7 +45,7 @@ def show_session(store: Store, row: dict[str, Any]) -> None:
     text = f"{row['labels']:,} of {row['budget']:,} labels, {kinds}"
     middle.progress(min(1.0, used), text)
     with right.container(horizontal=True, horizontal_alignment="right"):
-        done = row["labels"] >= row["budget"]
+        done = row["round"] is not None and not row["waits"]
         word = "Result" if done else "Resume"
         if st.button(word, key=f"resume-{row['id']}", type="secondary" if done else "primary"):
             start(row["id"])

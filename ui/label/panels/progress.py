@@ -10,10 +10,12 @@ from oal_engine.sessions.session import Session
 
 from ... import charts
 from ...metric_table import table
-from ...page import note
+from ...page import counted, note
 from ..card_server import CardServer
 from . import spending, stopping
 
+FEWEST = 10  # answers: fewer say little
+LATER = "Curves and figures appear here after {} answers: {} to go."
 CLOSED = (
     "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
     "learning until then."
@@ -22,6 +24,10 @@ CLOSED = (
 
 def show(server: CardServer) -> None:
     """Show the progress of a session; call it in a fragment."""
+    progress = server.session.place.progress
+    if progress.labels < FEWEST and not progress.end:
+        note(LATER.format(FEWEST, counted(FEWEST - progress.labels, "more answer")))
+        return
     sentences, drawn, lines, problem = server.recent("progress", lambda: _view(server.session))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
     if problem:
@@ -57,6 +63,8 @@ def _view(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple],
         sentences.append(late)
     if closed is not None:
         sentences.append(CLOSED.format(closed + 1))
-    sentences += [stopping.sentence(log, theta, title, values), *outcome.differing(session)]
+    if not place.progress.end:
+        sentences.append(stopping.sentence(log, theta, title, values))
+    sentences += outcome.differing(session)
     changed = drift.sentence(session)
     return [*sentences, *certainty.sentences(session), *([changed] if changed else [])], drawn, lines, problem
