@@ -111,6 +111,7 @@ def test_the_app_runs_where_nothing_else_is(app, newcomer, visit, tmp_path):
     with page.expect_file_chooser() as chooser:
         button(page, "Upload").click()
     chooser.value.set_files(tmp_path / "mine.xlsx")
+    page.get_by_role("radio", name="no labels").click()
     button(page, "Import").click()
     page.get_by_role("textbox", name="Name of the rare class").fill("About dogs")
     button(page, "Start labeling").click()

@@ -351,11 +351,13 @@ def to_table(
         question = f"The first row of {source.name} {doubt} (--header or --no-header)."
         doubts += (Doubt("header", question, options),)
     detected = {**detected, "header": "yes" if header else "no"}
+    repeated = dict[str, str]()
     places = [at for at, (_, cells) in enumerate(sample) if not isinstance(cells, str)]
     above = {places[k] for k in range(start)}
     if header:
         del sample[places[start]]
         first_place = dict(zip(reversed(names), reversed(range(len(names)))))
+        repeated = {name: columns[at] for at, name in enumerate(names[:width]) if name and first_place[name] != at}
         columns = [name if name and first_place[name] == at else columns[at] for at, name in enumerate(names[:width])]
     rows: Iterable[Row] = chain(
         ((line, ABOVE if at in above else cells) for at, (line, cells) in enumerate(sample)), records
@@ -366,7 +368,8 @@ def to_table(
     commas = _decimal_columns(fitting or [first], width) if decimals else []
     if commas:
         detected["decimals"] = ","
-    return ParsedFile(columns, _fit_rows(rows, width, commas, padded), detected=detected, doubts=doubts)
+    rows_of_width = _fit_rows(rows, width, commas, padded)
+    return ParsedFile(columns, rows_of_width, detected=detected, doubts=doubts, repeated=repeated)
 
 
 def _rows_above_table(rows: list[list[str]], width: int) -> int:

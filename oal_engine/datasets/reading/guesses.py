@@ -45,7 +45,10 @@ NO_LABELS = re.compile(
     r"|source|url|link|doi|year|journal|split)"
 )
 NO_IDS = re.compile(r"(.*[_ ])?(paid|valid|invalid|bid|said|humid|grid|fluid|acid|solid|covid|aid|kid|mid|hybrid)")
-PARTS = re.compile(r"train|test|dev|val|eval|part|data|chunk|split|shard|file|sheet|[^a-z]*\d")  # names of parts
+LONG_NUMBER = 6  # digits
+PARTS = re.compile(
+    r"(train|test|dev|val|eval|part|data|chunk|split|shard|file|sheet)(?![a-z])|[^a-z]*\d"
+)  # names of parts
 SOURCE = "source"  # the column of the file of each row in an archive of tables
 SERIAL = re.compile(r"|c1|unnamed: 0|index|__index_level_0__|row|nr|no|number|#")  # columns that may number the rows
 
@@ -208,7 +211,18 @@ def _guess_id(words: Words, prose: list[str]) -> str | None:
     fitting = (column for column in different if all(cell.isdigit() or not is_number(cell) for cell in words[column]))
     first = next(iter(words), "")
     serial = len(words) > 1 and SERIAL.fullmatch(first.casefold()) and not re.fullmatch(r"c2", [*words][1])
-    return next(fitting, first if serial and len(words[first]) > 1 and are_consecutive(words[first]) else None)
+    if serial and len(words[first]) > 1 and are_consecutive(words[first]):
+        return next(fitting, first)
+    return next(fitting, first if _are_unnamed(words) and _are_long_numbers(words[first]) else None)
+
+
+def _are_long_numbers(cells: Sequence[str]) -> bool:
+    """Tell whether cells are different whole numbers of LONG_NUMBER digits or more, which no measurement has."""
+    return (
+        len(cells) > 1
+        and len({*cells}) == len(cells)
+        and all(len(cell) >= LONG_NUMBER and cell.isdigit() for cell in cells)
+    )
 
 
 def _plain_name(column: str) -> str:

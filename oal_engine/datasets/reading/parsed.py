@@ -48,7 +48,8 @@ class Doubt(NamedTuple):
 
 class ParsedFile(NamedTuple):
     """The columns and rows of a file. `vectors`, if any, has one row for each row with cells, in the same order; its
-    first column has the number `first`. `detected` is how the file was read, by the name of the option."""
+    first column has the number `first`. `detected` is how the file was read, by the name of the option. `repeated` are
+    columns whose name an earlier one has, by this name."""
 
     columns: list[str]
     rows: Iterable[Line]
@@ -56,6 +57,7 @@ class ParsedFile(NamedTuple):
     first: int = 1
     detected: Mapping[str, str] = MappingProxyType({})
     doubts: tuple[Doubt, ...] = ()
+    repeated: Mapping[str, str] = MappingProxyType({})
 
     def numbered(self, first: int, name: str) -> ParsedFile:
         """Return the file with its vector columns numbered from `first`, 0 or 1."""

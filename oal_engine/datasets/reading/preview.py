@@ -209,12 +209,16 @@ def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
         lists = tuple(column for column, cells in words.items() if are_lists(cells))
         several = {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
         guess = guess_columns(words, numeric)
+        again = parsed.repeated.get(guess.label or "")
+        called_alike = (guess.label, again) if guess.label and again else ()
+        guess = replace(guess, label=None) if called_alike else guess
         numeric = numeric if parsed.vectors is None else ()  # numbers in vectors have no columns
         codings = coded_columns(words, numeric) if parsed.vectors is None else {}
         numbers = {column: codings.get(column) for column in (*numeric, *codings) if codings.get(column) != ()}
         gaps = {column: gap for column, coding in numbers.items() if (gap := gaps_of(words[column], coding))}
         unclear = guess.label is not None and not are_clear(words[guess.label], guess)
         label_pairs = possible_labels(words, guess) if parsed.vectors is None and guess.label is None else ()
+        label_pairs = called_alike or label_pairs
         label_words = _counts_by_column({column: words[column] for column in words if column not in guess.text})
         part_words = _counts_by_column({column: label_parts(words[column]) for column in several})
         return Peek(

@@ -147,10 +147,11 @@ def _json(source: Source) -> ParsedFile:
 
 
 def _only_items(value: dict[str, Any]) -> list[Any] | None:
-    """Return the only array of objects in an object, such as messages of a chat, unless other arrays are as long."""
-    arrays = [cells for cells in value.values() if isinstance(cells, list)]
-    items = [cells for cells in arrays if cells and isinstance(cells[0], dict)]
-    return items[0] if len(items) == 1 and sum(len(cells) == len(items[0]) for cells in arrays) == 1 else None
+    """Return the longest array in an object if it holds objects, such as the messages of a chat; else None."""
+    arrays = sorted((cells for cells in value.values() if isinstance(cells, list)), key=len, reverse=True)
+    if not arrays or not arrays[0] or (len(arrays) > 1 and len(arrays[0]) == len(arrays[1])):
+        return None
+    return arrays[0] if isinstance(arrays[0][0], dict) else None
 
 
 def _hugging_face(source: Source, value: dict[str, Any]) -> ParsedFile:
