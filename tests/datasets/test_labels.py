@@ -211,3 +211,14 @@ def test_single_labels_are_counted_for_cells_that_hold_several():
     rows = ["food|family"] * 3 + ["food"] * 2 + ["family; work"] + ["work"] * 2
     head = peek(upload("text,label\n" + "".join(f"some words {k},{cell}\n" for k, cell in enumerate(rows)), "x.csv"))
     assert {"label": {"food": 5, "family": 4, "work": 3}} == head.part_words
+
+
+def test_label_words_are_counted_beyond_the_first_rows(tmp_path):
+    """In a file that is sorted by its labels, and in one with several labels in a cell, all words are counted."""
+    path = tmp_path / "sorted.csv"
+    lines = (f"words {k},class {k // 500},{'food' if k % 2 else 'food|work'}\n" for k in range(2_000))
+    path.write_text("text,label,topics\n" + "".join(lines))
+    head, whole = peek(path), peek(path, counted_lines=10_000)
+    assert ({"class 0", "class 1"}, False) == ({*head.label_words["label"]}, head.whole)
+    assert ({f"class {k}": 500 for k in range(4)}, True) == (whole.label_words["label"], whole.whole)
+    assert {"food": 2_000, "work": 1_000} == whole.part_words["topics"]

@@ -252,12 +252,17 @@ def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts):
 
 
 def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
-    """A stream without labels shows the answers of each class, but neither sum nor F1."""
+    """A stream without labels shows the answers of each class from the tenth on, but neither sum nor F1."""
     path = tmp_path / "plain.txt"
     path.write_text("\n".join(f"some words {k} and {k % 9}" for k in range(50)))
     dataset, _ = datasets.import_file(store, path, "plain", reading.Columns(text=("text",)))
-    at = run("pages/1_Label.py", session=str(create(store, dataset, "PAA-I", budget=5)))
-    assert "No estimate yet. It needs 5 more positive answers." in words(at)
+    opened = Session(store, create(store, dataset, "PAA-I", budget=20))
+    shown = words(run("pages/1_Label.py", session=str(opened.id)))
+    assert "Curves and figures appear here after 10 answers: 10 more answers to go." in shown
+    for k in range(10):
+        opened.answer(f"e{k}", opened.place.asked.id, -1)
+    at = run("pages/1_Label.py", session=str(opened.id))
+    assert "No estimate yet. It needs 5 more positive answers, at least one" in words(at)
     assert "Answers of each class" in words(at)
     assert "Weighted sum</b>" not in words(at)
 

@@ -213,7 +213,7 @@ def _guess_id(words: Words, prose: list[str]) -> str | None:
     serial = len(words) > 1 and SERIAL.fullmatch(first.casefold()) and not re.fullmatch(r"c2", [*words][1])
     if serial and len(words[first]) > 1 and are_consecutive(words[first]):
         return next(fitting, first)
-    return next(fitting, first if _are_unnamed(words) and _are_long_numbers(words[first]) else None)
+    return next(fitting, first if first and _are_unnamed(words) and _are_long_numbers(words[first]) else None)
 
 
 def _are_long_numbers(cells: Sequence[str]) -> bool:

@@ -178,7 +178,7 @@ def peek(path: FileOrPath, rows: int = 20, counted_lines: int = 0, **options: An
 
 def _with_more_counts(path: FileOrPath, head: Peek, opening: Opening, lines: int) -> Peek:
     """Count the label words in more lines: the first ones of a file that is sorted by its labels have one label."""
-    counts = {column: Counter[str]() for column in head.columns if column in head.label_words}
+    counts = {column: Counter[str]() for column in head.columns if column in {*head.label_words, *head.part_words}}
     with parse(path, opening, limit=lines) as (_, _, parsed, _):
         places, rows = [(parsed.columns.index(column), each) for column, each in counts.items()], 0
         for rows, (_, cells) in enumerate(parsed.rows, 1):  # noqa: B007
