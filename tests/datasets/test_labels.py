@@ -1,7 +1,9 @@
 """Label words become positive, negative, unknown, or one of several classes."""
 
+import io
 import json
 from dataclasses import replace
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -222,3 +224,47 @@ def test_label_words_are_counted_beyond_the_first_rows(tmp_path):
     assert ({"class 0", "class 1"}, False) == ({*head.label_words["label"]}, head.whole)
     assert ({f"class {k}": 500 for k in range(4)}, True) == (whole.label_words["label"], whole.whole)
     assert {"food": 2_000, "work": 1_000} == whole.part_words["topics"]
+
+
+def zipped(*names):
+    """An archive of tables of texts with these names."""
+    file = io.BytesIO()
+    with ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, "text\n" + "".join(f"a text of words {k} in {name[:2]}\n" for k in range(9)))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(("name", "content", "pairs"), [
+    ("twice.csv", "text,label,label\n" + "".join(f"a text {k},{k % 2},{k % 3}\n" for k in range(9)), ("label", "c3")),
+    ("rated.csv", "Text;Bewertung\n" + "".join(f"ein Text {k};{1 + k % 5}\n" for k in range(20)), ("Bewertung",)),
+    ("classes.zip", zipped("party.csv", "sport.csv"), ("source",)),
+    ("parts.zip", zipped("train.csv", "test-2.csv"), ()),
+])  # fmt: skip
+def test_what_could_be_the_label_is_asked(name, content, pairs):
+    """Two columns of one name, the only other column, and the file of each row are asked about; parts of a split are
+    not."""
+    head = peek(upload(content, name))
+    assert (None, pairs) == (head.guess.label, head.pairs)
+
+
+def test_two_texts_in_a_row_are_one(tmp_path):
+    """Columns that differ only in 1 and 2 are both texts."""
+    lines = (f"the first one of {k},the other one of {k},{k % 2}\n" for k in range(9))
+    head = peek(upload("sentence1,sentence2,label\n" + "".join(lines), "pairs.csv"))
+    assert (("sentence1", "sentence2"), "label") == (head.guess.text, head.guess.label)
+
+
+def test_long_numbers_without_a_name_are_ids():
+    """The first column of a table without a header is no feature if its numbers are long and all different."""
+    lines = (f"{1_000_025 + 7 * k},{k % 9},{k % 4},{'MB'[k % 2]}\n" for k in range(20))
+    guess = peek(upload("".join(lines), "tumors.data")).guess
+    assert ("c1", "c4", ("c2", "c3")) == (guess.id, guess.label, guess.features)
+
+
+def test_splits_in_one_object_are_read_together():
+    """The arrays of an object that has nothing else are parts of one table."""
+    parts = {part: [{"text": f"{part} {k}", "label": k % 2} for k in range(4)] for part in ("train", "test")}
+    items = read(upload(json.dumps(parts), "splits.json"))
+    assert [f"{part} {k}" for part in parts for k in range(4)] == [*items.texts]
+    assert [-1, 1] * 4 == items.y.tolist()

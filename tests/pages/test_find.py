@@ -66,8 +66,8 @@ def test_an_item_that_was_asked_is_not_labeled_by_a_search(server):
 
 
 def test_the_list_is_gone_through(server):
-    """The list to check has the items that the model predicts as positive, the surest first, without those that have a
-    label or are being asked; the whole list has labeled ones, too."""
+    """The list to check has items without a label that the model predicts as positive, the surest first, but not the
+    item that is being asked; the whole list has labeled ones, too."""
     session = server.session
     check, whole = ([row["id"] for row in page(server, show=show)["rows"]] for show in ("all", "list"))
     labels = find.labels_of(session)

@@ -573,16 +573,27 @@ def test_an_unsuitable_file_is_refused_in_one_sentence(store, tmp_path):
     assert store.datasets() == []
 
 
-def test_items_are_added_on_the_data_page(store, tmp_path):
-    """The page says how many items of a file were appended and how many were dropped."""
-    path = tmp_path / "texts.csv"
+def twenty_texts(store, folder):
+    """Import twenty texts with labels as `texts`. Return the path of their file."""
+    path = folder / "texts.csv"
     path.write_text("text,label\n" + "".join(f"hello word{k % 3} {k},{k % 2}\n" for k in range(20)))
     datasets.import_file(store, path, "texts", reading.Columns(("text",), "label"))
-    path.write_text("text,label\nhello word0 0,1\nsomething new,0\n,1\n")
+    return path
+
+
+def adding(path):
+    """The Data page with a file on the server whose items are to be added."""
     at = run("pages/4_Data.py")
     at.segmented_control(key="kind").set_value("Add to existing").run()
     at.segmented_control(key="more-way").set_value(SERVER).run()
-    at.text_input(key="more-path").set_value(str(path)).run()
+    return at.text_input(key="more-path").set_value(str(path)).run()
+
+
+def test_items_are_added_on_the_data_page(store, tmp_path):
+    """The page says how many items of a file were appended and how many were dropped."""
+    path = twenty_texts(store, tmp_path)
+    path.write_text("text,label\nhello word0 0,1\nsomething new,0\n,1\n")
+    at = adding(path)
     shown = words(at)
     assert shown.index("0: negative") < shown.index("something new")
     assert 20 == store.dataset("texts")["items"]
@@ -596,14 +607,9 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
 
 def test_label_words_that_a_data_set_does_not_have_are_named_before_items_are_added(store, tmp_path):
     """The page names such words, and the button does nothing."""
-    path = tmp_path / "texts.csv"
-    path.write_text("text,label\n" + "".join(f"hello word{k % 3} {k},{k % 2}\n" for k in range(20)))
-    datasets.import_file(store, path, "texts", reading.Columns(("text",), "label"))
+    path = twenty_texts(store, tmp_path)
     path.write_text("text,label\nsomething new,maybe\nsomething else,wrong\n")
-    at = run("pages/4_Data.py")
-    at.segmented_control(key="kind").set_value("Add to existing").run()
-    at.segmented_control(key="more-way").set_value(SERVER).run()
-    at.text_input(key="more-path").set_value(str(path)).run()
+    at = adding(path)
     assert "does not have: maybe (1), wrong (1)" in words(at)
     assert at.button(key="append").disabled
 
@@ -614,10 +620,7 @@ def test_what_is_doubtful_about_a_file_to_add_is_asked(store, tmp_path):
     path.write_text("c1,c2,c3\n" + YEARS.partition("\n")[2].replace("?", "0"))
     datasets.import_file(store, path, "years")
     path.write_text("3000,3001,3002\n" + "".join(f"{k + 3000},{k % 5},{k % 37}\n" for k in range(40)))
-    at = run("pages/4_Data.py")
-    at.segmented_control(key="kind").set_value("Add to existing").run()
-    at.segmented_control(key="more-way").set_value(SERVER).run()
-    at.text_input(key="more-path").set_value(str(path)).run()
+    at = adding(path)
     assert "counts from 3000 to 3002" in at.segmented_control(key="more-header").label
     at.segmented_control(key="more-header").set_value("--no-header").run()
     assert ["c1", "c2", "c3"] == list(at.dataframe[0].value.columns)
