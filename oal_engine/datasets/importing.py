@@ -18,7 +18,7 @@ import numpy as np
 from ..kernel import rows
 from ..kernel.rows import Matrix
 from . import reading, row_files
-from .features import duplicates, embeddings, numbers
+from .features import duplicates, embeddings, numbers, scripts
 from .features.table import FeatureTable, file_table, phase_progress
 from .reading.sources import DETECTED, LIMITS, FileOrPath, Layout, Limits, PhaseProgress, name_of
 from .stored import stored_arrays
@@ -168,9 +168,11 @@ def import_file(
 
 
 def report(store: Store, dataset: int, items: reading.Items) -> str:
-    """Report the imported and skipped items and the near-duplicates in sentences."""
-    count, kind = store.copies(dataset), store.dataset(dataset)["near_duplicates"]
-    return f"{items.report()} {duplicates.sentence(count, kind)}" if count else items.report()
+    """Report the imported and skipped items, the near-duplicates and uncommon cuts of texts in sentences."""
+    stored, count = store.dataset(dataset), store.copies(dataset)
+    rich = items.texts is not None and json.loads(stored["vectorizer"])["tokenizer"] == "rich"
+    near = duplicates.sentence(count, stored["near_duplicates"]) if count else ""
+    return " ".join(filter(None, (items.report(), near, scripts.sentence(items.texts or ()) if rich else "")))
 
 
 def remove(store: Store, dataset: int) -> None:

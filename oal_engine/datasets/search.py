@@ -7,13 +7,15 @@ import sqlite3
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from .features import scripts
+
 if TYPE_CHECKING:
     from .stored import Dataset
 
 BLOCK_ITEMS = 2_000  # that are indexed at a time
 MOST_FOUND = 1_000
 # Scripts that write words without spaces: each letter is a word of its own, and a word is a phrase of letters.
-UNSPACED = re.compile("([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])")
+UNSPACED = re.compile(f"([{scripts.UNSPACED}])")
 QUOTED = re.compile(r'"([^"]+)"|(\S+)')
 
 
@@ -62,4 +64,4 @@ class Search:
 
 
 def _spaced(text: str) -> str:
-    return UNSPACED.sub(r" \1 ", text).replace('"', " ")
+    return UNSPACED.sub(r" \1 ", scripts.same(text)).replace('"', " ")

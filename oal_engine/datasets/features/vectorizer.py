@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property, lru_cache
@@ -19,14 +19,17 @@ from scipy import sparse
 from ..block_files import BlockFile, Strings, strings
 from ..reading.parsed import plural
 from ..reading.sources import Progress
+from . import scripts
 
 _SYMBOL = "[\u203c\u2049\u2139-\u21aa\u231a-\u27bf\u2934-\u2b55\U0001f000-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]*"
 _EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|{_SYMBOL}(?:\u200d{_SYMBOL})*"  # a flag has two letters; \u200d joins symbols
 TOKENIZERS: dict[str, str] = {
     "words": r"\w+(?:['’]\w+)*",
     "tweets": rf"[#@]?\w+(?:['’\-]\w+)*|{_EMOJI}",
-    "rich": r"\w+|[^\w\s]+",
+    "rich": rf"{scripts.WORD}|[^\w\s]+",
 }
+_PLAIN = r"\w+|[^\w\s]+"  # finds the same in ASCII; older data sets store it and are not cut by script
+PATTERNS = {*TOKENIZERS.values(), _PLAIN}  # that a data set or a model may have stored
 RICH_MAX_DF = 0.5  # share of the texts above which a term is left out as uninformative
 HASH_COLUMNS = 4096  # of rich texts, shared by all terms outside the vocabulary
 _DIGIT, _WORD = re.compile(r"\d"), re.compile(r"\w")
@@ -167,12 +170,14 @@ class Vocabulary:
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
         """Return (start, end, column) of each single-word term with a column, to highlight it. A rich word has several
-        terms."""
+        terms. A term of several letters, in scripts without spaces, has a span for each letter: spans never overlap.
+        """
         return [
-            (*match.span(), column)
+            (match.start() + start, match.start() + end, column)
             for match in re.finditer(self.settings["pattern"], text)
-            for term in _of_token(match[0], self.settings["tokenizer"], self.settings["lowercase"])
+            for term, places in _placed(match[0], *_rule(self.settings))
             if (column := self._column(term)) is not None
+            for start, end in places
         ]
 
     def knows(self, text: str) -> bool:
@@ -191,9 +196,14 @@ class Vocabulary:
         kind, colon, rest = term.partition(":")
         if self.settings["tokenizer"] != "rich" or not colon:
             return term
-        return {"p": f"{rest}…", "n": f"{rest} (any digits)", "c": "WORDS IN CAPITALS", "s": rest, "new": "new words"}[
-            kind
-        ]
+        return {
+            "p": f"{rest}…",
+            "n": f"{rest} (any digits)",
+            "c": "WORDS IN CAPITALS",
+            "s": rest,
+            "t": rest,
+            "new": "new words",
+        }[kind]
 
     def _column(self, term: str) -> int | None:
         """Return the column of a term: its own, or else a hash column, or None."""
@@ -355,8 +365,7 @@ class _TermCounter:
         import pyarrow as pa
         from pyarrow import compute
 
-        find, of_token = re.compile(self._settings["pattern"]).findall, _of_token
-        kind = self._settings["tokenizer"], self._settings["lowercase"]
+        cut = _cutter(self._settings)
         single, n_before = self._settings["ngrams"] == 1, len(self._parts)
         if single:
             lists = compute.ascii_split_whitespace(pa.array(texts, pa.large_string()))
@@ -365,7 +374,7 @@ class _TermCounter:
         encoded = lists.values.dictionary_encode()
         numbers = np.fromiter(map(self._parts.__getitem__, encoded.dictionary.to_pylist()), np.int32)
         for part in islice(self._parts, n_before, None):
-            terms = [term for token in find(part) for term in of_token(token, *kind)] if single else [part]
+            terms = cut(part) if single else [part]
             self._term_numbers.extend(map(self.terms.__getitem__, terms))
             self._sizes.append(len(terms))
         in_texts = _count_matrix(
@@ -396,8 +405,7 @@ def _regrouped(counts: sparse.csr_array, columns: np.ndarray, width: int) -> spa
 
 def _terms(text: str, settings: dict[str, Any]) -> list[str]:
     """Return the words of a text, then its sequences of 2, 3, ... words."""
-    tokenizer, lowercase = settings["tokenizer"], settings["lowercase"]
-    words = [term for token in re.findall(settings["pattern"], text) for term in _of_token(token, tokenizer, lowercase)]
+    words = _cutter(settings)(text)
     return words + [
         " ".join(words[start : start + size])
         for size in range(2, settings["ngrams"] + 1)
@@ -417,23 +425,73 @@ def exact_log(number: float) -> float:
     return float(Context(prec=30).ln(Decimal(number)))
 
 
+def _cutter(settings: dict[str, Any]) -> Callable[[str], list[str]]:
+    """Return a function that cuts a text into the terms of its words."""
+    rule, find = _rule(settings), re.compile(settings["pattern"]).findall
+    find_in_ascii = re.compile(_PLAIN).findall if rule.by_script else find  # the same, but faster
+
+    def cut(text: str) -> list[str]:
+        tokens = find_in_ascii(text) if text.isascii() else find(text)
+        return [term for token in tokens for term in _of_token(token, *rule)]
+
+    return cut
+
+
+class _Rule(NamedTuple):
+    """How tokens become terms."""
+
+    tokenizer: str
+    lowercase: bool
+    by_script: bool
+
+
+def _rule(settings: dict[str, Any]) -> _Rule:
+    """Return the rule of a vocabulary. The pattern tells whether it is from before tokens were cut by script."""
+    by_script = settings["tokenizer"] == "rich" and settings["pattern"] == TOKENIZERS["rich"]
+    return _Rule(settings["tokenizer"], settings["lowercase"], by_script)
+
+
 @lru_cache(2**16)
-def _of_token(token: str, tokenizer: str, lowercase: bool) -> tuple[str, ...]:
-    """Return the terms of a token: the token itself, perhaps in lower case. The rich tokenizer adds to a word its
-    first five letters, a form with digits as zeros and a mark for capitals. Of punctuation it takes three signs."""
+def _of_token(token: str, tokenizer: str, lowercase: bool, by_script: bool) -> tuple[str, ...]:
+    """Return the terms of a token."""
+    return tuple(term for term, _ in _placed(token, tokenizer, lowercase, by_script))
+
+
+def _placed(
+    token: str, tokenizer: str, lowercase: bool, by_script: bool
+) -> Iterator[tuple[str, Sequence[tuple[int, int]]]]:
+    """Yield the terms of a token, each with the places in the token that it is made from."""
+    if token.isascii() or not by_script or not _WORD.match(token):
+        own = scripts.same(token) if by_script else token
+        yield from ((term, [(0, len(token))]) for term in _of_word(own, tokenizer, lowercase))
+        return
+    for kind, units, places in scripts.parts(token):
+        if beginning := scripts.BEGINNING.get(kind):
+            yield from ((term, places) for term in _of_word(units[0], tokenizer, lowercase, beginning))
+            continue
+        for size in range(1, scripts.TOGETHER[kind] + 1):
+            for first in range(len(units) - size + 1):
+                term = "".join(units[first : first + size])
+                yield f"t:{term}" if size == 3 else term, places[first : first + size]
+
+
+def _of_word(token: str, tokenizer: str, lowercase: bool, beginning: int = 5) -> Iterator[str]:
+    """Yield the terms of a token that is one word: the token itself, perhaps in lower case. The rich tokenizer adds to
+    a word its first letters, a form with digits as zeros and a mark for capitals. Of punctuation it takes three signs.
+    """
     term = token.lower() if lowercase else token
+    if tokenizer == "rich" and not _WORD.match(token):
+        yield f"s:{token[:3]}"
+        return
+    yield term
     if tokenizer != "rich":
-        return (term,)
-    if not _WORD.match(token):
-        return (f"s:{token[:3]}",)
-    terms = [term]
+        return
     if len(token) >= 2 and token.isupper():
-        terms.append("c:")
-    if len(token) > 5:
-        terms.append(f"p:{term[:5]}")
+        yield "c:"
+    if len(token) > beginning:
+        yield f"p:{term[:beginning]}"
     if _DIGIT.search(term):
-        terms.append(f"n:{_DIGIT.sub('0', term)[:12]}")
-    return tuple(terms)
+        yield f"n:{_DIGIT.sub('0', term)[:12]}"
 
 
 def _is_letter(term: str) -> bool:
@@ -442,7 +500,8 @@ def _is_letter(term: str) -> bool:
 
 
 def _is_word(term: str) -> bool:
-    """Tell whether a term is a word, and not a part of one, a sign or several words."""
+    """Tell whether a term is a word, and not a part of one, a sign or several words. Without spaces, single letters and
+    pairs stand for words."""
     return ":" not in term and " " not in term
 
 

@@ -102,7 +102,7 @@ def _means(value: Any) -> bool:
 
 VECTORIZER: dict[str, Check] = {
     "tokenizer": _one_of(vectorizer.TOKENIZERS),
-    "pattern": _one_of(vectorizer.TOKENIZERS.values()),  # any other one could run for ever
+    "pattern": _one_of(vectorizer.PATTERNS),  # any other one could run for ever
     "ngrams": whole(1, MAX_TERM_WORDS), "min_df": whole(0), "max_terms": whole(0),
     "sublinear": _of_type(bool), "lowercase": _of_type(bool),
 }  # fmt: skip
