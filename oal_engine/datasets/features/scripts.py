@@ -14,8 +14,8 @@ _HANGUL = "\uac00-\ud7a3\u1100-\u11ff"
 _THAI, _LAO, _TIBETAN, _KHMER = "\u0e00-\u0e7f", "\u0e80-\u0eff", "\u0f00-\u0fff", "\u1780-\u17ff\u19e0-\u19ff"
 _BURMESE = "\u1000-\u109f\u1950-\u19df\ua9e0-\ua9ff\uaa60-\uaa7f"  # and its relatives
 UNSPACED = _IDEOGRAPHS + _KANA + _THAI + _LAO + _TIBETAN + _KHMER + _BURMESE
-# Marks, joiners of letters, and what lies between them, if it is a letter or nothing yet. Not the selectors of variants,
-# which belong to symbols. Data sets store it, and Python's own tables change: a change needs a new pattern in PATTERNS.
+# Marks and joiners of letters, also ranges with letters between them; not the selectors of variants, which belong to
+# symbols. A fixed text, because data sets store the pattern, and Python's tables of characters change with its version.
 _MARKS = (
     r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     r"\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0711-\u07f3\u07fd\u0816-\u082d\u0859-\u085b\u0898-\u08e1\u08e3-\u0963"

@@ -23,12 +23,13 @@ from . import scripts
 
 _SYMBOL = "[\u203c\u2049\u2139-\u21aa\u231a-\u27bf\u2934-\u2b55\U0001f000-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]*"
 _EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|{_SYMBOL}(?:\u200d{_SYMBOL})*"  # a flag has two letters; \u200d joins symbols
+_BY_SCRIPT = rf"{scripts.WORD}|[^\w\s]+"
+_PLAIN = r"\w+|[^\w\s]+"  # of rich texts in older data sets, which are not cut by script
 TOKENIZERS: dict[str, str] = {
     "words": r"\w+(?:['’]\w+)*",
     "tweets": rf"[#@]?\w+(?:['’\-]\w+)*|{_EMOJI}",
-    "rich": rf"{scripts.WORD}|[^\w\s]+",
+    "rich": _BY_SCRIPT,
 }
-_PLAIN = r"\w+|[^\w\s]+"  # finds the same in ASCII; older data sets store it and are not cut by script
 PATTERNS = {*TOKENIZERS.values(), _PLAIN}  # that a data set or a model may have stored
 RICH_MAX_DF = 0.5  # share of the texts above which a term is left out as uninformative
 HASH_COLUMNS = 4096  # of rich texts, shared by all terms outside the vocabulary
@@ -84,6 +85,7 @@ class StoredMatrices:
 
 
 Matrices: TypeAlias = "list[sparse.csr_array] | StoredMatrices"
+Places: TypeAlias = Sequence[tuple[int, int]]  # of parts of a token, each from its first character to after its last
 
 
 class TermCounts(NamedTuple):
@@ -172,10 +174,11 @@ class Vocabulary:
         """Return (start, end, column) of each single-word term with a column, to highlight it. A rich word has several
         terms. A term of several letters, in scripts without spaces, has a span for each letter: spans never overlap.
         """
+        pattern, lowercase = self.settings["pattern"], self.settings["lowercase"]
         return [
             (match.start() + start, match.start() + end, column)
-            for match in re.finditer(self.settings["pattern"], text)
-            for term, places in _placed(match[0], *_rule(self.settings))
+            for match in re.finditer(pattern, text)
+            for term, places in _placed(match[0], pattern, lowercase)
             if (column := self._column(term)) is not None
             for start, end in places
         ]
@@ -196,14 +199,8 @@ class Vocabulary:
         kind, colon, rest = term.partition(":")
         if self.settings["tokenizer"] != "rich" or not colon:
             return term
-        return {
-            "p": f"{rest}…",
-            "n": f"{rest} (any digits)",
-            "c": "WORDS IN CAPITALS",
-            "s": rest,
-            "t": rest,
-            "new": "new words",
-        }[kind]
+        names = {"p": f"{rest}…", "n": f"{rest} (any digits)", "c": "WORDS IN CAPITALS", "new": "new words"}
+        return names.get(kind, rest)
 
     def _column(self, term: str) -> int | None:
         """Return the column of a term: its own, or else a hash column, or None."""
@@ -427,47 +424,34 @@ def exact_log(number: float) -> float:
 
 def _cutter(settings: dict[str, Any]) -> Callable[[str], list[str]]:
     """Return a function that cuts a text into the terms of its words."""
-    rule, find = _rule(settings), re.compile(settings["pattern"]).findall
-    find_in_ascii = re.compile(_PLAIN).findall if rule.by_script else find  # the same, but faster
-
-    def cut(text: str) -> list[str]:
-        tokens = find_in_ascii(text) if text.isascii() else find(text)
-        return [term for token in tokens for term in _of_token(token, *rule)]
-
-    return cut
-
-
-class _Rule(NamedTuple):
-    """How tokens become terms."""
-
-    tokenizer: str
-    lowercase: bool
-    by_script: bool
-
-
-def _rule(settings: dict[str, Any]) -> _Rule:
-    """Return the rule of a vocabulary. The pattern tells whether it is from before tokens were cut by script."""
-    by_script = settings["tokenizer"] == "rich" and settings["pattern"] == TOKENIZERS["rich"]
-    return _Rule(settings["tokenizer"], settings["lowercase"], by_script)
+    find, of_token = re.compile(settings["pattern"]).findall, _of_token
+    pattern, lowercase = settings["pattern"], settings["lowercase"]
+    return lambda text: [term for token in find(text) for term in of_token(token, pattern, lowercase)]
 
 
 @lru_cache(2**16)
-def _of_token(token: str, tokenizer: str, lowercase: bool, by_script: bool) -> tuple[str, ...]:
+def _of_token(token: str, pattern: str, lowercase: bool) -> tuple[str, ...]:
     """Return the terms of a token."""
-    return tuple(term for term, _ in _placed(token, tokenizer, lowercase, by_script))
+    if pattern == _BY_SCRIPT and not token.isascii():
+        return tuple(term for term, _ in _by_script(token, lowercase))
+    return _of_word(token, pattern in (_BY_SCRIPT, _PLAIN), lowercase)
 
 
-def _placed(
-    token: str, tokenizer: str, lowercase: bool, by_script: bool
-) -> Iterator[tuple[str, Sequence[tuple[int, int]]]]:
-    """Yield the terms of a token, each with the places in the token that it is made from."""
-    if token.isascii() or not by_script or not _WORD.match(token):
-        own = scripts.same(token) if by_script else token
-        yield from ((term, [(0, len(token))]) for term in _of_word(own, tokenizer, lowercase))
+def _placed(token: str, pattern: str, lowercase: bool) -> Iterable[tuple[str, Places]]:
+    """Return the terms of a token, each with the places in it that it is made from."""
+    if pattern == _BY_SCRIPT and not token.isascii():
+        return _by_script(token, lowercase)
+    return [(term, [(0, len(token))]) for term in _of_token(token, pattern, lowercase)]
+
+
+def _by_script(token: str, lowercase: bool) -> Iterator[tuple[str, Places]]:
+    """Yield the rich terms of a token in any script, as `_placed`."""
+    if not _WORD.match(token):
+        yield from ((term, [(0, len(token))]) for term in _of_word(scripts.same(token), True, lowercase))
         return
     for kind, units, places in scripts.parts(token):
         if beginning := scripts.BEGINNING.get(kind):
-            yield from ((term, places) for term in _of_word(units[0], tokenizer, lowercase, beginning))
+            yield from ((term, places) for term in _of_word(units[0], True, lowercase, beginning))
             continue
         for size in range(1, scripts.TOGETHER[kind] + 1):
             for first in range(len(units) - size + 1):
@@ -475,23 +459,23 @@ def _placed(
                 yield f"t:{term}" if size == 3 else term, places[first : first + size]
 
 
-def _of_word(token: str, tokenizer: str, lowercase: bool, beginning: int = 5) -> Iterator[str]:
-    """Yield the terms of a token that is one word: the token itself, perhaps in lower case. The rich tokenizer adds to
-    a word its first letters, a form with digits as zeros and a mark for capitals. Of punctuation it takes three signs.
+def _of_word(token: str, rich: bool, lowercase: bool, beginning: int = 5) -> tuple[str, ...]:
+    """Return the terms of a token in one script: the token itself, perhaps in lower case. The rich tokenizer adds to a
+    word its first letters, a form with digits as zeros and a mark for capitals. Of punctuation it takes three signs.
     """
     term = token.lower() if lowercase else token
-    if tokenizer == "rich" and not _WORD.match(token):
-        yield f"s:{token[:3]}"
-        return
-    yield term
-    if tokenizer != "rich":
-        return
+    if not rich:
+        return (term,)
+    if not _WORD.match(token):
+        return (f"s:{token[:3]}",)
+    terms = [term]
     if len(token) >= 2 and token.isupper():
-        yield "c:"
+        terms.append("c:")
     if len(token) > beginning:
-        yield f"p:{term[:beginning]}"
+        terms.append(f"p:{term[:beginning]}")
     if _DIGIT.search(term):
-        yield f"n:{_DIGIT.sub('0', term)[:12]}"
+        terms.append(f"n:{_DIGIT.sub('0', term)[:12]}")
+    return tuple(terms)
 
 
 def _is_letter(term: str) -> bool:
