@@ -1,9 +1,8 @@
 """Label: the card, and panels with the progress of the session."""
 
-from random import uniform
-
 import streamlit as st
 
+from ui.components import pulse
 from ui.components.card import card
 from ui.label.card_server import CardServer, card_server
 from ui.label.ending import ending
@@ -14,7 +13,6 @@ from ui.page import store as open_store
 
 READERS = "You may read this session: Replay has its questions and answers."
 NO_SESSION = "You have no session yet."
-REFRESH_SECONDS = 2.5, 3.5  # range of the time between two updates of a panel; random, so that pages do not coincide
 
 
 @st.fragment
@@ -49,6 +47,7 @@ def watch(server: CardServer) -> None:
         "Learned": learned.show,
         "Guidelines": guidelines.show,
     }
+    fingerprint = server.session.store.fingerprint(server.session.id)
     if server.session.is_shared:
         panels["Team"] = team.show
     for tab, show in zip(st.tabs(list(panels), key="panel", on_change="rerun"), panels.values()):
@@ -57,6 +56,7 @@ def watch(server: CardServer) -> None:
                 server.refresh()
                 arrivals(server.session)
                 show(server)
+    pulse.follow(server, fingerprint)
 
 
 open_page("Label")
@@ -73,4 +73,4 @@ with guarded():
     with left:
         label(server)
     with right:
-        st.fragment(watch, run_every=uniform(*REFRESH_SECONDS))(server)
+        st.fragment(watch)(server)

@@ -277,7 +277,7 @@ class Entry:
         )  # fmt: skip
 
 
-COLUMNS = [column.name for column in fields(Entry) if column.compare]
+COLUMNS = itemgetter(*(column.name for column in fields(Entry) if column.compare))
 
 
 @dataclass(frozen=True)
@@ -348,8 +348,13 @@ class Log:
 
 def read_entries(store: Store, session: int, after: int = 0) -> list[Entry]:
     """Read the questions of a session after question number `after`, in order, with their answers."""
-    values = itemgetter(*COLUMNS)
-    return [Entry(*values(row)) for row in store.answers(session, after)]
+    return [Entry(*COLUMNS(row)) for row in store.answers(session, after)]
+
+
+def read_entry(store: Store, session: int, question: int) -> Entry | None:
+    """Read one question of a session, with its answer; None if the session has not asked it."""
+    row = store.answer(session, question)
+    return Entry(*COLUMNS(row)) if row else None
 
 
 def unseen(store: Store, session: int, annotator: str) -> set[int]:

@@ -37,6 +37,7 @@ from .log import (
     Marked,
     StoredQuestion,
     read_entries,
+    read_entry,
     unseen,
 )
 from .settings import FILE, MOST_LABELS, SKIP, SessionError, Settings, whole
@@ -447,8 +448,8 @@ class Session(Run):
 
     def answered(self, question: int, blind: bool = False) -> StoredQuestion | None:
         """Return an answered question, with its answer unless `blind`; None if it was not answered."""
-        entry = next((entry for entry in self.log if entry.id == question and entry.label is not None), None)
-        return entry.question(None if blind else entry.label, blind) if entry else None
+        entry = read_entry(self.store, self.id, question)
+        return entry.question(None if blind else entry.label, blind) if entry and entry.label is not None else None
 
     def _answer_again(
         self, event: str, question: int, page_question: int, label: int, annotator: str, seconds: float | None

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -545,14 +546,19 @@ class Store(Database):
 
     # The log of a session
 
+    ANSWERS = (
+        "SELECT questions.*, label, first, annotator, answered_at, seconds FROM questions"
+        " LEFT JOIN labels ON question = id WHERE session = ?"
+    )
+
     def answers(self, session: int, after: int = 0) -> list[Row]:
         """Return the questions of a session after number `after` in order, each with its current label (None: not
         answered yet), who gave it and when, and the first label."""
-        return self.query(
-            "SELECT questions.*, label, first, annotator, answered_at, seconds FROM questions"
-            " LEFT JOIN labels ON question = id WHERE session = ? AND number > ? ORDER BY number",
-            session, after,
-        )  # fmt: skip
+        return self.query(f"{self.ANSWERS} AND number > ? ORDER BY number", session, after)
+
+    def answer(self, session: int, question: int) -> Row | None:
+        """Return one question as `answers` does, or None if the session has not asked it."""
+        return self.one(f"{self.ANSWERS} AND id = ? AND number IS NOT NULL", session, question)
 
     def events(self, session: int, *kinds: str) -> list[Row]:
         """Return the log of a session, or only events of some kinds, in order: number, id (None: not sent by a page),
@@ -696,6 +702,17 @@ class Store(Database):
         if row is None:
             raise StoreError(f"session {session} does not exist.")
         return int(row["log_version"])
+
+    def fingerprint(self, session: int) -> str:
+        """Return a text that is another one after every change of a session: of its log, notes, tags and settings, and
+        of the number of its items."""
+        row = self.one(
+            "SELECT log_version, datasets.items, sessions.name, tags, guidelines,"
+            " (SELECT max(number) FROM events WHERE session = sessions.id)"
+            f" FROM sessions JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
+            session,
+        )
+        return sha256(repr(row).encode()).hexdigest()[:16]
 
     @writes
     def count_change(self, session: int) -> int:

@@ -17,7 +17,7 @@ from oal_engine.output.meanings import MEANINGS
 from oal_engine.sessions.fold import Place
 from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.items import SAVED, Items, Show, verdict
-from oal_engine.sessions.log import Entry, StoredQuestion
+from oal_engine.sessions.log import Entry, StoredQuestion, read_entry
 from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
@@ -93,6 +93,11 @@ class CardServer:
         self._reopened: dict[str, int] = {}  # by annotator: a question whose answer is being replaced
         self.idle: set[str] = set()  # annotators whose card had no question last
 
+    def expects_more(self, annotator: str) -> bool:
+        """Tell whether a page may have news that are not in the store: an idle card when a question is free again, or a
+        view that is still being computed."""
+        return annotator in self.idle or bool(self._running_views)
+
     def settings(self) -> Settings:
         """Read the settings of the session. Raise Removed if it is not open to the user."""
         return stored_settings(self.session.store, self.session.id)
@@ -149,7 +154,8 @@ class CardServer:
     def _verdict(self, annotator: str) -> dict[str, Any] | None:
         """Return the model's prediction of the item that an annotator labeled last."""
         last = self._last_labeled.get(annotator)
-        return next((verdict(entry) for entry in reversed(self.session.log) if entry.id == last), None)
+        entry = last and read_entry(self.session.store, self.session.id, last)
+        return verdict(entry) if entry else None
 
     def _preferences(self, annotator: str) -> dict[str, Any]:
         return messages.known_preferences(self.session.store.preferences(annotator))
