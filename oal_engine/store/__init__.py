@@ -704,11 +704,12 @@ class Store(Database):
         return int(row["log_version"])
 
     def fingerprint(self, session: int) -> str:
-        """Return a text that is another one after every change of a session: of its log, notes, tags and settings, and
-        of the number of its items."""
+        """Return a text that is another one after every change of a session: of its log, notes, tags, settings and
+        roles, and of the number of items of its data set."""
         row = self.one(
-            "SELECT log_version, datasets.items, sessions.name, tags, guidelines,"
-            " (SELECT max(number) FROM events WHERE session = sessions.id)"
+            "SELECT sessions.*, datasets.items AS held,"
+            " (SELECT max(number) FROM events WHERE session = sessions.id) AS last,"
+            " (SELECT count(*) + count(ended_at) FROM roles WHERE session = sessions.id) AS changes_of_roles"
             f" FROM sessions JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
             session,
         )
