@@ -152,10 +152,11 @@ class Options:
     metrics (`insights.certainty`). overlap: share of the questions that two people answer, if several label. repeat:
     share of the questions that are repeated later to the person who answered. lease: seconds after which somebody's
     question may go to another person. horizon: number of rounds to plan for (None: the present items that are not
-    known). seed_words, seed_items: words, and item ids, known to be of the positive class. prior: such knowledge,
-    prepared already. shown: further columns of the file to show with the items (None: the data set's choice). tags:
-    names that annotators can tag items with. known_labels: labels that the session begins with, which cost nothing:
-    "file" (the labels of a file that has gaps), a number of the file's labels, drawn by the seed, or the labels.
+    known). seed_words, seed_items, seed_texts: words, item ids and example texts, known to be of the positive class.
+    prior: such knowledge, prepared already. shown: further columns of the file to show with the items (None: the data
+    set's choice). tags: names that annotators can tag items with. known_labels: labels that the session begins with,
+    which cost nothing: "file" (the labels of a file that has gaps), a number of the file's labels, drawn by the seed,
+    or the labels.
     """
 
     budget: float = 300
@@ -183,6 +184,7 @@ class Options:
     guidelines: str = ""
     seed_words: Sequence[str] = ()
     seed_items: Sequence[str] = ()
+    seed_texts: Sequence[str] = ()
     prior: Prior | None = None
     shown: Sequence[str] | None = None
     tags: Sequence[str] | None = ()
@@ -227,10 +229,10 @@ def create(
         raise SessionError(f"lease of a session must be >= 10 and <= 86,400 seconds. Got {own.lease}.")
     rho = effective_rho(chosen, own.rho, own.weights, own.metric)
     seeds = own.prior
-    if own.seed_words or own.seed_items:
-        seeds = prior.make_prior(Dataset(store, data["id"]), own.seed_words, own.seed_items)
+    if own.seed_words or own.seed_items or own.seed_texts:
+        seeds = prior.make_prior(Dataset(store, data["id"]), own.seed_words, own.seed_items, texts=own.seed_texts)
     if seeds and chosen.multiclass:
-        raise SessionError("seed words and items are for a positive and a negative class. Got several classes.")
+        raise SessionError("seed words, items and texts are for a positive and a negative class. Got several classes.")
     values = vars(own) | vars(own.weights) | names | {
         "name": (own.name or data["name"]).strip(), "dataset": data["id"], "items": data["items"], "horizon": horizon,
         "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule,
@@ -242,7 +244,7 @@ def create(
         "shown": None if own.shown is None else json.dumps(list(own.shown)),
         "tags": json.dumps(checked_tags(own.tags)) if own.tags else None,
     }  # fmt: skip
-    for key in ("weights", "seed_words", "seed_items", "known_labels"):
+    for key in ("weights", "seed_words", "seed_items", "seed_texts", "known_labels"):
         del values[key]
     return store.add_session(values, seeds.weights if seeds else None, begin_with.labels, begin_with.origin)
 
