@@ -1,7 +1,8 @@
 """The value of prior knowledge: F1 of `auto` with words, example texts, scores or a model, and without any.
 
-Every number is a mean over streams in several random orders. Example texts are items of the rare class, which are drawn
-anew for each order and are not in it; the words were chosen by hand before anything was run; scores are the truth with normal noise, drawn anew too.
+Every number is a mean over streams in several random orders. Example texts are items of the rare class, which are
+drawn anew for each order and are not in it; the words were chosen by hand before anything was run; scores are the
+truth with normal noise, drawn anew too.
 """
 
 import json

@@ -482,7 +482,7 @@ def test_the_page_proves_that_learning_acts(work):
     text = words(listed(server.session.id, "learned"))
     share = server.session.labels.count(1) / len(server.session.labels)
     assert re.search(r"Learned from 36 answers, the last one \d+ \w+ ago\.", text)
-    assert f"{share:.0%} of the answers were" in text
+    assert f"{percent(share)} of the answers were" in text
     assert 0 < server.session.state.seconds < 60
     assert "Speaks for" in text
     assert "good" in text
@@ -493,7 +493,7 @@ def test_the_page_says_how_much_each_learner_is_heard(work):
     server = work(5, algorithm="auto")
     text = words(listed(server.session.id, "learned"))
     for name, share in learners.member_weights(server.session.state.learner).items():
-        assert re.search(f">{name}<.*>{share:.0%}<", text)
+        assert re.search(f">{name}<.*>{percent(share)}<", text)
 
 
 def progress(labels=100, budget=200, streamed=1000, stream=10_000, waiting=True):

@@ -28,6 +28,7 @@ TOKENIZERS: dict[str, str] = {
     "rich": r"\w+|[^\w\s]+",
 }
 RICH_MAX_DF = 0.5  # share of the texts above which a term is left out as uninformative
+PREFIX = 5  # letters of a rich word that are a term, too
 HASH_COLUMNS = 4096  # of rich texts, shared by all terms outside the vocabulary
 _DIGIT, _WORD = re.compile(r"\d"), re.compile(r"\w")
 BLOCK_CHARACTERS = 2**21  # of texts whose terms are counted at a time
@@ -430,7 +431,7 @@ def _of_token(token: str, tokenizer: str, lowercase: bool) -> tuple[str, ...]:
     if len(token) >= 2 and token.isupper():
         terms.append("c:")
     if len(token) > 5:
-        terms.append(f"p:{term[:5]}")
+        terms.append(f"p:{term[:PREFIX]}")
     if _DIGIT.search(term):
         terms.append(f"n:{_DIGIT.sub('0', term)[:12]}")
     return tuple(terms)

@@ -23,6 +23,7 @@ from ...output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, numb
 from ...versions import versions
 from ..insights import answer_checks, certainty, drift, estimates, outcome, top_terms
 from ..insights.answer_checks import AnswerCheck
+from ..insights.curves import percent
 from ..log import Entry
 from ..session import Session
 from ..settings import SKIP
@@ -181,8 +182,8 @@ def _certain(session: Session) -> Iterator[str]:
     if certain := certainty.of_session(session):
         yield _heading("Guaranteed minimum")
         yield sentence(
-            f"Except for a risk of {RISK:.0%}, all numbers are below the truth of the first {certain.rounds:,} items "
-            f"at every look, whatever the data: {certain.labels:,} labels were asked with stored chances."
+            f"Except for a risk of {percent(RISK)}, all numbers are below the truth of the first {certain.rounds:,} "
+            f"items at every look, whatever the data: {certain.labels:,} labels were asked with stored chances."
         )
         titles = TITLES | {"recall": "Recall"}
         rows = ([titles[metric], *(f"{certain.floors[name][metric]:.3f}" for name in NAMES)] for metric in BOUNDED)
@@ -204,7 +205,7 @@ def _answers(session: Session) -> Iterator[str]:
         lines = [Line(name, rounds + 1, (labels == k).cumsum()) for k, name in session.names.items() if k in most]
         yield _figures([_drawn("Answers of each class", lines)])
     words, all_answers = session.names | {SKIP: "skipped"}, max(1, len(log))
-    rows = [[name, f"{counts[label]:,}", f"{counts[label] / all_answers:.1%}"] for label, name in words.items()]
+    rows = [[name, f"{counts[label]:,}", percent(counts[label] / all_answers)] for label, name in words.items()]
     yield _table(["", "Answers", "Share"], rows)
     people: dict[str, list[Entry]] = {}
     for entry in log:
