@@ -361,7 +361,7 @@ def unseen(store: Store, session: int, annotator: str) -> set[int]:
     """Return the answered questions whose answers an annotator must not see: they may be asked for a second answer to
     them, or are being asked again."""
     settings = store.session(session)
-    second = store.single_answers(session, annotator) if settings["overlap"] else []
+    second = store.due_answers(session, annotator) if settings["overlap"] else []
     leases = store.leases(session) if settings["repeat"] else []
     held = [row["question"] for row in leases if row["annotator"] == annotator]
     return {*second, *(question for question in held if store.answered_by(session, question, annotator))}

@@ -68,6 +68,8 @@ class Settings:
     pace: float | None
     floor: float
     overlap: float
+    people: int
+    quota: int
     repeat: float
     lease: float
     owner: str
@@ -144,19 +146,19 @@ class KnownLabels:
 class Options:
     """The options of a new session, besides its data set and its strategy.
 
-    classes: names of K classes (empty: the data set's). positive_class: the positive class of a data set of K
-    classes; only the exact curves use it, as a session never sees the labels of its data set. rho: 'laplace' (estimated
-    from the answers) or a number; an algorithm may fix it. audit: share of the budget for random checks, whose answers
-    train the learner if audit_trains. pace: share of the horizon in which the rest is spent evenly (None: by the rule
-    alone). floor: share of the budget that gives every item a minimum chance of being asked, for guaranteed minimum
-    metrics (`insights.certainty`). overlap: share of the questions that two people answer, if several label. repeat:
-    share of the questions that are repeated later to the person who answered. lease: seconds after which somebody's
-    question may go to another person. horizon: number of rounds to plan for (None: the present items that are not
-    known). seed_words, seed_items, seed_texts: words, item ids and example texts, known to be of the positive class.
-    prior: such knowledge, prepared already. shown: further columns of the file to show with the items (None: the data
-    set's choice). tags: names that annotators can tag items with. known_labels: labels that the session begins with,
-    which cost nothing: "file" (the labels of a file that has gaps), a number of the file's labels, drawn by the seed,
-    or the labels.
+    classes: names of K classes (empty: the data set's). positive_class: the positive class of a data set of K classes;
+    only the exact curves use it, as a session never sees the labels of its data set. rho: 'laplace' (estimated from the
+    answers) or a number; an algorithm may fix it. audit: share of the budget for random checks, whose answers train the
+    learner if audit_trains. pace: share of the horizon in which the rest is spent evenly (None: by the rule alone).
+    floor: share of the budget that gives every item a minimum chance of being asked, for guaranteed minimum metrics
+    (`insights.certainty`). overlap: share of the questions that several `people` answer. quota: answers of one person
+    at most (0: no limit). repeat: share of the questions that are repeated later to the person who answered. lease:
+    seconds after which somebody's question may go to another person. horizon: number of rounds to plan for (None: the
+    present items that are not known). seed_words, seed_items, seed_texts: words, item ids and example texts, known to
+    be of the positive class. prior: such knowledge, prepared already. shown: further columns of the file to show with
+    the items (None: the data set's choice). tags: names that annotators can tag items with. known_labels: labels that
+    the session begins with, which cost nothing: "file" (the labels of a file that has gaps), a number of the file's
+    labels, drawn by the seed, or the labels.
     """
 
     budget: float = 300
@@ -177,6 +179,8 @@ class Options:
     pace: float | None = None
     floor: float = 0.0
     overlap: float = 0.0
+    people: float = 2
+    quota: float = 0
     repeat: float = 0.0
     lease: float = 300.0
     horizon: float | None = None
@@ -238,7 +242,8 @@ def create(
         "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule,
         "parameters": json.dumps({"learner": chosen.learner_parameters, "rule": chosen.rule_parameters}),
         "budget": budget, "seed": seed, "classes": json.dumps(names["classes"]) if names["classes"] else None,
-        "overlap": float(own.overlap), "repeat": float(own.repeat), "lease": float(own.lease),
+        "overlap": float(own.overlap), "people": whole(own.people, "people", 2), "quota": whole(own.quota, "quota", 0),
+        "repeat": float(own.repeat), "lease": float(own.lease),
         "theta": float(own.theta), "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
         "owner": own.owner.strip(), "prior": json.dumps(seeds.source) if seeds else None, "engine": __version__,
         "shown": None if own.shown is None else json.dumps(list(own.shown)),

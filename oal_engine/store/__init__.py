@@ -869,27 +869,25 @@ class Store(Database):
         )
         return self.one(sql, session, question, annotator) is not None
 
-    LABELLED = (
-        "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
-        " WHERE session = ? AND labels.label != 0 AND NOT EXISTS (SELECT 1 FROM opinions"
-        " WHERE question = questions.id AND"
-    )
-
-    def single_answers(self, session: int, annotator: str) -> list[int]:
-        """Return the questions that still need the answer of a second person, and that this annotator never
-        answered."""
+    def due_answers(self, session: int, annotator: str) -> list[int]:
+        """Return the questions that still need the answer of another person, and that this annotator never answered."""
         rows = self.query(
-            f"{self.LABELLED} kind != 'again') AND overlap = 1"
+            "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
+            " JOIN sessions ON sessions.id = session WHERE session = ? AND labels.label != 0 AND questions.overlap = 1"
+            " AND people > 1 + (SELECT count(*) FROM opinions WHERE question = questions.id AND kind != 'again')"
             " AND NOT EXISTS (SELECT 1 FROM events WHERE question = questions.id AND annotator = ?"
-            " AND kind IN ('answered', 'corrected')) ORDER BY number",
-            session, annotator,
+            " AND kind IN ('answered', 'corrected'))"
+            " AND NOT EXISTS (SELECT 1 FROM opinions WHERE question = questions.id AND annotator = ?) ORDER BY number",
+            session, annotator, annotator,
         )  # fmt: skip
         return [row["id"] for row in rows]
 
     def unrepeated(self, session: int, annotator: str) -> list[int]:
         """Return the questions to repeat to an annotator: drawn for it, answered by them, and not corrected."""
         rows = self.query(
-            f"{self.LABELLED} annotator = labels.annotator) AND repeat = 1 AND annotator = ?"
+            "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
+            " WHERE session = ? AND labels.label != 0 AND repeat = 1 AND annotator = ? AND NOT EXISTS"
+            " (SELECT 1 FROM opinions WHERE question = questions.id AND annotator = labels.annotator)"
             " AND NOT EXISTS (SELECT 1 FROM events WHERE question = questions.id AND kind = 'corrected'"
             " AND events.number > given) ORDER BY number",
             session, annotator,

@@ -455,6 +455,15 @@ def m2026_11_25_later_labels(db: "Database") -> None:
     )
 
 
+@step
+def m2026_11_25_teams(db: "Database") -> None:
+    """Let more than two people answer a question, and limit the answers of each person."""
+    db.execute(
+        "ALTER TABLE sessions ADD COLUMN people INTEGER NOT NULL DEFAULT 2"
+    )  # who answer an overlapping question
+    db.execute("ALTER TABLE sessions ADD COLUMN quota INTEGER NOT NULL DEFAULT 0")  # answers of one person; 0: no limit
+
+
 class DamagedLogError(ValueError):
     """An old log of a session that cannot be converted into events, in words that follow a colon."""
 

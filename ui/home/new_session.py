@@ -55,10 +55,13 @@ EXAMPLES_HELP = (
     "estimate counts them. A line with more than three words between commas is an example text."
 )
 TEAM = "Several people label, and I want to see how far they agree"
-TEAM_SHARE = "Questions that two people answer, in percent"
+TEAM_SHARE = "Questions that several people answer, in percent"
+TEAM_PEOPLE = "People who answer each of these"
+TEAM_QUOTA = "Answers of one person at most (0: no limit)"
+TEAM_QUOTA_HELP = "Who has given so many answers gets no more questions; the others go on."
 TEAM_HELP = (
-    "The questions that two people answer are chosen at random. The first answer counts against the budget and trains "
-    "the model; the second one shows how far people agree."
+    "The questions that several people answer are chosen at random. The first answer counts against the budget and "
+    "trains the model; the others show how far people agree."
 )
 AGAIN = "Ask some items twice"
 AGAIN_SHARE = "Questions that are asked again, in percent"
@@ -123,8 +126,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
             )
             first = WHAT_COUNTS[counts]
         feed, certain = st.container(), st.container()
-        shares = {
-            "overlap": _share(TEAM, TEAM_HELP, TEAM_SHARE, "overlap", (5, 100, 20, 5)),
+        shares = _team() | {
             "repeat": _share(AGAIN, AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1)),
         }
         st.subheader(RESEARCHERS, anchor=False)
@@ -306,6 +308,17 @@ def _share(toggle: str, help: str, slider: str, key: str, scale: tuple[int, int,
     if not st.toggle(toggle, key=f"new-{key}", help=help):
         return 0.0
     return st.slider(slider, *scale, key=f"new-{key}-percent") / 100
+
+
+def _team() -> dict[str, float]:
+    """Ask which questions several people answer, how many people, and how many answers one person gives."""
+    share = _share(TEAM, TEAM_HELP, TEAM_SHARE, "overlap", (5, 100, 20, 5))
+    if not share:
+        return {"overlap": share}
+    left, right = st.columns(2)
+    people = left.number_input(TEAM_PEOPLE, 2, 20, 2, key="new-people")
+    quota = right.number_input(TEAM_QUOTA, 0, 2**53 - 1, 0, key="new-quota", help=TEAM_QUOTA_HELP)
+    return {"overlap": share, "people": people, "quota": quota}
 
 
 def _horizon(row: dict[str, Any]) -> int | None:

@@ -21,13 +21,14 @@ from oal_engine.sessions.log import Entry, StoredQuestion, read_entry
 from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
-from ..page import Removed, capitalized, check_may_answer, role, store, stored_settings
+from ..page import Removed, capitalized, check_may_answer, counted, role, store, stored_settings
 from . import messages
 
 OPENING = "Opening the session. A learner new to this machine is compiled first."
 JOINING = "Joining takes a few seconds the first time a second person opens this session."
 MORE_ITEMS = "New items will appear here automatically."
 OTHERS_ANSWER = "A question that stays unanswered for {:g} minutes comes to you."
+QUOTA = "You have given your {}. Thank you."
 REPLACED = "this question was replaced; reload the page."
 ANSWERED_BY = "this item was answered already by {}."
 
@@ -203,7 +204,7 @@ class CardServer:
             annotations = Annotations(session.notes, session.tags, "marks" if highlight else "item")
             (self.idle.discard if place.asked else self.idle.add)(annotator)
             return frame | {
-                "place": self._place(place, annotations),
+                "place": self._place(place, annotations) | self._quota(place, annotator),
                 "previous": session.previous_of(annotator),
                 "verdict": self._verdict(annotator),
                 "branches": {
@@ -226,6 +227,8 @@ class CardServer:
         if (reopened := self._reopened.get(annotator)) and (again := session.answered(reopened)):
             held = [again, *held[:1]]
         place, current = session.place_at(held[0] if held else None), session.current
+        if len(held) >= session.allowed(annotator):  # nothing follows, or their quota is reached
+            return place, {}
         ahead = {held[0].id: session.places_after(*held[:2])} if len(held) > 1 else {}
         if held and current and held[-1].id == current.id:
             ahead[current.id] = session.branches
@@ -305,6 +308,12 @@ class CardServer:
             return {"question": question, "end": None, "counters": counters, "result": None}
         end = "joining" if place.progress.end == "others" and self.session.someone_joins else place.progress.end
         return {"question": None, "end": end, "counters": counters, "result": self._result(end, place)}
+
+    def _quota(self, place: Place, annotator: str) -> dict[str, Any]:
+        """Return the end for somebody who has reached their quota while the session goes on, else {}."""
+        if place.asked or place.progress.end in ("budget", "stream") or self.session.allowed(annotator) > 0:
+            return {}
+        return {"end": "quota", "result": f"{QUOTA.format(counted(self.session.settings.quota, 'answer'))}\n{SAVED}"}
 
     def _result(self, end: str | None, place: Place) -> str:
         """Return the text of a card without a question."""

@@ -124,6 +124,7 @@ LATER = ("addition", "happened", "opinion", "tag")  # a file without any need no
 # Optional settings: {name: (default, check)}. A file omits defaults.
 ADDED: dict[str, tuple[Any, Check]] = {
     "floor": (0.0, number), "overlap": (0.0, number), "repeat": (0.0, number), "lease": (300.0, number),
+    "people": (2, whole(2)), "quota": (0, whole(0)),
     "shown": (None, or_none(names)),
     "tags": (None, or_none(names)),
 }  # fmt: skip

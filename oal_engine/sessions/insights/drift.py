@@ -67,7 +67,7 @@ def sentence(run: Run) -> str | None:
         return None
     return " ".join(
         [
-            f"From about item {at + 1:,} the items differ from earlier ones (a false alarm in 1 session of 20 at most).",
+            f"From about item {at + 1:,} the items differ from earlier ones (a false alarm in 1 session of 20).",
             *_what_changed(run, at),
             "If you did not expect this, check some recent items.",
         ]
