@@ -59,7 +59,7 @@ CHANCES = (
 
 @pytest.mark.parametrize("pairs", [20, 30, 40])
 def test_intervals_hold_what_is_true(pairs):
-    """With 20 to 40 pairs the 95 % intervals of kappa and alpha cover the values of the whole stream in 93 to 97 % of
+    """With 20 to 40 pairs the 95 % intervals of kappa and alpha cover the values of the whole stream in 93 to 98 % of
     samples, and the interval of the share of equal answers in at least as many: for classes of all sizes, careful and
     careless people, and chances that are equal, follow how doubtful an item is, or also favor the rare class."""
     rng, held = np.random.default_rng(pairs), []
@@ -77,7 +77,7 @@ def test_intervals_hold_what_is_true(pairs):
                 held.append([each.low <= value <= each.high for each, value in zip(known, true)])
     same, *others = np.mean(held, axis=0)
     assert same >= 0.93
-    assert all(0.93 <= each <= 0.97 for each in others)
+    assert all(0.93 <= each <= 0.98 for each in others), others
 
 
 def test_too_little_gives_no_number():

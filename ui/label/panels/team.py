@@ -55,7 +55,6 @@ def show(server: CardServer) -> None:
 def _agreement(session: Session) -> tuple[str, list[tuple]]:
     """Return sentences on the agreement of all people, and a line of a table for every two of them."""
     pairs = agreement.answer_pairs(session)
-    share = f"{100 * session.settings.overlap:.0f} % of the questions go to two people."
     differ = len(agreement.differing(pairs))
     open_items = DIFFER.format(counted(differ, "item")) if differ else ""
     lines = [
