@@ -142,6 +142,27 @@ def _estimate(values: np.ndarray) -> Estimate | None:
     return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
+def in_percent(share: Estimate) -> str:
+    """Write a share with its interval in percent."""
+    return f"{100 * share.value:.0f} % ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
+
+
+def in_words(known: Agreement) -> str:
+    """Write an agreement in sentences: first the count, then the share in the stream, then what is beyond chance."""
+    items = f"{known.pairs:,} item{'s' * (known.pairs != 1)}"
+    count = f"{known.equal:,} of {items} answered twice got the same answer."
+    if known.same is None:
+        return f"{count} The share in the whole stream is shown from {LEAST} items on."
+    share = f"{count} In the whole stream it is {in_percent(known.same)}."
+    if known.kappa is None:
+        return f"{share} All answers are of one class: not enough to tell agreement from chance."
+    beyond = f"kappa {known.kappa}, alpha {known.alpha}"
+    return (
+        f"{share} Beyond chance, from 0 (no more than chance) to 1 (always the same): {beyond}. In parentheses: 95 % "
+        "intervals."
+    )
+
+
 def by_people(pairs: Sequence[AnswerPair]) -> dict[tuple[str, str], Agreement]:
     """Compute the agreement of every two people who have answered the same questions, by their names in order."""
     own = sorted((tuple(sorted((pair.entry.annotator or "", pair.other))), k) for k, pair in enumerate(pairs))
