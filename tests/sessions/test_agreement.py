@@ -17,12 +17,11 @@ from tests.harness.sessions import PEOPLE, begin, reply
 @dataclass
 class Asked:
     probability: float = 1.0
-    annotator: str = "anna"
     corrected: bool = False
 
 
 def pairs_of(first, second, chances=None):
-    return [AnswerPair(Asked(p), a, "ben", b) for a, b, p in zip(first, second, chances or [1.0] * len(first))]
+    return [AnswerPair(Asked(p), "anna", a, "ben", b) for a, b, p in zip(first, second, chances or [1.0] * len(first))]
 
 
 def test_kappa_is_that_of_cohen():
@@ -42,6 +41,16 @@ def test_kappa_is_weighted_by_the_chances_of_being_asked():
     second = np.where(rng.random(80) < 0.6, first, second)
     found = agreement.of_pairs(pairs_of(first.tolist(), second.tolist(), chances.tolist()))
     assert pytest.approx(cohen_kappa_score(first, second, sample_weight=1 / chances)) == found.kappa.value
+
+
+def test_kappa_of_two_people_depends_on_how_often_each_of_them_uses_a_class():
+    """Whoever answers first: anna says yes to 30 of 40 items and ben to 20 of these, so kappa is 0.5."""
+    pairs = pairs_of([1] * 30 + [-1] * 10, [1] * 20 + [-1] * 20)
+    turned = [AnswerPair(pair.entry, "ben", pair.second, "anna", pair.first) for pair in pairs[::2]] + pairs[1::2]
+    found = agreement.by_people(turned)
+    assert [("anna", "ben")] == list(found)
+    assert agreement.of_pairs(pairs).kappa == found["anna", "ben"].kappa
+    assert 0.5 == pytest.approx(found["anna", "ben"].kappa.value)
 
 
 def test_alpha_is_that_of_krippendorff():
@@ -143,7 +152,8 @@ def test_too_little_gives_no_number():
 
 
 def test_a_session_knows_its_people_and_where_they_differ(store):
-    """Each person's labels and second answers are counted; a difference is listed until the answer is corrected."""
+    """Each person's labels and second answers are counted; a difference is listed until the answer is corrected,
+    and stays a difference of these two, whoever corrects it."""
     opened = begin(store, overlap=1.0, budget=16)
     for k in range(16):
         for who in PEOPLE[:2]:
@@ -154,8 +164,11 @@ def test_a_session_knows_its_people_and_where_they_differ(store):
     assert sum(each[1] for each in counts.values()) == len(agreement.answer_pairs(opened)) > 5
     open_ones = agreement.differing(agreement.answer_pairs(opened))
     assert open_ones
+    before = agreement.by_people(agreement.answer_pairs(opened))
     opened.correct("decided", open_ones[0].entry.id, open_ones[0].second, "owner")
     assert open_ones[1:] == agreement.differing(agreement.answer_pairs(opened))
+    assert before == agreement.by_people(agreement.answer_pairs(opened))
+    assert [("anna", "ben")] == list(before)
 
 
 def test_consistency_is_the_share_of_equal_answers():
@@ -177,5 +190,5 @@ def test_second_answers_are_exported_beside_the_first(store):
     for row, pair in zip(rows, agreement.answer_pairs(opened)):
         words = opened.settings.answers
         assert (words[pair.first], words[pair.second]) == (row["first"], row["class"])
-        assert (pair.entry.annotator, pair.other) == (row["first_annotator"], row["annotator"])
+        assert (pair.one, pair.other) == (row["first_annotator"], row["annotator"])
         assert pair.entry.probability == row["probability"]

@@ -12,7 +12,6 @@ with ADDED pairs: few pairs do not show every possible answer. docs/estimates.md
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from statistics import median
 
 import numpy as np
@@ -30,10 +29,11 @@ ADDED, ADDED_KAPPA = 2.0, 0.4  # pairs added to a table for its interval: their 
 
 @dataclass(frozen=True)
 class AnswerPair:
-    """A question that was answered twice: its entry in the log, the first label, and the second label with its
-    annotator (`other`, who may be the same person)."""
+    """A question that was answered twice: its entry in the log, the first label and who gave it (`one`), and the second
+    label and who gave it (`other`, who may be the same person)."""
 
     entry: Entry
+    one: str
     first: int
     other: str
     second: int
@@ -77,7 +77,7 @@ def answer_pairs(session: Session, kind: str = "second") -> list[AnswerPair]:
     """
     log = {entry.id: entry for entry in session.log}
     return [
-        AnswerPair(entry, entry.first, row["annotator"], row["label"])
+        AnswerPair(entry, row["first_annotator"], entry.first, row["annotator"], row["label"])
         for row in session.store.opinions(session.id)
         if row["kind"] == kind and row["label"] and (entry := log.get(row["question"])) and entry.first
     ]
@@ -165,11 +165,12 @@ def in_words(known: Agreement) -> str:
 
 def by_people(pairs: Sequence[AnswerPair]) -> dict[tuple[str, str], Agreement]:
     """Compute the agreement of every two people who have answered the same questions, by their names in order."""
-    own = sorted((tuple(sorted((pair.entry.annotator or "", pair.other))), k) for k, pair in enumerate(pairs))
-    return {
-        (names[0], names[1]): of_pairs([pairs[k] for _, k in group])
-        for names, group in groupby(own, key=lambda each: each[0])
-    }
+    groups: dict[tuple[str, str], list[AnswerPair]] = {}
+    for pair in pairs:
+        if pair.one > pair.other:  # kappa depends on how often each person, not each turn, uses a class
+            pair = AnswerPair(pair.entry, pair.other, pair.second, pair.one, pair.first)
+        groups.setdefault((pair.one, pair.other), []).append(pair)
+    return {names: of_pairs(own) for names, own in sorted(groups.items())}
 
 
 def differing(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
