@@ -147,16 +147,16 @@ def in_percent(share: Estimate) -> str:
     return f"{100 * share.value:.0f} % ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
 
 
-def in_words(known: Agreement) -> str:
-    """Write an agreement in sentences: first the count, then the share in the stream, then what is beyond chance."""
-    items = f"{known.pairs:,} item{'s' * (known.pairs != 1)}"
-    count = f"{known.equal:,} of {items} answered twice got the same answer."
-    if known.same is None:
+def in_words(agreement: Agreement) -> str:
+    """Write an agreement in sentences: first the count, then the share in the stream, then kappa and alpha."""
+    items = f"{agreement.pairs:,} item{'s' * (agreement.pairs != 1)}"
+    count = f"{agreement.equal:,} of {items} answered twice got the same answer."
+    if agreement.same is None:
         return f"{count} The share in the whole stream is shown from {LEAST} items on."
-    share = f"{count} In the whole stream it is {in_percent(known.same)}."
-    if known.kappa is None:
+    share = f"{count} In the whole stream it is {in_percent(agreement.same)}."
+    if agreement.kappa is None:
         return f"{share} All answers are of one class: not enough to tell agreement from chance."
-    beyond = f"kappa {known.kappa}, alpha {known.alpha}"
+    beyond = f"kappa {agreement.kappa}, alpha {agreement.alpha}"
     return (
         f"{share} Beyond chance, from 0 (no more than chance) to 1 (always the same): {beyond}. In parentheses: 95 % "
         "intervals."
