@@ -68,20 +68,19 @@ def of_shares(pairs):
 
 def main(
     tables: Annotated[int, typer.Option(min=1, help="Tables drawn for each truth.")] = 500,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
 ):
     """Measure how often the intervals of kappa and of the share of equal answers hold the truth."""
-    rng, lines = np.random.default_rng(0), []
+    rng, lines, measured = np.random.default_rng(0), [], []
     for pairs in PAIRS:
         for shares in CLASSES:
             known = [drawn(shares, kappa, pairs, tables, rng) for kappa in KAPPAS]
             interval.cache_clear()
-            if as_json:
-                for kappa, each in zip(KAPPAS, known):
-                    print(json.dumps({"pairs": pairs, "shares": shares, "kappa": kappa} | each))
+            measured += [{"pairs": pairs, "shares": shares, "kappa": kappa} | each for kappa, each in zip(KAPPAS, known)]
             cells = [f"{each['held']:.3f}" for each in known]
             lines.append([pairs, ", ".join(f"{share:g}" for share in shares), *cells])
     if as_json:
+        print(json.dumps(measured))
         return
     print("\n".join(table(["items", "shares of the classes", *(f"kappa {kappa}" for kappa in KAPPAS)], lines)))
     heads = ["items", *(f"{share:.0%} alike" for share in SHARES)]
