@@ -76,7 +76,8 @@ def main(
         for shares in CLASSES:
             known = [drawn(shares, kappa, pairs, tables, rng) for kappa in KAPPAS]
             interval.cache_clear()
-            measured += [{"pairs": pairs, "shares": shares, "kappa": kappa} | each for kappa, each in zip(KAPPAS, known)]
+            truth = {"pairs": pairs, "shares": shares}
+            measured += [truth | {"kappa": kappa} | each for kappa, each in zip(KAPPAS, known)]
             cells = [f"{each['held']:.3f}" for each in known]
             lines.append([pairs, ", ".join(f"{share:g}" for share in shares), *cells])
     if as_json:
