@@ -905,10 +905,12 @@ class Store(Database):
 
     def opinions(self, session: int) -> list[Row]:
         """Return the further answers, which gave no label, in order, each with the item and the probability of its
-        question: for each person and question the first one that was not taken back."""
+        question and who gave its first label: for each person and question the first one that was not taken back."""
         return self.query(
-            "SELECT opinions.*, item, probability FROM opinions JOIN questions ON questions.id = question"
-            " WHERE session = ? ORDER BY given",
+            "SELECT opinions.*, questions.item, probability, events.annotator AS first_annotator FROM opinions"
+            " JOIN questions ON questions.id = opinions.question LEFT JOIN labels ON labels.question = questions.id"
+            " LEFT JOIN events ON events.session = questions.session AND events.number = labels.given"
+            " WHERE questions.session = ? ORDER BY opinions.given",
             session,
         )
 

@@ -21,7 +21,7 @@ from ...kernel.certainty import BOUNDED, RISK
 from ...output.page import INK, WORDS, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ...output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
 from ...versions import versions
-from ..insights import answer_checks, certainty, drift, estimates, outcome, top_terms
+from ..insights import agreement, answer_checks, certainty, drift, estimates, outcome, top_terms
 from ..insights.answer_checks import AnswerCheck
 from ..insights.curves import percent
 from ..log import Entry
@@ -194,7 +194,7 @@ def _certain(session: Session) -> Iterator[str]:
 
 
 def _answers(session: Session) -> Iterator[str]:
-    """Yield the answers of each class, and who gave them."""
+    """Yield the answers of each class, who gave them, and how far two people agree."""
     log = [entry for entry in session.log if entry.label is not None]
     counts = Counter(entry.label for entry in log)
     most = [label for label, _ in counts.most_common() if label][:MOST_CLASSES]
@@ -217,6 +217,8 @@ def _answers(session: Session) -> Iterator[str]:
         corrected = sum(entry.corrected for entry in own)
         rows.append([name, f"{len(own):,}", f"{corrected:,}", _seconds(own), _minute(times[0]), _minute(times[-1])])
     yield _table(["", "Answers", "Corrected", "Median seconds", "First", "Last"], rows)
+    if session.settings.overlap:
+        yield sentence(agreement.in_words(agreement.of_pairs(agreement.answer_pairs(session))))
 
 
 def _seconds(entries: Iterable[Entry]) -> str:
