@@ -530,7 +530,7 @@ class Session(Run):
             self.state, following = prepared or (self.apply(self.state.copy(), Answered(label, number)), waiting)
             self._record_decisions()
             self._settle(following)
-            if self._current and len(self.state.outstanding) == 1:
+            if self._current and len(self.state.outstanding) == 1 and self.allowed(annotator) > 0:
                 self.store.lease(self.id, self._current.id, annotator)
             elif self._shared:
                 self.store.renew_leases(self.id, annotator)

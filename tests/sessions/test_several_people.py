@@ -8,7 +8,7 @@ import pytest
 
 from oal_engine.kernel.draws import draws
 from oal_engine.sessions import look_back, session
-from oal_engine.sessions.insights import certainty, estimates
+from oal_engine.sessions.insights import agreement, certainty, estimates
 from oal_engine.sessions.log import checked_event
 from oal_engine.sessions.session import OVERLAP, OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError
@@ -275,6 +275,9 @@ def test_three_people_answer_a_question_each_once(store):
     for entry in opened.log:
         further = [row["annotator"] for row in store.opinions(opened.id) if row["question"] == entry.id]
         assert len({entry.annotator, *further}) == 3
+    pairs = agreement.answer_pairs(opened)
+    assert (18, 6) == (len(pairs), len(agreement.one_each(pairs)))
+    assert all(own.pairs == own.equal for own in agreement.by_people(pairs).values())
 
 
 def test_nobody_gets_more_questions_than_their_quota(store):

@@ -12,16 +12,19 @@ with ADDED pairs: few pairs do not show every possible answer. docs/estimates.md
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from statistics import median
 
 import numpy as np
 from scipy.special import ndtri
 
+from ...store import now
 from ..log import Entry
 from ..session import Session
 from .estimates import TAIL, Estimate, reduced
 
 LEAST = 10  # fewest pairs of answers of two people for a number
+HOUR = timedelta(hours=1)
 LEAST_AGAIN = 5  # fewest repeated answers of one person
 TABLES = 2000  # drawn for an interval
 ADDED, ADDED_KAPPA = 2.0, 0.4  # pairs added to a table for its interval: their number, and kappa if classes are equal
@@ -56,31 +59,40 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Person:
-    """The work of one person: current labels, second and late answers, the median seconds of an answer, whether they
-    have a question now, the repeated answers, and the share of these that were the same (None with fewer than
-    LEAST_AGAIN)."""
+    """The work of one person: current labels, second and late answers, the median seconds of an answer, the minutes of
+    all of them, the labels of the last hour, whether they have a question now, the repeated answers, and the share of
+    these that were the same (None with fewer than LEAST_AGAIN)."""
 
     name: str
     labels: int
     seconds: int
     late: int
     time: float | None
+    minutes: float
+    last_hour: int
     here: bool
     again: int
     same: Estimate | None
 
 
 def answer_pairs(session: Session, kind: str = "second") -> list[AnswerPair]:
-    """Return the questions with two answers, neither of them a skip, in the order of the second answer.
+    """Return every two answers to the same question, neither of them a skip, in the order of the second of them.
 
     kind: "second" (by another person) or "again" (by the same one).
     """
-    log = {entry.id: entry for entry in session.log}
-    return [
-        AnswerPair(entry, row["first_annotator"], entry.first, row["annotator"], row["label"])
-        for row in session.store.opinions(session.id)
-        if row["kind"] == kind and row["label"] and (entry := log.get(row["question"])) and entry.first
-    ]
+    log, pairs = {entry.id: entry for entry in session.log}, list[AnswerPair]()
+    given = dict[int, list[tuple[str, int]]]()
+    for row in session.store.opinions(session.id):
+        if row["kind"] == kind and row["label"] and (entry := log.get(row["question"])) and entry.first:
+            earlier = given.setdefault(entry.id, [(row["first_annotator"], entry.first)])
+            pairs += [AnswerPair(entry, who, label, row["annotator"], row["label"]) for who, label in earlier]
+            earlier.append((row["annotator"], row["label"]))
+    return pairs
+
+
+def one_each(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
+    """Return the first pair of each question: the pairs of three people's answers are not independent."""
+    return [*{pair.entry.id: pair for pair in reversed(pairs)}.values()][::-1]
 
 
 def of_pairs(pairs: Sequence[AnswerPair]) -> Agreement:
@@ -174,8 +186,8 @@ def by_people(pairs: Sequence[AnswerPair]) -> dict[tuple[str, str], Agreement]:
 
 
 def differing(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
-    """Return the questions whose two answers differ and whose label nobody has corrected."""
-    return [pair for pair in pairs if pair.first != pair.second and not pair.entry.corrected]
+    """Return the questions whose answers differ and whose label nobody has corrected, each with two such answers."""
+    return one_each([pair for pair in pairs if pair.first != pair.second and not pair.entry.corrected])
 
 
 def consistency(pairs: Sequence[AnswerPair]) -> Estimate | None:
@@ -195,13 +207,14 @@ def people(session: Session) -> list[Person]:
             own = times.setdefault(entry.annotator or "", [])
             own += [entry.seconds] if entry.seconds is not None else []
     labels = Counter(entry.annotator or "" for entry in log if entry.label)
+    recent = Counter(entry.annotator or "" for entry in log if entry.label and (entry.answered_at or "") >= now(HOUR))
     kinds = Counter((row["annotator"], row["kind"]) for row in opinions)
     again = answer_pairs(session, "again")
     here = session.active_annotators
     return [
         Person(
             name, labels[name], kinds[name, "second"], kinds[name, "late"],
-            median(times[name]) if times.get(name) else None, name in here,
+            median(times[name]) if times.get(name) else None, sum(times.get(name, ())) / 60, recent[name], name in here,
             len(pairs := [pair for pair in again if pair.other == name]), consistency(pairs),
         )
         for name in sorted({*times, *here, *(name for name, _ in kinds)})

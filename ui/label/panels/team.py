@@ -5,6 +5,7 @@ import html
 import streamlit as st
 
 from oal_engine.sessions.insights import agreement
+from oal_engine.sessions.insights.agreement import Person
 from oal_engine.sessions.insights.estimates import Estimate
 from oal_engine.sessions.session import Session
 
@@ -12,7 +13,8 @@ from ...metric_table import table
 from ...page import counted, note
 from ..card_server import CardServer
 
-HEADS = ("Name", "Now", "Labels", "Second answers", "Seconds each")
+HEADS = ("Name", "Now", "Labels", "Further answers")
+PACE = ("Last hour", "Minutes", "Seconds each")
 CONSISTENT = ("Name", "Asked again", "Same answer")
 PAIRS = ("Two people", "Same answer", "In the whole stream", "Kappa")
 ALONE = "Everybody who opens this page under a name of their own gets items of their own."
@@ -20,21 +22,20 @@ REPEATED = (
     "{:.0f} % of the questions are repeated to the person who answered them. How many got the same answer is shown "
     "from {} on, with a 95 % interval."
 )
-OVERLAP = "{:.0f} % of the questions go to two people."
+OVERLAP = "{:.0f} % of the questions go to {} people."
+TWO = "two"
 DIFFER = " They differ on {}, listed under Check."
 
 
 def show(server: CardServer) -> None:
     """Show the people of a session and their agreement; call it in a fragment."""
     session = server.session
-    people = agreement.people(session)
-    table(HEADS, [
-        (
-            _name(each.name), "here" if each.here else "", f"{each.labels:,}", f"{each.seconds:,}",
-            "" if each.time is None else f"{each.time:.1f}",
-        )
+    people, owned = agreement.people(session), server.is_owned()
+    lines = [
+        (_name(each.name), "here" if each.here else "", f"{each.labels:,}", f"{each.seconds:,}", *_pace(each) * owned)
         for each in people
-    ], "none")  # fmt: skip
+    ]
+    table(HEADS + PACE * owned, lines, "none")
     if len(people) < 2:
         note(ALONE)
     if share := session.settings.repeat:
@@ -46,6 +47,11 @@ def show(server: CardServer) -> None:
         _say(words)
         if len(lines) > 1:
             table(PAIRS, lines, "none")
+
+
+def _pace(person: Person) -> tuple[str, ...]:
+    """Return the labels of the last hour, the minutes of all answers, and the usual seconds of one."""
+    return f"{person.last_hour:,}", f"{person.minutes:.0f}", "" if person.time is None else f"{person.time:.1f}"
 
 
 def _agreement(session: Session) -> tuple[str, list[tuple]]:
@@ -60,8 +66,9 @@ def _agreement(session: Session) -> tuple[str, list[tuple]]:
         )
         for names, own in agreement.by_people(pairs).items()
     ]  # fmt: skip
-    overlap = OVERLAP.format(100 * session.settings.overlap)
-    return f"{overlap} {agreement.in_words(agreement.of_pairs(pairs))}{open_items}", lines
+    people = session.settings.people
+    overlap = OVERLAP.format(100 * session.settings.overlap, TWO if people == 2 else people)
+    return f"{overlap} {agreement.in_words(agreement.of_pairs(agreement.one_each(pairs)))}{open_items}", lines
 
 
 def _say(words: str) -> None:
