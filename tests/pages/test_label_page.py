@@ -131,7 +131,7 @@ def test_labels_are_added_on_the_way_beside_the_settings(app_store, work):
 def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch):
     """While one browser waits for the summary of a long stream, another takes back the last answer."""
     server, scored = work(19, learner="pa-i", rule="all", budget=18), Event()
-    monkeypatch.setattr(outcome, "summary", lambda session: [str(scored.wait(WAIT))])
+    monkeypatch.setattr(outcome, "table", lambda session: [("Scored", str(scored.wait(WAIT)))])
     with ThreadPoolExecutor() as threads:
         shown = threads.submit(server.payload)
         undo = {"id": "u", "action": "undo", "question": server.session.previous}
@@ -140,7 +140,7 @@ def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch)
             taken_back.result(WAIT / 2)
         finally:
             scored.set()
-        assert shown.result(WAIT)["place"]["result"].startswith("True")
+        assert [("Scored", "True")] == shown.result(WAIT)["place"]["found"]
     assert server.session.place.asked
 
 

@@ -614,7 +614,7 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
     assert "texts: appended 1, dropped 1 exact duplicate, 1 line could not be read" in words(at)
     said, *listed = [each.value for each in at.text][-3:]
     assert "Added last: 100.0 % of the words are new to the vocabulary; 16.7 % at the import." == said
-    assert ["items 21 to 21, 100.0% new words", "items 1 to 20, 16.7% new words"] == [each[12:] for each in listed]
+    assert ["items 21 to 21, 100.0 % new words", "items 1 to 20, 16.7 % new words"] == [each[12:] for each in listed]
     assert 21 == store.dataset("texts")["items"]
 
 

@@ -185,7 +185,8 @@ class CardServer:
         frame = self._frame(problem, annotator, review, marks)
         place = frame["place"]
         if place["end"] in ("budget", "stream"):  # outside the lock: scoring a long stream must not delay an answer
-            place["result"] = "\n".join([*self.summary, SAVED, *[MORE_ITEMS] * (place["end"] == "stream")])
+            place["found"], remarks = self.outcome
+            place["result"] = "\n".join([*remarks, SAVED, *[MORE_ITEMS] * (place["end"] == "stream")])
         return frame
 
     def _frame(self, problem: str | None, annotator: str, review: int | None, marks: bool | None) -> dict[str, Any]:
@@ -235,10 +236,10 @@ class CardServer:
         return place, ahead
 
     @property
-    def summary(self) -> list[str]:
-        """The outcome of the session in sentences."""
-        sentences: list[str] = self.cached("summary", lambda: outcome.summary(self.session))
-        return sentences
+    def outcome(self) -> tuple[list[tuple[str, str]], list[str]]:
+        """The outcome of the session as lines of a table, and remarks on it in sentences."""
+        lines: list[tuple[str, str]] = self.cached("outcome", lambda: outcome.table(self.session))
+        return lines, [*outcome.about_known_labels(self.session), *outcome.differing(self.session)]
 
     @property
     def name(self) -> str:
@@ -307,7 +308,7 @@ class CardServer:
         if question:
             return {"question": question, "end": None, "counters": counters, "result": None}
         end = "joining" if place.progress.end == "others" and self.session.someone_joins else place.progress.end
-        return {"question": None, "end": end, "counters": counters, "result": self._result(end, place)}
+        return {"question": None, "end": end, "counters": counters, "result": self._result(end)}
 
     def _quota(self, place: Place, annotator: str) -> dict[str, Any]:
         """Return the end for somebody who has reached their quota while the session goes on, else {}."""
@@ -315,13 +316,13 @@ class CardServer:
             return {}
         return {"end": "quota", "result": f"{QUOTA.format(counted(self.session.settings.quota, 'answer'))}\n{SAVED}"}
 
-    def _result(self, end: str | None, place: Place) -> str:
+    def _result(self, end: str | None) -> str:
         """Return the text of a card without a question."""
         if end == "joining":
             return f"{JOINING}\n{SAVED}"
         if end == "others":
             return f"{OTHERS_ANSWER.format(self.session.settings.lease / 60)}\n{SAVED}"
-        return self._items.result(place.counts) + f"\n{MORE_ITEMS}" * (end == "stream")
+        return SAVED + f"\n{MORE_ITEMS}" * (end == "stream")
 
     def _question(self, asked: StoredQuestion, place: Place, annotations: Annotations) -> dict[str, Any]:
         """Return a question with its note and tags, which a blind second answer must not see."""

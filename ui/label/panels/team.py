@@ -13,7 +13,8 @@ from ...metric_table import table
 from ...page import counted, note
 from ..card_server import CardServer
 
-HEADS = ("Name", "Now", "Labels", "Further answers")
+HEADS = ("Name", "Labels", "Further answers")
+HERE = "{} (here)"
 PACE = ("Last hour", "Minutes", "Seconds each")
 CONSISTENT = ("Name", "Asked again", "Same answer")
 PAIRS = ("Two people", "Same answer", "In the whole stream", "Kappa")
@@ -32,7 +33,12 @@ def show(server: CardServer) -> None:
     session = server.session
     people, owned = agreement.people(session), server.is_owned()
     lines = [
-        (_name(each.name), "here" if each.here else "", f"{each.labels:,}", f"{each.seconds:,}", *_pace(each) * owned)
+        (
+            HERE.format(_name(each.name)) if each.here else _name(each.name),
+            f"{each.labels:,}",
+            f"{each.seconds:,}",
+            *_pace(each) * owned,
+        )
         for each in people
     ]
     table(HEADS + PACE * owned, lines, "none")
