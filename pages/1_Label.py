@@ -33,27 +33,29 @@ def is_reader(server: CardServer) -> bool:
     return role(server.session.store, server.session.id) == "reader"
 
 
+@guarded()
 def watch(server: CardServer) -> None:
     """Draw the open panel, and notice new items. The other panels are not drawn, so that they cannot delay the card."""
-    answering = {
+    fingerprint = server.session.store.fingerprint(server.session.id)
+    server.refresh()
+    reader, begun = is_reader(server), server.session.previous is not None
+    answered = {
         "History": history.show,
         "Passed" if server.session.multiclass else "Pushed": pushed.show,
         "Check": check.show,
-        "Find": find.show,
     }
     panels = {
         "Progress": progress.show,
-        **({} if is_reader(server) else answering),
-        "Learned": learned.show,
+        **(answered if begun and not reader else {}),
+        **({} if reader else {"Find": find.show}),
+        **({"Learned": learned.show} if begun or server.session.settings.prior else {}),
         "Guidelines": guidelines.show,
     }
-    fingerprint = server.session.store.fingerprint(server.session.id)
     if server.session.is_shared:
         panels["Team"] = team.show
     for tab, show in zip(st.tabs(list(panels), key="panel", on_change="rerun"), panels.values()):
         if tab.open:
             with tab, guarded():
-                server.refresh()
                 arrivals(server.session)
                 show(server)
     pulse.follow(server, fingerprint)

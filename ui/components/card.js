@@ -499,6 +499,7 @@ class Card {
     this.root.classList.toggle("ended", !this.place.question);
     for (const button of this.answers()) disable(button, blocker || !this.place.question);
     disable(this.undo, blocker || this.previous() == null);
+    this.undo.classList.toggle("unneeded", !blocker && this.previous() == null); // it keeps its place
     this.arrange();
     this.report();
   }
