@@ -59,6 +59,7 @@ variance = method("variance", default=lambda self, x: 0.0)
 gain = method("gain")
 put = method("put", default=_put)
 begin = method("begin", default=lambda self, j, value: put(self, j, value))  # sets a weight before the first update
+told = method("told", default=lambda self, chance: None)  # with which chance the next label was asked for
 update = method("update")
 dense_update = method("dense_update", default=lambda self: False)  # whether an update may change every weight
 weight = method("weight", default=lambda self, j: self.w[j])
