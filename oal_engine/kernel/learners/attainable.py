@@ -18,7 +18,7 @@ FIRST = 10  # answers that are left out as soon as there are twice as many: a mo
 LEARNED = 300  # number of answers after which margins are taken as they are
 HEAVIEST = 100.0  # weight of an answer that was asked with a very small chance
 STEPS, CLOSE = 25, 1e-6  # Newton's steps at most, and the length of a step that is the last one
-SLOPE, SPREAD = 3.0, 1 / 3  # mean of the slope (its deviation is 1) and deviation of the offset before any answer
+SLOPE, CERTAINTY = 3.0, 3.0  # mean of the slope (its variance is 1) and 1 / variance of the offset before any answer
 FLATTEST = 0.05  # slope
 MOST = 3.0  # weight of a positive by F1
 RARE, COMMON = 0.10, 0.25  # shares of positives up to which the weight is 1, and from which it counts in full
@@ -79,10 +79,9 @@ def _fit(self, place, size, unit, start):
     """Return the slope and the offset of the log odds of a positive over the margin in `unit`: the most probable ones
     given the answers, of which the one at `place` is the latest. start: the offset before any answer."""
     n, slope, offset = n_answers(self), SLOPE, start
-    precision = 1 / (SPREAD * SPREAD)
     for _ in range(STEPS):
-        to_slope, to_offset = SLOPE - slope, precision * (start - offset)
-        of_slope, of_both, of_offset = 1.0, 0.0, precision
+        to_slope, to_offset = SLOPE - slope, CERTAINTY * (start - offset)
+        of_slope, of_both, of_offset = 1.0, 0.0, CERTAINTY
         for k in range(size):
             number = n - (place - k) % self.memory
             if number > FIRST or n <= 2 * FIRST:
