@@ -162,8 +162,8 @@ def _remember(average, learner, x, t, everything):
 
 @njit(**INLINE)
 def _learn(x, t, p, predicted, chance, learner, rule, objective, average, v, y, last):
-    """Learn the label y (0: nothing) of a row in round t, given its margin p, predicted class, variance v and the chance
-    with which it was asked. After the last label of the budget, put the averaged weights in place if wanted."""
+    """Learn the label y (0: nothing) of a row in round t, given its margin p, predicted class, variance v and the
+    chance with which it was asked. After the last label of the budget, put the averaged weights in place if wanted."""
     if average.total.size:
         _remember(average, learner, x, t, last or dense_update(learner))
     if y != 0:
@@ -239,7 +239,8 @@ def add_rows(rows, items, factors, total):
 def teach(rows, items, y, rounds, chances, learner, rule, objective, average, last):
     """Learn the labels y (0: nothing) of the rows `items` in turn, whatever the rule would have asked.
 
-    rounds: the round of each, not decreasing. chances: with which each was asked, 1 for known labels. last: whether the final one is the last label of the budget.
+    rounds: the round of each, not decreasing. chances: with which each was asked, 1 for known labels. last: whether the
+    final one is the last label of the budget.
     """
     for k in range(items.size):
         prefetch(rows, items, k)

@@ -323,7 +323,9 @@ class Run:
     def _answered(self, state: State, label: int, number: int) -> State:
         question, start, last = state.outstanding.pop(number).question, perf_counter(), number == state.number
         t = question.t if last else state.streamed - 1  # the round in which it is learned
-        state.lessons.append(Lesson(number, int(self.order[question.t]), t, question.audit, label, question.probability))
+        state.lessons.append(
+            Lesson(number, int(self.order[question.t]), t, question.audit, label, question.probability)
+        )
         state.answers[label] += 1
         if label != SKIP:
             state.spent += 1

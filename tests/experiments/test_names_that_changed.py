@@ -93,7 +93,9 @@ def test_a_comparison_with_the_former_auto_says_what_it_ran(tmp_path, tune):
     now = {"pool + paced ": {"temperature": 0.05}, "pool + paced": {"C": 2.0}, "PAA-I": was["PAA-I"]}
     experiments.compare(spec(algorithms=now, budgets=[20], tune=tune), store, "old")
     kept = store.comparison("old")
-    before = json.loads(json.dumps(kept["lines"]).replace("pool + paced ", "auto").replace('{"temperature": 0.05}', "{}"))
+    before = json.loads(
+        json.dumps(kept["lines"]).replace("pool + paced ", "auto").replace('{"temperature": 0.05}', "{}")
+    )
     with store.transaction():
         values = [json.dumps(kept["specification"] | {"algorithms": was}), json.dumps(before)]
         store.db.execute("UPDATE comparisons SET specification = ?, lines = ?", values)

@@ -76,7 +76,7 @@ class Learner(Remembering):
             self.V, self.L = orthonormal(2 * numbers - 1), np.zeros(self.m)
         if name in ("sop", "sop-diag"):
             self.Sigma = np.eye(d) / self.a
-        self.answers, self.kept, self.asked = [], {}, []
+        self.answers, self.kept, self.asked, self.least = [], {}, [], 0.0
 
     def margin(self, x):
         if self.name == "sop":
@@ -190,11 +190,8 @@ class Learner(Remembering):
 
     def cost(self, y):
         negatives, positives = self.answers.count(-1), self.answers.count(1)
-        exponent, least = self.exponent, 0.0
-        if self.name == "pool-f1" and y > 0:
-            exponent += 0.3 * self.few / (self.few + positives)
-            least = weight_by_f1(self.asked, self.memory)
-        return max(((negatives + 1) / (positives + 1)) ** exponent, least) if y > 0 else 1.0
+        more = 0.3 * self.few / (self.few + positives) if self.name == "pool-f1" else 0.0
+        return max(((negatives + 1) / (positives + 1)) ** (self.exponent + more), self.least) if y > 0 else 1.0
 
     def moved(self, w, answer):
         """Move the alpha of an answer to its best: the weights that follow."""
@@ -208,7 +205,10 @@ class Learner(Remembering):
         """Judge both members by what they say of a row, let them learn it, and weigh them by their F1."""
         for record, w in zip(self.records, self.members):
             record.append((float(self.with_bias(x) @ w), y))
-        for answer in self.visited(x, y):
+        visited = self.visited(x, y)
+        if self.name == "pool-f1":
+            self.least = weight_by_f1(self.asked, self.memory)
+        for answer in visited:
             self.members[0] = self.moved(self.members[0], answer)
             row, label, s = answer[0], answer[1], np.diag(self.Sigma)
             if label * (row @ self.members[1]) < 1:
@@ -230,8 +230,13 @@ class Learner(Remembering):
 
 
 def weight_by_f1(asked, memory):
-    """The weight of a positive by the F1 that can be had, from all answers (margin, chance, label) so far."""
-    n, positives = len(asked), sum(y > 0 for _, _, y in asked)
+    """The weight of a positive by the F1 that can be had, from all answers (margin, chance, label) so far; after 300
+    from those at the last estimate."""
+    n = len(asked)
+    while n > 300 and n % (n // 100):
+        n -= 1
+    asked = asked[:n]
+    positives = sum(y > 0 for _, _, y in asked)
     margins, chances, labels = np.array(asked[-memory:]).T
     weights = np.minimum(1 / chances, 100)
     unit = np.average(abs(margins), weights=weights)

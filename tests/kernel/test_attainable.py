@@ -43,7 +43,7 @@ def random_answers(n, seed=0, share=0.4, decimals=1):
 @pytest.mark.parametrize("memory", [1, 7, 60, 2000])
 def test_the_weight_equals_that_of_its_twin(memory):
     """After every answer, with all or the latest ones in memory, the weight is the one that the formulas give."""
-    answers = random_answers(400)
+    answers = random_answers(700)
     expected = [
         max(
             (((n + 1 - positives) + 1) / (positives + 1)) ** (0.5 + 0.3 * 5 / (5 + positives)),
@@ -83,4 +83,7 @@ def test_powers_and_logarithms_are_right_to_ten_digits():
     """The powers and logarithms that every processor rounds alike agree with those of the C library."""
     numbers = np.linspace(-20, 20, 401)
     for x, (power, logarithm) in zip(numbers, _powers(numbers)):
-        assert (exp(x), log(exp(x))) == (pytest.approx(power, rel=1e-10), pytest.approx(logarithm, rel=1e-10, abs=1e-10))
+        assert (exp(x), log(exp(x))) == (
+            pytest.approx(power, rel=1e-10),
+            pytest.approx(logarithm, rel=1e-10, abs=1e-10),
+        )

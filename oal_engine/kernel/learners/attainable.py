@@ -16,6 +16,7 @@ HALVINGS = 10  # the argument of a power is halved so often, and the result squa
 LARGEST = 1e150  # a margin beyond it counts as this: sums and squares of margins must be numbers
 FIRST = 10  # answers that are left out as soon as there are twice as many: a model met them that knew nothing
 LEARNED = 300  # number of answers after which margins are taken as they are
+HUNDRED = 100  # later each hundredth more answers give a new estimate: a fit takes long, and one answer changes little
 HEAVIEST = 100.0  # weight of an answer that was asked with a very small chance
 STEPS, CLOSE = 25, 1e-6  # Newton's steps at most, and the length of a step that is the last one
 SLOPE, CERTAINTY = 3.0, 3.0  # mean of the slope (its variance is 1) and 1 / variance of the offset before any answer
@@ -26,7 +27,7 @@ RARE, COMMON = 0.10, 0.25  # shares of positives up to which the weight is 1, an
 
 @njit(**INLINE)
 def exponential(x):
-    """Return e^x for |x| up to 700, to ten digits."""
+    """Return e^x for |x| up to 40, to ten digits."""
     x /= 2.0**HALVINGS
     power = 1 + x * (1 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x / 720)))))
     for _ in range(HALVINGS):
@@ -94,9 +95,9 @@ def _fit(self, place, size, unit, start):
                 of_slope += spread * z * z
                 of_both += spread * z
                 of_offset += spread
-        size_of = of_slope * of_offset - of_both * of_both
-        step = (of_offset * to_slope - of_both * to_offset) / size_of
-        shift = (of_slope * to_offset - of_both * to_slope) / size_of
+        determinant = of_slope * of_offset - of_both * of_both
+        step = (of_offset * to_slope - of_both * to_offset) / determinant
+        shift = (of_slope * to_offset - of_both * to_slope) / determinant
         longest = max(abs(step), abs(shift))
         short = min(1.0, 2 / longest) if longest > 0 else 1.0
         slope += short * step
@@ -137,7 +138,9 @@ def _by_f1(self, place, size, start):
 def positive_weight(self, place, size):
     """Return the weight of a positive after the answer at `place` was ranked: the larger of a power of the class ratio
     of the answers and the weight by F1."""
-    positives = self.answers[1]
+    n, positives = n_answers(self), self.answers[1]
     ratio = logarithm((self.answers[0] + 1) / (positives + 1))
     more = 0.3 * self.few / (self.few + positives) if self.few > 0 else 0.0
-    return max(exponential((self.exponent + more) * ratio), _by_f1(self, place, size, -0.15 - 0.8 * ratio))
+    if n <= LEARNED or n % (n // HUNDRED) == 0:
+        self.by_f1[0] = _by_f1(self, place, size, -0.15 - 0.8 * ratio)
+    return max(exponential((self.exponent + more) * ratio), self.by_f1[0])

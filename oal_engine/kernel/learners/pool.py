@@ -165,6 +165,7 @@ class PoolF1(NamedTuple):
     margins: numbers
     chances: numbers
     ranked: answered
+    by_f1: counter
     positive: counter
     C: float = C
     bias: float = BIAS
