@@ -149,10 +149,11 @@ class Pool(NamedTuple):
 
 
 class PoolF1(NamedTuple):
-    """As `pool`, but a positive weighs at least (2 - F) / F, at most 3, where F is the F1 that the answers promise: the
-    more often errors cannot be avoided, the more a missed positive costs. F is estimated from the margins and chances
-    with which the answers in memory were asked; with few positives, or less than a quarter of positives in the stream,
-    the bound is lower, down to 1 at a tenth. The exponent is larger by 0.3 few / (few + positives)."""
+    """As `pool`, but a positive weighs at least (2 - F) / F, where F is the best F1 that the answers promise: the line of
+    the best F1 is where half of F is probable. F is that of probabilities fitted to the margins of the answers in
+    memory at the moment of asking, each counted 1 / chance times. This bound is 3 at most, lower with few positives,
+    and lower if less than a quarter of the items are positive, down to 1 at a tenth. The exponent is larger by
+    0.3 few / (few + positives)."""
 
     w: with_bias
     members: members
