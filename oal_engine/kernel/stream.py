@@ -20,10 +20,10 @@ from .learners import (
     classes,
     count_index,
     dense_update,
+    note_chance,
     predict,
     put,
     score,
-    told,
     update,
     variance,
     weight,
@@ -169,7 +169,7 @@ def _learn(x, t, p, predicted, chance, learner, rule, objective, average, v, y, 
     if y != 0:
         observe(rule, predicted != y)
         objective.seen[int(y > 0)] += 1
-        told(learner, chance)
+        note_chance(learner, chance)
         update(learner, x, y, p, v, _rho(objective) if y > 0 else 1.0, objective.theta)
     if last and average.total.size:
         for j in range(average.total.size):
@@ -450,7 +450,7 @@ def share_a_pass(learner: type[NamedTuple], rows: Rows) -> bool:
     They can if the margin is the inner product of the row and the weights, an update changes only the weights of the
     row's columns and needs no chance, and the weights of many settings fit into memory.
     """
-    own = any(hasattr(learner, name) for name in ("multiclass", "margin", "dense_update", "told"))
+    own = any(hasattr(learner, name) for name in ("multiclass", "margin", "dense_update", "note_chance"))
     return not own and not isinstance(rows, MixedRows) and rows.columns <= MOST_COLUMNS
 
 

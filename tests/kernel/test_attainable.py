@@ -16,7 +16,7 @@ ONE_ROW = as_rows(np.ones((1, 1)))
 
 @njit
 def _answer(learner, rows, margin, chance, y):
-    learners.told(learner, chance)
+    learners.note_chance(learner, chance)
     place, earlier = dual.keep(learner, Row(rows, 0), y, int(y > 0))
     attainable.rank(learner, place, earlier + 1, margin)
     return attainable.positive_weight(learner, place, earlier + 1)

@@ -71,7 +71,7 @@ def rank(self, place, size, margin):
 
 @njit(**INLINE)
 def _weight(self, k):
-    """Return how many items the answer at place k stands for."""
+    """Return how many items the answer at place k represents."""
     return min(1 / self.chances[k], HEAVIEST)
 
 

@@ -152,8 +152,8 @@ class PoolF1(NamedTuple):
     """As `pool`, but a positive weighs at least (2 - F) / F, where F is the best F1 that the answers promise: the line of
     the best F1 is where half of F is probable. F is that of probabilities fitted to the margins of the answers in
     memory at the moment of asking, each counted 1 / chance times. This bound is 3 at most, lower with few positives,
-    and lower if less than a quarter of the items are positive, down to 1 at a tenth. The exponent is larger by
-    0.3 few / (few + positives)."""
+    and lower if less than a quarter of the items are positive, down to 1 at a tenth. The exponent is larger by 0.3 few
+    / (few + positives)."""
 
     w: with_bias
     members: members
@@ -185,7 +185,7 @@ class PoolF1(NamedTuple):
     def cost(self, y):
         return self.positive[0] if y > 0 else 1.0
 
-    def told(self, chance):
+    def note_chance(self, chance):
         self.chances[dual.n_answers(self) % self.memory] = chance
 
     def update(self, x, y, p, v, rho, theta):
