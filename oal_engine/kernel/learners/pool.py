@@ -149,8 +149,8 @@ class Pool(NamedTuple):
 
 
 class PoolF1(NamedTuple):
-    """As `pool`, but a positive weighs at least (2 - F) / F, where F is the best F1 that the answers promise: the line of
-    the best F1 is where half of F is probable. F is that of probabilities fitted to the margins of the answers in
+    """As `pool`, but a positive weighs at least (2 - F) / F, where F is the best F1 that the answers promise: the line
+    of the best F1 is where half of F is probable. F is that of probabilities fitted to the margins of the answers in
     memory at the moment of asking, each counted 1 / chance times. This bound is 3 at most, lower with few positives,
     and lower if less than a quarter of the items are positive, down to 1 at a tenth. The exponent is larger by 0.3 few
     / (few + positives)."""
