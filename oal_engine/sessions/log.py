@@ -177,8 +177,8 @@ class Lesson(NamedTuple):
     """A label that the learner was taught.
 
     number: of its question (0: a mark, or a known label). round: in which it is learned (-1: before the first).
-    audit: 1 for a random check. label: the current one (SKIP: nothing is learned). is_known: whether it came from
-    elsewhere and cost nothing.
+    audit: 1 for a random check. label: the current one (SKIP: nothing is learned). chance: with which it was asked (1:
+    it was not). is_known: whether it came from elsewhere and cost nothing.
     """
 
     number: int
@@ -186,6 +186,7 @@ class Lesson(NamedTuple):
     round: int
     audit: int
     label: int
+    chance: float = 1.0
     is_known: bool = False
 
 
@@ -338,7 +339,7 @@ class Log:
                     break
                 entry = self.entries[self.order[done] - 1]
                 done, round = done + 1, max(entry.round, lessons[-1].round if lessons else 0)
-                lessons.append(Lesson(entry.number, entry.item, round, entry.audit, event.label))
+                lessons.append(Lesson(entry.number, entry.item, round, entry.audit, event.label, entry.probability))
             elif isinstance(event, Changed):
                 add_changes(lessons, event.changes)
             elif isinstance(event, LabelsKnown):
