@@ -99,7 +99,7 @@ def make_prior(
 
 
 def read_lines(written: str) -> tuple[list[str], list[str]]:
-    """Divide what a person wrote, line by line, into words (a line of short parts between commas) and example texts
+    """Divide the lines of a field into words (a line of short parts between commas) and example texts
     (any other line)."""
     words, texts = list[str](), list[str]()
     for line in filter(None, map(str.strip, written.splitlines())):

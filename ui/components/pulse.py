@@ -27,7 +27,7 @@ _mount = component("pulse", ["dom.js", "pulse.js"], [])
 
 
 class Turns:
-    """The redraws that may be made now: `rate` more each second, and at most so many at once."""
+    """The redraws that may be made now: `rate` more each second, and at most `rate` at once."""
 
     def __init__(self, rate: float) -> None:
         self.rate, self._left, self._at = rate, rate, monotonic()
@@ -38,9 +38,9 @@ class Turns:
         with self._lock:
             now = monotonic()
             self._left, self._at = min(self.rate, self._left + (now - self._at) * self.rate), now
-            taken = self._left >= 1
-            self._left -= taken
-            return taken
+            has_turn = self._left >= 1
+            self._left -= has_turn
+            return has_turn
 
 
 turns = Turns(REDRAWS_PER_SECOND)
@@ -50,9 +50,9 @@ def asked(request: Request) -> Response:
     """Answer whether a session differs from the fingerprint `seen`, and it is this page's turn to show that."""
     session = int(request.path_params["session"])
     try:
-        known = access.role(store(), session, request.scope["person"]())
-        changed = not known or store().fingerprint(session) != request.query_params.get("seen")
-    except StoreError:  # the panel says what is wrong
+        role = access.role(store(), session, request.scope["person"]())
+        changed = not role or store().fingerprint(session) != request.query_params.get("seen")
+    except StoreError:  # the panel names the problem
         changed = True
     return Response(status_code=CHANGED if changed and turns.take() else UNCHANGED)
 

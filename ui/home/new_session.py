@@ -58,7 +58,7 @@ TEAM = "Several people label, and I want to see how far they agree"
 TEAM_SHARE = "Questions that several people answer, in percent"
 TEAM_PEOPLE = "People who answer each of these"
 TEAM_QUOTA = "Answers of one person at most (0: no limit)"
-TEAM_QUOTA_HELP = "Who has given so many answers gets no more questions; the others go on."
+TEAM_QUOTA_HELP = "Nobody gets more questions than this; the other people answer the rest."
 TEAM_HELP = (
     "The questions that several people answer are chosen at random. The first answer counts against the budget and "
     "trains the model; the others show how far people agree."

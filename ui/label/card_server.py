@@ -311,7 +311,7 @@ class CardServer:
         return {"question": None, "end": end, "counters": counters, "result": self._result(end)}
 
     def _quota(self, place: Place, annotator: str) -> dict[str, Any]:
-        """Return the end for somebody who has reached their quota while the session goes on, else {}."""
+        """Return the end for somebody who has reached their quota before the session ends, else {}."""
         if place.asked or place.progress.end in ("budget", "stream") or self.session.allowed(annotator) > 0:
             return {}
         return {"end": "quota", "result": f"{QUOTA.format(counted(self.session.settings.quota, 'answer'))}\n{SAVED}"}

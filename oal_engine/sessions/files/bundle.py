@@ -236,8 +236,8 @@ def _converted(
 
 def _prior(values: object, features: int) -> Prior:
     """Check the prior that a published session began with."""
-    given = {"texts": []} | values if isinstance(values, dict) else values  # without texts there is no such key
-    source = checked(given, PRIOR, 1, "prior of a session")
+    written = {"texts": []} | values if isinstance(values, dict) else values  # without texts there is no such key
+    source = checked(written, PRIOR, 1, "prior of a session")
     weights = {column: float(weight) for column, weight in source["weights"]}
     if max(weights, default=0) >= features:
         raise JsonLinesError(f"the prior of a session must have columns below {features:,}. Got {max(weights):,}.")

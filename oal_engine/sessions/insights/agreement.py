@@ -81,10 +81,10 @@ def answer_pairs(session: Session, kind: str = "second") -> list[AnswerPair]:
     kind: "second" (by another person) or "again" (by the same one).
     """
     log, pairs = {entry.id: entry for entry in session.log}, list[AnswerPair]()
-    given = dict[int, list[tuple[str, int]]]()
+    answers = dict[int, list[tuple[str, int]]]()
     for row in session.store.opinions(session.id):
         if row["kind"] == kind and row["label"] and (entry := log.get(row["question"])) and entry.first:
-            earlier = given.setdefault(entry.id, [(row["first_annotator"], entry.first)])
+            earlier = answers.setdefault(entry.id, [(row["first_annotator"], entry.first)])
             pairs += [AnswerPair(entry, who, label, row["annotator"], row["label"]) for who, label in earlier]
             earlier.append((row["annotator"], row["label"]))
     return pairs

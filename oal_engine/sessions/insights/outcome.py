@@ -38,7 +38,7 @@ def summary(session: Session) -> list[str]:
 
 
 def table(session: Session) -> list[tuple[str, str]]:
-    """Return the lines of a table of what a session has found and how good its model is: (name, value in words)."""
+    """Return the lines of a table of the positives found and the quality of the model: (name, value in words)."""
     lines = []
     if not session.multiclass and linear(session.learner):
         lines = of_session(session).lines(session.settings.positive_name)
@@ -56,9 +56,9 @@ def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
         return
     now = estimates.look(session, 1)[0]
     until = "" if now.closed is None else f", up to item {now.closed + 1:,}"
-    for name, shown in now.metrics.items():
+    for name, values in now.metrics.items():
         for metric in _first(now):
-            yield f"{TITLES[metric]} under {NAMES[name]}{until}", str(shown[metric])
+            yield f"{TITLES[metric]} under {NAMES[name]}{until}", str(values[metric])
     if not now.available and now.reason:
         yield "Quality of the model", now.reason
 
@@ -118,7 +118,7 @@ def _in_words(estimated: Estimates) -> str:
 
 
 def _first(estimated: Estimates) -> list[str]:
-    """Return the metrics to name first of those that are available."""
+    """Return the available metrics to name first."""
     return [metric for metric in METRICS[False][:2] if metric in estimated.available] or estimated.available
 
 
