@@ -4,12 +4,14 @@ import streamlit as st
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from ui.components import pulse
 from ui.gate import Gate
 from ui.warm_up import lifespan
 
 app = st.App(
     "home.py",
     lifespan=lifespan,
+    routes=[pulse.route()],
     middleware=[
         Middleware(TrustedHostMiddleware, allowed_hosts=st.get_option("server.allowedHosts"), www_redirect=False),
         Middleware(Gate),

@@ -122,7 +122,8 @@ def course(table, last, first, budget, share, seed, appended=False):
             mended, items = len(said), np.array([each.t for each in asked])
             said = last[items].tolist()
             learner, rule, goal, mean = fresh()
-            stream.teach(table, items, rows.read_only(said, np.int8), items, learner, rule, goal, mean, False)
+            y, chances = rows.read_only(said, np.int8), np.array([each.probability for each in asked])
+            stream.teach(table, items, y, items, chances, learner, rule, goal, mean, False)
     items = np.array([each.t for each in asked], int)
     return Course(
         items, first[items], last[items], mended or items.size, np.array([each.probability for each in asked]),

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -23,6 +23,7 @@ import numpy as np
 import psutil
 import typer
 from common import SEED, table
+from httpx import AsyncClient, HTTPError, codes
 from label_latency import zipf
 from labeling_tools import PATIENCE, STRATEGIES, imported, serving, session
 from streamlit_page import open_page
@@ -32,7 +33,8 @@ from oal_engine.experiments import jobs
 from oal_engine.sessions import look_back
 from oal_engine.sessions.settings import create
 
-CARD = "oal_card"
+CARD, PULSE = "oal_card", "oal_pulse"
+PULSE_SECONDS = 2.5, 3.5
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 AIM = 300  # milliseconds from a key to its acknowledgement, at p95
 VOCABULARY = 20_000
@@ -50,12 +52,17 @@ class Annotator:
         self.cuts, self.n_cuts = cuts, 0  # a minute, and so far
         self.payload, self.pending, self.branches = None, [], {}
         self.sent, self.acknowledged, self.problems = {}, {}, []
-        self.opened = asyncio.Event()
+        self.opened, self.drawn = asyncio.Event(), asyncio.Event()
+        self.pulse, self.redraws = {}, 0
 
     async def work(self, address, start, until, pause):
         """Open the session's page, wait for `start`, label `until` a time, and wait until all is acknowledged."""
         query = f"{address}/Label?session={self.session}&annotator={self.name}"
-        async with open_page(query, self.receive, self.problems.append) as page:
+        async with (
+            AsyncClient(base_url=address, timeout=PATIENCE) as client,
+            open_page(query, self.receive, self.problems.append) as page,
+        ):
+            following = page.tasks.create_task(self.follow(page, client))
             await asyncio.wait_for(self.opened.wait(), PATIENCE)
             await start.wait()
             cuts = page.tasks.create_task(self.cut(page, until))
@@ -67,6 +74,20 @@ class Annotator:
             end = perf_counter() + PATIENCE
             while self.pending and perf_counter() < end:
                 await asyncio.sleep(0.1)
+            following.cancel()
+
+    async def follow(self, page, client):
+        """Ask for news as pulse.js does, and redraw the panel when there are some."""
+        drawn = None
+        await self.drawn.wait()
+        while True:
+            await asyncio.sleep(self.rng.uniform(*PULSE_SECONDS))
+            seen, drawn = self.pulse["seen"] if self.pulse["seen"] == drawn else "", self.pulse["seen"]
+            with suppress(HTTPError):
+                answer = await client.get(self.pulse["url"], params={"seen": seen})
+                if answer.status_code == codes.OK:
+                    self.redraws += 1
+                    await page.set_state(PULSE, "redraws", self.redraws)
 
     async def cut(self, page, until):
         """Cut the line of a page at random times, `cuts` a minute on average, up to the time `until`."""
@@ -93,7 +114,10 @@ class Annotator:
             delay = min(2 * delay, SLOWEST_RETRY)
 
     def receive(self, component, payload):
-        """Process the data that the server sends to the card."""
+        """Process the data that the server sends to the card, or to the pulse."""
+        if component == PULSE:
+            self.pulse = payload
+            self.drawn.set()
         if component != CARD:
             return
         for id in payload["acked"]:

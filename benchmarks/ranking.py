@@ -47,7 +47,7 @@ def ranked(data, budget, seed):
         kept = np.delete(np.arange(items.size), places)
         stream.teach(
             data.rows, stream.checked_order(items[kept], data.rows), rows.read_only(labels[kept], np.int8),
-            rounds[kept], learner, rule, objective, stream.average(learner, False), False,
+            rounds[kept], chances[kept], learner, rule, objective, stream.average(learner, False), False,
         )  # fmt: skip
         return margins(learner, items[places])
 

@@ -1,7 +1,8 @@
-"""The value of prior knowledge: F1 of `auto` with words, items, scores or a model, and without any.
+"""The value of prior knowledge: F1 of `auto` with words, example texts, scores or a model, and without any.
 
-Every number is a mean over streams in several random orders. Seed items are drawn anew for each order and are not in
-it; the words were chosen by hand before anything was run; scores are the truth with normal noise, drawn anew too.
+Every number is a mean over streams in several random orders. Example texts are items of the rare class, which are
+drawn anew for each order and are not in it; the words were chosen by hand before anything was run; scores are the
+truth with normal noise, drawn anew too.
 """
 
 import json
@@ -44,7 +45,7 @@ FILES = {  # the file, its columns, four words
                        "enalapril captopril lisinopril hypertension"),
 }  # fmt: skip
 DISTANCE = 1.19  # between the scores of both classes, in deviations of the noise: an AUC of 0.8
-WAYS = ("nothing", "1 item", "3 items", "1 word", "4 words", "scores", "model")
+WAYS = ("nothing", "1 text", "3 texts", "10 texts", "1 word", "4 words", "scores", "model")
 AUTO = strategy("auto")
 
 
@@ -76,7 +77,7 @@ def known(data, way, words, seed):
         return prior.make_prior(data, words[: int(count)]), []
     positives = np.flatnonzero(data.y > 0)
     drawn = positives[stream.shuffled(positives.size, seed)[: int(count) if kind else 0]]
-    return prior.make_prior(data, items=[data.items.ids[row] for row in drawn]), drawn
+    return prior.make_prior(data, texts=[data.items.texts[row] for row in drawn]), drawn
 
 
 def measure(quick, orders, first):

@@ -131,11 +131,13 @@ CREATE TABLE sessions (
     log_version INTEGER NOT NULL DEFAULT 0, -- how often its log was changed
     prior TEXT,                        -- JSON: seed words and items, or a model
     floor REAL NOT NULL DEFAULT 0,     -- share of the budget that gives every item a least chance
-    overlap REAL NOT NULL DEFAULT 0,   -- share of the questions for two people
+    overlap REAL NOT NULL DEFAULT 0,   -- share of the questions for several people
     lease REAL NOT NULL DEFAULT 300,   -- seconds until somebody else may have a question
     shown TEXT,                        -- JSON: columns shown with each item; NULL: those of the data set
     tags TEXT,                         -- JSON: names; NULL: none
-    repeat REAL NOT NULL DEFAULT 0     -- share of the questions asked again of the same person
+    repeat REAL NOT NULL DEFAULT 0,    -- share of the questions asked again of the same person
+    people INTEGER NOT NULL DEFAULT 2, -- who answer a question that overlaps
+    quota INTEGER NOT NULL DEFAULT 0   -- answers that one person may give; 0: no limit
 ) STRICT;
 
 CREATE TABLE prior_weights (           -- with which the learner begins

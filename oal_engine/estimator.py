@@ -165,8 +165,8 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             )
         table, order = rows.as_rows(X), np.arange(y.size)
         stream.teach(
-            table, stream.checked_order(order, table), self._numbers(y), order, self.learner_, self.rule_,
-            self.objective_, stream.average(self.learner_, False), False,
+            table, stream.checked_order(order, table), self._numbers(y), order, np.ones(y.size), self.learner_,
+            self.rule_, self.objective_, stream.average(self.learner_, False), False,
         )  # fmt: skip
         self.rounds_ += y.size
         return self

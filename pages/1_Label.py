@@ -1,9 +1,8 @@
 """Label: the card, and panels with the progress of the session."""
 
-from random import uniform
-
 import streamlit as st
 
+from ui.components import pulse
 from ui.components.card import card
 from ui.label.card_server import CardServer, card_server
 from ui.label.ending import ending
@@ -14,7 +13,6 @@ from ui.page import store as open_store
 
 READERS = "You may read this session: Replay has its questions and answers."
 NO_SESSION = "You have no session yet."
-REFRESH_SECONDS = 2.5, 3.5  # range of the time between two updates of a panel; random, so that pages do not coincide
 
 
 @st.fragment
@@ -35,18 +33,22 @@ def is_reader(server: CardServer) -> bool:
     return role(server.session.store, server.session.id) == "reader"
 
 
+@guarded()
 def watch(server: CardServer) -> None:
     """Draw the open panel, and notice new items. The other panels are not drawn, so that they cannot delay the card."""
-    answering = {
+    fingerprint = server.session.store.fingerprint(server.session.id)
+    server.refresh()
+    reader, begun = is_reader(server), server.session.previous is not None
+    answered = {
         "History": history.show,
         "Passed" if server.session.multiclass else "Pushed": pushed.show,
         "Check": check.show,
-        "Find": find.show,
     }
     panels = {
         "Progress": progress.show,
-        **({} if is_reader(server) else answering),
-        "Learned": learned.show,
+        **(answered if begun and not reader else {}),
+        **({} if reader else {"Find": find.show}),
+        **({"Learned": learned.show} if begun or server.session.settings.prior else {}),
         "Guidelines": guidelines.show,
     }
     if server.session.is_shared:
@@ -54,9 +56,9 @@ def watch(server: CardServer) -> None:
     for tab, show in zip(st.tabs(list(panels), key="panel", on_change="rerun"), panels.values()):
         if tab.open:
             with tab, guarded():
-                server.refresh()
                 arrivals(server.session)
                 show(server)
+    pulse.follow(server, fingerprint)
 
 
 open_page("Label")
@@ -73,4 +75,4 @@ with guarded():
     with left:
         label(server)
     with right:
-        st.fragment(watch, run_every=uniform(*REFRESH_SECONDS))(server)
+        st.fragment(watch)(server)

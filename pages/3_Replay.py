@@ -8,7 +8,7 @@ from oal_engine.output.plots import NAMES
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import bundle
 from oal_engine.sessions.files.player import UNTIL_MISMATCH
-from oal_engine.sessions.insights.curves import metric_lines
+from oal_engine.sessions.insights.curves import metric_lines, percent
 from oal_engine.store import Store
 from ui import charts, replay
 from ui.downloads import downloads_button, page_button, with_access_check
@@ -37,11 +37,11 @@ WHAT_IF = (
 )
 EXACT = "Exact: the data's own labels answer the other algorithm."
 EXACT_DIFFERENT = " {:,} of this session's answers differ from them."
-ANSWERED = "{:,} of the other algorithm's {:,} questions ({:.0%}) have an answer in this session. "
+ANSWERED = "{:,} of the other algorithm's {:,} questions ({}) have an answer in this session. "
 UNANSWERED = "Each of the other questions costs it a label and teaches it nothing."
 NO_CURVE = (
-    f"Under {look_back.ENOUGH:.0%} no curve is drawn: it would rest on answers that this session's rule chose, and "
-    "would show that choice more than the other algorithm."
+    f"Under {percent(look_back.ENOUGH)} no curve is drawn: it would rest on answers that this session's rule chose, "
+    "and would show that choice more than the other algorithm."
 )
 VERIFY = "Runs the session again from its first round and compares every question and every stored digest."
 PUBLISH = (
@@ -98,7 +98,7 @@ def compare(trace: look_back.Trace, other: look_back.WhatIf) -> None:
     if other.exact:
         note(EXACT + (EXACT_DIFFERENT.format(other.different) if other.different else ""))
     else:
-        share = ANSWERED.format(answered, len(asked), other.share)
+        share = ANSWERED.format(answered, len(asked), percent(other.share))
         note(share + (UNANSWERED if other.enough else NO_CURVE))
     lines = [
         ("Questions", f"{len(trace.log):,}", f"{len(asked):,}"),

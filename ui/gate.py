@@ -62,6 +62,7 @@ class Gate:
         cookies, path = HTTPConnection(scope).cookies, scope["path"]
         if path == self.logout and _person(cookies):
             self.ended.add(_signed_part(cookies))
+        scope["person"] = lambda: self._who(cookies)
         app = self.app
         if scope["method"] not in SAFE_METHODS and _is_foreign(scope):
             app = PlainTextResponse("A page of another address sent this.", 403)
@@ -117,7 +118,11 @@ class Gate:
         await self.app(scope, checked, open_only)
 
     def _standing(self, cookies: dict[str, str]) -> access.Standing:
-        return access.standing({} if _signed_part(cookies) in self.ended else _person(cookies))
+        return access.standing(self._who(cookies))
+
+    def _who(self, cookies: dict[str, str]) -> dict[str, Any]:
+        """Return the user of these cookies, or {} if the log-in was ended."""
+        return {} if _signed_part(cookies) in self.ended else _person(cookies)
 
 
 class _Pages:
@@ -164,7 +169,9 @@ def _is_foreign(scope: Scope) -> bool:
 
 
 def _person(cookies: dict[str, str]) -> dict[str, Any]:
-    """Return the user from the cookie that Streamlit signed, or {} if the signature is not valid."""
+    """Return the user from the cookie that Streamlit signed, or {} if there is none or its signature is not valid."""
+    if USER_COOKIE_NAME not in cookies:
+        return {}
 
     def signed(name: str) -> bytes | None:
         return decode_signed_value(get_cookie_secret(), name, cookies.get(name, "").encode("latin-1", "replace"))

@@ -40,6 +40,7 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 [data-variant="pills"] { height: auto; max-width: min(100%, 100vw - 5rem); }
 [data-variant="pills"] * { white-space: normal; overflow-wrap: anywhere; min-width: 0; }
 [class*="st-key-row-"] { flex-wrap: nowrap !important; }
+.st-key-pulse { position: absolute !important; }
 [class*="st-key-row-"] > :first-child { min-width: 0 !important; }
 .oal-name { display: flex; align-items: center; gap: .4rem; font-size: 1.05rem; white-space: nowrap; }
 .oal-name img { width: 1.4em; height: 1.4em; flex: none; }

@@ -120,7 +120,7 @@ def compare(
     values = specifications.contents(spec) if spec else {}
     values |= set_options(data=sources, budgets=budget, tune=tune, held_out=held_out, floor=floor)
     values |= measuring.values() | learning.values()
-    values |= {name: texts for name, texts in zip(("seed_words", "seed_items"), knowing.lists) if texts}
+    values |= {f"seed_{name}": texts for name, texts in knowing.lists.items() if texts}
     compared = values.get("algorithms", {})
     if algorithms:
         compared = {name: compared.get(name, {}) for name in map(str.strip, algorithms.split(","))}

@@ -83,7 +83,8 @@ def replay(
         data, positive = _stored_data(source, chosen, importing, reading, db)
     visits = recorded(orders, data.y.size) if orders else None
     learned = _weights(seed_model) if seed_model else None
-    start = prior.make_prior(data, *knowing.lists, learned, _scores(seed_scores) if seed_scores else None)
+    scores = _scores(seed_scores) if seed_scores else None
+    start = prior.make_prior(data, **knowing.lists, model=learned, scores=scores)
     if start and start.unknown:
         print(f"Not in the data: {', '.join(start.unknown)}.", file=sys.stderr)
     items = data.y.size - round(running.known_share * data.y.size)

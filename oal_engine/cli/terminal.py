@@ -51,12 +51,14 @@ class Knowing:
 
     seed_words: Annotated[str | None, Option(metavar="WORD,WORD", help="Words that point to positives.")] = None
     seed_items: Annotated[str | None, Option(metavar="ID,ID", help="Ids of items known to be positive.")] = None
+    seed_texts: Annotated[Path | None, Option(help="A file of example texts that are positive, one a line.")] = None
 
     @property
-    def lists(self) -> tuple[list[str], list[str]]:
-        """The seed words, and the ids of the seed items."""
+    def lists(self) -> dict[str, list[str]]:
+        """The seed words, the ids of the seed items, and the example texts."""
         words, items = (text.split(",") if text else [] for text in (self.seed_words, self.seed_items))
-        return words, items
+        texts = self.seed_texts.read_text(encoding="utf-8-sig").splitlines() if self.seed_texts else []
+        return {"words": words, "items": items, "texts": texts}
 
 
 def set_options(**options: Any) -> dict[str, Any]:

@@ -104,8 +104,8 @@ def report(dataset: Dataset, counts: AppendCounts) -> str:
 def novelty(words: int, new_words: int, batches: Sequence[Row]) -> str:
     """Report the share of new words, and the share at the import, in a sentence. batches: of the data set."""
     first = novelty_at_import(batches)
-    before = "" if first is None else f"; {first:.1%} at the import"
-    return f"{new_words / words:.1%} of the words are new to the vocabulary{before}."
+    before = "" if first is None else f"; {100 * first:.1f} % at the import"
+    return f"{100 * new_words / words:.1f} % of the words are new to the vocabulary{before}."
 
 
 def novelty_at_import(batches: Sequence[Row]) -> float | None:

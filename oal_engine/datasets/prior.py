@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,36 +12,42 @@ import numpy as np
 from ..kernel import rows, stream
 from ..kernel.rows import Rows
 from .features.table import FeatureTable
-from .reading.parsed import name_list
+from .reading.parsed import name_list, plural
 from .reading.sources import DataError
 from .stored import Dataset
 
-TRUST = {"words": 6.0, "items": 3.0, "scores": 6.0}  # length of the weight vector of each source; rows have length 1
+# The length of the weight vector of each source; rows have length 1.
+TRUST = {"words": 6.0, "items": 3.0, "texts": 3.0, "scores": 6.0}
 MAX_WEIGHTS = 10_000  # that are kept, the largest
+COMMA = re.compile("[,;、，،]")
+PHRASE_WORDS, PHRASE_CHARACTERS = 3, 30  # more are an example text
+MOST_TEXTS, LONGEST_TEXT = 100, 20_000  # examples, and the characters of one
 
 
 @dataclass(frozen=True)
 class Prior:
     """The weights that a learner begins with, by column, and their sources: words, ids of items, the name of a model,
-    the number of scores. `unknown` are words that do not occur in the data."""
+    the number of scores, example texts. `unknown` are words that do not occur in the data."""
 
     words: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
     model: str | None = None
     scores: int = 0
     unknown: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
     weights: dict[int, float] = field(default_factory=dict, repr=False)
 
     @property
     def source(self) -> dict[str, Any]:
-        """The sources of the weights, ready for JSON."""
-        return {
+        """The sources of the weights, ready for JSON: without `texts` if there are none, as in earlier versions."""
+        sources = {
             "words": [*self.words],
             "items": [*self.items],
             "model": self.model,
             "scores": self.scores,
             "unknown": [*self.unknown],
         }
+        return sources | ({"texts": [*self.texts]} if self.texts else {})
 
 
 def described(source: Mapping[str, Any]) -> str:
@@ -50,6 +57,7 @@ def described(source: Mapping[str, Any]) -> str:
         f"the item{'s' * (len(source['items']) > 1)} {', '.join(source['items'])}" if source["items"] else "",
         f"the model of {source['model']}" if source["model"] else "",
         f"scores of {source['scores']:,} items" if source["scores"] else "",
+        plural(len(source["texts"]), "example text") if source.get("texts") else "",
     ]
     unknown = f" Not in the data: {', '.join(source['unknown'])}." if source["unknown"] else ""
     return f"The model began with {' and '.join(filter(None, parts))}.{unknown}"
@@ -61,14 +69,15 @@ def make_prior(
     items: Sequence[str] = (),
     model: tuple[str, Mapping[str, float]] | None = None,
     scores: Mapping[str, float] | None = None,
+    texts: Sequence[str] = (),
 ) -> Prior | None:
     """Make a prior, or None without any source.
 
-    words, items: words and ids of items of the rare class. model: its name, and its weights by term or column.
-    scores: by id, higher in the rare class. DataError: the data set lacks one of them.
+    words, items, texts: words, ids of items and example texts of the rare class. model: its name, and its weights by
+    term or column. scores: by id, higher in the rare class. DataError: the data set lacks one of them.
     """
-    words, items = (tuple(dict.fromkeys(filter(None, map(str.strip, names)))) for names in (words, items))
-    if not (words or items or model or scores):
+    words, items, texts = (tuple(dict.fromkeys(filter(None, map(str.strip, each)))) for each in (words, items, texts))
+    if not (words or items or model or scores or texts):
         return None
     total, unknown = np.zeros(data.rows.columns), tuple[str, ...]()
     if words:
@@ -82,9 +91,22 @@ def make_prior(
         total += _model_weights(data, *model)
     if scores:
         total += TRUST["scores"] * _score_direction(data, scores)
+    if texts:
+        total += TRUST["texts"] * _direction_of_texts(data, texts)
     largest = np.argsort(-np.abs(total), kind="stable")[:MAX_WEIGHTS]
     weights = {int(column): float(total[column]) for column in np.sort(largest) if total[column]}
-    return Prior(words, items, model and model[0], len(scores or ()), unknown, weights)
+    return Prior(words, items, model and model[0], len(scores or ()), unknown, texts, weights)
+
+
+def read_lines(written: str) -> tuple[list[str], list[str]]:
+    """Divide the lines of a field into words (a line of short parts between commas) and example texts
+    (any other line)."""
+    words, texts = list[str](), list[str]()
+    for line in filter(None, map(str.strip, written.splitlines())):
+        parts = [part for each in COMMA.split(line) if (part := each.strip())]
+        short = all(len(part.split()) <= PHRASE_WORDS and len(part) <= PHRASE_CHARACTERS for part in parts)
+        words, texts = (words + parts, texts) if short else (words, [*texts, line])
+    return words, texts
 
 
 def divided(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -93,6 +115,16 @@ def divided(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[s
         raise DataError("seed words need texts; these items are vectors. Use seed items.")
     vocabulary_words = tuple(word for word in words if data.vocabulary.knows(word))
     return vocabulary_words, tuple(word for word in words if word not in vocabulary_words)
+
+
+def _direction_of_texts(data: Dataset | FeatureTable, texts: Sequence[str]) -> np.ndarray:
+    if data.vocabulary is None:
+        raise DataError("example texts need texts; these items are vectors. Use seed items.")
+    if len(texts) > MOST_TEXTS or max(map(len, texts)) > LONGEST_TEXT:
+        raise DataError(f"there may be {MOST_TEXTS} example texts of {LONGEST_TEXT:,} characters at most.")
+    if not any(map(data.vocabulary.knows, texts)):
+        raise DataError(f"example texts must share a word with the data. Got {texts[0][:80]}.")
+    return _mean_direction(data.transform(texts), range(len(texts)))
 
 
 def _positions(data: Dataset | FeatureTable, ids: Sequence[str]) -> list[int]:

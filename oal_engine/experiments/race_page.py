@@ -72,6 +72,6 @@ def _limits_of(view: race.Plane, n_shown: int, n_items: int) -> str:
     if view.share == 1:
         return f"{sample}, in random order."
     return (
-        f"{sample}, in random order. The plane holds the first two principal components, {view.share:.0%} of the "
-        "variation: lines and points are projected, so a point can be on the other side than its prediction."
+        f"{sample}, in random order. The plane holds the first two principal components, {100 * view.share:.0f} % of "
+        "the variation: lines and points are projected, so a point can be on the other side than its prediction."
     )

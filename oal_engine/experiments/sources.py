@@ -33,7 +33,7 @@ def _source(store: Store, entry: Entry, folder: Path | str, spec: Specification)
     if data.y.size < FOLDS:
         raise ExperimentError(f"a comparison needs {FOLDS} items or more. {data.name} has {data.y.size}.")
     full_name = data.name if positive is None else f"{data.name}={positive}"
-    seeds = prior.make_prior(data, spec.seed_words, spec.seed_items)
+    seeds = prior.make_prior(data, spec.seed_words, spec.seed_items, texts=spec.seed_texts)
     weights = tuple(seeds.weights.items()) if seeds else ()
     return RowSource(
         full_name, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive, weights

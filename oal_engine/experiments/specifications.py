@@ -68,9 +68,9 @@ class Specification:
     several hits have lines of their own. A rule that asks everything is not scaled. permutations: number of runs, with
     seeds seed, seed + 1, ... of orders and draws. held_out: a run streams over four folds of five, and is measured by
     its predictions for the fifth; five runs are one cross-validation, and the next five use new folds. seed_words,
-    seed_items: words, and ids of items, that are known to be positive beforehand. floor: share of each budget that
-    gives every item a minimum probability of being asked. times: whether to measure also the processor time up to marks
-    over the stream.
+    seed_items, seed_texts: words, ids of items and example texts that are known to be positive beforehand. floor: share
+    of each budget that gives every item a minimum probability of being asked. times: whether to measure also the
+    processor time up to marks over the stream.
     """
 
     data: tuple[str | dict[str, Any], ...] = ()
@@ -93,6 +93,7 @@ class Specification:
     held_out: bool = False
     seed_words: tuple[str, ...] = ()
     seed_items: tuple[str, ...] = ()
+    seed_texts: tuple[str, ...] = ()
     floor: float = 0.0
     times: bool = False
 
@@ -208,7 +209,7 @@ class Specification:
         for entry in self.data:
             if not isinstance(entry, (str, dict)):
                 raise ExperimentError(f"a data set of a comparison must be a name or a table. Got {entry}.")
-        for name in ("seed_words", "seed_items"):
+        for name in ("seed_words", "seed_items", "seed_texts"):
             value = getattr(self, name)
             if not isinstance(value, tuple) or not all(isinstance(each, str) for each in value):
                 raise ExperimentError(f"{name} of a comparison must be a list of texts. Got {value}.")

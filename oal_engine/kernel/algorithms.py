@@ -61,7 +61,7 @@ class Algorithm:
 
 
 ALGORITHMS = {
-    "auto": Algorithm("pool", "paced", OWN, _all_fixed("pool")),
+    "auto": Algorithm("pool-f1", "paced", OWN, _all_fixed("pool-f1")),
     "auto-sum": Algorithm("dual", "paced", OWN, _all_fixed("dual", exponent=0.8)),
     "auto-classes": Algorithm("m-dual", "paced", OWN, _all_fixed("m-dual")),
     "OAAL": Algorithm("perceptron", "asymmetric", OAAL),
@@ -143,8 +143,13 @@ ALGORITHMS = {
     "SSACOG-II": Algorithm("ssacog-ii", "all", ACOG),
 }
 
-# Names that version 0.2.0 used for another learner and rule than today.
-FORMER = {"SOAL-CS": ("acog-ii", "variance"), "CPA": ("cpa", "all"), "CW": ("cw", "all")}
+# Names that earlier versions used for another learner and rule than today.
+FORMER = {
+    "SOAL-CS": ("acog-ii", "variance"),
+    "CPA": ("cpa", "all"),
+    "CW": ("cw", "all"),
+    "auto": ("pool", "paced"),
+}
 
 
 @dataclass(frozen=True)

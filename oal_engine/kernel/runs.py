@@ -55,7 +55,7 @@ class Run:
         if self.known_items.size:
             items, y = stream.checked_order(self.known_items, self.rows), read_only(self.y[self.known_items], np.int8)
             stream.teach(
-                self.rows, items, y, np.full(items.size, -1), learner, rule, objective,
+                self.rows, items, y, np.full(items.size, -1), np.ones(items.size), learner, rule, objective,
                 stream.average(learner, False), False,
             )  # fmt: skip
         return learner, rule, objective

@@ -20,6 +20,7 @@ from .learners import (
     classes,
     count_index,
     dense_update,
+    note_chance,
     predict,
     put,
     score,
@@ -160,14 +161,15 @@ def _remember(average, learner, x, t, everything):
 
 
 @njit(**INLINE)
-def _learn(x, t, p, predicted, learner, rule, objective, average, v, y, last):
-    """Learn the label y (0: nothing) of a row in round t, given its margin p, predicted class and variance v. After the
-    last label of the budget, put the averaged weights in place if wanted."""
+def _learn(x, t, p, predicted, chance, learner, rule, objective, average, v, y, last):
+    """Learn the label y (0: nothing) of a row in round t, given its margin p, predicted class, variance v and the
+    chance with which it was asked. After the last label of the budget, put the averaged weights in place if wanted."""
     if average.total.size:
         _remember(average, learner, x, t, last or dense_update(learner))
     if y != 0:
         observe(rule, predicted != y)
         objective.seen[int(y > 0)] += 1
+        note_chance(learner, chance)
         update(learner, x, y, p, v, _rho(objective) if y > 0 else 1.0, objective.theta)
     if last and average.total.size:
         for j in range(average.total.size):
@@ -198,15 +200,16 @@ def inspect_rounds(rows, y, order, learner, rule, objective, seed, t, asking, co
 
 
 @njit(**INLINE)
-def _teach(x, t, learner, rule, objective, average, y, last):
+def _teach(x, t, chance, learner, rule, objective, average, y, last):
     p, predicted = predict(learner, x, objective.theta)
-    _learn(x, t, p, predicted, learner, rule, objective, average, variance(learner, x), float(y), last)
+    _learn(x, t, p, predicted, chance, learner, rule, objective, average, variance(learner, x), float(y), last)
 
 
 @njit(**COMPILE)
 def learn(rows, order, learner, rule, objective, average, question, y, last):
     """Learn the answer y (0: nothing) to a question. last: whether it was the last label of the budget."""
-    _teach(Row(rows, order[question.t]), question.t, learner, rule, objective, average, y, last)
+    x = Row(rows, order[question.t])
+    _teach(x, question.t, question.probability, learner, rule, objective, average, y, last)
 
 
 def apply_prior(learner: Learner, prior: Mapping[int, float]) -> None:
@@ -233,15 +236,16 @@ def add_rows(rows, items, factors, total):
 
 
 @njit(**COMPILE)
-def teach(rows, items, y, rounds, learner, rule, objective, average, last):
+def teach(rows, items, y, rounds, chances, learner, rule, objective, average, last):
     """Learn the labels y (0: nothing) of the rows `items` in turn, whatever the rule would have asked.
 
-    rounds: the round of each, not decreasing. last: whether the final one is the last label of the budget.
+    rounds: the round of each, not decreasing. chances: with which each was asked, 1 for known labels. last: whether the
+    final one is the last label of the budget.
     """
     for k in range(items.size):
         prefetch(rows, items, k)
         done = k == items.size - 1
-        _teach(Row(rows, items[k]), rounds[k], learner, rule, objective, average, y[k], last and done)
+        _teach(Row(rows, items[k]), rounds[k], chances[k], learner, rule, objective, average, y[k], last and done)
 
 
 @njit(**COMPILE)
@@ -295,7 +299,10 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, pla
                 spent += 1
                 spend(planned, asked.audit)
                 y_t = float(y[order[t]]) if teaches(planned, asked.audit) else 0.0
-                _learn(x, t, asked.margin, asked.predicted, learner, rule, objective, average, v, y_t, spent == budget)
+                _learn(
+                    x, t, asked.margin, asked.predicted, asked.probability, learner, rule, objective, average, v, y_t,
+                    spent == budget,
+                )  # fmt: skip
                 t += 1
     return spent
 
@@ -433,7 +440,7 @@ def _replay_settings(rows, y, order, parts, seed, budget, spent, sums, margins, 
                     v = variances[s] if needs_variance(rule) else variance(learner, x)
                     spent[s] += 1
                     last = spent[s] == budget
-                    _learn(x, t, p, predicted, learner, rule, objective, average, v, float(y[i]), last)
+                    _learn(x, t, p, predicted, 1.0, learner, rule, objective, average, v, float(y[i]), last)
                 asking |= spent[s] < budget
 
 
@@ -441,9 +448,9 @@ def share_a_pass(learner: type[NamedTuple], rows: Rows) -> bool:
     """Return whether settings of a learner can share a pass over the rows.
 
     They can if the margin is the inner product of the row and the weights, an update changes only the weights of the
-    row's columns, and the weights of many settings fit into memory.
+    row's columns and needs no chance, and the weights of many settings fit into memory.
     """
-    own = any(hasattr(learner, name) for name in ("multiclass", "margin", "dense_update"))
+    own = any(hasattr(learner, name) for name in ("multiclass", "margin", "dense_update", "note_chance"))
     return not own and not isinstance(rows, MixedRows) and rows.columns <= MOST_COLUMNS
 
 

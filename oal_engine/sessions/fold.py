@@ -323,7 +323,9 @@ class Run:
     def _answered(self, state: State, label: int, number: int) -> State:
         question, start, last = state.outstanding.pop(number).question, perf_counter(), number == state.number
         t = question.t if last else state.streamed - 1  # the round in which it is learned
-        state.lessons.append(Lesson(number, int(self.order[question.t]), t, question.audit, label))
+        state.lessons.append(
+            Lesson(number, int(self.order[question.t]), t, question.audit, label, question.probability)
+        )
         state.answers[label] += 1
         if label != SKIP:
             state.spent += 1
@@ -335,7 +337,7 @@ class Run:
                     y, spent,
                 )  # fmt: skip
             else:
-                self._teach(state, np.array([self.order[question.t]]), [y], [t], spent)
+                self._teach(state, np.array([self.order[question.t]]), [y], [t], [question.probability], spent)
         if last:
             state = self._run_on(state, t + 1)
         elif state.question.predicted == 0:  # a reserved label may be free again, or the last one was spent
@@ -418,14 +420,18 @@ class Run:
         items, y, times = np.array(columns, np.int64).reshape(-1, 3).T
         state = self.start()
         state.spent, state.audited = spent, sum(each.audit for each in lessons)
-        self._teach(state, items, y, times, state.spent == budget)
+        self._teach(state, items, y, times, [each.chance for each in lessons], state.spent == budget)
         return state
 
-    def _teach(self, state: State, items: np.ndarray, y: ArrayLike, rounds: ArrayLike, spent: bool) -> None:
-        """Teach a state the labels y of items, each as if in its round. spent: the last label ends the budget."""
+    def _teach(
+        self, state: State, items: np.ndarray, y: ArrayLike, rounds: ArrayLike, chances: ArrayLike, spent: bool
+    ) -> None:
+        """Teach a state the labels y of items, each as if in its round and asked with its chance. spent: the last label
+        ends the budget."""
         stream.teach(
             self.dataset.rows, stream.checked_order(items, self.dataset.rows), rows.read_only(y, np.int8),
-            np.array(rounds, np.int64), state.learner, state.rule, state.objective, state.average, spent,
+            np.array(rounds, np.int64), np.array(chances, np.float64), state.learner, state.rule, state.objective,
+            state.average, spent,
         )  # fmt: skip
 
     def _refresh_scratch(self, state: State) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
-from ..store import Store, now
+from ..store import Row, Store, now
 
 
 class Held(NamedTuple):
@@ -22,22 +22,22 @@ class Leases:
     session: int
     seconds: float
 
-    def _is_live(self, leased_at: str) -> bool:
-        """Return whether a lease has not run out. If the clock was set back, one may begin in the future: if it begins
-        later than a lease from now would end, it counts as run out."""
-        lease = timedelta(seconds=self.seconds)
-        return now(lease) <= leased_at <= now(-lease)
-
     def annotators(self) -> set[str]:
         """Return the annotators who have a question whose lease has not run out."""
-        return {row["annotator"] for row in self.store.leases(self.session) if self._is_live(row["leased_at"])}
+        return {row["annotator"] for row in self._live(self.store.leases(self.session))}
 
     def of(self, annotator: str) -> Held:
         """Return the questions of an annotator, and the questions of others whose leases have not run out."""
         rows = self.store.leases(self.session)
         own = [row["question"] for row in rows if row["annotator"] == annotator]
-        others = {row["question"] for row in rows if row["annotator"] != annotator and self._is_live(row["leased_at"])}
-        return Held(own, others)
+        return Held(own, {row["question"] for row in self._live(rows) if row["annotator"] != annotator})
+
+    def _live(self, rows: list[Row]) -> list[Row]:
+        """Return the leases that have not run out. If the clock was set back, one may begin in the future: if it begins
+        later than a lease from now would end, it counts as run out."""
+        lease = timedelta(seconds=self.seconds)
+        first, last = now(lease), now(-lease)
+        return [row for row in rows if first <= row["leased_at"] <= last]
 
     def give(self, question: int, annotator: str) -> None:
         """Lease a question to an annotator, ahead of the questions that they already have."""

@@ -177,8 +177,8 @@ class Lesson(NamedTuple):
     """A label that the learner was taught.
 
     number: of its question (0: a mark, or a known label). round: in which it is learned (-1: before the first).
-    audit: 1 for a random check. label: the current one (SKIP: nothing is learned). is_known: whether it came from
-    elsewhere and cost nothing.
+    audit: 1 for a random check. label: the current one (SKIP: nothing is learned). chance: with which it was asked (1:
+    it was not). is_known: whether it came from elsewhere and cost nothing.
     """
 
     number: int
@@ -186,6 +186,7 @@ class Lesson(NamedTuple):
     round: int
     audit: int
     label: int
+    chance: float = 1.0
     is_known: bool = False
 
 
@@ -277,7 +278,7 @@ class Entry:
         )  # fmt: skip
 
 
-COLUMNS = [column.name for column in fields(Entry) if column.compare]
+COLUMNS = itemgetter(*(column.name for column in fields(Entry) if column.compare))
 
 
 @dataclass(frozen=True)
@@ -338,7 +339,7 @@ class Log:
                     break
                 entry = self.entries[self.order[done] - 1]
                 done, round = done + 1, max(entry.round, lessons[-1].round if lessons else 0)
-                lessons.append(Lesson(entry.number, entry.item, round, entry.audit, event.label))
+                lessons.append(Lesson(entry.number, entry.item, round, entry.audit, event.label, entry.probability))
             elif isinstance(event, Changed):
                 add_changes(lessons, event.changes)
             elif isinstance(event, LabelsKnown):
@@ -348,15 +349,20 @@ class Log:
 
 def read_entries(store: Store, session: int, after: int = 0) -> list[Entry]:
     """Read the questions of a session after question number `after`, in order, with their answers."""
-    values = itemgetter(*COLUMNS)
-    return [Entry(*values(row)) for row in store.answers(session, after)]
+    return [Entry(*COLUMNS(row)) for row in store.answers(session, after)]
+
+
+def read_entry(store: Store, session: int, question: int) -> Entry | None:
+    """Read one question of a session, with its answer; None if the session has not asked it."""
+    row = store.answer(session, question)
+    return Entry(*COLUMNS(row)) if row else None
 
 
 def unseen(store: Store, session: int, annotator: str) -> set[int]:
     """Return the answered questions whose answers an annotator must not see: they may be asked for a second answer to
     them, or are being asked again."""
     settings = store.session(session)
-    second = store.single_answers(session, annotator) if settings["overlap"] else []
+    second = store.due_answers(session, annotator) if settings["overlap"] else []
     leases = store.leases(session) if settings["repeat"] else []
     held = [row["question"] for row in leases if row["annotator"] == annotator]
     return {*second, *(question for question in held if store.answered_by(session, question, annotator))}

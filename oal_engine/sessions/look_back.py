@@ -277,7 +277,7 @@ class Trace(Run):
     @cached_property
     def mistakes(self) -> list[int]:
         """The numbers of the questions whose answer is another class than the predicted one."""
-        return [entry.number for entry in self.log if entry.mistake]
+        return [entry.number for entry in self.log if entry.mistake and entry.margin]  # at 0 the model knew nothing
 
     @cached_property
     def surprises(self) -> list[int]:

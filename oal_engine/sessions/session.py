@@ -37,6 +37,7 @@ from .log import (
     Marked,
     StoredQuestion,
     read_entries,
+    read_entry,
     unseen,
 )
 from .settings import FILE, MOST_LABELS, SKIP, SessionError, Settings, whole
@@ -370,7 +371,14 @@ class Session(Run):
         """Return whether an annotator should get one more question."""
         own, others = self._leases.of(annotator)
         ahead = bool(others) or not {*own}.issuperset(self._repeats(annotator))
-        return len(own) < 1 + ahead
+        return len(own) < min(1 + ahead, self.allowed(annotator))
+
+    def allowed(self, annotator: str) -> float:
+        """Return how many more answers a person may give: none when their quota is reached, inf without a quota."""
+        if not self.settings.quota:
+            return inf
+        further = [row for row in self.store.opinions(self.id) if row["annotator"] == annotator]
+        return self.settings.quota - len(further) - sum(self._by[id] == annotator for id in self._ids)
 
     def _repeats(self, annotator: str) -> list[int]:
         """Return the questions to repeat to an annotator, who has given REPEAT_AFTER answers since."""
@@ -398,17 +406,19 @@ class Session(Run):
     def has_for(self, annotator: str) -> bool:
         """Return whether there is a question for an annotator now."""
         with self._lock:
-            return bool(self._leases.of(annotator).own or self._free(annotator)) or self.state.asks_on
+            if self._leases.of(annotator).own:
+                return True
+            return self.allowed(annotator) > 0 and (bool(self._free(annotator)) or self.state.asks_on)
 
     def unseen(self, annotator: str) -> set[int]:
         """Return the answered questions whose answers an annotator must not see."""
         return unseen(self.store, self.id, annotator)
 
     def _free(self, annotator: str) -> list[int]:
-        """Return the further questions that an annotator may have: questions that nobody has, questions that need a
-        second answer, and questions to repeat to them."""
+        """Return the further questions that an annotator may have: questions that nobody has, questions that need the
+        answer of another person, and questions to repeat to them."""
         waiting = [self._asked[number - 1] for number in sorted(self.state.outstanding)] * (not self.ended(self.state))
-        second = self.store.single_answers(self.id, annotator) if self.settings.overlap else []
+        second = self.store.due_answers(self.id, annotator) if self.settings.overlap else []
         own, others = self._leases.of(annotator)
         return [id for id in (*waiting, *second, *self._repeats(annotator)) if id not in own and id not in others]
 
@@ -447,8 +457,8 @@ class Session(Run):
 
     def answered(self, question: int, blind: bool = False) -> StoredQuestion | None:
         """Return an answered question, with its answer unless `blind`; None if it was not answered."""
-        entry = next((entry for entry in self.log if entry.id == question and entry.label is not None), None)
-        return entry.question(None if blind else entry.label, blind) if entry else None
+        entry = read_entry(self.store, self.id, question)
+        return entry.question(None if blind else entry.label, blind) if entry and entry.label is not None else None
 
     def _answer_again(
         self, event: str, question: int, page_question: int, label: int, annotator: str, seconds: float | None
@@ -520,7 +530,7 @@ class Session(Run):
             self.state, following = prepared or (self.apply(self.state.copy(), Answered(label, number)), waiting)
             self._record_decisions()
             self._settle(following)
-            if self._current and len(self.state.outstanding) == 1:
+            if self._current and len(self.state.outstanding) == 1 and self.allowed(annotator) > 0:
                 self.store.lease(self.id, self._current.id, annotator)
             elif self._shared:
                 self.store.renew_leases(self.id, annotator)

@@ -68,6 +68,8 @@ class Settings:
     pace: float | None
     floor: float
     overlap: float
+    people: int
+    quota: int
     repeat: float
     lease: float
     owner: str
@@ -144,18 +146,19 @@ class KnownLabels:
 class Options:
     """The options of a new session, besides its data set and its strategy.
 
-    classes: names of K classes (empty: the data set's). positive_class: the positive class of a data set of K
-    classes; only the exact curves use it, as a session never sees the labels of its data set. rho: 'laplace' (estimated
-    from the answers) or a number; an algorithm may fix it. audit: share of the budget for random checks, whose answers
-    train the learner if audit_trains. pace: share of the horizon in which the rest is spent evenly (None: by the rule
-    alone). floor: share of the budget that gives every item a minimum chance of being asked, for guaranteed minimum
-    metrics (`insights.certainty`). overlap: share of the questions that two people answer, if several label. repeat:
-    share of the questions that are repeated later to the person who answered. lease: seconds after which somebody's
-    question may go to another person. horizon: number of rounds to plan for (None: the present items that are not
-    known). seed_words, seed_items: words, and item ids, known to be of the positive class. prior: such knowledge,
-    prepared already. shown: further columns of the file to show with the items (None: the data set's choice). tags:
-    names that annotators can tag items with. known_labels: labels that the session begins with, which cost nothing:
-    "file" (the labels of a file that has gaps), a number of the file's labels, drawn by the seed, or the labels.
+    classes: names of K classes (empty: the data set's). positive_class: the positive class of a data set of K classes;
+    only the exact curves use it, as a session never sees the labels of its data set. rho: 'laplace' (estimated from the
+    answers) or a number; an algorithm may fix it. audit: share of the budget for random checks, whose answers train the
+    learner if audit_trains. pace: share of the horizon in which the rest is spent evenly (None: by the rule alone).
+    floor: share of the budget that gives every item a minimum chance of being asked, for guaranteed minimum metrics
+    (`insights.certainty`). overlap: share of the questions that several `people` answer. quota: answers of one person
+    at most (0: no limit). repeat: share of the questions that are repeated later to the person who answered. lease:
+    seconds after which somebody's question may go to another person. horizon: number of rounds to plan for (None: the
+    present items that are not known). seed_words, seed_items, seed_texts: words, item ids and example texts, known to
+    be of the positive class. prior: such knowledge, prepared already. shown: further columns of the file to show with
+    the items (None: the data set's choice). tags: names that annotators can tag items with. known_labels: labels that
+    the session begins with, which cost nothing: "file" (the labels of a file that has gaps), a number of the file's
+    labels, drawn by the seed, or the labels.
     """
 
     budget: float = 300
@@ -176,6 +179,8 @@ class Options:
     pace: float | None = None
     floor: float = 0.0
     overlap: float = 0.0
+    people: float = 2
+    quota: float = 0
     repeat: float = 0.0
     lease: float = 300.0
     horizon: float | None = None
@@ -183,6 +188,7 @@ class Options:
     guidelines: str = ""
     seed_words: Sequence[str] = ()
     seed_items: Sequence[str] = ()
+    seed_texts: Sequence[str] = ()
     prior: Prior | None = None
     shown: Sequence[str] | None = None
     tags: Sequence[str] | None = ()
@@ -227,22 +233,23 @@ def create(
         raise SessionError(f"lease of a session must be >= 10 and <= 86,400 seconds. Got {own.lease}.")
     rho = effective_rho(chosen, own.rho, own.weights, own.metric)
     seeds = own.prior
-    if own.seed_words or own.seed_items:
-        seeds = prior.make_prior(Dataset(store, data["id"]), own.seed_words, own.seed_items)
+    if own.seed_words or own.seed_items or own.seed_texts:
+        seeds = prior.make_prior(Dataset(store, data["id"]), own.seed_words, own.seed_items, texts=own.seed_texts)
     if seeds and chosen.multiclass:
-        raise SessionError("seed words and items are for a positive and a negative class. Got several classes.")
+        raise SessionError("seed words, items and texts are for a positive and a negative class. Got several classes.")
     values = vars(own) | vars(own.weights) | names | {
         "name": (own.name or data["name"]).strip(), "dataset": data["id"], "items": data["items"], "horizon": horizon,
         "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule,
         "parameters": json.dumps({"learner": chosen.learner_parameters, "rule": chosen.rule_parameters}),
         "budget": budget, "seed": seed, "classes": json.dumps(names["classes"]) if names["classes"] else None,
-        "overlap": float(own.overlap), "repeat": float(own.repeat), "lease": float(own.lease),
+        "overlap": float(own.overlap), "people": whole(own.people, "people", 2), "quota": whole(own.quota, "quota", 0),
+        "repeat": float(own.repeat), "lease": float(own.lease),
         "theta": float(own.theta), "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
         "owner": own.owner.strip(), "prior": json.dumps(seeds.source) if seeds else None, "engine": __version__,
         "shown": None if own.shown is None else json.dumps(list(own.shown)),
         "tags": json.dumps(checked_tags(own.tags)) if own.tags else None,
     }  # fmt: skip
-    for key in ("weights", "seed_words", "seed_items", "known_labels"):
+    for key in ("weights", "seed_words", "seed_items", "seed_texts", "known_labels"):
         del values[key]
     return store.add_session(values, seeds.weights if seeds else None, begin_with.labels, begin_with.origin)
 

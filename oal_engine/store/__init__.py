@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -545,14 +546,19 @@ class Store(Database):
 
     # The log of a session
 
+    ANSWERS = (
+        "SELECT questions.*, label, first, annotator, answered_at, seconds FROM questions"
+        " LEFT JOIN labels ON question = id WHERE session = ?"
+    )
+
     def answers(self, session: int, after: int = 0) -> list[Row]:
         """Return the questions of a session after number `after` in order, each with its current label (None: not
         answered yet), who gave it and when, and the first label."""
-        return self.query(
-            "SELECT questions.*, label, first, annotator, answered_at, seconds FROM questions"
-            " LEFT JOIN labels ON question = id WHERE session = ? AND number > ? ORDER BY number",
-            session, after,
-        )  # fmt: skip
+        return self.query(f"{self.ANSWERS} AND number > ? ORDER BY number", session, after)
+
+    def answer(self, session: int, question: int) -> Row | None:
+        """Return one question as `answers` does, or None if the session has not asked it."""
+        return self.one(f"{self.ANSWERS} AND id = ? AND number IS NOT NULL", session, question)
 
     def events(self, session: int, *kinds: str) -> list[Row]:
         """Return the log of a session, or only events of some kinds, in order: number, id (None: not sent by a page),
@@ -696,6 +702,18 @@ class Store(Database):
         if row is None:
             raise StoreError(f"session {session} does not exist.")
         return int(row["log_version"])
+
+    def fingerprint(self, session: int) -> str:
+        """Return a text that is another one after every change of a session: of its log, notes, tags, settings and
+        roles, and of the number of items of its data set."""
+        row = self.one(
+            "SELECT sessions.*, datasets.items AS held,"
+            " (SELECT max(number) FROM events WHERE session = sessions.id) AS last,"
+            " (SELECT count(*) + count(ended_at) FROM roles WHERE session = sessions.id) AS changes_of_roles"
+            f" FROM sessions JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
+            session,
+        )
+        return sha256(repr(row).encode()).hexdigest()[:16]
 
     @writes
     def count_change(self, session: int) -> int:
@@ -851,27 +869,25 @@ class Store(Database):
         )
         return self.one(sql, session, question, annotator) is not None
 
-    LABELLED = (
-        "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
-        " WHERE session = ? AND labels.label != 0 AND NOT EXISTS (SELECT 1 FROM opinions"
-        " WHERE question = questions.id AND"
-    )
-
-    def single_answers(self, session: int, annotator: str) -> list[int]:
-        """Return the questions that still need the answer of a second person, and that this annotator never
-        answered."""
+    def due_answers(self, session: int, annotator: str) -> list[int]:
+        """Return the questions that still need the answer of another person, and that this annotator never answered."""
         rows = self.query(
-            f"{self.LABELLED} kind != 'again') AND overlap = 1"
+            "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
+            " JOIN sessions ON sessions.id = session WHERE session = ? AND labels.label != 0 AND questions.overlap = 1"
+            " AND people > 1 + (SELECT count(*) FROM opinions WHERE question = questions.id AND kind != 'again')"
             " AND NOT EXISTS (SELECT 1 FROM events WHERE question = questions.id AND annotator = ?"
-            " AND kind IN ('answered', 'corrected')) ORDER BY number",
-            session, annotator,
+            " AND kind IN ('answered', 'corrected'))"
+            " AND NOT EXISTS (SELECT 1 FROM opinions WHERE question = questions.id AND annotator = ?) ORDER BY number",
+            session, annotator, annotator,
         )  # fmt: skip
         return [row["id"] for row in rows]
 
     def unrepeated(self, session: int, annotator: str) -> list[int]:
         """Return the questions to repeat to an annotator: drawn for it, answered by them, and not corrected."""
         rows = self.query(
-            f"{self.LABELLED} annotator = labels.annotator) AND repeat = 1 AND annotator = ?"
+            "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
+            " WHERE session = ? AND labels.label != 0 AND repeat = 1 AND annotator = ? AND NOT EXISTS"
+            " (SELECT 1 FROM opinions WHERE question = questions.id AND annotator = labels.annotator)"
             " AND NOT EXISTS (SELECT 1 FROM events WHERE question = questions.id AND kind = 'corrected'"
             " AND events.number > given) ORDER BY number",
             session, annotator,
@@ -889,10 +905,12 @@ class Store(Database):
 
     def opinions(self, session: int) -> list[Row]:
         """Return the further answers, which gave no label, in order, each with the item and the probability of its
-        question: for each person and question the first one that was not taken back."""
+        question and who gave its first label: for each person and question the first one that was not taken back."""
         return self.query(
-            "SELECT opinions.*, item, probability FROM opinions JOIN questions ON questions.id = question"
-            " WHERE session = ? ORDER BY given",
+            "SELECT opinions.*, questions.item, probability, events.annotator AS first_annotator FROM opinions"
+            " JOIN questions ON questions.id = opinions.question LEFT JOIN labels ON labels.question = questions.id"
+            " LEFT JOIN events ON events.session = questions.session AND events.number = labels.given"
+            " WHERE questions.session = ? ORDER BY opinions.given",
             session,
         )
 

@@ -455,6 +455,39 @@ def m2026_11_25_later_labels(db: "Database") -> None:
     )
 
 
+@step
+def m2026_11_25_teams(db: "Database") -> None:
+    """Let more than two people answer a question, and limit the answers of each person."""
+    db.execute("ALTER TABLE sessions ADD COLUMN people INTEGER NOT NULL DEFAULT 2")  # who answer such a question
+    db.execute("ALTER TABLE sessions ADD COLUMN quota INTEGER NOT NULL DEFAULT 0")  # answers of one person; 0: no limit
+
+
+@step
+def m2026_11_25_auto_of_before(db: "Database") -> None:
+    """Keep old results under true names: `auto` now means another learner."""
+    ran, fixed = "pool + paced", {"temperature": 0.05}  # a parameter that is set, so that none is tuned
+    where = "WHERE algorithm = 'auto' AND learner || ' + ' || rule = ?"
+    db.execute(f"UPDATE sessions SET algorithm = ? {where}", [ran, ran])
+    rows = db.execute("SELECT id, specification, lines FROM comparisons").fetchall()
+    for comparison, stored_specification, stored_lines in rows:
+        specification, lines = json.loads(stored_specification), json.loads(stored_lines or "[]")
+        algorithms = specification.get("algorithms", {})
+        old = next((name for name in algorithms if name.lower() == "auto"), None)
+        if old is None:
+            continue
+        new = ran + " " * (ran in algorithms)  # the same learner and rule twice
+        named = {new if name == old else name: values or fixed if name == old else values
+                 for name, values in algorithms.items()}  # fmt: skip
+        for line in lines:
+            if line["algorithm"] == old:
+                trials = [[setting or fixed, score] for setting, score in line["trials"]]
+                line |= {"algorithm": new, "setting": line["setting"] or fixed, "trials": trials}
+        db.execute(
+            "UPDATE comparisons SET specification = ?, lines = ? WHERE id = ?",
+            [json.dumps(specification | {"algorithms": named}), stored_lines and json.dumps(lines), comparison],
+        )
+
+
 class DamagedLogError(ValueError):
     """An old log of a session that cannot be converted into events, in words that follow a colon."""
 

@@ -217,7 +217,7 @@ def test_space_skips_wherever_was_clicked(label, store):
         expect(card("tally")).to_contain_text(f"skipped{number}of")
         card.saved()
 
-    page.get_by_role("tab", name="History").click()
+    page.get_by_role("tab", name="Find").click()
     skipped(1)
     page.get_by_role("tab", name="Pushed").click()
     page.get_by_text("Wrong marks train the model").click()

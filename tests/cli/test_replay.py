@@ -356,7 +356,7 @@ def test_a_share_of_the_items_is_known_before_the_stream(run, ok, numbers):
     data, chosen = table(numbers), strategy("PAA-I")
     known = stream.sample(np.arange(ROWS), ROWS // 2, 3)
     parts = *chosen.build(data.rows.columns), stream.objective(rho=(data.y < 0).sum() / (data.y > 0).sum())
-    taught = stream.checked_order(known, data.rows), data.y[known], np.full(known.size, -1)
+    taught = stream.checked_order(known, data.rows), data.y[known], np.full(known.size, -1), np.ones(known.size)
     stream.teach(data.rows, *taught, *parts, stream.average(parts[0], False), False)
     rest = np.setdiff1d(np.arange(ROWS), known)
     assert stream.replay(data.rows, data.y, rest, *parts, seed=3).queried == result["runs"][0]["queried"]

@@ -162,7 +162,7 @@ def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
 def test_new_words_are_counted_by_batch(store, texts):
     """Each batch stores its number of words outside the vocabulary, without dropped texts. At the import a word is new
     if no other text has it. A feed makes batches of about 1,000 items."""
-    expected = "0.0% of the words are new to the vocabulary; 9.1% at the import."
+    expected = "0.0 % of the words are new to the vocabulary; 9.1 % at the import."
     assert expected == feeds.report(texts, fed(texts, "so #happy day", "so #happy today")).partition(". ")[2]
     lines = [f"Zebra zebra {k} day" for k in range(1002)]
     taken = fed(texts, *lines, "new " + TEXTS[0][1])
@@ -602,7 +602,7 @@ def test_the_command_line_takes_a_feed_until_ctrl_c(store, texts):
         assert (
             "texts: appended 2, dropped 1 exact duplicate, 2 lines could not be read "
             "(2 broken lines (first at line 2)). "
-            "100.0% of the words are new to the vocabulary; 9.1% at the import.\n"
+            "100.0 % of the words are new to the vocabulary; 9.1 % at the import.\n"
         ) == process.stdout.read()
         assert (0, "") == (process.wait(), process.stderr.read())
 

@@ -62,7 +62,7 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     for key in ("items", "positives", "negatives", "source", "columns", "features"):
         assert first[key] == second[key]
     taken = import_process.append(store, upload(40), first["id"], ImportRequest(), ignore)
-    new = "20.0% of the words are new to the vocabulary; 13.3% at the import."
+    new = "20.0 % of the words are new to the vocabulary; 13.3 % at the import."
     assert f"appended 10, dropped 30 exact duplicates. {new}" == taken
 
 

@@ -50,6 +50,19 @@ def test_words_that_no_item_has_are_named(data):
         prior.make_prior(data, ["swim", "run"])
 
 
+def test_example_texts_weigh_as_items_do(data):
+    """The text of an item has the weights of the item, and a text without a known word is refused."""
+    text = "gym cat"
+    known = prior.make_prior(data, texts=[TEXTS[1], text, f" {text} "])
+    assert known.texts == (TEXTS[1], text)
+    assert prior.make_prior(data, texts=[TEXTS[1]]).weights == pytest.approx(
+        prior.make_prior(data, items=["i1"]).weights
+    )
+    assert "The model began with 2 example texts." == prior.described(known.source)
+    with pytest.raises(DataError, match=r"^example texts must share a word with the data\. Got so be it\.$"):
+        prior.make_prior(data, texts=["so be it"])
+
+
 def test_items_bring_their_rows(data):
     """The weights of one item are its row; of several items, the mean of their rows at the same length."""
     row = kernel_rows.nonzero(data.rows, 1)

@@ -277,7 +277,7 @@ ERRORS = [
     (lambda: MODEL("MPAA").partial_fit(X, Y, classes=range(200)), r"2 to 127 classes\. Got 200 classes\."),
     (lambda: MODEL().partial_fit(X, Y), r"classes must be given at first: all labels that will occur\. Got None\."),
     (lambda: MODEL("auto").partial_fit(X, Y, classes=[0, 1]),
-     r"pool has no partial_fit: it visits earlier rows again\. Use fit or fit_stream\."),
+     r"pool-f1 has no partial_fit: it visits earlier rows again\. Use fit or fit_stream\."),
     (lambda: MODEL("PAA-I").fit(X, Y).partial_fit(X, Y, classes=[0, 2]),
      r"classes must be the same as in the first call, 0, 1\. Got 0, 2\."),
     (lambda: MODEL("PAA-I").fit_stream(X, lambda row: "maybe", classes=["no", "yes"]),

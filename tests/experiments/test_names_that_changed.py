@@ -1,4 +1,4 @@
-"""Comparisons and sessions of version 0.2.0 keep what they ran, although some names mean something else today."""
+"""Comparisons and sessions of earlier versions keep what they ran, although some names mean something else today."""
 
 import json
 
@@ -8,6 +8,7 @@ from oal_engine import experiments
 from oal_engine.kernel.algorithms import FORMER
 from oal_engine.sessions.settings import create
 from oal_engine.store.migrations import m2026_11_24_names_that_changed as migrated
+from oal_engine.store.migrations import m2026_11_25_auto_of_before as auto_migrated
 from tests.harness.comparing import spec, stored
 
 SYMMETRIC = {"delta_plus": 0.1, "delta_minus": 0.1}
@@ -78,5 +79,26 @@ def test_a_session_says_what_it_ran(store):
         store.update_session(create(store, "a", learner=learner, rule=rule), {"algorithm": name})
     with store.transaction():
         migrated(store.db)
+        auto_migrated(store.db)
     names = [store.session(k)["algorithm"] for k in range(1, len(parts) + 1)]
     assert [*(" + ".join(parts) for parts in FORMER.values()), "PAA", "CPA"] == names
+
+
+@pytest.mark.parametrize("tune", ["none", "2:1"])
+def test_a_comparison_with_the_former_auto_says_what_it_ran(tmp_path, tune):
+    """`auto` of a comparison becomes the learner and rule that it stood for, untuned as before, and running it again
+    gives what is stored."""
+    store = stored(tmp_path)
+    was = {"auto": {}, "pool + paced": {"C": 2.0}, "PAA-I": {"C": 1.0} if tune != "none" else {}}
+    now = {"pool + paced ": {"temperature": 0.05}, "pool + paced": {"C": 2.0}, "PAA-I": was["PAA-I"]}
+    experiments.compare(spec(algorithms=now, budgets=[20], tune=tune), store, "old")
+    kept = store.comparison("old")
+    before = json.loads(
+        json.dumps(kept["lines"]).replace("pool + paced ", "auto").replace('{"temperature": 0.05}', "{}")
+    )
+    with store.transaction():
+        values = [json.dumps(kept["specification"] | {"algorithms": was}), json.dumps(before)]
+        store.db.execute("UPDATE comparisons SET specification = ?, lines = ?", values)
+        auto_migrated(store.db)
+    after = store.comparison("old")
+    assert (kept["specification"], kept["lines"]) == (after["specification"], after["lines"])

@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtri
+from scipy.special import expit, ndtri
 
 MASK = 2**64 - 1
 
@@ -25,7 +25,7 @@ def orthonormal(V):
     return np.array(basis)
 
 
-BIASED = ("dual", "pool", "m-dual")
+BIASED = ("dual", "pool", "pool-f1", "m-dual")
 DUAL = {"C": 2.0, "bias": 0.4, "exponent": 0.5, "visits": 10, "memory": 2000}
 
 
@@ -64,6 +64,7 @@ class Learner(Remembering):
             "every": 1,
             "temperature": 0.05,
             "discount": 0.99,
+            "few": 5.0,
         }
         self.__dict__.update(defaults | (DUAL if name in BIASED else {}) | parameters)
         if name in BIASED:
@@ -75,7 +76,7 @@ class Learner(Remembering):
             self.V, self.L = orthonormal(2 * numbers - 1), np.zeros(self.m)
         if name in ("sop", "sop-diag"):
             self.Sigma = np.eye(d) / self.a
-        self.answers, self.kept = [], {}
+        self.answers, self.kept, self.asked, self.least = [], {}, [], 0.0
 
     def margin(self, x):
         if self.name == "sop":
@@ -94,7 +95,8 @@ class Learner(Remembering):
     def variance(self, x):
         return np.sum(x**2 / self.H()) if self.name.startswith("ada") else x @ self.Sigma @ x
 
-    def update(self, x, y, p, rho, theta):
+    def update(self, x, y, p, rho, theta, chance=1.0):
+        self.asked.append((p, chance, y))
         xx, hinge, name = x @ x, max(0.0, 1 - y * p), self.name
         shifted = ("cspaa", "cog-i", "acog-i", "acog-i-diag", "sacog-i", "ssacog-i")
         loss = max(0.0, rho - y * p) if name in shifted else hinge
@@ -146,7 +148,7 @@ class Learner(Remembering):
         elif name == "dual":
             for answer in self.visited(x, y):
                 self.w = self.moved(self.w, answer)
-        elif name == "pool":
+        elif name in ("pool", "pool-f1"):
             self.pooled(x, y)
         elif "sacog" in name:
             self.t += 1
@@ -187,8 +189,9 @@ class Learner(Remembering):
             raise NotImplementedError(name)
 
     def cost(self, y):
-        ratio = (self.answers.count(-1) + 1) / (self.answers.count(1) + 1)
-        return ratio**self.exponent if y > 0 else 1.0
+        negatives, positives = self.answers.count(-1), self.answers.count(1)
+        more = 0.3 * self.few / (self.few + positives) if self.name == "pool-f1" else 0.0
+        return max(((negatives + 1) / (positives + 1)) ** (self.exponent + more), self.least) if y > 0 else 1.0
 
     def moved(self, w, answer):
         """Move the alpha of an answer to its best: the weights that follow."""
@@ -202,7 +205,10 @@ class Learner(Remembering):
         """Judge both members by what they say of a row, let them learn it, and weigh them by their F1."""
         for record, w in zip(self.records, self.members):
             record.append((float(self.with_bias(x) @ w), y))
-        for answer in self.visited(x, y):
+        visited = self.visited(x, y)
+        if self.name == "pool-f1":
+            self.least = weight_by_f1(self.asked, self.memory)
+        for answer in visited:
             self.members[0] = self.moved(self.members[0], answer)
             row, label, s = answer[0], answer[1], np.diag(self.Sigma)
             if label * (row @ self.members[1]) < 1:
@@ -221,6 +227,39 @@ class Learner(Remembering):
         shares = np.exp(trust * (np.array(scores) - np.mean(scores)) / self.temperature)
         shares /= np.where(sizes, sizes, 1.0)
         self.w = sum(a * w for a, w in zip(shares / shares.sum(), self.members))
+
+
+def weight_by_f1(asked, memory):
+    """The weight of a positive by the F1 that can be had, from all answers (margin, chance, label) so far; after 300
+    from those at the last estimate."""
+    n = len(asked)
+    while n > 300 and n % (n // 100):
+        n -= 1
+    asked = asked[:n]
+    positives = sum(y > 0 for _, _, y in asked)
+    margins, chances, labels = np.array(asked[-memory:]).T
+    weights = np.minimum(1 / chances, 100)
+    unit = np.average(abs(margins), weights=weights)
+    if min(positives, n - positives) < 2 or n <= 10 or unit == 0:
+        return 0.0
+    margins, numbers = margins / unit, np.arange(n - len(margins), n) + 1
+    fitted = (numbers > 10) | (n <= 20)
+    z = np.column_stack((margins * np.minimum(1, numbers / min(n, 300)) ** 0.25, np.ones(len(margins))))[fitted]
+    mean = np.array([3, -0.15 - 0.8 * np.log((n - positives + 1) / (positives + 1))])
+    precision, line = np.diag([1.0, 3.0]), mean
+    for _ in range(25):
+        p = expit(z @ line)
+        slope = z.T @ ((labels[fitted] > 0) - p) - precision @ (line - mean)
+        step = np.linalg.solve(z.T @ (z * (p * (1 - p))[:, None]) + precision, slope)
+        line = line + step * min(1, 2 / max(abs(step).max(), 1e-9))
+        if abs(step).max() < 1e-6:
+            break
+    p = expit(max(line[0], 0.05) * margins + line[1])
+    first = np.argsort(-margins, kind="stable")
+    hits, pushed, every = np.cumsum((weights * p)[first]), np.cumsum(weights[first]), weights @ p
+    f1 = np.max(2 * hits / (pushed + every))
+    common = np.clip((every / weights.sum() - 0.1) / 0.15, 0, 1)
+    return 1 + (min(3, (2 - f1) / f1) - 1) * positives / (positives + 3) * common
 
 
 class MulticlassLearner(Remembering):
@@ -266,7 +305,7 @@ class MulticlassLearner(Remembering):
         steps = np.where(right, np.sum(answer[2] - alphas), alphas - answer[2])
         self.w = self.w + np.outer(steps, x)
 
-    def update(self, x, y, p, rho, theta):
+    def update(self, x, y, p, rho, theta, chance=1.0):
         if self.name == "m-dual":
             for answer in self.visited(x, y - 1):
                 self.moved(answer)
@@ -421,7 +460,7 @@ def replay(
                 seen[1 if label > 0 else -1] += 1
                 mistakes += predicted != label
                 now = rho or ratio * (seen[-1] + 1) / (seen[1] + 1)
-                learner.update(x, label, p, now if label > 0 else 1.0, theta)
+                learner.update(x, label, p, now if label > 0 else 1.0, theta, pi)
             if averaged and len(questions) == budget:
                 learner.w = np.mean(past, axis=0)
     return counts, questions

@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from docs import make_pages
 from oal_engine import datasets, experiments
@@ -15,11 +16,13 @@ from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.datasets.features import embeddings, vectorizer
 from oal_engine.experiments import race_page
 from oal_engine.experiments import report as tables
+from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import export, player
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
+from tests.harness import promises
 from tests.harness.examples import compared as runs_of
 from tests.harness.examples import topics, write_embedding
 from tests.harness.sessions import text_of
@@ -114,9 +117,19 @@ def exported(store, session, folder, name):
             yield f"{name}/{what}.{kind}", path.read_bytes()
 
 
+def replayed():
+    """Yield the names and bytes of long replays of the project's own algorithms, with all that they learned."""
+    for name in ("auto", "auto-sum", "auto-classes"):
+        chosen = strategy(name)
+        X, y, order = promises.data_for(chosen.learner, n=1500, huge=1)
+        done = promises.run(csr_array(X), y, order, chosen.learner, chosen.rule, budget=400)
+        yield f"replay/{name}", promises.bits(done.log, done.counts, done.learner).encode()
+
+
 def made(folder):
     """Yield the names and bytes of everything."""
     store = Store(folder / "studio.db")
+    yield from replayed()
     yield from imported(store, folder)
     for name, (data, settings) in SESSIONS.items():
         session = labelled(store, data, settings)

@@ -33,12 +33,15 @@ ADAPTIVE_UNITS = {"eta": -1, "delta": 1}
 EXCEPTIONS = {
     ("rows_in_order_are_rows_visited_in_that_order", "dual"): "its state holds the numbers of rows",
     ("rows_in_order_are_rows_visited_in_that_order", "pool"): "its state holds the numbers of rows",
+    ("rows_in_order_are_rows_visited_in_that_order", "pool-f1"): "its state holds the numbers of rows",
     ("rows_in_order_are_rows_visited_in_that_order", "m-dual"): "its state holds the numbers of rows",
     ("rows_of_one_feature_equal_the_twin", "m-dual"): "they repeat, and a step makes the scores of wrong classes alike",
     ("a_zero_row_changes_no_prediction", "dual"): "a row of zeros has its bias",
     ("a_zero_row_changes_no_prediction", "pool"): "a row of zeros has its bias",
+    ("a_zero_row_changes_no_prediction", "pool-f1"): "a row of zeros has its bias",
     ("a_zero_row_changes_no_prediction", "m-dual"): "a row of zeros has its bias",
     ("another_unit_of_the_rows_changes_no_prediction", "pool"): "its variances start at 1 in any unit",
+    ("another_unit_of_the_rows_changes_no_prediction", "pool-f1"): "its variances start at 1 in any unit",
     ("another_unit_of_the_rows_changes_no_prediction", "paum"): "its margins rho and 1 have no unit",
     **{
         ("another_unit_of_the_rows_changes_no_prediction", name): "its variances start at 1 in any unit"

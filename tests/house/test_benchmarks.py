@@ -39,6 +39,14 @@ def run(command):
     return json.loads(done.stdout)
 
 
+def test_agreement():
+    """At each truth most of the intervals of kappa hold it."""
+    measured = run("agreement.py --tables 20")
+    assert 110 == len(measured)
+    assert all(0.6 <= each["held"] <= 1 and 0 < each["width"] < 2 for each in measured)
+    assert 0.92 <= np.mean([each["held"] for each in measured]) <= 0.98
+
+
 def test_throughput():
     """Each chosen learner and each peer is timed on all rows or noted as left out, our twin in numpy asks as much as
     ours, and the page shows every aim."""

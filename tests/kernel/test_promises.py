@@ -45,6 +45,7 @@ class TestRules:
         ("ssacog-ii", "variance"),
         ("m-ada-md", "discriminative"),
         ("pool", "paced"),
+        ("pool-f1", "paced"),
         ("m-dual", "paced"),
     ],
 )

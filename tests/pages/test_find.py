@@ -91,3 +91,14 @@ def test_another_pass_is_one_click(app_store, work, keep):
     assert "few, pass 2" == following.settings.name
     assert 15 == following.place.progress.known_items
     assert server.session.skipped[0].item == following.place.asked.item
+
+
+def test_who_owes_a_second_answer_does_not_find_the_first(work, monkeypatch):
+    """The item is being asked, without its label, for them; whoever gave the first answer sees it."""
+    server = work(8, overlap=1.0, algorithm="OAAL")
+    entry = server.session.log[0]
+    words = server.session.dataset.item(entry.item)["text"]
+    for who, chips, means in ((entry.annotator, 1, find.ANSWERED), ("carla", 0, find.WAITING)):
+        monkeypatch.setattr(find, "annotator", lambda who=who: who)
+        row = next(row for row in page(server, search=f'"{words}"')["rows"] if row["id"] == entry.item)
+        assert (chips, means) == (len(row["chips"]), row["means"])

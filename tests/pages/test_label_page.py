@@ -131,7 +131,7 @@ def test_labels_are_added_on_the_way_beside_the_settings(app_store, work):
 def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch):
     """While one browser waits for the summary of a long stream, another takes back the last answer."""
     server, scored = work(19, learner="pa-i", rule="all", budget=18), Event()
-    monkeypatch.setattr(outcome, "summary", lambda session: [str(scored.wait(WAIT))])
+    monkeypatch.setattr(outcome, "table", lambda session: [("Scored", str(scored.wait(WAIT)))])
     with ThreadPoolExecutor() as threads:
         shown = threads.submit(server.payload)
         undo = {"id": "u", "action": "undo", "question": server.session.previous}
@@ -140,7 +140,7 @@ def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch)
             taken_back.result(WAIT / 2)
         finally:
             scored.set()
-        assert shown.result(WAIT)["place"]["result"].startswith("True")
+        assert [("Scored", "True")] == shown.result(WAIT)["place"]["found"]
     assert server.session.place.asked
 
 
@@ -482,7 +482,7 @@ def test_the_page_proves_that_learning_acts(work):
     text = words(listed(server.session.id, "learned"))
     share = server.session.labels.count(1) / len(server.session.labels)
     assert re.search(r"Learned from 36 answers, the last one \d+ \w+ ago\.", text)
-    assert f"{share:.0%} of the answers were" in text
+    assert f"{percent(share)} of the answers were" in text
     assert 0 < server.session.state.seconds < 60
     assert "Speaks for" in text
     assert "good" in text
@@ -493,7 +493,7 @@ def test_the_page_says_how_much_each_learner_is_heard(work):
     server = work(5, algorithm="auto")
     text = words(listed(server.session.id, "learned"))
     for name, share in learners.member_weights(server.session.state.learner).items():
-        assert re.search(f">{name}<.*>{share:.0%}<", text)
+        assert re.search(f">{name}<.*>{percent(share)}<", text)
 
 
 def progress(labels=100, budget=200, streamed=1000, stream=10_000, waiting=True):

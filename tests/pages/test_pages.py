@@ -145,14 +145,27 @@ def test_the_form_makes_the_session_that_it_shows(store, texts):
 def test_the_form_takes_words_that_point_to_the_rare_class(store, texts):
     """Words make the prior of a session, and words that are not in the data are named at once."""
     at = form()
-    at.text_input(key="new-seeds").set_value("nowhere").run()
+    at.text_area(key="new-seeds").set_value("nowhere").run()
     assert "Not in the data: nowhere." in words(at)
     at.button(key="new-send").click().run()
     assert "seed words must occur in the data. Got nowhere." in words(at)
-    at.text_input(key="new-seeds").set_value("good, word1,nowhere").run()
+    at.text_area(key="new-seeds").set_value("good, word1,nowhere").run()
     press(at, "new-send")
     known = {"words": ["good", "word1"], "items": [], "model": None, "scores": 0, "unknown": ["nowhere"]}
     assert known == store.session(store.sessions()[0]["id"])["prior"]
+
+
+def test_the_form_takes_texts_like_the_rare_class(store, texts):
+    """A line of many words is an example text; the form says how many it found, and the session begins with them."""
+    at = form()
+    at.text_area(key="new-seeds").set_value(
+        "a good text of word1 and word2\n\ngood, word1\nso good, that it counts twice here"
+    )
+    assert "2 example texts." in words(at.run())
+    press(at, "new-send")
+    known = store.session(store.sessions()[0]["id"])["prior"]
+    assert ["good", "word1"] == known["words"]
+    assert ["a good text of word1 and word2", "so good, that it counts twice here"] == known["texts"]
 
 
 def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
@@ -600,8 +613,8 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
     press(at, "append")
     assert "texts: appended 1, dropped 1 exact duplicate, 1 line could not be read" in words(at)
     said, *listed = [each.value for each in at.text][-3:]
-    assert "Added last: 100.0% of the words are new to the vocabulary; 16.7% at the import." == said
-    assert ["items 21 to 21, 100.0% new words", "items 1 to 20, 16.7% new words"] == [each[12:] for each in listed]
+    assert "Added last: 100.0 % of the words are new to the vocabulary; 16.7 % at the import." == said
+    assert ["items 21 to 21, 100.0 % new words", "items 1 to 20, 16.7 % new words"] == [each[12:] for each in listed]
     assert 21 == store.dataset("texts")["items"]
 
 

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from sklearn.metrics import cohen_kappa_score
 
 from oal_engine.sessions.files import export
@@ -16,12 +17,11 @@ from tests.harness.sessions import PEOPLE, begin, reply
 @dataclass
 class Asked:
     probability: float = 1.0
-    annotator: str = "anna"
     corrected: bool = False
 
 
 def pairs_of(first, second, chances=None):
-    return [AnswerPair(Asked(p), a, "ben", b) for a, b, p in zip(first, second, chances or [1.0] * len(first))]
+    return [AnswerPair(Asked(p), "anna", a, "ben", b) for a, b, p in zip(first, second, chances or [1.0] * len(first))]
 
 
 def test_kappa_is_that_of_cohen():
@@ -43,6 +43,16 @@ def test_kappa_is_weighted_by_the_chances_of_being_asked():
     assert pytest.approx(cohen_kappa_score(first, second, sample_weight=1 / chances)) == found.kappa.value
 
 
+def test_kappa_of_two_people_depends_on_how_often_each_of_them_uses_a_class():
+    """Whoever answers first: anna says yes to 30 of 40 items and ben to 20 of these, so kappa is 0.5."""
+    pairs = pairs_of([1] * 30 + [-1] * 10, [1] * 20 + [-1] * 20)
+    turned = [AnswerPair(pair.entry, "ben", pair.second, "anna", pair.first) for pair in pairs[::2]] + pairs[1::2]
+    found = agreement.by_people(turned)
+    assert [("anna", "ben")] == list(found)
+    assert agreement.of_pairs(pairs).kappa == found["anna", "ben"].kappa
+    assert 0.5 == pytest.approx(found["anna", "ben"].kappa.value)
+
+
 def test_alpha_is_that_of_krippendorff():
     """Two observers, ten units, nominal data: 0.095 (Krippendorff, Computing Krippendorff's Alpha-Reliability, A)."""
     first, second = [0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]
@@ -59,7 +69,7 @@ CHANCES = (
 
 @pytest.mark.parametrize("pairs", [20, 30, 40])
 def test_intervals_hold_what_is_true(pairs):
-    """With 20 to 40 pairs the 95 % intervals of kappa and alpha cover the values of the whole stream in 93 to 97 % of
+    """With 20 to 40 pairs the 95 % intervals of kappa and alpha cover the values of the whole stream in 93 to 98 % of
     samples, and the interval of the share of equal answers in at least as many: for classes of all sizes, careful and
     careless people, and chances that are equal, follow how doubtful an item is, or also favor the rare class."""
     rng, held = np.random.default_rng(pairs), []
@@ -77,7 +87,59 @@ def test_intervals_hold_what_is_true(pairs):
                 held.append([each.low <= value <= each.high for each, value in zip(known, true)])
     same, *others = np.mean(held, axis=0)
     assert same >= 0.93
-    assert all(0.93 <= each <= 0.97 for each in others)
+    assert all(0.93 <= each <= 0.98 for each in others), others
+
+
+@pytest.mark.parametrize(("pairs", "shares", "kappa", "drawn"), [
+    (20, (0.1, 0.9), 0.4, 3000),
+    (40, (0.1, 0.9), 0.9, 3000),
+    (20, (0.05, 0.05, 0.05, 0.85), 0.6, 400),
+])  # fmt: skip
+def test_the_interval_of_kappa_holds_kappa(pairs, shares, kappa, drawn):
+    """Also with rare classes and few pairs it holds the truth in 93 to 98 % of the tables that give a number."""
+    true = kappa * np.diag(shares) + (1 - kappa) * np.outer(shares, shares)
+    tables = np.random.default_rng(1).multinomial(pairs, true.ravel(), drawn).reshape(-1, *true.shape)
+    found, times = np.unique(tables, axis=0, return_counts=True)
+    used = [table.sum(0) + table.sum(1) > 0 for table in found]
+    known = [agreement.of_table(table[own][:, own] / pairs, pairs)[0] for table, own in zip(found, used)]
+    held = [(each.low <= kappa <= each.high, n) for each, n in zip(known, times) if each]
+    holds, weights = zip(*held)
+    assert 0.93 <= np.average(holds, weights=weights) <= 0.98
+
+
+@pytest.mark.parametrize("pairs", [20, 40])
+def test_the_interval_of_the_share_of_equal_answers_holds_it(pairs):
+    """On average over all shares from a half on in 95 % of samples, and nowhere in fewer than 91 %."""
+    shares = np.linspace(0.5, 0.99, 50)
+    ends = [agreement.wilson(equal / pairs, pairs) for equal in range(pairs + 1)]
+    held = np.array([[each.low <= share <= each.high for each in ends] for share in shares])
+    held = (held * binom.pmf(range(pairs + 1), pairs, shares[:, None])).sum(1)
+    assert 0.94 <= held.mean() <= 0.96
+    assert held.min() > 0.91
+
+
+@pytest.mark.parametrize(("second", "told"), [
+    ([1] * 4 + [2] * 5, "8 of 9 items answered twice got the same answer. The share in the whole stream is shown from"),
+    ([1] * 5 + [2] * 5, "10 of 10 items answered twice got the same answer. In the whole stream it is 100 % (72 to"),
+    ([1] * 5 + [2] * 5, "kappa 1.00 ("),
+    ([1] * 10, "All answers are of one class: not enough to tell agreement from chance."),
+])  # fmt: skip
+def test_agreement_is_told_in_words(second, told):
+    """First the count, then the share in the stream, then kappa if there is enough for it."""
+    first = [1] * 5 + [2] * (len(second) - 5) if 2 in second else second
+    assert told in agreement.in_words(agreement.of_pairs(pairs_of(first, second)))
+
+
+def test_a_third_person_gives_no_further_answer(store):
+    """Of three people two answer each item, so that no item counts twice in the agreement."""
+    opened = begin(store, overlap=1.0, budget=12)
+    for who in PEOPLE * 12:
+        if opened.held(who):
+            reply(opened, who)
+    pairs = agreement.answer_pairs(opened)
+    assert 12 == len(pairs) == len({pair.entry.id for pair in pairs})
+    assert 12 == sum(own.pairs for own in agreement.by_people(pairs).values())
+    assert all(len(set(names)) == 2 for names in agreement.by_people(pairs))
 
 
 def test_too_little_gives_no_number():
@@ -90,7 +152,8 @@ def test_too_little_gives_no_number():
 
 
 def test_a_session_knows_its_people_and_where_they_differ(store):
-    """Each person's labels and second answers are counted; a difference is listed until the answer is corrected."""
+    """Each person's labels and second answers are counted; a difference is listed until the answer is corrected,
+    and stays a difference of these two, whoever corrects it."""
     opened = begin(store, overlap=1.0, budget=16)
     for k in range(16):
         for who in PEOPLE[:2]:
@@ -101,8 +164,11 @@ def test_a_session_knows_its_people_and_where_they_differ(store):
     assert sum(each[1] for each in counts.values()) == len(agreement.answer_pairs(opened)) > 5
     open_ones = agreement.differing(agreement.answer_pairs(opened))
     assert open_ones
+    before = agreement.by_people(agreement.answer_pairs(opened))
     opened.correct("decided", open_ones[0].entry.id, open_ones[0].second, "owner")
     assert open_ones[1:] == agreement.differing(agreement.answer_pairs(opened))
+    assert before == agreement.by_people(agreement.answer_pairs(opened))
+    assert [("anna", "ben")] == list(before)
 
 
 def test_consistency_is_the_share_of_equal_answers():
@@ -124,5 +190,5 @@ def test_second_answers_are_exported_beside_the_first(store):
     for row, pair in zip(rows, agreement.answer_pairs(opened)):
         words = opened.settings.answers
         assert (words[pair.first], words[pair.second]) == (row["first"], row["class"])
-        assert (pair.entry.annotator, pair.other) == (row["first_annotator"], row["annotator"])
+        assert (pair.one, pair.other) == (row["first_annotator"], row["annotator"])
         assert pair.entry.probability == row["probability"]

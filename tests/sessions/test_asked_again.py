@@ -196,7 +196,7 @@ def test_one_person_never_gives_both_answers(store):
     leave(store, "anna")
     assert first.id == reply(opened, "ben", -1).id
     assert ("ben", []) == (store.standing_label(opened.id, first.id)["annotator"], agreement.answer_pairs(opened))
-    assert first.id in store.single_answers(opened.id, "carla")
+    assert first.id in store.due_answers(opened.id, "carla")
 
 
 def test_a_second_answer_of_who_corrected_the_first_one_is_a_second_one(store):

@@ -121,6 +121,19 @@ def looked_back(opened):
     return trace
 
 
+def test_the_learner_is_told_the_chances_of_the_log(store):
+    """`auto` knows with which chance each answer was asked, also after a correction; known labels and marks count as
+    asked for sure."""
+    opened = begin(store, "sparse", "auto", known_labels=20, budget=30, audit=0.2)
+    label_truly(opened, 15)
+    expected = [1.0] * 20 + [entry.probability for entry in opened.log if entry.label]
+    assert min(expected) < 1
+    assert expected == opened.learner.chances[:35].tolist()
+    correct(opened, 12, -opened.log[12].label)
+    opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
+    assert [*expected, 1.0] == opened.learner.chances[:36].tolist()
+
+
 @pytest.mark.parametrize(
     ("data", "learner", "more"),
     [("sparse", "pa-i", {"averaged": True}), ("sparse", "acog-ii-diag", {}), ("classes", "m-pa", {})],

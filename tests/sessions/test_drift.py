@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, feeds
+from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.sessions.insights import drift
 from oal_engine.sessions.session import Session
 from oal_engine.store import Store
@@ -43,7 +43,27 @@ def test_a_change_of_the_items_is_said(store):
     assert CHANGE <= at < CHANGE + 150
     assert all((each is None) == (streamed <= at) or streamed < at * drift.GROWTH for streamed, each in seen)
     assert drift.noticed(Session(store, opened.id)) == at
-    assert f"From about item {at + 1:,} the items differ from earlier ones" in drift.sentence(opened)
+    said = drift.sentence(opened)
+    assert f"From about item {at + 1:,} the items differ from earlier ones" in said
+    assert "Higher since then: " in said
+    assert "Lower" not in said
+
+
+def test_the_alarm_names_the_words_that_came_and_went(tmp_path):
+    """A stream that turns from one topic to another names words of both, whole and once."""
+    rng, texts = np.random.default_rng(0), []
+    for k in range(800):
+        topic = ("budget taxes parliament", "goalkeeper match stadium")[k >= 400].split()
+        texts.append(" ".join([*rng.choice(topic, 2), *rng.choice(["today", "people", "said", "about", "news"], 3)]))
+    items = reading.Items([*map(str, range(800))], texts, None, [], [""] * 800, np.zeros(800, np.int8), {})
+    store = Store(tmp_path / "news.db")
+    datasets.add(store, "news", datasets.table(items), "news.csv")
+    opened = begin(store, "news", budget=800)
+    while opened.place.asked:
+        say(opened, 1)
+    more, less = drift.sentence(opened).split("More often since then: ")[1].split(" Less often since then: ")
+    assert {"goalkeeper", "match", "stadium"} == {*more.rstrip(".").split(", ")}
+    assert {"budget", "taxes", "parliament"} == {*less.split(". ")[0].split(", ")}
 
 
 @pytest.mark.parametrize(("data", "more"), [("same", {}), ("changed", {"shuffled": True})])

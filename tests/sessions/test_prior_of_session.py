@@ -20,7 +20,7 @@ from oal_engine.sessions.settings import SessionError
 from oal_engine.store import Store
 from tests.harness.sessions import begin, erase, label_truly, take_back, text_of
 
-KNOWN = {"seed_words": ["gym", "swim"], "seed_items": ["i5"]}
+KNOWN = {"seed_words": ["gym", "swim"], "seed_items": ["i5"], "seed_texts": ["a gym of word1"]}
 
 
 def database(path):
@@ -69,7 +69,8 @@ def test_a_session_is_rebuilt_with_what_it_began_with(store):
     opened.correct("correction", first.id, -first.label)
     assert opened.digest() == Session(store, opened.id).digest()
     assert verify(store, opened.id).verified
-    assert {"words": ["gym"], "items": ["i5"], "model": None, "scores": 0, "unknown": ["swim"]} == again.settings.prior
+    known = {"words": ["gym"], "items": ["i5"], "texts": ["a gym of word1"]}
+    assert known | {"model": None, "scores": 0, "unknown": ["swim"]} == again.settings.prior
 
 
 def test_a_published_session_brings_what_it_began_with(store, tmp_path):
@@ -100,10 +101,10 @@ def test_another_algorithm_begins_with_the_same(store):
 def test_the_report_says_what_a_session_began_with(store):
     """The report names the words and items, and the words that no item has."""
     page = report.page(answered(store)).decode()
-    assert "The model began with the word gym and the item i5. Not in the data: swim." in page
+    assert "The model began with the word gym and the item i5 and 1 example text. Not in the data: swim." in page
 
 
 def test_several_classes_have_no_seeds(store):
     """Seeds point to one class: a session of several refuses them."""
-    with pytest.raises(SessionError, match="seed words and items are for a positive and a negative class"):
+    with pytest.raises(SessionError, match="seed words, items and texts are for"):
         begin(store, "texts", "MPAA-I", classes=["a", "b"], seed_words=["gym"])

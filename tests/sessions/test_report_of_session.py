@@ -8,11 +8,11 @@ import pytest
 
 from oal_engine.datasets import Dataset
 from oal_engine.sessions.files import report
-from oal_engine.sessions.insights import answer_checks, estimates, outcome
+from oal_engine.sessions.insights import agreement, answer_checks, estimates, outcome
 from oal_engine.sessions.insights.estimates import Estimate, Estimates, Overview
 from oal_engine.sessions.settings import SKIP
 from tests.harness.markup import EVIL, MARKUP, Page
-from tests.harness.sessions import begin, say, truth
+from tests.harness.sessions import PEOPLE, begin, reply, say, truth
 
 TAG = MARKUP[:49]
 
@@ -77,6 +77,18 @@ def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store
     assert 1 == text.count("<svg")
     say(opened, 1)
     assert 2 == shown(opened)[0].count("<svg")
+
+
+def test_a_page_tells_how_far_two_people_agree(store):
+    """A session that asks two people has their agreement in its report, in the words of the panel Team."""
+    opened = begin(store, overlap=1.0, budget=14)
+    for who in PEOPLE[:2] * 14:
+        if opened.held(who):
+            reply(opened, who)
+    known = agreement.of_pairs(agreement.answer_pairs(opened))
+    assert known.kappa
+    assert agreement.in_words(known) in shown(opened)[1].text
+    assert "answered twice" not in report.page(begin(store)).decode()
 
 
 def test_a_page_names_the_answers_to_check(store):

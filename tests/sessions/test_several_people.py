@@ -8,7 +8,7 @@ import pytest
 
 from oal_engine.kernel.draws import draws
 from oal_engine.sessions import look_back, session
-from oal_engine.sessions.insights import certainty, estimates
+from oal_engine.sessions.insights import agreement, certainty, estimates
 from oal_engine.sessions.log import checked_event
 from oal_engine.sessions.session import OVERLAP, OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError
@@ -53,7 +53,7 @@ def play(opened, seed, steps):
     {"overlap": 0.3},
     {"audit": 0.25, "pace": 0.5, "horizon": 280, "shuffled": True, "budget": 12},
     {"averaged": True, "budget": 12},
-    {"repeat": 0.5, "overlap": 0.3},
+    {"repeat": 0.5, "overlap": 0.3, "people": 3, "quota": 25},
 ])  # fmt: skip
 def test_what_several_people_do_is_rebuilt_bit_for_bit(store, there, more, seed, monkeypatch):
     """Answers in any order, corrections, undos and leases that run out: the log gives the same state, here and in
@@ -152,7 +152,7 @@ def test_who_answered_first_is_not_asked_again_after_a_correction(store):
     opened = begin(store, overlap=1)
     asked = reply(opened, "anna", 1)
     opened.correct(next(EVENTS), asked.id, -1, "ben")
-    assert [[], [], [asked.id]] == [store.single_answers(opened.id, who) for who in PEOPLE]
+    assert [[], [], [asked.id]] == [store.due_answers(opened.id, who) for who in PEOPLE]
 
 
 def test_who_never_had_an_item_cannot_answer_it_again(store):
@@ -188,7 +188,7 @@ def test_a_coin_chooses_what_two_people_answer(store):
         for who in PEOPLE[:2]:
             for _ in opened.held(who)[:1]:
                 reply(opened, who)
-    while any(opened.store.single_answers(opened.id, who) and opened.held(who) for who in PEOPLE):
+    while any(opened.store.due_answers(opened.id, who) and opened.held(who) for who in PEOPLE):
         for who in PEOPLE:
             if opened.held(who):
                 reply(opened, who)
@@ -262,3 +262,35 @@ def test_pages_that_ask_rarely_let_a_second_person_in(store, monkeypatch):
     opened.held("Ann")
     assert {} == opened.branches
     assert opened.held("Bob")
+
+
+def test_three_people_answer_a_question_each_once(store):
+    """Every question goes to three of four people: the first label counts, and two further answers follow it."""
+    opened = begin(store, "sparse", "PAA-I", budget=6, overlap=1.0, people=3)
+    for who in "anna ben cleo dora".split() * 12:
+        if opened.held(who):
+            reply(opened, who, 1)
+    answered = Counter(row["question"] for row in store.opinions(opened.id))
+    assert {entry.id: 2 for entry in opened.log} == answered
+    for entry in opened.log:
+        further = [row["annotator"] for row in store.opinions(opened.id) if row["question"] == entry.id]
+        assert len({entry.annotator, *further}) == 3
+    pairs = agreement.answer_pairs(opened)
+    assert (18, 6) == (len(pairs), len(agreement.one_each(pairs)))
+    assert all(own.pairs == own.equal for own in agreement.by_people(pairs).values())
+
+
+def test_nobody_gets_more_questions_than_their_quota(store):
+    """Who has given the answers of a quota has no question, also after an undo and a new answer; others go on."""
+    opened = begin(store, "sparse", "PAA-I", budget=20, quota=3, overlap=0.5)
+    while opened.held("anna"):
+        reply(opened, "anna", 1)
+    assert 3 == [entry.annotator for entry in opened.log].count("anna")
+    assert not opened.has_for("anna")
+    opened.undo(next(EVENTS), opened.previous_of("anna"), "anna")
+    assert 1 == len(opened.held("anna"))
+    reply(opened, "anna", -1)
+    assert [] == opened.held("anna")
+    assert 1 <= len(opened.held("ben")) <= 2
+    with pytest.raises(SessionError, match="people of a session must be a whole number >= 2"):
+        begin(store, "sparse", people=1)

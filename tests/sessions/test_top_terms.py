@@ -16,15 +16,22 @@ def test_the_strongest_terms_speak_for_their_class():
     assert [] == top_terms.strongest(np.array([[-0.1, 0.3, -0.2, 0.0]]), 4)  # their mean is -7e-18
 
 
-def test_similar_wording_is_one_line():
-    """The last columns, of similar wording, are one term as strong as their weights together."""
+def test_columns_without_names_are_left_out():
+    """The last columns, of similar wording, are no terms."""
     weights, later = np.array([1.0, -2.0, 3.0, -4.0]), np.array([1.5, -2.0, 0.0, 0.0])
-    assert [(2, 5.0), (0, 1.0)] == top_terms.strongest(weights, 1, latent=2)
-    assert [(2, 5.0), (1, 2.0)] == top_terms.strongest(weights, -1, latent=2)
-    many = np.column_stack([weights, -weights])
-    assert [(2, 5.0), (1, 2.0)] == top_terms.strongest(many, 2, latent=2)
-    moved = [top_terms.Moved(2, None, 5.0, 0.0), top_terms.Moved(0, None, 1.0, 1.5)]
-    assert moved == top_terms.moved(weights, later, latent=2)
+    assert [(0, 1.0)] == top_terms.strongest(weights, 1, latent=2)
+    assert [(1, 2.0)] == top_terms.strongest(np.column_stack([weights, -weights]), 2, latent=2)
+    assert [top_terms.Moved(0, None, 1.0, 1.5)] == top_terms.moved(weights, later, latent=2)
+
+
+def test_a_word_is_one_line_with_its_beginning(monkeypatch):
+    """A beginning is added to each word that begins so, and stays if there is none."""
+    names = ["exercise", "exerc…", "exercises", "gym", "runni…", "new words", "new words"]
+    monkeypatch.setattr(top_terms, "term", lambda run, column: names[column])
+    lines = top_terms.whole_words(None, [(k, np.array([2.0**k])) for k in range(7)])
+    assert {"exercise": 3.0, "exercises": 6.0, "gym": 8.0, "runni…": 16.0, "new words": 96.0} == {
+        name: value for name, (value,) in lines
+    }
 
 
 def test_equal_weights_come_in_the_order_of_their_columns():

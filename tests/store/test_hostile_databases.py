@@ -130,7 +130,14 @@ def test_a_schema_that_was_written_by_hand_is_refused(path, what):
     assert not path.with_name("new.db").exists()
 
 
-@pytest.mark.parametrize("names", [["m2026_11_20_classes"], list(migrations.STEPS)[::-1], list(migrations.STEPS)[:-1]])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["m2026_11_20_classes"],
+        list(migrations.STEPS)[::-1],
+        [name for name in migrations.STEPS if name != "m2026_11_25_later_labels"],  # which made a table
+    ],
+)
 def test_steps_that_do_not_fit_what_is_there_are_refused(path, names):
     """A list of steps that lacks some, or has them in another order, is not followed."""
     change(path, "DELETE FROM _sqlite_migrations")

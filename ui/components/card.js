@@ -11,6 +11,7 @@ const FIRST_PAINT = 6000; // characters of a long text, more than fit in the box
 const BEGINNING = 120; // characters of an item quoted with the model's prediction
 const LONGEST_NOTE = 2000; // characters
 const REMOVED = "removed"; // the end of a session that is gone or not open to the user
+const FINAL = ["budget", "stream", "quota"]; // ends after which this person is not asked
 const STAYING = ["note", "tag", "preferences"]; // events that lead to no other item
 const PASSIVE = { passive: true }; // the browser need not wait for the listener before it scrolls
 const MOVING = /^(Tab|Arrow|Home|End|Page)/; // keys that move the focus
@@ -498,6 +499,7 @@ class Card {
     this.root.classList.toggle("ended", !this.place.question);
     for (const button of this.answers()) disable(button, blocker || !this.place.question);
     disable(this.undo, blocker || this.previous() == null);
+    this.undo.classList.toggle("unneeded", !blocker && this.previous() == null); // it keeps its place
     this.arrange();
     this.report();
   }
@@ -528,10 +530,11 @@ class Card {
   }
 
   show(place) {
-    const { question, end, result, counters } = place;
-    const painting = question ? `${question.id} ${isMarked(question)}` : `${end} ${counters.skipped} ${result}`;
+    const { question, end, result, found, counters } = place;
+    const ended = `${end} ${counters.skipped} ${result} ${found}`;
+    const painting = question ? `${question.id} ${isMarked(question)}` : ended;
     this.place = place;
-    this.root.classList.toggle("over", !question && (end === "budget" || end === "stream"));
+    this.root.classList.toggle("over", !question && FINAL.includes(end));
     if (painting !== this.painting) {
       this.painting = painting;
       this.seen = Infinity;
@@ -696,11 +699,12 @@ function cut(nodes) {
   return rest < 0 ? [pieces, []] : [pieces.slice(0, rest + 1), pieces.slice(rest + 1)];
 }
 
-function ending({ end, counters, result }, links = {}) {
+function ending({ end, counters, result, found = [] }, links = {}) {
   const labels = counters.budget === 1 ? "label" : "labels";
   const ends = {
     budget: `The budget of ${number(counters.budget)} ${labels} is spent`,
     stream: "The stream has ended",
+    quota: "Your part is done",
     others: "Other people have the remaining questions",
     joining: "Your first item is being prepared",
     [REMOVED]: "This session is not open to you any more",
@@ -708,6 +712,7 @@ function ending({ end, counters, result }, links = {}) {
   return [
     h("p.end.strong", ends[end] ?? "There is nothing to label now"),
     h("nav.next.wrap", { "aria-label": "What comes next" }, ...Object.entries(links).map(link)),
+    h("table.found", ...found.map(([name, value]) => h("tr", h("th", { scope: "row" }, name), h("td", value)))),
     h("p", result ?? "Every answer is saved."),
   ];
 }

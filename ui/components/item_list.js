@@ -216,7 +216,7 @@ class ItemList {
 // Format a time in the reader's time zone, with the day unless it is today.
 function when(moment) {
   const date = new Date(moment);
-  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const today = date.toDateString() === new Date().toDateString();
   return today ? time : `${date.toLocaleDateString([], { day: "numeric", month: "short" })} ${time}`;
 }

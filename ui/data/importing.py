@@ -200,7 +200,7 @@ def show_batches(batches: list[dict[str, Any]]) -> None:
     with st.expander("Batches"):
         for batch in [*reversed(later[-MAX_BATCHES:]), *batches[: not batches[0]["first"]]]:
             items = f"{batch['first'] + 1:,} to {batch['first'] + batch['items']:,}"
-            new = f"{batch['new_words'] / max(1, batch['words']):.1%} new words"
+            new = f"{100 * batch['new_words'] / max(1, batch['words']):.1f} % new words"
             st.text(f"{batch['added_at'][:10]}: items {items}, {new}")
 
 

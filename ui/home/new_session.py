@@ -17,7 +17,7 @@ from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.settings import MOST_KNOWN, capped, capped_words
 
 from ..address import check_number
-from ..page import annotator, counted, literal, small_note, store
+from ..page import annotator, capitalized, counted, literal, small_note, store
 
 NAME_CHARACTERS = 60  # of a class
 LONGEST_GUIDELINES = 20_000  # characters
@@ -39,8 +39,9 @@ RELEVANT = "Relevant"
 LABEL_SECONDS = 5  # that people usually need for a label
 DURATION = "{} take about {}."
 CLASSES_HELP = "Separated by commas, in the order of their keys."
-SEED_WORDS = "Words that point to {}"
-UNKNOWN_WORDS = "Not in the data: {}."
+EXAMPLES = "Words or texts like {}"
+EXAMPLES_HINT = "Optional: words, separated by commas. Or whole texts, one a line."
+UNKNOWN = "not in the data: {}"
 CHECKS = (
     "Items chosen at random, spread over the whole stream. Without them, the estimates of a stream without labels end "
     "where the budget is spent. 25 % is recommended if you must be able to say how good the model is now."
@@ -49,15 +50,18 @@ TRAINS = (
     "Estimates are valid either way: an item is predicted before its answer is learned. Switched off, the model has "
     "fewer labels to learn from."
 )
-SEEDS = (
-    "Separated by commas. The model begins with them instead of nothing, which helps most with few labels. They cost "
-    "no label, and no estimate counts them."
+EXAMPLES_HELP = (
+    "The model begins with them instead of nothing, which helps most with few labels. They cost no label, and no "
+    "estimate counts them. A line with more than three words between commas is an example text."
 )
 TEAM = "Several people label, and I want to see how far they agree"
-TEAM_SHARE = "Questions that two people answer, in percent"
+TEAM_SHARE = "Questions that several people answer, in percent"
+TEAM_PEOPLE = "People who answer each of these"
+TEAM_QUOTA = "Answers of one person at most (0: no limit)"
+TEAM_QUOTA_HELP = "Nobody gets more questions than this; the other people answer the rest."
 TEAM_HELP = (
-    "The questions that two people answer are chosen at random. The first answer counts against the budget and trains "
-    "the model; the second one shows how far people agree."
+    "The questions that several people answer are chosen at random. The first answer counts against the budget and "
+    "trains the model; the others show how far people agree."
 )
 AGAIN = "Ask some items twice"
 AGAIN_SHARE = "Questions that are asked again, in percent"
@@ -105,7 +109,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     n_known, beginning = _known_labels(row, many)
     first = FIRST[many]
     if not many and row["kind"] == "text":
-        classes["seed_words"] = _seed_words(row, classes["positive_name"])
+        classes |= _examples(row, classes["positive_name"])
     own = _demo_settings(row["name"]).get("guidelines", "")
     guidelines = st.text_area(
         "Guidelines", own, placeholder=GUIDELINES_HINT, max_chars=LONGEST_GUIDELINES, height=68,
@@ -122,8 +126,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
             )
             first = WHAT_COUNTS[counts]
         feed, certain = st.container(), st.container()
-        shares = {
-            "overlap": _share(TEAM, TEAM_HELP, TEAM_SHARE, "overlap", (5, 100, 20, 5)),
+        shares = _team() | {
             "repeat": _share(AGAIN, AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1)),
         }
         st.subheader(RESEARCHERS, anchor=False)
@@ -233,12 +236,19 @@ def _other_class(column: DeltaGenerator, row: dict[str, Any], positive: str) -> 
     return column.text_input("Name of the other class", name[:most], most, key=key)
 
 
-def _seed_words(row: dict[str, Any], positive: str) -> list[str]:
-    text = st.text_input(literal(SEED_WORDS.format(positive)), placeholder="optional", help=SEEDS, key="new-seeds")
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    if words and (unknown := prior.divided(Dataset(store(), row["id"]), words)[1]):
-        small_note(UNKNOWN_WORDS.format(", ".join(unknown)))
-    return words
+def _examples(row: dict[str, Any], positive: str) -> dict[str, list[str]]:
+    """Ask for words and example texts of the rare class, and say how they were understood."""
+    written = st.text_area(
+        literal(EXAMPLES.format(positive)), placeholder=EXAMPLES_HINT, help=EXAMPLES_HELP, key="new-seeds", height=68
+    )
+    words, texts = prior.read_lines(written)
+    unknown = prior.divided(Dataset(store(), row["id"]), words)[1] if words else ()
+    understood = [counted(len(texts), "example text")] * bool(texts) + [UNKNOWN.format(", ".join(unknown))] * bool(
+        unknown
+    )
+    if understood:
+        small_note(f"{capitalized(', '.join(understood))}.")
+    return {"seed_words": words, "seed_texts": texts}
 
 
 def _demo_settings(dataset: str) -> dict[str, Any]:
@@ -298,6 +308,17 @@ def _share(toggle: str, help: str, slider: str, key: str, scale: tuple[int, int,
     if not st.toggle(toggle, key=f"new-{key}", help=help):
         return 0.0
     return st.slider(slider, *scale, key=f"new-{key}-percent") / 100
+
+
+def _team() -> dict[str, float]:
+    """Ask which questions several people answer, how many people, and how many answers one person gives."""
+    share = _share(TEAM, TEAM_HELP, TEAM_SHARE, "overlap", (5, 100, 20, 5))
+    if not share:
+        return {"overlap": share}
+    left, right = st.columns(2)
+    people = left.number_input(TEAM_PEOPLE, 2, 20, 2, key="new-people")
+    quota = right.number_input(TEAM_QUOTA, 0, 2**53 - 1, 0, key="new-quota", help=TEAM_QUOTA_HELP)
+    return {"overlap": share, "people": people, "quota": quota}
 
 
 def _horizon(row: dict[str, Any]) -> int | None:

@@ -17,17 +17,18 @@ from oal_engine.output.meanings import MEANINGS
 from oal_engine.sessions.fold import Place
 from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.items import SAVED, Items, Show, verdict
-from oal_engine.sessions.log import Entry, StoredQuestion
+from oal_engine.sessions.log import Entry, StoredQuestion, read_entry
 from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
-from ..page import Removed, capitalized, check_may_answer, role, store, stored_settings
+from ..page import Removed, capitalized, check_may_answer, counted, role, store, stored_settings
 from . import messages
 
 OPENING = "Opening the session. A learner new to this machine is compiled first."
 JOINING = "Joining takes a few seconds the first time a second person opens this session."
 MORE_ITEMS = "New items will appear here automatically."
 OTHERS_ANSWER = "A question that stays unanswered for {:g} minutes comes to you."
+QUOTA = "You have given your {}. Thank you."
 REPLACED = "this question was replaced; reload the page."
 ANSWERED_BY = "this item was answered already by {}."
 
@@ -93,6 +94,11 @@ class CardServer:
         self._reopened: dict[str, int] = {}  # by annotator: a question whose answer is being replaced
         self.idle: set[str] = set()  # annotators whose card had no question last
 
+    def expects_more(self, annotator: str) -> bool:
+        """Tell whether a page may have news that are not in the store: an idle card when a question is free again, or a
+        view that is still being computed."""
+        return annotator in self.idle or bool(self._running_views)
+
     def settings(self) -> Settings:
         """Read the settings of the session. Raise Removed if it is not open to the user."""
         return stored_settings(self.session.store, self.session.id)
@@ -149,7 +155,8 @@ class CardServer:
     def _verdict(self, annotator: str) -> dict[str, Any] | None:
         """Return the model's prediction of the item that an annotator labeled last."""
         last = self._last_labeled.get(annotator)
-        return next((verdict(entry) for entry in reversed(self.session.log) if entry.id == last), None)
+        entry = last and read_entry(self.session.store, self.session.id, last)
+        return verdict(entry) if entry else None
 
     def _preferences(self, annotator: str) -> dict[str, Any]:
         return messages.known_preferences(self.session.store.preferences(annotator))
@@ -178,7 +185,8 @@ class CardServer:
         frame = self._frame(problem, annotator, review, marks)
         place = frame["place"]
         if place["end"] in ("budget", "stream"):  # outside the lock: scoring a long stream must not delay an answer
-            place["result"] = "\n".join([*self.summary, SAVED, *[MORE_ITEMS] * (place["end"] == "stream")])
+            place["found"], remarks = self.outcome
+            place["result"] = "\n".join([*remarks, SAVED, *[MORE_ITEMS] * (place["end"] == "stream")])
         return frame
 
     def _frame(self, problem: str | None, annotator: str, review: int | None, marks: bool | None) -> dict[str, Any]:
@@ -197,7 +205,7 @@ class CardServer:
             annotations = Annotations(session.notes, session.tags, "marks" if highlight else "item")
             (self.idle.discard if place.asked else self.idle.add)(annotator)
             return frame | {
-                "place": self._place(place, annotations),
+                "place": self._place(place, annotations) | self._quota(place, annotator),
                 "previous": session.previous_of(annotator),
                 "verdict": self._verdict(annotator),
                 "branches": {
@@ -220,16 +228,18 @@ class CardServer:
         if (reopened := self._reopened.get(annotator)) and (again := session.answered(reopened)):
             held = [again, *held[:1]]
         place, current = session.place_at(held[0] if held else None), session.current
+        if len(held) >= session.allowed(annotator):  # nothing follows, or their quota is reached
+            return place, {}
         ahead = {held[0].id: session.places_after(*held[:2])} if len(held) > 1 else {}
         if held and current and held[-1].id == current.id:
             ahead[current.id] = session.branches
         return place, ahead
 
     @property
-    def summary(self) -> list[str]:
-        """The outcome of the session in sentences."""
-        sentences: list[str] = self.cached("summary", lambda: outcome.summary(self.session))
-        return sentences
+    def outcome(self) -> tuple[list[tuple[str, str]], list[str]]:
+        """The outcome of the session as lines of a table, and remarks on it in sentences."""
+        lines: list[tuple[str, str]] = self.cached("outcome", lambda: outcome.table(self.session))
+        return lines, [*outcome.about_known_labels(self.session), *outcome.differing(self.session)]
 
     @property
     def name(self) -> str:
@@ -298,15 +308,21 @@ class CardServer:
         if question:
             return {"question": question, "end": None, "counters": counters, "result": None}
         end = "joining" if place.progress.end == "others" and self.session.someone_joins else place.progress.end
-        return {"question": None, "end": end, "counters": counters, "result": self._result(end, place)}
+        return {"question": None, "end": end, "counters": counters, "result": self._result(end)}
 
-    def _result(self, end: str | None, place: Place) -> str:
+    def _quota(self, place: Place, annotator: str) -> dict[str, Any]:
+        """Return the end for somebody who has reached their quota before the session ends, else {}."""
+        if place.asked or place.progress.end in ("budget", "stream") or self.session.allowed(annotator) > 0:
+            return {}
+        return {"end": "quota", "result": f"{QUOTA.format(counted(self.session.settings.quota, 'answer'))}\n{SAVED}"}
+
+    def _result(self, end: str | None) -> str:
         """Return the text of a card without a question."""
         if end == "joining":
             return f"{JOINING}\n{SAVED}"
         if end == "others":
             return f"{OTHERS_ANSWER.format(self.session.settings.lease / 60)}\n{SAVED}"
-        return self._items.result(place.counts) + f"\n{MORE_ITEMS}" * (end == "stream")
+        return SAVED + f"\n{MORE_ITEMS}" * (end == "stream")
 
     def _question(self, asked: StoredQuestion, place: Place, annotations: Annotations) -> dict[str, Any]:
         """Return a question with its note and tags, which a blind second answer must not see."""

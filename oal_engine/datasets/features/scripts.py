@@ -91,4 +91,6 @@ def sentence(texts: Iterable[str]) -> str:
     name = max(counts, key=counts.__getitem__)
     if counts[name] < max(1, _TOLD_FROM * len(letters)):
         return ""
-    return f"{counts[name] / len(letters):.0%} of the letters are {name}: their terms are {_LANGUAGES[name][1]}."
+    return (
+        f"{100 * counts[name] / len(letters):.0f} % of the letters are {name}: their terms are {_LANGUAGES[name][1]}."
+    )

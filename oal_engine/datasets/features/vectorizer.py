@@ -459,7 +459,7 @@ def _by_script(token: str, lowercase: bool) -> Iterator[tuple[str, Places]]:
                 yield f"t:{term}" if size == 3 else term, places[first : first + size]
 
 
-def _of_word(token: str, rich: bool, lowercase: bool, beginning: int = 5) -> tuple[str, ...]:
+def _of_word(token: str, rich: bool, lowercase: bool, beginning: int = scripts.BEGINNING["word"]) -> tuple[str, ...]:
     """Return the terms of a token in one script: the token itself, perhaps in lower case. The rich tokenizer adds to a
     word its first letters, a form with digits as zeros and a mark for capitals. Of punctuation it takes three signs.
     """

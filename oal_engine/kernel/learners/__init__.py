@@ -3,7 +3,8 @@
 A learner is a named tuple: arrays of state, each annotated with the function that makes it from the number of features,
 then numbers declared as parameters. Its method `update(self, x, y, p, v, rho, theta)` learns the label y of row x,
 given the margin p before the update, the variance v (0 for first-order learners), the cost weight rho_t of this label
-and the decision threshold theta. To add a learner, write the class in the file of its kind and name it in the LEARNERS
+and the decision threshold theta. If it needs the chance with which the label was asked, it has a method `note_chance`,
+which is called before. To add a learner, write the class in the file of its kind and name it in the LEARNERS
 of that file. A multi-class learner is marked `multiclass` and distinguishes K classes 1 .. K; all others distinguish -1
 and +1.
 """
@@ -59,6 +60,7 @@ variance = method("variance", default=lambda self, x: 0.0)
 gain = method("gain")
 put = method("put", default=_put)
 begin = method("begin", default=lambda self, j, value: put(self, j, value))  # sets a weight before the first update
+note_chance = method("note_chance", default=lambda self, chance: None)  # with which chance the next label was asked for
 update = method("update")
 dense_update = method("dense_update", default=lambda self: False)  # whether an update may change every weight
 weight = method("weight", default=lambda self, j: self.w[j])

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 from ..draws import draw
-from ..jit import INLINE, always
+from ..jit import INLINE, always, method
 from ..parameters import Parameter, from_parameters
 from ..rows import Row, add, dot, squared
 from .first_order import SMALLEST
@@ -83,10 +83,11 @@ def revisited(self, place, earlier, k):
     return (place + 1 + int(draw(VISITS, n * self.visits + k) * earlier)) % (earlier + 1)
 
 
-@njit(**INLINE)
-def cost(self, y):
-    """Return the weight of a label: for positives a power of the class ratio of the answers, for negatives 1."""
+def _cost(self, y):
     return ((self.answers[0] + 1) / (self.answers[1] + 1)) ** self.exponent if y > 0 else 1.0
+
+
+cost = method("cost", default=_cost)  # weight of a label: of a positive by the answers so far, of a negative 1
 
 
 @njit(**INLINE)

@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 
 from ..jit import INLINE, always
-from ..parameters import Parameter, from_parameters
+from ..parameters import Parameter, counter, from_parameters
 from ..rows import Row, entry, span
-from . import dual
+from . import attainable, dual
 from .dual import BIAS, EXPONENT, MEMORY, REVISITED, C, answered, answers, biased, cost, numbers, visit, with_bias
 from .first_order import SMALLEST
 
@@ -92,6 +92,29 @@ def _combine(self):
         self.w[j] /= total
 
 
+@njit(**INLINE)
+def _learn(self, rows, place, earlier):
+    """Let both members visit the new answer, at `place`, and some earlier ones, and combine them."""
+    for k in range(-1, self.visits if earlier else 0):
+        answer = place if k < 0 else dual.revisited(self, place, earlier, k)
+        visit(self, self.members[0], rows, answer)
+        _step(self, self.members[1], rows, answer)
+    _combine(self)
+
+
+def _begin(self, j, value):
+    self.w[j] = self.members[0, j] = self.members[1, j] = value
+
+
+def _member_weights(self):
+    shares = self.records[:, SHARE]
+    return dict(zip(("dual", "ACOG-II, diagonal"), (shares / shares.sum()).tolist())) if shares.any() else {}
+
+
+TEMPERATURE = Parameter(0.05, above=0, help="A member whose F1 is better by this gets e times the weight.")
+DISCOUNT = Parameter(0.99, above=0, high=1, help="Factor on a member's record at each new answer.")
+
+
 class Pool(NamedTuple):
     """Two members, `dual` and ACOG-II with a diagonal covariance (eta = gamma = 1), learn each answer, and visit the
     same earlier answers again, with positives weighted as in `dual`. Their weights are averaged with exp(F1 /
@@ -111,29 +134,66 @@ class Pool(NamedTuple):
     exponent: float = EXPONENT
     visits: int = REVISITED
     memory: int = replace(MEMORY, drifting=100)
-    temperature: float = Parameter(0.05, above=0, help="A member whose F1 is better by this gets e times the weight.")
-    discount: float = Parameter(0.99, above=0, high=1, help="Factor on a member's record at each new answer.")
+    temperature: float = TEMPERATURE
+    discount: float = DISCOUNT
 
     revisits = True
     dense_update = always
     margin, weights = dual.margin, dual.weights
-
-    @property
-    def member_weights(self):
-        shares = self.records[:, SHARE]
-        return dict(zip(("dual", "ACOG-II, diagonal"), (shares / shares.sum()).tolist())) if shares.any() else {}
-
-    def begin(self, j, value):
-        self.w[j] = self.members[0, j] = self.members[1, j] = value
+    begin, member_weights = _begin, property(_member_weights)
 
     def update(self, x, y, p, v, rho, theta):
         _judge(self, x, y)
         place, earlier = dual.keep(self, x, y, int(y > 0))
-        for k in range(-1, self.visits if earlier else 0):
-            answer = place if k < 0 else dual.revisited(self, place, earlier, k)
-            visit(self, self.members[0], x.rows, answer)
-            _step(self, self.members[1], x.rows, answer)
-        _combine(self)
+        _learn(self, x.rows, place, earlier)
 
 
-LEARNERS = {"pool": Pool}
+class PoolF1(NamedTuple):
+    """As `pool`, but a positive weighs at least (2 - F) / F, where F is the best F1 that the answers promise: the line
+    of the best F1 is where half of F is probable. F is that of probabilities fitted to the margins of the answers in
+    memory at the moment of asking, each counted 1 / chance times. This bound is 3 at most, lower with few positives,
+    and lower if less than a quarter of the items are positive, down to 1 at a tenth. The exponent is larger by 0.3 few
+    / (few + positives)."""
+
+    w: with_bias
+    members: members
+    s: variances
+    items: answered
+    labels: numbers
+    alphas: numbers
+    answers: answers
+    records: records
+    margins: numbers
+    chances: numbers
+    ranked: answered
+    by_f1: counter
+    positive: counter
+    C: float = C
+    bias: float = BIAS
+    exponent: float = EXPONENT
+    visits: int = REVISITED
+    memory: int = replace(MEMORY, drifting=100)
+    temperature: float = TEMPERATURE
+    discount: float = DISCOUNT
+    few: float = Parameter(5.0, low=0, help="Number of positives after which half of the higher exponent is left.")
+
+    revisits = True
+    dense_update = always
+    margin, weights = dual.margin, dual.weights
+    begin, member_weights = _begin, property(_member_weights)
+
+    def cost(self, y):
+        return self.positive[0] if y > 0 else 1.0
+
+    def note_chance(self, chance):
+        self.chances[dual.n_answers(self) % self.memory] = chance
+
+    def update(self, x, y, p, v, rho, theta):
+        _judge(self, x, y)
+        place, earlier = dual.keep(self, x, y, int(y > 0))
+        attainable.rank(self, place, earlier + 1, p)
+        self.positive[0] = attainable.positive_weight(self, place, earlier + 1)
+        _learn(self, x.rows, place, earlier)
+
+
+LEARNERS = {"pool": Pool, "pool-f1": PoolF1}

@@ -13,7 +13,7 @@ import numpy as np
 
 from ... import __version__
 from ...datasets import Dataset, demo
-from ...datasets.prior import Prior
+from ...datasets.prior import LONGEST_TEXT, Prior
 from ...kernel.algorithms import stored
 from ...output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ...store import ConflictError, History, Row, Store
@@ -124,6 +124,7 @@ LATER = ("addition", "happened", "opinion", "tag")  # a file without any need no
 # Optional settings: {name: (default, check)}. A file omits defaults.
 ADDED: dict[str, tuple[Any, Check]] = {
     "floor": (0.0, number), "overlap": (0.0, number), "repeat": (0.0, number), "lease": (300.0, number),
+    "people": (2, whole(2)), "quota": (0, whole(0)),
     "shown": (None, or_none(names)),
     "tags": (None, or_none(names)),
 }  # fmt: skip
@@ -141,6 +142,7 @@ HEAD = {
 }  # fmt: skip
 PRIOR = {
     **dict.fromkeys(("words", "items", "unknown"), names),
+    "texts": lambda value: isinstance(value, list) and all(map(words(LONGEST_TEXT), value)),
     "model": or_none(words(500)), "scores": whole(0),
     "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
 }  # fmt: skip
@@ -234,12 +236,13 @@ def _converted(
 
 def _prior(values: object, features: int) -> Prior:
     """Check the prior that a published session began with."""
-    source = checked(values, PRIOR, 1, "prior of a session")
+    written = {"texts": []} | values if isinstance(values, dict) else values  # without texts there is no such key
+    source = checked(written, PRIOR, 1, "prior of a session")
     weights = {column: float(weight) for column, weight in source["weights"]}
     if max(weights, default=0) >= features:
         raise JsonLinesError(f"the prior of a session must have columns below {features:,}. Got {max(weights):,}.")
-    words, items, unknown = (tuple(source[key]) for key in ("words", "items", "unknown"))
-    return Prior(words, items, source["model"], source["scores"], unknown, weights)
+    words, items, unknown, texts = (tuple(source[key]) for key in ("words", "items", "unknown", "texts"))
+    return Prior(words, items, source["model"], source["scores"], unknown, texts, weights)
 
 
 def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:

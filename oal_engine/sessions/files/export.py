@@ -122,12 +122,9 @@ def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
     def each() -> Iterator[Row]:
         for row, item in zip(rows, item_cells.items([row["item"] for row in rows])):
             values = row | item | {"class": words[row["label"]]}
-            values |= dict.fromkeys(("number", "first_annotator", "first", "stands"))
+            values |= dict.fromkeys(("number", "first", "stands"))
             if entry := log.get(row["question"]):
-                values |= {
-                    "number": entry.number, "first_annotator": entry.annotator, "first": words[entry.first],
-                    "stands": words[entry.label],
-                }  # fmt: skip
+                values |= {"number": entry.number, "first": words[entry.first], "stands": words[entry.label]}
             yield values
 
     return item_cells.table(each(), len(rows)), None

@@ -21,8 +21,9 @@ from ...kernel.certainty import BOUNDED, RISK
 from ...output.page import INK, WORDS, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ...output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
 from ...versions import versions
-from ..insights import answer_checks, certainty, drift, estimates, outcome, top_terms
+from ..insights import agreement, answer_checks, certainty, drift, estimates, outcome, top_terms
 from ..insights.answer_checks import AnswerCheck
+from ..insights.curves import percent
 from ..log import Entry
 from ..session import Session
 from ..settings import SKIP
@@ -181,8 +182,8 @@ def _certain(session: Session) -> Iterator[str]:
     if certain := certainty.of_session(session):
         yield _heading("Guaranteed minimum")
         yield sentence(
-            f"Except for a risk of {RISK:.0%}, all numbers are below the truth of the first {certain.rounds:,} items "
-            f"at every look, whatever the data: {certain.labels:,} labels were asked with stored chances."
+            f"Except for a risk of {percent(RISK)}, all numbers are below the truth of the first {certain.rounds:,} "
+            f"items at every look, whatever the data: {certain.labels:,} labels were asked with stored chances."
         )
         titles = TITLES | {"recall": "Recall"}
         rows = ([titles[metric], *(f"{certain.floors[name][metric]:.3f}" for name in NAMES)] for metric in BOUNDED)
@@ -193,7 +194,7 @@ def _certain(session: Session) -> Iterator[str]:
 
 
 def _answers(session: Session) -> Iterator[str]:
-    """Yield the answers of each class, and who gave them."""
+    """Yield the answers of each class, who gave them, and how far two people agree."""
     log = [entry for entry in session.log if entry.label is not None]
     counts = Counter(entry.label for entry in log)
     most = [label for label, _ in counts.most_common() if label][:MOST_CLASSES]
@@ -204,7 +205,7 @@ def _answers(session: Session) -> Iterator[str]:
         lines = [Line(name, rounds + 1, (labels == k).cumsum()) for k, name in session.names.items() if k in most]
         yield _figures([_drawn("Answers of each class", lines)])
     words, all_answers = session.names | {SKIP: "skipped"}, max(1, len(log))
-    rows = [[name, f"{counts[label]:,}", f"{counts[label] / all_answers:.1%}"] for label, name in words.items()]
+    rows = [[name, f"{counts[label]:,}", percent(counts[label] / all_answers)] for label, name in words.items()]
     yield _table(["", "Answers", "Share"], rows)
     people: dict[str, list[Entry]] = {}
     for entry in log:
@@ -216,6 +217,8 @@ def _answers(session: Session) -> Iterator[str]:
         corrected = sum(entry.corrected for entry in own)
         rows.append([name, f"{len(own):,}", f"{corrected:,}", _seconds(own), _minute(times[0]), _minute(times[-1])])
     yield _table(["", "Answers", "Corrected", "Median seconds", "First", "Last"], rows)
+    if session.settings.overlap:
+        yield sentence(agreement.in_words(agreement.of_pairs(agreement.one_each(agreement.answer_pairs(session)))))
 
 
 def _seconds(entries: Iterable[Entry]) -> str:

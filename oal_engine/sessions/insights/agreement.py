@@ -5,34 +5,38 @@ An item that was asked with probability pi represents 1 / pi items of the stream
 and not about the model's choice.
 
 Intervals rest on the number of pairs of equal weight that the answers are worth. The share of equal answers has
-Jeffreys' interval. The intervals of kappa and alpha are percentiles of tables drawn around the observed table, with
-SPREAD pairs added. At 20 to 40 pairs they cover the truth in 93 to 97 % of samples; a bootstrap of the pairs in 84 %.
+Wilson's interval (1927). The intervals of kappa and alpha are percentiles of tables drawn around the observed table,
+with ADDED pairs: few pairs do not show every possible answer. docs/estimates.md says how often they hold the truth.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from datetime import timedelta
 from statistics import median
 
 import numpy as np
+from scipy.special import ndtri
 
+from ...store import now
 from ..log import Entry
 from ..session import Session
-from .estimates import Estimate, jeffreys, reduced
+from .estimates import TAIL, Estimate, reduced
 
 LEAST = 10  # fewest pairs of answers of two people for a number
+HOUR = timedelta(hours=1)
 LEAST_AGAIN = 5  # fewest repeated answers of one person
-TABLES, TAIL = 2000, 2.5  # tables drawn for an interval, and percent of them beyond each of its ends
-SPREAD = 1.0  # pairs added, evenly over all cells of a table: few pairs do not show every possible answer
+TABLES = 2000  # drawn for an interval
+ADDED, ADDED_KAPPA = 2.0, 0.4  # pairs added to a table for its interval: their number, and kappa if classes are equal
 
 
 @dataclass(frozen=True)
 class AnswerPair:
-    """A question that was answered twice: its entry in the log, the first label, and the second label with its
-    annotator (`other`, who may be the same person)."""
+    """A question that was answered twice: its entry in the log, the first label and who gave it (`one`), and the second
+    label and who gave it (`other`, who may be the same person)."""
 
     entry: Entry
+    one: str
     first: int
     other: str
     second: int
@@ -55,31 +59,40 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Person:
-    """The work of one person: current labels, second and late answers, the median seconds of an answer, whether they
-    have a question now, the repeated answers, and the share of these that were the same (None with fewer than
-    LEAST_AGAIN)."""
+    """The work of one person: current labels, second and late answers, the median seconds of an answer, the minutes of
+    all of them, the labels of the last hour, whether they have a question now, the repeated answers, and the share of
+    these that were the same (None with fewer than LEAST_AGAIN)."""
 
     name: str
     labels: int
     seconds: int
     late: int
     time: float | None
+    minutes: float
+    last_hour: int
     here: bool
     again: int
     same: Estimate | None
 
 
 def answer_pairs(session: Session, kind: str = "second") -> list[AnswerPair]:
-    """Return the questions with two answers, neither of them a skip, in the order of the second answer.
+    """Return every two answers to the same question, neither of them a skip, in the order of the second of them.
 
     kind: "second" (by another person) or "again" (by the same one).
     """
-    log = {entry.id: entry for entry in session.log}
-    return [
-        AnswerPair(entry, entry.first, row["annotator"], row["label"])
-        for row in session.store.opinions(session.id)
-        if row["kind"] == kind and row["label"] and (entry := log.get(row["question"])) and entry.first
-    ]
+    log, pairs = {entry.id: entry for entry in session.log}, list[AnswerPair]()
+    answers = dict[int, list[tuple[str, int]]]()
+    for row in session.store.opinions(session.id):
+        if row["kind"] == kind and row["label"] and (entry := log.get(row["question"])) and entry.first:
+            earlier = answers.setdefault(entry.id, [(row["first_annotator"], entry.first)])
+            pairs += [AnswerPair(entry, who, label, row["annotator"], row["label"]) for who, label in earlier]
+            earlier.append((row["annotator"], row["label"]))
+    return pairs
+
+
+def one_each(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
+    """Return the first pair of each question: the pairs of three people's answers are not independent."""
+    return [*{pair.entry.id: pair for pair in reversed(pairs)}.values()][::-1]
 
 
 def of_pairs(pairs: Sequence[AnswerPair]) -> Agreement:
@@ -90,14 +103,29 @@ def of_pairs(pairs: Sequence[AnswerPair]) -> Agreement:
     labels = sorted({label for pair in pairs for label in (pair.first, pair.second)})
     cells = np.array([labels.index(pair.first) * len(labels) + labels.index(pair.second) for pair in pairs])
     weights = np.array([1 / pair.entry.probability for pair in pairs])
-    shares = np.bincount(cells, weights, len(labels) ** 2) / weights.sum()
+    shares = np.bincount(cells, weights, len(labels) ** 2).reshape(len(labels), -1) / weights.sum()
     number = weights.sum() ** 2 / (weights**2).sum()  # pairs of equal weight (Kish)
-    drawn = np.random.default_rng(0).dirichlet(reduced(number) * shares + SPREAD / shares.size, TABLES)
-    tables = np.vstack([shares, drawn]).reshape(-1, len(labels), len(labels))
-    same = 1.0 if equal == len(pairs) else float(np.trace(tables[0]))
-    ends = (float(end) for end in jeffreys(np.array(same), reduced(number)))
-    kappa, alpha = _estimate(kappas(tables)), _estimate(alphas(tables, number))
-    return Agreement(len(pairs), equal, Estimate(same, *ends), kappa, alpha)
+    number -= (1 - number / len(pairs)) * (number - float(reduced(number)))  # equal weights need no reduction
+    same = 1.0 if equal == len(pairs) else float(np.trace(shares))
+    return Agreement(len(pairs), equal, wilson(same, number), *of_table(shares, number))
+
+
+def wilson(share: float, number: float) -> Estimate:
+    """Return a share with Wilson's interval (1927). number: answers of equal weight that it rests on."""
+    extra = ndtri(TAIL) ** 2 / number
+    middle, half = share + extra / 2, np.sqrt(extra * share * (1 - share) + extra**2 / 4)
+    low, high = np.clip(np.array([middle - half, middle + half]) / (1 + extra), 0, 1)
+    return Estimate(share, float(low), float(high))
+
+
+def of_table(shares: np.ndarray, number: float) -> tuple[Estimate | None, Estimate | None]:
+    """Estimate kappa and alpha from a table of shares, with a row for each class of the first answer and a column for
+    each of the second; None if all answers are of one class. number: pairs of equal weight in the table."""
+    classes = len(shares)
+    added = ADDED * (ADDED_KAPPA * np.eye(classes) / classes + (1 - ADDED_KAPPA) / classes**2)
+    drawn = np.random.default_rng(0).dirichlet((number * shares + added).ravel(), TABLES)
+    tables = np.vstack([shares.reshape(1, -1), drawn]).reshape(-1, classes, classes)
+    return _estimate(kappas(tables)), _estimate(alphas(tables, number))
 
 
 def kappas(tables: np.ndarray) -> np.ndarray:
@@ -119,36 +147,55 @@ def alphas(tables: np.ndarray, number: float) -> np.ndarray:
 
 
 def _estimate(values: np.ndarray) -> Estimate | None:
-    """Return the first value with the percentiles of the others as its interval, stretched to include it."""
+    """Return the first value with the quantiles of the others as its interval, stretched to include it."""
     if np.isnan(values[0]):
         return None
-    value, (low, high) = float(values[0]), np.nanpercentile(values[1:], (TAIL, 100 - TAIL))
+    value, (low, high) = float(values[0]), np.nanquantile(values[1:], (TAIL, 1 - TAIL))
     return Estimate(value, min(value, float(low)), max(value, float(high)))
+
+
+def in_percent(share: Estimate) -> str:
+    """Write a share with its interval in percent."""
+    return f"{100 * share.value:.0f} % ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
+
+
+def in_words(agreement: Agreement) -> str:
+    """Write an agreement in sentences: first the count, then the share in the stream, then kappa and alpha."""
+    items = f"{agreement.pairs:,} item{'s' * (agreement.pairs != 1)}"
+    count = f"{agreement.equal:,} of {items} answered twice got the same answer."
+    if agreement.same is None:
+        return f"{count} The share in the whole stream is shown from {LEAST} items on."
+    share = f"{count} In the whole stream it is {in_percent(agreement.same)}."
+    if agreement.kappa is None:
+        return f"{share} All answers are of one class: not enough to tell agreement from chance."
+    beyond = f"kappa {agreement.kappa}, alpha {agreement.alpha}"
+    return (
+        f"{share} Beyond chance, from 0 (no more than chance) to 1 (always the same): {beyond}. In parentheses: 95 % "
+        "intervals."
+    )
 
 
 def by_people(pairs: Sequence[AnswerPair]) -> dict[tuple[str, str], Agreement]:
     """Compute the agreement of every two people who have answered the same questions, by their names in order."""
-    own = sorted((tuple(sorted((pair.entry.annotator or "", pair.other))), k) for k, pair in enumerate(pairs))
-    return {
-        (names[0], names[1]): of_pairs([pairs[k] for _, k in group])
-        for names, group in groupby(own, key=lambda each: each[0])
-    }
+    groups: dict[tuple[str, str], list[AnswerPair]] = {}
+    for pair in pairs:
+        if pair.one > pair.other:  # kappa depends on how often each person, not each turn, uses a class
+            pair = AnswerPair(pair.entry, pair.other, pair.second, pair.one, pair.first)
+        groups.setdefault((pair.one, pair.other), []).append(pair)
+    return {names: of_pairs(own) for names, own in sorted(groups.items())}
 
 
 def differing(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
-    """Return the questions whose two answers differ and whose label nobody has corrected."""
-    return [pair for pair in pairs if pair.first != pair.second and not pair.entry.corrected]
+    """Return the questions whose answers differ and whose label nobody has corrected, each with two such answers."""
+    return one_each([pair for pair in pairs if pair.first != pair.second and not pair.entry.corrected])
 
 
 def consistency(pairs: Sequence[AnswerPair]) -> Estimate | None:
-    """Return the share of the questions that a person answered the same both times, with its interval (Wilson 1927);
-    None with fewer than LEAST_AGAIN."""
+    """Return the share of the questions that a person answered the same both times, with its interval; None with
+    fewer than LEAST_AGAIN."""
     if len(pairs) < LEAST_AGAIN:
         return None
-    from scipy.stats import binomtest
-
-    test = binomtest(sum(pair.first == pair.second for pair in pairs), len(pairs))
-    return Estimate(test.statistic, *test.proportion_ci(method="wilson"))
+    return wilson(sum(pair.first == pair.second for pair in pairs) / len(pairs), len(pairs))
 
 
 def people(session: Session) -> list[Person]:
@@ -160,13 +207,14 @@ def people(session: Session) -> list[Person]:
             own = times.setdefault(entry.annotator or "", [])
             own += [entry.seconds] if entry.seconds is not None else []
     labels = Counter(entry.annotator or "" for entry in log if entry.label)
+    recent = Counter(entry.annotator or "" for entry in log if entry.label and (entry.answered_at or "") >= now(HOUR))
     kinds = Counter((row["annotator"], row["kind"]) for row in opinions)
     again = answer_pairs(session, "again")
     here = session.active_annotators
     return [
         Person(
             name, labels[name], kinds[name, "second"], kinds[name, "late"],
-            median(times[name]) if times.get(name) else None, name in here,
+            median(times[name]) if times.get(name) else None, sum(times.get(name, ())) / 60, recent[name], name in here,
             len(pairs := [pair for pair in again if pair.other == name]), consistency(pairs),
         )
         for name in sorted({*times, *here, *(name for name, _ in kinds)})

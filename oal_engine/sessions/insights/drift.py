@@ -4,13 +4,21 @@ Imported and later items are two streams: the features are fitted on the importe
 them already for this reason.
 """
 
+from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
+import numpy as np
+from scipy.sparse import csr_array
+
 from ...datasets.features import duplicates
-from ...kernel import drift
+from ...kernel import drift, rows
 from ..fold import Run
+from . import top_terms
 
 GROWTH = 1.02  # factor of the rounds between two looks
+COMPARED, LATEST = 1000, 200  # items at most that are compared, and those of them before the alarm
+CLEAR = 5  # standard errors between two means that differ
+TERMS = 5  # that are named in each direction
 
 _looks = WeakKeyDictionary[Run, tuple[int, int | None]]()  # number of rounds at the last look, and round of the alarm
 
@@ -57,7 +65,33 @@ def sentence(run: Run) -> str | None:
     at = noticed(run)
     if at is None:
         return None
-    return (
-        f"From about item {at + 1:,} the items differ from earlier ones (a false alarm in at most 1 session of 20). If "
-        "you did not expect this, check some recent items."
+    return " ".join(
+        [
+            f"From about item {at + 1:,} the items differ from earlier ones (a false alarm in 1 session of 20).",
+            *_what_changed(run, at),
+            "If you did not expect this, check some recent items.",
+        ]
     )
+
+
+def _what_changed(run: Run, at: int) -> Iterator[str]:
+    """Say which terms or columns differ most between the latest items and early ones. The alarm comes some time after
+    the change, so the items just before it belong to neither."""
+    middle = at // 2 + 1
+    parts = run.order[:middle][-COMPARED:], run.order[max(middle, at - LATEST) : run.state.streamed][-COMPARED:]
+    table = csr_array(rows.matrix(run.dataset.rows)[:, : run.dataset.named])
+    (old, old_error), (new, new_error) = (_mean(table[part]) for part in parts)
+    error = np.sqrt(old_error + new_error)
+    changes = np.divide(new - old, error, out=np.zeros_like(error), where=error > 0)
+    clear = np.flatnonzero(np.abs(changes) > CLEAR)
+    names = top_terms.whole_words(run, ((int(column), changes[[column]]) for column in clear))
+    more, less = ("More often", "Less often") if run.dataset.vocabulary else ("Higher", "Lower")
+    for words, sign in ((more, 1), (less, -1)):
+        if own := sorted((-sign * change, name) for name, (change,) in names if sign * change > 0)[:TERMS]:
+            yield f"{words} since then: {', '.join(name for _, name in own)}."
+
+
+def _mean(table: csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of each column, and its squared standard error."""
+    mean, squares = (np.asarray(part.mean(axis=0)).ravel() for part in (table, table.multiply(table)))
+    return mean, np.maximum(squares - mean**2, 0) / max(1, table.shape[0])

@@ -1,5 +1,7 @@
 """The outcome of a session in sentences: the positives found, the quality of the model, and possible next steps."""
 
+from collections.abc import Iterator
+from math import ceil, floor
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +35,32 @@ def summary(session: Session) -> list[str]:
         *differing(session),
         *([str(certain)] if certain else []),
     ]
+
+
+def table(session: Session) -> list[tuple[str, str]]:
+    """Return the lines of a table of the positives found and the quality of the model: (name, value in words)."""
+    lines = []
+    if not session.multiclass and linear(session.learner):
+        lines = of_session(session).lines(session.settings.positive_name)
+    certain = certainty.of_session(session)
+    return [*lines, *_metric_lines(session), *([("Guaranteed", str(certain))] if certain else [])]
+
+
+def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
+    """Yield the first metrics, exact or estimated."""
+    if session.labelled:
+        for name in metrics.EVALUATIONS:
+            values = session.evaluate(session.place.counts, name)
+            for metric in METRICS[session.multiclass][:2]:
+                yield f"{TITLES[metric]} under {NAMES[name]}", f"{values[metric]:.3f}"
+        return
+    now = estimates.look(session, 1)[0]
+    until = "" if now.closed is None else f", up to item {now.closed + 1:,}"
+    for name, values in now.metrics.items():
+        for metric in _first(now):
+            yield f"{TITLES[metric]} under {NAMES[name]}{until}", str(values[metric])
+    if not now.available and now.reason:
+        yield "Quality of the model", now.reason
 
 
 def about_known_labels(run: Run) -> list[str]:
@@ -83,11 +111,15 @@ def _estimated(session: Session) -> str:
 
 def _in_words(estimated: Estimates) -> str:
     """Write the first available metrics of estimates with their intervals; with K classes the accuracy."""
-    first = [metric for metric in METRICS[False][:2] if metric in estimated.available] or estimated.available
     return ", ".join(
-        " and ".join(f"{TITLES[metric]} {values[metric]}" for metric in first) + f" under {NAMES[name]}"
+        " and ".join(f"{TITLES[metric]} {values[metric]}" for metric in _first(estimated)) + f" under {NAMES[name]}"
         for name, values in estimated.metrics.items()
     )
+
+
+def _first(estimated: Estimates) -> list[str]:
+    """Return the available metrics to name first."""
+    return [metric for metric in METRICS[False][:2] if metric in estimated.available] or estimated.available
 
 
 def last_quarter(late: Estimates | None) -> str | None:
@@ -138,6 +170,21 @@ class Outcome(NamedTuple):
         listed = f"The list of positives has {self.ranking.listed:,} of {self.listed.size:,} items"
         depths = self.ranking.depths([self.ranking.listed]) if self.ranking.listed else None
         return [hits, f"{listed}: {depths[0].sentence(name)}" if depths else f"{listed}."]
+
+    def lines(self, name: str) -> list[tuple[str, str]]:
+        """Return the lines of a table: (name, value in words). name: of the positive class."""
+        if not self.labels:
+            return []
+        lines = [(f"{name} among your answers", f"{self.positives:,} of {self.labels:,}")]
+        if self.share is not None:
+            value, low, high = self.share
+            between = f" ({floor(self.labels * low):,} to {ceil(self.labels * high):,})" if low < high else ""
+            lines.append(("Random questions would have given", f"about {self.labels * value:,.0f}{between}"))
+        lines.append(("List of positives", f"{self.ranking.listed:,} of {self.listed.size:,} items"))
+        if self.ranking.listed and (depths := self.ranking.depths([self.ranking.listed])):
+            lines.append(("Right in the list", depths[0].precision_in_words))
+            lines.append((f"Of all that are {name}, in the list", depths[0].recall_in_words))
+        return lines
 
 
 def of_session(session: Session) -> Outcome:

@@ -43,8 +43,20 @@ class Depth(NamedTuple):
 
     def sentence(self, name: str) -> str:
         """Describe the quality in a sentence. name: of the positive class."""
-        precision, recall = map(_in_words, (self.precision, self.recall))
-        return f"{precision} of them are right, and {recall} of all that are {name} are among them."
+        return (
+            f"{self.precision_in_words} of them are right, and {self.recall_in_words} of all that are {name} are among "
+            "them."
+        )
+
+    @property
+    def precision_in_words(self) -> str:
+        """The share that is right, in percent with its interval."""
+        return _in_words(self.precision)
+
+    @property
+    def recall_in_words(self) -> str:
+        """The share of all positives, in percent with its interval."""
+        return _in_words(self.recall)
 
 
 def _in_words(share: Estimate) -> str:

@@ -1,12 +1,13 @@
 """Show a model's learning: the weights that an answer changed, the strongest weights of each class, and the answers
 that surprised the model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
+from ...datasets.features.scripts import BEGINNING
 from ...kernel import rows
 from ..fold import Run
 from ..log import Entry
@@ -54,10 +55,10 @@ def moved(
 ) -> list[Moved]:
     """Return the weights that differ, the largest change first.
 
-    most: number of weights to return. without: columns to leave out. latent: number of last columns, without names,
-    that count as one.
+    most: number of weights to return. without: columns to leave out. latent: number of last columns, which have no
+    names and are left out, too.
     """
-    old, new = _one_line(old, latent), _one_line(new, latent)
+    old, new = old[: len(old) - latent], new[: len(new) - latent]
     classes = old.shape[1] if old.ndim == 2 else 1
     change = np.abs(new - old)
     change[np.asarray(without, int)] = 0
@@ -72,23 +73,31 @@ def strongest(
 ) -> list[tuple[int, float]]:
     """Return the columns that speak most for a class: [(column, weight > 0)].
 
-    With K classes a weight counts above the mean of the classes' weights. most, without, latent: as in `moved`; the
-    weight of the latent columns is the length of their weights.
+    With K classes a weight counts above the mean of the classes' weights. most, without, latent: as in `moved`.
     """
+    weights = weights[: len(weights) - latent]
     for_class = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
-    for_class = _one_line(for_class, latent)
     noise = NOISE * np.abs(weights).max()
     positive = np.where(for_class > noise, for_class, 0)
     positive[np.asarray(without, int)] = 0
     return [(k, float(for_class[k])) for k in _largest(positive, most)]
 
 
-def _one_line(weights: np.ndarray, latent: int) -> np.ndarray:
-    """Replace the last `latent` weights by their length."""
-    terms = len(weights) - latent
-    return (
-        np.concatenate([weights[:terms], np.linalg.norm(weights[terms:], axis=0, keepdims=True)]) if latent else weights
-    )
+def whole_words(run: Run, values: Iterable[tuple[int, np.ndarray]]) -> list[tuple[str, np.ndarray]]:
+    """Return the values of columns by term. The values of a word's beginning, such as "exerc…", are added to those of
+    each word that begins so; a beginning of no other term stays."""
+    named = dict[str, np.ndarray]()
+    for column, numbers in values:
+        name = term(run, column)
+        named[name] = named.get(name, 0.0) + numbers
+    beginnings = {name[:-1]: name for name in named if name.endswith("…")}
+    words = {
+        name: next(filter(None, (beginnings.get(name[:letters]) for letters in BEGINNING.values())), None)
+        for name in named.keys() - beginnings.values()
+    }
+    joined = {name: named[name] + (named[beginning] if beginning else 0.0) for name, beginning in words.items()}
+    used = {*words.values()}
+    return [(name, joined.get(name, numbers)) for name, numbers in named.items() if name not in used]
 
 
 def _largest(sizes: np.ndarray, most: int) -> list[int]:

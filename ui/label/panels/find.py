@@ -7,11 +7,12 @@ import streamlit as st
 
 from oal_engine.kernel.learners import linear
 from oal_engine.sessions.insights import outcome
-from oal_engine.sessions.insights.ranking import labels_of
+from oal_engine.sessions.insights.ranking import Ranking, labels_of
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
 
 from ...components import item_list
+from ...page import annotator
 from ..card_server import CardServer, keys_of
 from ..messages import RowEvent, View
 
@@ -30,6 +31,7 @@ NOTHING = {
     WHOLE_LIST: "The list is empty.",
     KNOWN_LABELS: "No label was given here or is known from elsewhere.",
 }
+COMPUTED = "The list is being computed."
 NOTHING_FOUND = "No item has these words."
 TYPE = "Type some words to find items."
 ASKED = "only an item that was not asked can be labeled here: correct its answer in History."
@@ -51,7 +53,9 @@ def label(session: Session, event: RowEvent, by: str) -> None:
 def page(server: CardServer, view: View) -> dict[str, Any]:
     """Return one page of the items that have the words of a search, of the list of positives, or of known labels."""
     session = server.session
+    unseen = session.unseen(annotator())
     asked = {int(session.order[each.question.t]) for each in session.state.outstanding.values()}
+    asked |= {entry.item for entry in session.log if entry.id in unseen} if unseen else set()
     has_list = not session.multiclass and linear(session.learner)
     known_labels, words = session.known_labels, view.search.strip()
     if words:
@@ -59,14 +63,19 @@ def page(server: CardServer, view: View) -> dict[str, Any]:
     elif view.show == KNOWN_LABELS:
         items, empty = [*reversed(known_labels)], NOTHING[KNOWN_LABELS]
     elif has_list:
-        items, empty = _listed(server, view.show, asked), NOTHING[view.show if view.show == WHOLE_LIST else TO_CHECK]
+        listed, nothing = (
+            _listed(server, view.show, asked),
+            NOTHING[WHOLE_LIST if view.show == WHOLE_LIST else TO_CHECK],
+        )
+        items, empty = listed or [], COMPUTED if listed is None else nothing
     else:
         items, empty = [], TYPE
     matches, counts = item_list.page_of(session, items, view.model_copy(update={"search": ""}))
     labels, keys = labels_of(session), keys_of(session.names)
     rows = []
     for _, item in matches:
-        position, now = item["position"], int(labels[item["position"]])
+        position = item["position"]
+        now = 0 if position in asked else int(labels[position])
         origin = known_labels[position]["data"]["origin"] if position in known_labels else None
         closed = WAITING if position in asked else ANSWERED if now and not origin else ""
         choices = [(value, name, value == now, keys[value]) for value, name in session.names.items()]
@@ -89,11 +98,13 @@ def page(server: CardServer, view: View) -> dict[str, Any]:
     return {"rows": rows, "empty": empty, "shows": shows} | counts
 
 
-def _listed(server: CardServer, show: str, asked: set[int]) -> list[int]:
+def _listed(server: CardServer, show: str, asked: set[int]) -> list[int] | None:
     """Return the items of the list of positives, the surest first, without items that are being asked: the list tells
-    the model's opinion."""
+    the model's opinion. None while it is being computed."""
     session = server.session
-    ranking = server.cached("ranking", lambda: outcome.of_session(session).ranking)
-    keep = ~ranking.positive[: ranking.listed] | (show == WHOLE_LIST)
-    items = session.order[ranking.rounds[: ranking.listed]][keep].tolist()
-    return [item for item in items if item not in asked]
+    ranking: Ranking | None = server.in_background("ranking", lambda: outcome.of_session(session).ranking)
+    if ranking is None:
+        return None
+    items, labels = session.order[ranking.rounds[: ranking.listed]], labels_of(session)  # later than the ranking
+    keep = labels[items] != -1 if show == WHOLE_LIST else labels[items] == 0
+    return [item for item in items[keep].tolist() if item not in asked]

@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, Settings, checked_tags
 from oal_engine.store import StoreError
@@ -90,13 +91,16 @@ def _change(session: Session, values: dict[str, Any]) -> None:
 
 def _settings(session: Session, settings: Settings) -> list[tuple[str, str]]:
     """Return the lines of the table of settings: (name, value in words)."""
-    checks = f"{settings.audit:.0%} of the budget" + ", which do not train" * (not settings.audit_trains)
+    checks = f"{percent(settings.audit)} of the budget" + ", which do not train" * (not settings.audit_trains)
     return [
         ("Data", settings.dataset_name),
         ("Algorithm", describe(session.strategy)),
         ("Budget", f"{session.state.budget:,} labels"),
         ("Random checks", checks if settings.audit else "none"),
-        ("Pace", f"over the first {settings.pace:.0%} of the stream" if settings.pace else "decided by the algorithm"),
+        (
+            "Pace",
+            f"over the first {percent(settings.pace)} of the stream" if settings.pace else "decided by the algorithm",
+        ),
         ("Horizon", f"{settings.horizon:,} items"),
         ("Order", f"shuffled by seed {settings.seed}" if settings.shuffled else f"as stored, seed {settings.seed}"),
         ("Owner", settings.owner or "nobody"),

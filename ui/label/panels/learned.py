@@ -3,11 +3,13 @@
 import html
 from datetime import UTC, datetime
 
+import numpy as np
 import streamlit as st
 
 from oal_engine.datasets import prior
 from oal_engine.kernel import learners
 from oal_engine.sessions.insights import top_terms
+from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.insights.top_terms import Moved
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
@@ -18,13 +20,15 @@ from ..card_server import CardServer
 WAITING = "The model waits for its first answer."
 NOTHING = "Nothing is learned yet."
 UPDATED = "Learned from {}, the last one {} ago."
-PREDICTED = " {:.0%} of the answers were as predicted."
-ANSWERS_AND_PUSHED = " {:.0%} of the answers were {}, against {:.1%} of the stream pushed."
+PREDICTED = " {} of the answers were as predicted."
+ANSWERS_AND_PUSHED = " {} of the answers were {}, against {} of the stream pushed."
+RESEARCHERS = "For researchers"
 WEIGHTS = "Weight of each learner"
 STRONGEST = "Speaks for {}"
 
 LAST_ANSWERS = (10, 50)  # over which the terms that moved are shown
-MAX_TERMS = 12  # in a list
+MAX_TERMS, CANDIDATES = 12, 40  # in a list, and before words are joined with their beginnings
+Lines = list[tuple[str, np.ndarray]]
 STYLE = """<style>
 .oal-terms { display: grid; grid-template-columns: minmax(4.5rem, 1fr) minmax(2rem, 1fr) auto; gap: .1rem .7rem;
   align-items: center; font-size: .92rem; font-variant-numeric: tabular-nums;  }
@@ -46,43 +50,55 @@ def show(server: CardServer) -> None:
     if not session.labels:
         note(NOTHING)
         return
-    if weights := learners.member_weights(session.state.learner):
-        _heading(WEIGHTS)
-        _terms([(name, share, f"{share:.0%}") for name, share in weights.items()], longest=1)
     back = st.segmented_control(
         "Terms that moved most", LAST_ANSWERS, format_func="in the last {} answers".format, default=LAST_ANSWERS[0],
         required=True, key="learned-back",
     )  # fmt: skip
     moved, strongest = server.recent("learned", lambda: _view(session))
-    _terms([(_name(session, move), move.new - move.old, f"{_figure(move.old)} → {_figure(move.new)}")
-            for move in moved[back]])  # fmt: skip
+    _terms([(name, new - old, f"{_figure(old)} → {_figure(new)}") for name, (old, new) in moved[back]])
     names = session.names
     if session.multiclass:
         label = st.selectbox("Strongest terms of", names, format_func=names.__getitem__, key="learned-class")
-        return _terms([(term, value, _figure(value)) for term, value in strongest[label]])
-    for column, (label, name) in zip(st.columns(2), names.items()):
-        with column:
-            _heading(STRONGEST.format(name))
-            _terms([(term, label * value, _figure(label * value)) for term, value in strongest[label]])
+        _terms([(term, value, _figure(value)) for term, (value,) in strongest[label]])
+    else:
+        for column, (label, name) in zip(st.columns(2), names.items()):
+            with column:
+                _heading(STRONGEST.format(name))
+                _terms([(term, label * value, _figure(label * value)) for term, (value,) in strongest[label]])
+    if weights := learners.member_weights(session.state.learner):
+        with st.expander(RESEARCHERS):
+            _heading(WEIGHTS)
+            _terms([(name, share, percent(share)) for name, share in weights.items()], longest=1)
 
 
-def _view(session: Session) -> tuple[dict[int, list[Moved]], dict[int, list[tuple[str, float]]]]:
+def _view(session: Session) -> tuple[dict[int, Lines], dict[int, Lines]]:
     """Return the terms that moved, by number of last answers; and the strongest terms, by class."""
     now, latent, common = session.place.weights, session.dataset.latent, top_terms.common(session)
     strongest = {
-        label: [
-            (top_terms.term(session, k), value)
-            for k, value in top_terms.strongest(now, label, MAX_TERMS, common, latent)
-        ]
+        label: top_terms.whole_words(
+            session,
+            ((k, np.array([value])) for k, value in top_terms.strongest(now, label, CANDIDATES, common, latent)),
+        )
         for label in session.names
     }
-    moved = {n: top_terms.moved(session.earlier(n), now, MAX_TERMS, common, latent) for n in LAST_ANSWERS}
-    return moved, strongest
+    moved = {
+        n: _moved(session, top_terms.moved(session.earlier(n), now, CANDIDATES, common, latent)) for n in LAST_ANSWERS
+    }
+    return (
+        {n: sorted(lines, key=lambda line: -abs(line[1][1] - line[1][0]))[:MAX_TERMS] for n, lines in moved.items()},
+        {label: sorted(lines, key=lambda line: -abs(line[1][0]))[:MAX_TERMS] for label, lines in strongest.items()},
+    )
 
 
-def _name(session: Session, move: Moved) -> str:
-    term = top_terms.term(session, move.column)
-    return term if move.label is None else f"{term} → {session.names[move.label]}"
+def _moved(session: Session, moves: list[Moved]) -> Lines:
+    """Return the terms that moved, each with the old and the new weight, and with its class if there are several."""
+    return [
+        (name if label is None else f"{name} → {session.names[label]}", values)
+        for label in dict.fromkeys(move.label for move in moves)
+        for name, values in top_terms.whole_words(
+            session, ((move.column, np.array([move.old, move.new])) for move in moves if move.label == label)
+        )
+    ]
 
 
 def _proof(session: Session, log: list[Entry]) -> str:
@@ -95,10 +111,10 @@ def _proof(session: Session, log: list[Entry]) -> str:
     updates = UPDATED.format(counted(labels, "answer"), _age(last))
     if session.multiclass:
         right = sum(not entry.mistake for entry in log if entry.label)
-        return updates + PREDICTED.format(right / labels)
+        return updates + PREDICTED.format(percent(right / labels))
     pushed = (place.progress.pushed or 0) / max(1, place.progress.streamed)
     share = session.labels.count(1) / labels
-    return updates + ANSWERS_AND_PUSHED.format(share, session.names[1], pushed)
+    return updates + ANSWERS_AND_PUSHED.format(percent(share), session.names[1], percent(pushed))
 
 
 def _age(moment: str) -> str:

@@ -16,6 +16,7 @@ from . import spending, stopping
 
 FEWEST = 10  # answers: fewer say little
 LATER = "Curves and figures appear here after {} answers: {} to go."
+PUT_AWAY = "Put away"
 CLOSED = (
     "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
     "learning until then."
@@ -28,7 +29,10 @@ def show(server: CardServer) -> None:
     if progress.labels < FEWEST and not progress.end:
         note(LATER.format(FEWEST, counted(FEWEST - progress.labels, "more answer")))
         return
-    sentences, drawn, lines, problem = server.recent("progress", lambda: _view(server.session))
+    sentences, drawn, lines, problem, changed = server.recent("progress", lambda: _view(server.session))
+    if changed and not st.session_state.get(away := f"changed-{server.session.id}"):
+        note(changed)
+        st.button(PUT_AWAY, key="put-away", on_click=st.session_state.__setitem__, args=(away, True))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
     if problem:
         note(problem)
@@ -38,8 +42,9 @@ def show(server: CardServer) -> None:
         table(lines[0], lines[1:])
 
 
-def _view(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple], str | None]:
-    """Return the sentences, the charts, the lines of the table, and the reason if it has no estimates."""
+def _view(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple], str | None, str | None]:
+    """Return the sentences, the charts, the lines of the table, the reason if it has no estimates, and how the items
+    have changed."""
     place, log, (metric, title) = session.place, session.log, stopping.METRICS[session.multiclass]
     drawn, lines, problem, closed, late = curves.of_session(session), [], None, None, None
     values: stopping.Curve | None = None
@@ -65,6 +70,5 @@ def _view(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple],
         sentences.append(CLOSED.format(closed + 1))
     if not place.progress.end:
         sentences.append(stopping.sentence(log, theta, title, values))
-    sentences += outcome.differing(session)
-    changed = drift.sentence(session)
-    return [*sentences, *certainty.sentences(session), *([changed] if changed else [])], drawn, lines, problem
+    sentences += [*outcome.differing(session), *certainty.sentences(session)]
+    return sentences, drawn, lines, problem, drift.sentence(session)

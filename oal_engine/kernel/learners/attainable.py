@@ -1,0 +1,146 @@
+"""How much a positive weighs if that follows the F1 that can be had, which the answers tell by their margins.
+
+Powers and logarithms are made of sums, products and roots here: every processor rounds these alike, while the last bits
+of a C library differ, and a fit of hundreds of answers would soon show it.
+"""
+
+from math import sqrt
+
+from numba import njit
+
+from ..jit import INLINE
+from .dual import n_answers
+from .first_order import SMALLEST
+
+HALVINGS = 10  # the argument of a power is halved so often, and the result squared
+LARGEST = 1e150  # a margin beyond it counts as this: sums and squares of margins must be numbers
+FIRST = 10  # answers that are left out as soon as there are twice as many: a model met them that knew nothing
+LEARNED = 300  # number of answers after which margins are taken as they are
+HUNDRED = 100  # later each hundredth more answers give a new estimate: a fit takes long, and one answer changes little
+HEAVIEST = 100.0  # weight of an answer that was asked with a very small chance
+STEPS, CLOSE = 25, 1e-6  # Newton's steps at most, and the length of a step that is the last one
+SLOPE, CERTAINTY = 3.0, 3.0  # mean of the slope (its variance is 1) and 1 / variance of the offset before any answer
+FLATTEST = 0.05  # slope
+MOST = 3.0  # weight of a positive by F1
+RARE, COMMON = 0.10, 0.25  # shares of positives up to which the weight is 1, and from which it counts in full
+
+
+@njit(**INLINE)
+def exponential(x):
+    """Return e^x for |x| up to 40, to ten digits."""
+    x /= 2.0**HALVINGS
+    power = 1 + x * (1 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x / 720)))))
+    for _ in range(HALVINGS):
+        power *= power
+    return power
+
+
+@njit(**INLINE)
+def logarithm(x):
+    """Return the natural logarithm of a number from 1e-9 to 1e9, to ten digits."""
+    for _ in range(HALVINGS):
+        x = sqrt(x)
+    part = (x - 1) / (x + 1)
+    square = part * part
+    return 2.0 ** (HALVINGS + 1) * part * (1 + square * (1 / 3 + square / 5))
+
+
+@njit(**INLINE)
+def chance_of(logit):
+    """Return the probability with these log odds."""
+    return 1 / (1 + exponential(-min(max(logit, -40.0), 40.0)))
+
+
+@njit(**INLINE)
+def rank(self, place, size, margin):
+    """Enter the answer at `place`, one of `size` in memory, with the margin that it was asked with, where it belongs
+    among those ranked by margin, largest first. It takes the rank of the answer that it replaces."""
+    k = size - 1
+    if n_answers(self) > size:
+        while self.ranked[k] != place:
+            k -= 1
+    self.margins[place] = margin = min(max(margin, -LARGEST), LARGEST)
+    while k + 1 < size and self.margins[self.ranked[k + 1]] >= margin:
+        self.ranked[k] = self.ranked[k + 1]
+        k += 1
+    while k > 0 and self.margins[self.ranked[k - 1]] < margin:
+        self.ranked[k] = self.ranked[k - 1]
+        k -= 1
+    self.ranked[k] = place
+
+
+@njit(**INLINE)
+def _weight(self, k):
+    """Return how many items the answer at place k represents."""
+    return min(1 / self.chances[k], HEAVIEST)
+
+
+@njit(**INLINE)
+def _fit(self, place, size, unit, start):
+    """Return the slope and the offset of the log odds of a positive over the margin in `unit`: the most probable ones
+    given the answers, of which the one at `place` is the latest. start: the offset before any answer."""
+    n, slope, offset = n_answers(self), SLOPE, start
+    for _ in range(STEPS):
+        to_slope, to_offset = SLOPE - slope, CERTAINTY * (start - offset)
+        of_slope, of_both, of_offset = 1.0, 0.0, CERTAINTY
+        for k in range(size):
+            number = n - (place - k) % self.memory
+            if number > FIRST or n <= 2 * FIRST:
+                # Margins of a model that had learned little are smaller evidence.
+                z = self.margins[k] / unit * sqrt(sqrt(min(1.0, number / min(n, LEARNED))))
+                p = chance_of(slope * z + offset)
+                rest, spread = (self.labels[k] > 0) - p, p * (1 - p)
+                to_slope += rest * z
+                to_offset += rest
+                of_slope += spread * z * z
+                of_both += spread * z
+                of_offset += spread
+        determinant = of_slope * of_offset - of_both * of_both
+        step = (of_offset * to_slope - of_both * to_offset) / determinant
+        shift = (of_slope * to_offset - of_both * to_slope) / determinant
+        longest = max(abs(step), abs(shift))
+        short = min(1.0, 2 / longest) if longest > 0 else 1.0
+        slope += short * step
+        offset += short * shift
+        if longest < CLOSE:
+            break
+    return max(slope, FLATTEST), offset
+
+
+@njit(**INLINE)
+def _by_f1(self, place, size, start):
+    """Return the weight of a positive by the F1 that can be had, or 0 if too little is known."""
+    n, positives = n_answers(self), self.answers[1]
+    if positives < 2 or n - positives < 2 or n <= FIRST:
+        return 0.0
+    items, unit = 0.0, 0.0
+    for k in range(size):
+        items += _weight(self, k)
+        unit += _weight(self, k) * abs(self.margins[k])
+    unit /= items
+    if unit <= SMALLEST:
+        return 0.0
+    slope, offset = _fit(self, place, size, unit, start)
+    expected = 0.0
+    for k in range(size):
+        expected += _weight(self, k) * chance_of(slope * self.margins[k] / unit + offset)
+    pushed, hits, best = 0.0, 0.0, 0.0
+    for at in range(size):  # push the items with the largest margins, one more each time
+        k = self.ranked[at]
+        pushed += _weight(self, k)
+        hits += _weight(self, k) * chance_of(slope * self.margins[k] / unit + offset)
+        best = max(best, 2 * hits / (pushed + expected))
+    common = min(max((expected / items - RARE) / (COMMON - RARE), 0.0), 1.0)
+    return 1 + (min(MOST, (2 - best) / best) - 1) * positives / (positives + 3) * common
+
+
+@njit(**INLINE)
+def positive_weight(self, place, size):
+    """Return the weight of a positive after the answer at `place` was ranked: the larger of a power of the class ratio
+    of the answers and the weight by F1."""
+    n, positives = n_answers(self), self.answers[1]
+    ratio = logarithm((self.answers[0] + 1) / (positives + 1))
+    more = 0.3 * self.few / (self.few + positives) if self.few > 0 else 0.0
+    if n <= LEARNED or n % (n // HUNDRED) == 0:
+        self.by_f1[0] = _by_f1(self, place, size, -0.15 - 0.8 * ratio)
+    return max(exponential((self.exponent + more) * ratio), self.by_f1[0])

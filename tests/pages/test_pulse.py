@@ -1,0 +1,62 @@
+"""The pulse of an open page: it is told of every change of its session, in turn, and of no other session."""
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from ui import access
+from ui.components import pulse
+
+
+@pytest.fixture
+def ask(app_store, monkeypatch):
+    """A function that asks for the pulse of a session as a page does that has seen a fingerprint."""
+    monkeypatch.setattr(pulse, "store", lambda: app_store)
+    monkeypatch.setattr(pulse, "turns", pulse.Turns(1000.0))
+    app = Starlette(routes=[pulse.route()])
+
+    async def with_person(scope, receive, send):
+        await app(scope | {"person": dict}, receive, send)
+
+    browser = TestClient(with_person)
+    return lambda session, seen: browser.get(f"/pulse/{session}", params={"seen": seen}).status_code
+
+
+CHANGES = {
+    "an answer": lambda server, asked: server.session.answer("event", asked.id, 1),
+    "a note": lambda server, asked: server.session.note("event", asked.item, "look again"),
+    "a tag": lambda server, asked: server.session.tag("event", asked.item, "odd", True),
+    "a role": lambda server, asked: server.session.store.put_role(server.session.id, "ada@example.org", "owner"),
+    "guidelines": lambda server, asked: server.session.store.update_session(
+        server.session.id, {"guidelines": "Only dogs."}
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_page_is_told_of_every_change_of_its_session(ask, work, change):
+    """The pulse says that there is nothing new before a change, and that there is after it."""
+    server = work(2, tags=("odd",), algorithm="OAAL")
+    seen = server.session.store.fingerprint(server.session.id)
+    assert pulse.UNCHANGED == ask(server.session.id, seen)
+    change(server, server.session.place.asked)
+    assert pulse.CHANGED == ask(server.session.id, seen)
+
+
+def test_a_page_of_a_lost_session_is_redrawn_and_learns_nothing(ask, work, app_store, monkeypatch):
+    """Without a role in the session, or if it does not exist, the answer is the same whatever was seen."""
+    server = work(1)
+    app_store.put_role(server.session.id, "ada@example.org", "owner")
+    assert pulse.CHANGED == ask(server.session.id + 1, "")
+    monkeypatch.setattr(access, "standing", lambda person: access.Standing(enters=True, mail="eve@example.org"))
+    assert pulse.CHANGED == ask(server.session.id, server.session.store.fingerprint(server.session.id))
+
+
+def test_pages_take_turns(monkeypatch):
+    """Two redraws a second are two at once, and then one each half second."""
+    clock = 0.0
+    monkeypatch.setattr(pulse, "monotonic", lambda: clock)
+    turns = pulse.Turns(2.0)
+    assert [True, True, False] == [turns.take() for _ in range(3)]
+    clock = 0.5
+    assert [True, False] == [turns.take() for _ in range(2)]

@@ -1,0 +1,70 @@
+"""The pulse of an open page: the browser asks for a short fingerprint of a session, and redraws its panel when it has
+changed (pulse.js). An idle page costs one small request every few seconds."""
+
+from threading import Lock
+from time import monotonic
+
+import streamlit as st
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from streamlit.url_util import make_url_path
+
+from oal_engine.store import StoreError
+
+from .. import access
+from ..label.card_server import CardServer
+from ..page import annotator, store
+from . import component
+
+PATH = "pulse/"
+CHANGED, UNCHANGED = 200, 204
+REDRAWS_PER_SECOND = (
+    10.0  # of all open pages: with more of them each panel is redrawn less often, and answers come first
+)
+
+_mount = component("pulse", ["dom.js", "pulse.js"], [])
+
+
+class Turns:
+    """The redraws that may be made now: `rate` more each second, and at most `rate` at once."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate, self._left, self._at = rate, rate, monotonic()
+        self._lock = Lock()
+
+    def take(self) -> bool:
+        """Take a turn, if there is one."""
+        with self._lock:
+            now = monotonic()
+            self._left, self._at = min(self.rate, self._left + (now - self._at) * self.rate), now
+            has_turn = self._left >= 1
+            self._left -= has_turn
+            return has_turn
+
+
+turns = Turns(REDRAWS_PER_SECOND)
+
+
+def asked(request: Request) -> Response:
+    """Answer whether a session differs from the fingerprint `seen`, and it is this page's turn to show that."""
+    session = int(request.path_params["session"])
+    try:
+        role = access.role(store(), session, request.scope["person"]())
+        changed = not role or store().fingerprint(session) != request.query_params.get("seen")
+    except StoreError:  # the panel names the problem
+        changed = True
+    return Response(status_code=CHANGED if changed and turns.take() else UNCHANGED)
+
+
+def route() -> Route:
+    """Return the route of the app that answers the pulse."""
+    return Route(make_url_path(st.get_option("server.baseUrlPath"), PATH + "{session:int}"), asked)
+
+
+def follow(server: CardServer, fingerprint: str) -> None:
+    """Redraw the fragment that calls this when the session differs from its fingerprint before the drawing."""
+    session = server.session.id
+    url = make_url_path(st.get_option("server.baseUrlPath"), f"{PATH}{session}")
+    with st.container(key="pulse"):
+        _mount(f"pulse-{session}", {"url": url, "seen": "" if server.expects_more(annotator()) else fingerprint})
