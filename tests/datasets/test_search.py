@@ -2,6 +2,7 @@
 
 import io
 import json
+import unicodedata
 
 import pytest
 
@@ -16,6 +17,9 @@ TEXTS = [
     "การเดินทางไปกรุงเทพ",
     "हिन्दी में लिखना",
     "at lait au",
+    "東京でﾗｰﾒﾝを食べる",
+    "한국어를 배운다",
+    "ཡིག ２０２４",
 ]
 
 
@@ -32,7 +36,9 @@ def search(store, tmp_path):
 
 @pytest.mark.parametrize(("wanted", "found"), [
     ("run", {0}), ("CAFE", {0}), ("au lait", {1, 5}), ('"au lait"', {1}), ("lait lake", {1}), ("t3", {3}),
-    ("place4", {4}), ("银行", {2}), ("กรุงเทพ", {3}), ("लिख", {4}), ("nothing", set()),
+    ("place4", {4}), ("银行", {2}), ("กรุงเทพ", {3}), ("लिख", {4}), ("東京", {6}), ("ラーメン", {6}), ("京東", set()),
+    ("取钱", {2}), ("한국", {7}), (unicodedata.normalize("NFD", "한국"), {7}), ("cafe\u0301", {0}), ("2024", {8}),
+    ("nothing", set()),
     ('"', set()), ("* ^ -", set()), ("NOT", set()),
     ('lake" OR "café', set()), ("", set()),
 ])  # fmt: skip

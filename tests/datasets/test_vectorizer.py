@@ -2,13 +2,14 @@
 
 import json
 import math
+import unicodedata
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oal_engine.datasets.features import vectorizer
+from oal_engine.datasets.features import scripts, vectorizer
 from oal_engine.datasets.features.vectorizer import TOKENIZERS, Vocabulary, count, fit
 
 TWEETS = ["I'm so #happy today 😀", "so #happy with @Ann", "today was a state-of-the-art day", "I'm with @Ann 😀 😀"]
@@ -155,3 +156,98 @@ def test_progress(monkeypatch):
     texts = ["same words"] * 20_001
     fit(texts, progress=lambda *call: calls.append(call))
     assert calls == [(10_000, 20_001), (20_000, 20_001), (20_001, 20_001)]
+
+
+@pytest.mark.parametrize(("text", "terms"), [
+    ("我爱茶。", "s:。 t:我爱茶 爱 爱茶 我 我爱 茶"),
+    ("お茶です", "t:お茶で t:茶です お お茶 す で です 茶 茶で"),
+    ("ｶﾞｽ", "ガ ガス ス"),  # narrow kana
+    ("กินน้ำ", "กิ กิน น นน้ น้ น้ำ ำ"),
+    ("ກິນເຂົ້າ", "ກິ ກິນ ຂົ້ ຂົ້າ ນ ນເ າ ເ ເຂົ້"),
+    ("བོད་ཡིག", "s:་ བོ བོད ད ཡི ཡིག ག"),
+    ("ខ្មែរ", "ខ្ ខ្មែ មែ មែរ រ"),
+    ("မြန်မာ", "န် န်မာ မာ မြ မြန်"),
+    ("한국어를 배운다", "p:배운 p:한국 배운다 한국어를"),
+    ("हिन्दी में लिखना", "p:हिन्द में लिखना हिन्दी"),
+    ("বাংলায় লিখি", "p:বাংলা বাংলায় লিখি"),
+    ("தமிழில்", "p:தமிழி தமிழில்"),
+    ("العربيّة", "p:العرب العربيّة"),
+    ("أحمد إلى آخر", "اخر احمد الي"),
+    ("می‌خواهم", "p:مي‌خو مي‌خواهم"),  # Persian, with a zero-width non-joiner
+    ("שָׁלוֹם לכם", "p:שָׁלו לכם שָׁלוֹם"),
+    ("Привет, МИР", "c: p:приве s:, мир привет"),
+    ("Καλημέρα", "p:καλημ καλημέρα"),
+    ("Größe und Straße", "größe p:straß straße und"),
+    ("Tiếng Việt", "tiếng việt"),
+    ("გამარჯობა", "p:გამარ გამარჯობა"),
+    ("Բարեւ", "բարեւ"),
+    ("ሰላም ነው", "ሰላም ነው"),
+    ("iPhone手机2024年", "2024 iphone n:0000 p:iphon 年 手 手机 机"),
+    ("１２３ ＡＢ ２回", "123 ab c: n:000 n:0 回"),
+    ("٣٤ क़", "n:00 ٣٤ क़"),
+    ("ـــ Å ≠", "s:≠ å ـــ"),
+])  # fmt: skip
+def test_tokens_of_all_scripts(text, terms):
+    """Scripts without spaces give letters with their marks and pairs, Han and kana also triples; Hangul gives the first
+    two syllables, others are cut as English. However its marks are composed, a text has the same row, and all terms are
+    highlighted, in spans that do not overlap."""
+    known = fit([text, "", ""], tokenizer="rich", min_df=1)
+    assert sorted(terms.split(" ")) == known.terms
+    for form in ("NFC", "NFD"):
+        other = unicodedata.normalize(form, text)
+        assert known.transform([text]).toarray().tolist() == known.transform([other]).toarray().tolist()
+        places, columns = zip(*((span, column) for *span, column in known.spans(other)))
+        assert {*range(len(known.terms))} == {*columns}
+        ends = np.array(sorted({*map(tuple, places)}))
+        assert (ends[:-1, 1] <= ends[1:, 0]).all()
+
+
+@pytest.mark.parametrize(("text", "marked"), [
+    ("cafe\u0301 ole\u0301", [["cafe\u0301"], ["ole\u0301"]]),
+    ("１２３ Ａ回", [["１２３"], ["１２３"], ["回"]]),
+    ("か\u3099ｶﾞ", [["か\u3099"], ["か\u3099", "ｶﾞ"], ["ｶﾞ"]]),
+    ("กินน้ำ", [["กิ"], ["กิ", "น"], ["น"], ["น", "น้"], ["น้"], ["น้", "ำ"], ["ำ"]]),
+    ("שלום 茶道", [["שלום"], ["茶"], ["茶", "道"], ["道"]]),
+])  # fmt: skip
+def test_spans_are_places_in_the_text_as_written(text, marked):
+    """What is highlighted for each term is cut from the text itself, not from its normal form."""
+    known = fit([text, "", ""], tokenizer="rich", min_df=1)
+    spans = dict[int, list[str]]()
+    for start, end, column in known.spans(text):
+        spans.setdefault(column, []).append(text[start:end])
+    assert sorted(marked) == sorted(spans.values())
+
+
+def test_older_data_sets_are_cut_as_before():
+    """A vocabulary that stores the older pattern keeps its terms: whole clauses, words that end at vowel signs, and
+    another term for another composition."""
+    known = fit(["x"], tokenizer="rich", min_df=1)
+    older = Vocabulary(known.terms, known.document_frequency, 1, known.settings | {"pattern": vectorizer.PLAIN})
+    text = "日本語は楽しい हिन्दी cafe\u0301 １２Ａ 한국어 RUNNING"
+    expected = [
+        "日本語は楽しい", "p:日本語は楽", "ह", "s:\u093f", "न", "s:\u094d", "द", "s:\u0940", "cafe", "s:\u0301", "１２ａ",
+        "c:", "n:00ａ", "한국어", "running", "p:runni",
+    ]  # fmt: skip
+    assert expected == [*dict.fromkeys(count([text], older.settings).terms)]
+    assert {"日", "हिन्दी", "café", "12a", "p:한국"} < {*count([text], known.settings).terms}
+    assert count(["only English, 5k"], older.settings).terms == count(["only English, 5k"], known.settings).terms
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("お茶を飲みます", "100 % of the letters are Japanese: their terms are characters, pairs and triples."),
+    ("我喝茶 abc", "50 % of the letters are Chinese: their terms are characters, pairs and triples."),
+    ("한국어", "100 % of the letters are Korean: their terms are words and their first two syllables."),
+    ("กินน้ำ", "100 % of the letters are Thai: their terms are letters with their marks, and pairs of these."),
+    ("only one 茶", ""), ("Привет", ""), ("12 !", ""),
+])  # fmt: skip
+def test_scripts_are_told(text, told):
+    """An import tells how texts are cut if a quarter of the letters are not cut as in English."""
+    assert told == scripts.sentence([text])
+
+
+def test_pairs_stand_for_words():
+    """Letters and pairs of scripts without spaces count as words; triples, beginnings and signs do not. Pairs and
+    triples are named as they are."""
+    known = fit(["我爱茶。", "", ""], tokenizer="rich", min_df=1)
+    assert 5 == known.read(["我爱茶。"])[1].counts()[0]
+    assert ["。", "我爱茶", "我", "我爱", "爱", "爱茶", "茶"] == [known.readable(column) for column in range(7)]

@@ -89,8 +89,7 @@ def sentence(texts: Iterable[str]) -> str:
     if counts["Chinese"] > _MOST_KANJI * counts["Japanese"]:
         del counts["Japanese"]
     name = max(counts, key=counts.__getitem__)
-    if counts[name] < max(1, _TOLD_FROM * len(letters)):
+    share = counts[name] / max(1, len(letters))
+    if share < _TOLD_FROM:
         return ""
-    return (
-        f"{100 * counts[name] / len(letters):.0f} % of the letters are {name}: their terms are {_LANGUAGES[name][1]}."
-    )
+    return f"{100 * share:.0f} % of the letters are {name}: their terms are {_LANGUAGES[name][1]}."

@@ -24,13 +24,13 @@ from . import scripts
 _SYMBOL = "[\u203c\u2049\u2139-\u21aa\u231a-\u27bf\u2934-\u2b55\U0001f000-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]*"
 _EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|{_SYMBOL}(?:\u200d{_SYMBOL})*"  # a flag has two letters; \u200d joins symbols
 _BY_SCRIPT = rf"{scripts.WORD}|[^\w\s]+"
-_PLAIN = r"\w+|[^\w\s]+"  # of rich texts in older data sets, which are not cut by script
+PLAIN = r"\w+|[^\w\s]+"  # of rich texts in older data sets, which are not cut by script
 TOKENIZERS: dict[str, str] = {
     "words": r"\w+(?:['’]\w+)*",
     "tweets": rf"[#@]?\w+(?:['’\-]\w+)*|{_EMOJI}",
     "rich": _BY_SCRIPT,
 }
-PATTERNS = {*TOKENIZERS.values(), _PLAIN}  # that a data set or a model may have stored
+PATTERNS = {*TOKENIZERS.values(), PLAIN}  # that a data set or a model may have stored
 RICH_MAX_DF = 0.5  # share of the texts above which a term is left out as uninformative
 HASH_COLUMNS = 4096  # of rich texts, shared by all terms outside the vocabulary
 _DIGIT, _WORD = re.compile(r"\d"), re.compile(r"\w")
@@ -434,7 +434,7 @@ def _of_token(token: str, pattern: str, lowercase: bool) -> tuple[str, ...]:
     """Return the terms of a token."""
     if pattern == _BY_SCRIPT and not token.isascii():
         return tuple(term for term, _ in _by_script(token, lowercase))
-    return _of_word(token, pattern in (_BY_SCRIPT, _PLAIN), lowercase)
+    return _of_word(token, pattern in (_BY_SCRIPT, PLAIN), lowercase)
 
 
 def _placed(token: str, pattern: str, lowercase: bool) -> Iterable[tuple[str, Places]]:
