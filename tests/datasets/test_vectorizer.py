@@ -172,8 +172,8 @@ def test_progress(monkeypatch):
     ("বাংলায় লিখি", "p:বাংলা বাংলায় লিখি"),
     ("தமிழில்", "p:தமிழி தமிழில்"),
     ("العربيّة", "p:العرب العربيّة"),
-    ("أحمد إلى آخر", "اخر احمد الي"),
-    ("می‌خواهم", "p:مي‌خو مي‌خواهم"),  # Persian, with a zero-width non-joiner
+    ("أحمد إلى آخر", "أحمد آخر إلى"),
+    ("می‌خواهم", "p:می‌خو می‌خواهم"),  # Persian, with a zero-width non-joiner
     ("שָׁלוֹם לכם", "p:שָׁלו לכם שָׁלוֹם"),
     ("Привет, МИР", "c: p:приве s:, мир привет"),
     ("Καλημέρα", "p:καλημ καλημέρα"),
@@ -185,7 +185,7 @@ def test_progress(monkeypatch):
     ("iPhone手机2024年", "2024 iphone n:0000 p:iphon 年 手 手机 机"),
     ("１２３ ＡＢ ２回", "123 ab c: n:000 n:0 回"),
     ("٣٤ क़", "n:00 ٣٤ क़"),
-    ("ـــ Å ≠", "s:≠ å ـــ"),
+    ("Å ≠", "s:≠ å"),
 ])  # fmt: skip
 def test_tokens_of_all_scripts(text, terms):
     """Scripts without spaces give letters with their marks and pairs, Han and kana also triples; Hangul gives the first
@@ -224,10 +224,8 @@ def test_older_data_sets_are_cut_as_before():
     known = fit(["x"], tokenizer="rich", min_df=1)
     older = Vocabulary(known.terms, known.document_frequency, 1, known.settings | {"pattern": vectorizer.PLAIN})
     text = "日本語は楽しい हिन्दी cafe\u0301 １２Ａ 한국어 RUNNING"
-    expected = [
-        "日本語は楽しい", "p:日本語は楽", "ह", "s:\u093f", "न", "s:\u094d", "द", "s:\u0940", "cafe", "s:\u0301", "１２ａ",
-        "c:", "n:00ａ", "한국어", "running", "p:runni",
-    ]  # fmt: skip
+    expected = ["日本語は楽しい", "p:日本語は楽", "ह", "s:\u093f", "न", "s:\u094d", "द", "s:\u0940", "cafe", "s:\u0301"]
+    expected += ["１२ａ", "c:", "n:00ａ", "한국어", "running", "p:runni"]
     assert expected == [*dict.fromkeys(count([text], older.settings).terms)]
     assert {"日", "हिन्दी", "café", "12a", "p:한국"} < {*count([text], known.settings).terms}
     assert count(["only English, 5k"], older.settings).terms == count(["only English, 5k"], known.settings).terms

@@ -44,7 +44,6 @@ _RUN = re.compile(
 )  # of a word: what is no letter is a mark
 _LETTER = re.compile(r"\w[\W\uff9e\uff9f]*")  # and its marks, also those of narrow kana
 _WIDE_OR_NARROW = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f]+")
-_SAME_LETTERS = str.maketrans("أإآٱىیک", "ااااييك", "ـ")  # of Arabic and its neighbors, which people mix up
 TOGETHER = {"characters": 3, "clusters": 2}  # the most letters of a term, in scripts without spaces
 BEGINNING = {"word": 5, "syllables": 2}  # letters of the beginning of a word that are a term, in the others
 _CHARACTERS, _SYLLABLES = "characters, pairs and triples", "words and their first two syllables"
@@ -68,9 +67,9 @@ class Part(NamedTuple):
 
 
 def same(text: str) -> str:
-    """Return a text with one spelling of what can be written in several ways: marks, wide digits, Arabic letters."""
+    """Return a text with one spelling of what can be written in several ways: marks, wide digits and letters, narrow kana."""
     narrow = _WIDE_OR_NARROW.sub(lambda match: normalize("NFKC", match[0]), text)
-    return normalize("NFC", narrow).translate(_SAME_LETTERS) or text
+    return normalize("NFC", narrow)
 
 
 def parts(word: str) -> Iterator[Part]:
