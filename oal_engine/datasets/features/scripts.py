@@ -67,7 +67,7 @@ class Part(NamedTuple):
 
 
 def same(text: str) -> str:
-    """Return a text with one spelling of what can be written in several ways: marks, wide digits and letters, narrow kana."""
+    """Return a text with one spelling of marks that can be composed, of wide digits and letters, and of narrow kana."""
     narrow = _WIDE_OR_NARROW.sub(lambda match: normalize("NFKC", match[0]), text)
     return normalize("NFC", narrow)
 

@@ -36,6 +36,7 @@ HASH_COLUMNS = 4096  # of rich texts, shared by all terms outside the vocabulary
 _DIGIT, _WORD = re.compile(r"\d"), re.compile(r"\w")
 BLOCK_CHARACTERS = 2**21  # of texts whose terms are counted at a time
 MAX_PARTS = 2**19  # different parts between spaces that are kept in memory, roughly
+MAX_PART_TERMS = 2**23  # of them all: without spaces a part is a sentence
 
 
 class WordSets(NamedTuple):
@@ -355,7 +356,7 @@ class _TermCounter:
     @property
     def is_full(self) -> bool:
         """Whether the parts fill their memory, so that further texts need a new counter."""
-        return len(self._parts) > MAX_PARTS
+        return len(self._parts) > MAX_PARTS or len(self._term_numbers) > MAX_PART_TERMS
 
     def count(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return how often each text has each of `terms`."""
