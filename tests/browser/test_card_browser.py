@@ -271,3 +271,16 @@ def test_every_letter_of_an_item_is_shown_as_it_is(label, keep, store):
 def js_length(text):
     """How many UTF-16 units a browser counts."""
     return len(text.encode("utf-16-le")) // 2
+
+
+def test_only_controls_that_do_something_are_shown_at_the_beginning(label):
+    """Before the first answer the card has at most nine controls, each of which can be used, and no panel is empty;
+    after it, Undo and the panels about answers are there."""
+    _, card = label()
+    page, controls = card.page, card.root.locator("button:visible")
+    assert controls.count() <= 9
+    assert [] == [each for each in controls.all() if each.get_attribute("aria-disabled") == "true"]
+    expect(page.get_by_role("tab")).to_have_text(["Progress", "Find", "Guidelines"])
+    card.press("a")
+    expect(card("undo")).to_be_visible()
+    expect(page.get_by_role("tab", name="History")).to_be_visible()
