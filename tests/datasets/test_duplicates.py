@@ -76,6 +76,13 @@ def test_later_texts_are_compared_with_all_before_them(store, tmp_path, kind):
     assert (left_out if once else kept_all) in feeds.report(dataset, taken)
 
 
+def test_texts_without_spaces_are_compared_by_letters_and_pairs(store):
+    """A text of another character or two is nearly the same; one of the same characters in another order is not."""
+    text = "今天早上我和朋友一起去公园散步然后喝了一杯热茶聊得很开心"
+    dataset = kept(store, [text, text.replace("杯", "壶"), text[::-1]])
+    assert [(1, text)] == groups(store, dataset)
+
+
 def test_very_many_texts_are_compared_only_where_some_are_left_out(store, monkeypatch):
     """With more texts than a limit near-duplicates are searched for only if they are left out."""
     monkeypatch.setattr(duplicates, "MAX_TEXTS", 5)

