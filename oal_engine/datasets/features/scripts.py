@@ -1,4 +1,4 @@
-"""Tell scripts apart, and cut words into parts, if a script writes without spaces."""
+"""Tell scripts apart, and cut words of scripts without spaces into parts that texts share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WORD = rf"\w[\w{_MARKS}]*"
 _RUN = re.compile(
     rf"(?P<characters>(?:[{_IDEOGRAPHS}{_KANA}]\W*)+)|(?P<clusters>(?:[{_THAI}{_LAO}{_TIBETAN}{_KHMER}{_BURMESE}]\W*)+)"
     rf"|(?P<syllables>(?:[{_HANGUL}]\W*)+)|(?P<word>(?:[^\W{UNSPACED}{_HANGUL}]\W*)+)"
-)  # of a word, in which \W is a mark
+)  # of a word, in which all but letters are marks
 _LETTER = re.compile(r"\w[\W\uff9e\uff9f]*")  # and its marks, also those of narrow kana
 _WIDE_OR_NARROW = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f]+")
 TOGETHER = {"characters": 3, "clusters": 2}  # the most letters of a term, in scripts without spaces
@@ -53,7 +53,7 @@ _LANGUAGES = {
     "Korean": (_HANGUL, _SYLLABLES), "Thai": (_THAI, _CLUSTERS), "Lao": (_LAO, _CLUSTERS),
     "Tibetan": (_TIBETAN, _CLUSTERS), "Khmer": (_KHMER, _CLUSTERS), "Burmese": (_BURMESE, _CLUSTERS),
 }  # fmt: skip
-_TOLD_FROM, _MOST_KANJI = 0.25, 0.95  # shares: of a script among letters, of other characters than kana in Japanese
+_TOLD_FROM, _MOST_KANJI = 0.25, 0.95  # shares: of a script among letters, of characters other than kana in Japanese
 _LOOKED_AT, _BEGINNING = 1_000, 1_000  # texts, and letters of each, of which the script is told
 
 

@@ -485,8 +485,8 @@ def _is_letter(term: str) -> bool:
 
 
 def _is_word(term: str) -> bool:
-    """Tell whether a term is a word, and not a part of one, a sign or several words. In a script without spaces
-    letters and pairs count as words."""
+    """Tell whether a term is a word, and not a part of one, a sign or several words. Where a script has no
+    spaces, single letters and pairs are words."""
     return ":" not in term and " " not in term
 
 
