@@ -57,9 +57,9 @@ def registered(monkeypatch):
     """Register the learner, the rule and the pair for one test, and add their formulas to the naive twin."""
     update, probability = naive.Learner.update, naive.probability
 
-    def toy_update(self, x, y, p, rho, theta):
+    def toy_update(self, x, y, p, rho, theta, chance=1.0):
         if self.name != "toy":
-            update(self, x, y, p, rho, theta)
+            update(self, x, y, p, rho, theta, chance)
         elif (p >= theta) != (y > 0):
             self.w = self.w + getattr(self, "step", 0.5) * y * x
 
