@@ -8,7 +8,7 @@ from ui.label.card_server import CardServer, card_server
 from ui.label.ending import ending
 from ui.label.panels import check, find, guidelines, history, learned, progress, pushed, team
 from ui.label.panels.arrivals import arrivals, remember
-from ui.page import chosen_session, guarded, heading, note, open_page, role
+from ui.page import chosen_session, guarded, heading, note, open_page, role, stay_in
 from ui.page import store as open_store
 
 READERS = "You may read this session: Replay has its questions and answers."
@@ -33,10 +33,18 @@ def is_reader(server: CardServer) -> bool:
     return role(server.session.store, server.session.id) == "reader"
 
 
-@guarded()
 def watch(server: CardServer) -> None:
+    """Draw the panels, and have them redrawn when the session has changed, also after an error."""
+    stay_in()
+    fingerprint = ""
+    with guarded():
+        fingerprint = server.session.store.fingerprint(server.session.id)
+        draw_panels(server)
+    pulse.follow(server, fingerprint)
+
+
+def draw_panels(server: CardServer) -> None:
     """Draw the open panel, and notice new items. The other panels are not drawn, so that they cannot delay the card."""
-    fingerprint = server.session.store.fingerprint(server.session.id)
     server.refresh()
     reader, begun = is_reader(server), server.session.previous is not None
     answered = {
@@ -58,7 +66,6 @@ def watch(server: CardServer) -> None:
             with tab, guarded():
                 arrivals(server.session)
                 show(server)
-    pulse.follow(server, fingerprint)
 
 
 open_page("Label")

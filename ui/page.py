@@ -120,6 +120,12 @@ def _let_in() -> None:
     st.stop()
 
 
+def stay_in() -> None:
+    """Draw the whole page anew, from a fragment, if the user may not enter any more."""
+    if not _standing().enters:
+        st.rerun()
+
+
 def owns() -> bool:
     """Tell whether the user owns the studio, and so may remove and change everything in it."""
     return _standing().owns
