@@ -108,7 +108,7 @@ def main(
     only: Annotated[str, typer.Option(help="Only streams with this in their name.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure what it is worth to cut texts by script."""
+    """Measure the benefit of cutting texts by script."""
     lines = []
     for pattern, read in PACKAGES.items():
         for package in sorted(folder.glob(pattern)):

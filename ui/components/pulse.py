@@ -18,10 +18,9 @@ from ..page import annotator, store
 from . import component
 
 PATH = "pulse/"
+MOST = 2**63 - 1  # that a number in the database can be
 CHANGED, UNCHANGED = 200, 204
-REDRAWS_PER_SECOND = (
-    10.0  # of all open pages: with more of them each panel is redrawn less often, and answers come first
-)
+REDRAWS_PER_SECOND = 10.0  # of all pages together: with many of them answers come first
 
 _mount = component("pulse", ["dom.js", "pulse.js"], [])
 
@@ -47,11 +46,13 @@ turns = Turns(REDRAWS_PER_SECOND)
 
 
 def asked(request: Request) -> Response:
-    """Answer whether a session differs from the fingerprint `seen`, and it is this page's turn to show that."""
-    session = int(request.path_params["session"])
+    """Answer whether a session differs from the fingerprint `seen`, and it is this page's turn to show that. Somebody
+    without a role takes no turn from others, and is told nothing."""
+    session = min(int(request.path_params["session"]), MOST)
     try:
-        role = access.role(store(), session, request.scope["person"]())
-        changed = not role or store().fingerprint(session) != request.query_params.get("seen")
+        if not access.role(store(), session, request.scope["person"]()):
+            return Response(status_code=CHANGED)
+        changed = store().fingerprint(session) != request.query_params.get("seen")
     except StoreError:  # the panel names the problem
         changed = True
     return Response(status_code=CHANGED if changed and turns.take() else UNCHANGED)

@@ -242,12 +242,11 @@ def _examples(row: dict[str, Any], positive: str) -> dict[str, list[str]]:
         literal(EXAMPLES.format(positive)), placeholder=EXAMPLES_HINT, help=EXAMPLES_HELP, key="new-seeds", height=68
     )
     words, texts = prior.read_lines(written)
-    unknown = prior.divided(Dataset(store(), row["id"]), words)[1] if words else ()
-    understood = [counted(len(texts), "example text")] * bool(texts) + [UNKNOWN.format(", ".join(unknown))] * bool(
-        unknown
-    )
-    if understood:
-        small_note(f"{capitalized(', '.join(understood))}.")
+    parts = [counted(len(texts), "example text")] if texts else []
+    if words and (unknown := prior.divided(Dataset(store(), row["id"]), words)[1]):
+        parts.append(UNKNOWN.format(", ".join(unknown)))
+    if parts:
+        small_note(f"{capitalized(', '.join(parts))}.")
     return {"seed_words": words, "seed_texts": texts}
 
 

@@ -207,7 +207,8 @@ def people(session: Session) -> list[Person]:
             own = times.setdefault(entry.annotator or "", [])
             own += [entry.seconds] if entry.seconds is not None else []
     labels = Counter(entry.annotator or "" for entry in log if entry.label)
-    recent = Counter(entry.annotator or "" for entry in log if entry.label and (entry.answered_at or "") >= now(HOUR))
+    since = now(HOUR)
+    recent = Counter(entry.annotator or "" for entry in log if entry.label and (entry.answered_at or "") >= since)
     kinds = Counter((row["annotator"], row["kind"]) for row in opinions)
     again = answer_pairs(session, "again")
     here = session.active_annotators

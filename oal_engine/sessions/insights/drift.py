@@ -79,8 +79,9 @@ def _what_changed(run: Run, at: int) -> Iterator[str]:
     the change, so the items just before it belong to neither."""
     middle = at // 2 + 1
     parts = run.order[:middle][-COMPARED:], run.order[max(middle, at - LATEST) : run.state.streamed][-COMPARED:]
-    table = csr_array(rows.matrix(run.dataset.rows)[:, : run.dataset.named])
-    (old, old_error), (new, new_error) = (_mean(table[part]) for part in parts)
+    data = run.dataset.rows
+    table = rows.matrix(data.sparse_part() if isinstance(data, rows.MixedRows) else data)  # type: ignore[no-untyped-call]
+    (old, old_error), (new, new_error) = (_mean(csr_array(table[part])[:, : run.dataset.named]) for part in parts)
     error = np.sqrt(old_error + new_error)
     changes = np.divide(new - old, error, out=np.zeros_like(error), where=error > 0)
     clear = np.flatnonzero(np.abs(changes) > CLEAR)
