@@ -62,6 +62,7 @@ def test_keys_typed_into_a_field_or_before_a_dialog_label_nothing(label, store):
     field.press_sequentially("Max Zax 01")
     field.press("Enter")
     expect(card.page.get_by_test_id("stPopoverButton")).to_have_text(re.compile("^Max Zax 01"))
+    expect(card.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     card.tap("Escape")
     field.wait_for(state="hidden")
     card.page.evaluate("document.activeElement.blur()")
