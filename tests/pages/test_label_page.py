@@ -304,9 +304,7 @@ def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
             f"Of 600 items about {each.without:,} would change class without this answer, and {each.corrected:,} if"
         )
         assert changes in row["means"]
-        assert (each.margin < 0) == (
-            (f"your other answers suggest: {server.session.names[each.other]}", "wrong") in row["chips"]
-        )
+        assert (each.margin < 0) == ((f"other answers: {server.session.names[each.other]}", "wrong") in row["chips"])
     assert show in dict(check.page(server, view(), checks)["shows"])
 
 

@@ -32,7 +32,7 @@ PHASES = {
     "meaning": "Embedding texts",
     "items": "Adding items",
 }
-LARGER = "Up to {} MB. Import a larger file {}on the command line: {} import FILE --name NAME"
+LARGER = "Import a larger file {}on the command line: {} import FILE --name NAME"
 SERVER_FILES = f"as a {SERVER}, or "
 LOOKING = "Looking at the file…"
 PATH = "Path in {}"
@@ -84,7 +84,7 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
     if folder is None or way == UPLOAD:
         words = f"A file ({kinds}), also as .gz, .bz2, .xz or .zip, or several that belong together"
         uploads = st.file_uploader(words, key=f"{key}upload{nth}", accept_multiple_files=True)
-        small_note(LARGER.format(f"{st.get_option('server.maxUploadSize'):,}", SERVER_FILES if folder else "", COMMAND))
+        small_note(LARGER.format(SERVER_FILES if folder else "", COMMAND))
         return one_upload(uploads)
     path = st.text_input(PATH.format(literal(folder.name)), key=f"{key}path{nth}").strip()
     try:

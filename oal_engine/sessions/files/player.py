@@ -148,7 +148,7 @@ def _answered(entry: Entry) -> str:
         return ""
     when = f"{datetime.fromisoformat(entry.answered_at):%d %b %Y %H:%M:%S} UTC"
     by = [f"by {entry.annotator}"] if entry.annotator else []
-    fast = [f"in {entry.seconds:g} s"] if entry.seconds is not None else []
+    fast = [f"in {entry.seconds:.1f} s"] if entry.seconds is not None else []
     return " · ".join([*by, when, *fast])
 
 

@@ -21,7 +21,7 @@ MEANS = (
     "Answers worth a second look: a model trained on all your other answers disagrees with these, or depends on them "
     "most."
 )
-OTHERS_SUGGEST = "your other answers suggest: {}"
+OTHER_ANSWERS = "other answers: {}"
 CHANGE = (
     "Of {:,} items about {:,} would change class without this answer, and {:,} if it were {}, in the model of all "
     "answers."
@@ -61,8 +61,7 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[st
         check = current[k]
         row = history.row(session, answers[check.entry.id], item, view.open)
         other = session.names[check.other]
-        if check.margin < 0:
-            row["chips"].append((OTHERS_SUGGEST.format(other), "wrong"))
+        row["chips"][1:] = [(OTHER_ANSWERS.format(other), "wrong")] * (check.margin < 0)
         change = CHANGE.format(session.rounds, check.without, check.corrected, other)
         rows.append(row | {"by": _by(check, view), "means": f"{change} {row['means']}"})
     return {"rows": rows, "empty": _empty(checks, view), "shows": shows} | counts
