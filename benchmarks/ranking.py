@@ -1,5 +1,5 @@
 """How often the stated quality of a ranked list holds. `auto` labels shuffled streams whose labels are known; then the
-share of the first items that is right, and the share of all positives among them, are estimated as the product does.
+share of the first items that is right, the share of all positives among them, and F1 are estimated as the product does.
 
 *error* is the mean distance of an estimate from the truth, *coverage* the share of the sessions whose interval, rounded
 outwards to whole percents, holds the truth.
@@ -69,6 +69,7 @@ def measured(data, budget, seed):
     for name, depth, stated in zip(DEPTHS, depths, made.depths(depths) or [None] * len(depths)):
         yield name, "right", hits[depth] / depth, stated and stated.precision
         yield name, "found", hits[depth] / positives, stated and stated.recall
+        yield name, "F1", 2 * hits[depth] / (depth + positives), stated and stated.f1
 
 
 def summary(figures):

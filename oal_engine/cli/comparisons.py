@@ -248,6 +248,7 @@ def _print_comparison(comparison: experiments.Comparison) -> None:
         print(f"\n{source}, {figures.budget_name(budget)}")
         names = ("accuracy", "macro_f1") if next(iter(lines.values())).classes else ("sum", "f1")
         columns = [(metric, evaluation) for evaluation in metrics.EVALUATIONS for metric in names]
+        columns += [(names[1], metrics.LIST)] * comparison.has_list
         table = Table("", Column("settings", no_wrap=True), "labels", *map("\n".join, columns), "", box=box.SIMPLE)
         for name, line in lines.items():
             cells = []

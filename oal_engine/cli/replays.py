@@ -164,13 +164,14 @@ def _print(result: dict[str, Any]) -> None:
         f"{result['algorithm']}: {result['learner']} + {result['rule']}, {len(runs)} run{'s' * (len(runs) > 1)}, "
         f"{asked} labels asked" + (f" after {result['known']:,} known ones" if "known" in result else "")
     )
-    table = Table("", *metrics.EVALUATIONS, box=box.SIMPLE)
+    evaluations = (*metrics.EVALUATIONS, metrics.LIST)
+    table = Table("", *evaluations, box=box.SIMPLE)
     two = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy", "cost")
     many = ("accuracy", "macro_f1", "macro_recall")
     paths = [(name,) for name in (many if result["classes"] else two)]
     for path in [*paths, *(("recall", name) for name in result["classes"] or ())]:
         cells = []
-        for evaluation in metrics.EVALUATIONS:
+        for evaluation in evaluations:
             mean, std = (part and reduce(getitem, path, part[evaluation]) for part in (result["mean"], spread))
             cells.append(f"{mean:.5f}" + ("" if std is None else f" ± {std:.5f}"))
         table.add_row(escape(" of ".join(path)), *cells)

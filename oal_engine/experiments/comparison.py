@@ -21,7 +21,7 @@ from . import significance
 from .scheduling import SECONDS_PER_WRITE, ignore, ready_runs, run_all
 from .sources import data_name
 from .specifications import ExperimentError, Hit, Limit, Specification, chosen, stored
-from .tuned_runs import Result, asked_of, evaluate, weights_of
+from .tuned_runs import Result, asked_of, evaluate, split_list, weights_of
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -44,7 +44,10 @@ class Comparison:
         if metric == "seconds":
             return self.seconds(line)[:, -1]
         evaluation = evaluation or self.spec.evaluation
-        measured = evaluate(self.spec, line.classes, line.setting, line.counts[:, -1], evaluation)
+        counts = line.counts[:, -1] if evaluation != metrics.LIST else line.listed
+        if counts is None:
+            raise ExperimentError(f"no list was measured in {self.name}. Run it again with held_out = false.")
+        measured = evaluate(self.spec, line.classes, line.setting, counts, evaluation)
         return measured[metric or self.spec.criterion]
 
     @property
@@ -57,6 +60,11 @@ class Comparison:
         if line.nanoseconds is None:
             raise ExperimentError(f"no times were measured in {self.name}. Run it with times = true.")
         return line.nanoseconds / 1e9
+
+    @property
+    def has_list(self) -> bool:
+        """Whether the list that each run leaves was measured."""
+        return all(line.has_list for line in self.lines)
 
     @property
     def has_floors(self) -> bool:
@@ -146,12 +154,14 @@ class Comparison:
         }
 
     def _line(self, line: Result) -> dict[str, Any]:
-        def measures(counts: np.ndarray) -> dict[str, Any]:
-            weights = weights_of(self.spec, line.setting)
-            measured = {name: metrics.as_json(counts, name, weights, line.classes) for name in metrics.EVALUATIONS}
+        def measures(counts: np.ndarray, listed: np.ndarray | None) -> dict[str, Any]:
+            weights, tables = weights_of(self.spec, line.setting), dict.fromkeys(metrics.EVALUATIONS, counts)
+            tables |= {} if listed is None else {metrics.LIST: listed}
+            measured = {name: metrics.as_json(table, name, weights, line.classes) for name, table in tables.items()}
             return measured if self.spec.held_out else {"queried": int(asked_of(counts)), **measured}
 
-        runs = [measures(counts) for counts in line.counts[:, -1]]
+        lists = [None] * len(line.counts) if line.listed is None else line.listed
+        runs = [measures(*tables) for tables in zip(line.counts[:, -1], lists)]
         for name in metrics.EVALUATIONS if line.floor_jobs else ():
             for k, each in enumerate(runs):
                 floors = {metric: values[k].item() for metric, values in self.floors(line, name).items()}
@@ -254,7 +264,7 @@ class _Keeper:
 
 def _without_counts(lines: list[Result]) -> list[dict[str, Any]]:
     """Return lines without their counts, which are stored with the replays."""
-    arrays = ("counts", "worst", "nanoseconds")
+    arrays = ("counts", "worst", "nanoseconds", "listed")
     return [{key: value for key, value in vars(line).items() if key not in arrays} for line in lines]
 
 
@@ -266,13 +276,16 @@ def load(store: Store, name: str | int) -> Comparison:
     def arrays(jobs: list[str] | None) -> np.ndarray | None:
         return np.array([counts_by_key[job] for job in jobs]) if jobs else None
 
-    lines = [
-        Result(
-            **line | {"classes": tuple(line["classes"])},
-            counts=np.array([counts_by_key[job] for job in line["jobs"]]),
-            worst=arrays(line.get("floor_jobs")),
-            nanoseconds=arrays(line.get("time_jobs")),
+    lines = []
+    for line in record["lines"] or ():
+        counts, listed = split_list(np.array([counts_by_key[job] for job in line["jobs"]]), line.get("has_list", False))
+        lines.append(
+            Result(
+                **line | {"classes": tuple(line["classes"])},
+                counts=counts,
+                listed=listed,
+                worst=arrays(line.get("floor_jobs")),
+                nanoseconds=arrays(line.get("time_jobs")),
+            )
         )
-        for line in record["lines"] or ()
-    ]
     return Comparison(record["name"], spec, record["versions"], lines)

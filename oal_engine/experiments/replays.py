@@ -94,7 +94,7 @@ def replay(
     measure(0, orders[0][:0])  # compiles the loop, outside the measured time
     with ThreadPoolExecutor() as threads:
         runs = list(threads.map(measure, range(len(orders)), orders))
-    measured = [{key: run[key] for key in (*metrics.EVALUATIONS, "queried")} for run in runs]
+    measured = [{key: run[key] for key in (*metrics.EVALUATIONS, metrics.LIST, "queried")} for run in runs]
     plan = {"audit": options.audit, "audit_trains": options.audit_trains, "pace": options.pace}
     return (
         {
@@ -115,8 +115,10 @@ def replay(
 
 def _measured(run: Run, weights: metrics.Weights, classes: tuple[str, ...]) -> dict[str, Any]:
     """Run once. Return the labels asked, the metrics, their lower bounds if there is a floor, and the seconds taken."""
-    done = run.replay(log=bool(run.floor))
-    measured = {name: metrics.as_json(done.counts, name, weights, classes) for name in metrics.EVALUATIONS}
+    parts = run.start()
+    done = run.replay(log=True, parts=parts)
+    tables = dict.fromkeys(metrics.EVALUATIONS, done.counts) | {metrics.LIST: run.listed(done, parts)}
+    measured = {name: metrics.as_json(counts, name, weights, classes) for name, counts in tables.items()}
     floors: dict[str, Any] = {"floor": None}
     if run.floor and run.budget is not None and run.order.size:
         for name, are_pushes_read in (("floor", False), ("floor_if_read", True)):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..kernel.metrics import EVALUATIONS
+from ..kernel.metrics import EVALUATIONS, LIST
 from ..output.page import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
-from ..output.plots import METRICS, NAMES, ON_PAGE, TITLES, drawn, number, plain
+from ..output.plots import METRICS, NAMES, OF_THE_LIST, ON_PAGE, TITLES, drawn, number, plain
 from ..output.tables import guarded
 from . import figures
 from .figures import ResultView, budget_name
@@ -31,8 +31,8 @@ Cell: TypeAlias = tuple[float, float | None, str]  # mean, spread, mark
 class TableRow:
     """A line of a table: its settings in words, mean labels asked, and (mean, spread, mark) of each metric.
 
-    mark: "best", "level" if a paired t-test does not distinguish it from the best, or "". floors: the mean lower bounds
-    of recall and F1, by title, for runs with a floor.
+    mark: "best", "level" if a paired t-test does not distinguish it from the best, or "". further: by title, F1
+    of the list, and for runs with a floor the lower bounds of recall and F1; all are means.
     """
 
     name: str
@@ -40,10 +40,11 @@ class TableRow:
     setting: str
     asked: float
     cells: dict[str, Cell]
-    floors: dict[str, float]
+    further: dict[str, float]
 
 
 FLOORS = {"recall": "Sensitivity ≥", "f1": "F1 ≥"}
+LIST_METRIC = {False: "f1", True: "macro_f1"}  # by whether there are K classes
 
 
 def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> list[TableRow]:
@@ -60,23 +61,25 @@ def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> 
     rows = []
     for name, line in lines.items():
         cells = {metric: cell(name, line, metric) for metric in metrics}
-        bounds = comparison.floors(line, evaluation)
-        floors = {FLOORS[key]: float(bounds[key].mean()) for key in bounds if key in FLOORS}
-        rows.append(
-            TableRow(name, line.algorithm, figures.settings(line.setting), float(line.asked.mean()), cells, floors)
-        )
+        bounds, f1 = comparison.floors(line, evaluation), LIST_METRIC[bool(line.classes)]
+        further = {OF_THE_LIST.format(TITLES[f1]): comparison.values(line, f1, LIST)} if comparison.has_list else {}
+        further |= {FLOORS[key]: bounds[key] for key in bounds if key in FLOORS}
+        means = {title: float(values.mean()) for title, values in further.items()}
+        setting = figures.settings(line.setting)
+        rows.append(TableRow(name, line.algorithm, setting, float(line.asked.mean()), cells, means))
     return rows
 
 
 def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """Yield a dictionary for each line and run: its settings, and every metric of both evaluations at its end."""
+    """Yield a dictionary for each line and run: its settings, and every metric of each evaluation at its end."""
     for line in comparison.as_json()["results"]:
         settings = {key: line[key] for key in ("data", "algorithm", "budget", "hit", "tuned") if key in line}
         settings |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
         for run in line["runs"]:
             row = settings | {"seed": run["seed"], "queried": run["queried"]}
-            for name in EVALUATIONS:
-                row |= {f"{name}_{key}": value for key, value in run[name].items() if not isinstance(value, dict)}
+            for name in (*EVALUATIONS, LIST):
+                values = run.get(name, {})
+                row |= {f"{name}_{key}": value for key, value in values.items() if not isinstance(value, dict)}
             for name, floors in run.get("floor", {}).items():
                 row |= {f"floor_{name}_{key}": value for key, value in floors.items()}
             yield row
@@ -122,15 +125,15 @@ def escaped(words: str) -> str:
 def latex(comparison: Comparison, view: ResultView | None = None) -> bytes:
     """Return all blocks as one table for the package booktabs: the best in bold, lines level with it underlined."""
     evaluation = view.evaluation if view else comparison.spec.evaluation
-    blocks, body = comparison.blocks(), []
-    columns = [TITLES[metric] for metric in METRICS[bool(comparison.lines[0].classes)]]
-    columns += [escaped(title) for title in FLOORS.values()] if comparison.has_floors else []
-    for data, budget in blocks:
+    tables = {block: table(comparison, *block, evaluation) for block in comparison.blocks()}
+    body, [first, *_] = [], next(iter(tables.values()))
+    columns = [*(TITLES[metric] for metric in first.cells), *map(escaped, first.further)]
+    for (data, budget), rows in tables.items():
         body.append(rf"\midrule \multicolumn{{{len(columns) + 2}}}{{l}}"
                     rf"{{\emph{{{escaped(data)}, {escaped(budget_name(budget))}}}}} \\")  # fmt: skip
-        for row in table(comparison, data, budget, evaluation):
+        for row in rows:
             cells = [_latex(metric, *cell) for metric, cell in row.cells.items()]
-            cells += [number("f1", floor) for floor in row.floors.values()]
+            cells += [number("f1", mean) for mean in row.further.values()]
             body.append(" & ".join([escaped(row.name), f"{row.asked:.0f}", *cells]) + r" \\")
     head = " & ".join(["", "Labels", *columns])
     return "\n".join([
@@ -152,6 +155,8 @@ def caption(comparison: Comparison, evaluation: str, literal: Callable[[str], st
     spec = comparison.spec
     marks = "bold: best; underlined: not significantly different from the best (paired t-test, Holm, 5 %)"
     runs = f"Mean and standard deviation of {spec.permutations} runs" if spec.permutations > 1 else "One run"
+    if comparison.has_list:
+        marks += "; of the list: by the final model, and items that were asked as answered"
     if comparison.has_floors:
         marks += "; ≥: lower bound from the answers of a run alone (5 % risk)"
     tuned = "Parameters as given" if spec.tune == "none" else f"Parameters tuned, {spec.tune}"
@@ -176,11 +181,11 @@ def block_table(rows: list[TableRow]) -> str:
         below = "" if spread is None else f" <small>± {number(metric, spread)}</small>"
         return f'<td class="{mark}">{words}{below}</td>'
 
-    head = ["", "Labels", *(TITLES[metric] for metric in rows[0].cells), *rows[0].floors, "Settings"]
+    head = ["", "Labels", *(TITLES[metric] for metric in rows[0].cells), *rows[0].further, "Settings"]
     table = []
     for row in rows:
         cells = [cell(metric, *values) for metric, values in row.cells.items()]
-        cells += [figure_cell(number("f1", floor)) for floor in row.floors.values()]
+        cells += [figure_cell(number("f1", mean)) for mean in row.further.values()]
         table.append([head_cell(row.algorithm), figure_cell(f"{row.asked:,.0f}"), *cells, word_cell(row.setting)])
     return html_table(head, table)
 

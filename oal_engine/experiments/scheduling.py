@@ -150,7 +150,7 @@ def _advance_all(
         for key in wanted:
             waiting.setdefault(key, []).append(number)
         pays = rounds[planned[number].algorithm] >= PASS_PAYS_ROUNDS
-        together = pays and jobs[0].points == 1 and planned[number].shares_passes
+        together = pays and jobs[0].points == 1 and not jobs[0].with_list and planned[number].shares_passes
         work, chunks = (replayed_together, _passes) if together else (replayed, _chunks)
         for chunk in chunks(new):
             future = executor.submit(work, source, [new[key] for key in chunk])

@@ -79,7 +79,7 @@ class Job(NamedTuple):
     but the counts are predictions for the fold left out. points: number of marks of the curves, evenly spaced over the
     labels, and as many over the stream; 1: the end alone; 0: the worst counts that the answers allow (needs a floor);
     -n: not counts, but the nanoseconds of processor time up to each of n marks over the stream. floor: share of the
-    budget.
+    budget. with_list: whether the counts of the list that the run leaves follow those at the marks.
     """
 
     learner: str
@@ -94,6 +94,7 @@ class Job(NamedTuple):
     part: Part
     points: int
     floor: float = 0.0
+    with_list: bool = False
 
     @property
     def stream(self) -> "Job":
@@ -177,14 +178,15 @@ def _replayed(run: Run, job: Job) -> np.ndarray:
         worst = run.worst_counts(run.replay(log=True))
         return np.array([worst[evaluation] for evaluation in metrics.EVALUATIONS], np.int64)[..., 0]
     parts = run.start()
-    done = run.replay(marks, log=points > 1, parts=parts)
+    done = run.replay(marks, log=points > 1 or job.with_list, parts=parts)
     if job.part[0] == "held":
         return run.predict(folds(run.y.size, run.seed)[1], parts)[None]
+    listed = run.listed(done, parts)[None] if job.with_list else done.curve[:0]
     if points == 1:
-        return done.curve
+        return np.concatenate([done.curve, listed])
     rounds_by_label = np.append(0, done.log[:, 0].astype(np.int64) + 1)
     label_marks = np.linspace(0, done.queried, points + 1).round().astype(int)[1:]
-    return np.concatenate([run.replay(rounds_by_label[label_marks], log=True).curve, done.curve])
+    return np.concatenate([run.replay(rounds_by_label[label_marks], log=True).curve, done.curve, listed])
 
 
 def _nanoseconds(run: Run, marks: np.ndarray) -> np.ndarray:
@@ -234,7 +236,8 @@ class Result:
     the tuning, as (setting, criterion). jobs: keys of the replays. counts: shape (runs, marks, and a table of counts).
     label_marks: number of marks, the first ones, that are over the labels; the others are over the stream (0 in results
     of early versions). floor_jobs, worst: with a floor, the keys, and the worst counts that the answers allow: (runs,
-    evaluations, (tp, fp, tn, fn)). hit: if there are several, the share or number of labels that the rule is scaled to.
+    evaluations, (tp, fp, tn, fn)). has_list, listed: whether the replays have the counts of the list, and these: (runs,
+    and a table of counts). hit: if there are several, the share or number of labels that the rule is scaled to.
     time_jobs, nanoseconds: if times are measured, the keys, and the time up to marks over the stream: (runs, marks).
     """
 
@@ -252,6 +255,8 @@ class Result:
     hit: float | None = None
     time_jobs: list[str] = field(default_factory=list)
     nanoseconds: np.ndarray | None = field(default=None, compare=False, repr=False)
+    has_list: bool = False
+    listed: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     @property
     def limit(self) -> Limit:
@@ -272,6 +277,11 @@ class Result:
     def asked(self) -> np.ndarray:
         """The number of labels asked by each run."""
         return asked_of(self.counts[:, -1])
+
+
+def split_list(tables: np.ndarray, has_list: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """Split the tables of replays, shape (runs, marks, ...), into those at the marks and those of the list, if any."""
+    return (tables[:, :-1], tables[:, -1]) if has_list else (tables, None)
 
 
 @dataclass(frozen=True)
@@ -340,27 +350,29 @@ class TunedRun:
             [best] = yield from self._hitting(combinations(self.grid))
         else:
             best = yield from self._tuned(trials)
-        jobs, counts = yield from self._measured(best, self.spec.points)
+        has_list = not self.spec.held_out
+        jobs, tables = yield from self._measured(best, self.spec.points, has_list)
+        counts, listed = split_list(tables, has_list)
         has_floor = bool(self.spec.floor) and not self.spec.held_out
         floor_jobs, worst = (yield from self._measured(best, 0)) if has_floor else ([], None)
         time_jobs, nanoseconds = (yield from self._measured(best, -TIME_MARKS)) if self.spec.times else ([], None)
         return Result(
             self.source.name, self.algorithm, self.budget, self.source.distinct_classes, best, trials, jobs, counts,
             counts.shape[1] // 2, floor_jobs, worst, self.hit if len(self.spec.hits) > 1 else None,
-            time_jobs, nanoseconds,
+            time_jobs, nanoseconds, has_list, listed,
         )  # fmt: skip
 
-    def _measured(self, setting: Setting, points: int) -> Replays[tuple[list[str], np.ndarray]]:
+    def _measured(
+        self, setting: Setting, points: int, with_list: bool = False
+    ) -> Replays[tuple[list[str], np.ndarray]]:
         """Return the keys and the counts of a setting over the test parts."""
-        [counts] = yield from self._over([setting], self.test_parts, points)
-        return [job_key(self.source, self.job(setting, part, points)) for part in self.test_parts], counts
+        jobs = [self.job(setting, part, points)._replace(with_list=with_list) for part in self.test_parts]
+        counts = yield jobs
+        return [job_key(self.source, job) for job in jobs], np.array(counts)
 
-    def _over(
-        self, choices: list[Setting], parts: list[Part], points: int = 1, budget: bool = True
-    ) -> Replays[np.ndarray]:
-        """Return counts, shape (choices, parts, marks, ...). Jobs over one part are adjacent, as they share its
-        order."""
-        counts = yield [self.job(choice, part, points, budget) for part in parts for choice in choices]
+    def _over(self, choices: list[Setting], parts: list[Part], budget: bool = True) -> Replays[np.ndarray]:
+        """Return counts, shape (choices, parts, 1, ...). Jobs over one part are adjacent, as they share its order."""
+        counts = yield [self.job(choice, part, budget=budget) for part in parts for choice in choices]
         return np.reshape(counts, (len(parts), len(choices), *counts[0].shape)).swapaxes(0, 1)
 
     def _tuned(self, trials: list[Trial]) -> Replays[Setting]:
@@ -413,6 +425,6 @@ def _scaled(scales: Mapping[str, Parameter], base: Mapping[str, float], power: f
 def job_key(source: RowSource, job: Job) -> str:
     """Return the key of a replay: a hash of rows, labels, job and engine version."""
     prior = [source.prior] if source.prior else []
-    parts = job if job.floor else job[:-1]  # so that jobs without a floor keep the keys of earlier versions
+    parts = job if job.with_list else job[:-1] if job.floor else job[:-2]  # so that others keep their earlier keys
     key = json.dumps([source.fingerprint, source.positive, *prior, *parts, __version__], sort_keys=True)
     return hashlib.sha256(key.encode()).hexdigest()[:32]

@@ -1,11 +1,12 @@
-"""Metrics of both evaluations, computed from the table of counts [pushed, class, asked].
+"""Metrics of the evaluations, computed from the table of counts [pushed, class, asked].
 
-push: an item counts as pushed if it was predicted positive. push_query: also if its label was asked. The class axis is
-negative, unknown, positive (y + 1); metrics are over the items whose class is known. All are fractions; a ratio with
-denominator 0, such as the precision of no pushes, is 0.
+push: an item counts as pushed if it was predicted positive. push_query: also if its label was asked. list: the table
+holds the predictions of the final model for all items, and an item that was asked counts as its answer says. The class
+axis is negative, unknown, positive (y + 1); metrics are over the items whose class is known. All are fractions; a ratio
+with denominator 0, such as the precision of no pushes, is 0.
 
 With K classes the table is [predicted - 1, class, asked] of shape (K, K + 1, 2), where class 0 is unknown. push: an
-item is assigned the class that was predicted. push_query: an item that was asked is assigned its true class.
+item is assigned the class that was predicted. push_query, list: an item that was asked is assigned its true class.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +18,9 @@ import numpy as np
 from .parameters import named
 
 COUNTS = (2, 3, 2)  # the shape of the table
-EVALUATIONS = ("push", "push_query")
+POSITIVE = np.array([0, 0, 1])  # on the class axis
+EVALUATIONS = ("push", "push_query")  # of the predictions on the way
+LIST = "list"  # the evaluation of the final predictions
 
 
 def empty(classes: int = 0) -> np.ndarray:
@@ -71,12 +74,14 @@ def confusion(counts: np.ndarray, evaluation: str) -> tuple[np.ndarray, np.ndarr
     pushed = counts[..., 1, :, :].sum(-1)
     if evaluation == "push_query":
         pushed = pushed + counts[..., 0, :, 1]
+    elif evaluation == LIST:
+        pushed = pushed - counts[..., 1, :, 1] + counts[..., :, :, 1].sum(-2) * POSITIVE
     hidden = counts.sum((-3, -1)) - pushed
     return pushed[..., 2], pushed[..., 0], hidden[..., 0], hidden[..., 2]
 
 
 def evaluate(counts: np.ndarray, evaluation: str, weights: Weights = Weights()) -> dict[str, np.ndarray]:
-    """Compute the confusion counts and every metric of one evaluation ('push' or 'push_query') by name."""
+    """Compute the confusion counts and every metric of one evaluation ('push', 'push_query' or 'list') by name."""
     table = confusion(np.asarray(counts), evaluation)
     return dict(zip(("tp", "fp", "tn", "fn"), table)) | {
         name: metric(*table, weights) for name, metric in METRICS.items()
@@ -87,7 +92,7 @@ def class_confusion(counts: np.ndarray, evaluation: str) -> np.ndarray:
     """Count how often each class (first of the last two axes) was assigned each class, over items whose class is
     known."""
     passed = counts[..., :, 1:, :].sum(-1)
-    if evaluation == "push_query":
+    if evaluation in ("push_query", LIST):
         asked = counts[..., :, 1:, 1]
         passed = passed - asked + asked.sum(-2, keepdims=True) * np.eye(counts.shape[-3], dtype=counts.dtype)
     return np.swapaxes(passed, -1, -2)

@@ -82,6 +82,14 @@ class Run:
         """Return the counts of the predictions for `items` (row numbers), given the state that a replay left."""
         return stream.replay(self.rows, self.y, items, *parts, budget=0).counts
 
+    def listed(self, done: stream.Replay, parts: Parts) -> np.ndarray:
+        """Return the counts of the list that a run leaves: the predictions of the final model for every item. An item
+        whose label was asked or known counts as asked. done: the whole replay, with its log. parts: its last state."""
+        asked = self.order[done.log[:, 0].astype(np.int64)]
+        answered = self.predict(np.append(self.known_items, asked), parts)
+        everything = self.predict(np.append(self.known_items, self.order), parts)
+        return everything - answered + answered[..., ::-1]
+
     def worst_counts(self, done: stream.Replay, are_pushes_read: bool = False) -> certainty.Tables:
         """Return the worst confusion counts that the answers of a run with a floor allow at its end.
 

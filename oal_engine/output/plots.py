@@ -15,6 +15,7 @@ TITLES = {
 METRICS = {False: tuple(TITLES)[:6], True: tuple(TITLES)[6:9]}  # by whether there are K classes
 EFFORTS = ("query_ratio", "seconds")  # costs of a run, the same under both evaluations
 NAMES = {"push": "push", "push_query": "push-and-query"}
+OF_THE_LIST = "{} of the list"  # a metric of the third evaluation
 ON_PAGE = (4.8, 3.0)  # inches of a figure on a page, whose text is readable on a phone too
 # Okabe and Ito's colors, each with its own dash and mark, so that lines can be told apart without color.
 Style: TypeAlias = tuple[str, str, Any, str, str]

@@ -49,14 +49,14 @@ def test_replay_prints_the_promised_object(ok, numbers):
     assert ("PAA-I", "pa-i", "symmetric", {"C": 1.0, "delta": 0.3}) == tuple(result.values())[:4]
     assert [1, 2, 3] == [run["order"] for run in result["runs"]]
     for run in result["runs"]:
-        assert ["order", "queried", "push", "push_query", "floor", "seconds"] == list(run)
+        assert ["order", "queried", "push", "push_query", "list", "floor", "seconds"] == list(run)
         assert METRICS == list(run["push"]) == list(run["push_query"])
         assert 60 == sum(run["push"][key] for key in ("tp", "fp", "tn", "fn"))
         assert all(0 <= run["push_query"][key] <= 1 for key in METRICS[4:] if key != "cost")
         assert 0 < run["queried"] <= 20
         assert run["seconds"] > 0
     for name, statistic in (("mean", statistics.fmean), ("std", statistics.stdev)):
-        assert {"push", "push_query", "queried"} == result[name].keys()
+        assert {"push", "push_query", "list", "queried"} == result[name].keys()
         assert statistic(run["queried"] for run in result["runs"]) == pytest.approx(result[name]["queried"])
         for evaluation in metrics.EVALUATIONS:
             assert METRICS == list(result[name][evaluation])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets, experiments
-from oal_engine.experiments import specifications, tuned_runs
+from oal_engine.experiments import report, specifications, tuned_runs
 from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
@@ -68,6 +68,31 @@ def test_floors_are_those_of_replays(store, budget):
         (line,) = each.as_json()["results"]
         assert [run["floor"] for run in expected["runs"]] == [run["floor"] for run in line["runs"]]
         assert 0 < line["mean"]["floor"]["push_query"]["recall"] < 1
+
+
+@pytest.mark.parametrize("points", [1, 5])
+def test_the_list_is_that_of_replays(store, points):
+    """The third evaluation of a comparison, also after loading, equals that of `replay`, and stands in its tables."""
+    wanted = spec(budgets=[20], points=points)
+    made = experiments.compare(wanted, store)
+    options = ReplayOptions(permutations=3, seed=wanted.seed, budget=20)
+    expected = replay(experiments.chosen("PAA-I", {}), table(0), options=options)
+    for each in (made, experiments.load(store, made.name)):
+        (line,) = each.as_json()["results"]
+        assert [run["list"] for run in expected["runs"]] == [run["list"] for run in line["runs"]]
+        mean = line["mean"]["list"]["f1"]
+        assert mean == report.frame(each)["list_f1"].mean() == each.values(each.lines[0], "f1", "list").mean()
+        (row,) = report.table(each, "a", 20, "push")
+        assert row.further == {"F1 of the list": pytest.approx(mean)}
+
+
+def test_predictions_for_a_fold_left_out_are_no_list(store):
+    """A comparison that predicts items left out has no third evaluation, and says so."""
+    made = experiments.compare(spec(budgets=[20], held_out=True), store)
+    assert not made.has_list
+    assert "list" not in made.as_json()["results"][0]["mean"]
+    with pytest.raises(experiments.ExperimentError, match="no list was measured in"):
+        made.values(made.lines[0], "f1", "list")
 
 
 def test_the_curve_is_over_the_runs(store):

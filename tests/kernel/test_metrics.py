@@ -74,6 +74,18 @@ def test_push_and_query_by_hand():
 
 @settings(deadline=None)
 @given(COUNTS)
+def test_a_list_has_the_answers_in_place_of_the_predictions(counts):
+    """Items that were asked count as their answer says, whatever was predicted; the others as predicted."""
+    answered = counts.copy()
+    answered[..., 1] = 0
+    answered[1, 2, 0] += counts[:, 2, 1].sum()
+    answered[0, 0, 0] += counts[:, 0, 1].sum()
+    for mine, expected in zip(confusion(counts, metrics.LIST), confusion(answered, "push")):
+        assert mine.tolist() == expected.tolist()
+
+
+@settings(deadline=None)
+@given(COUNTS)
 def test_counts_add_up(counts):
     """Both evaluations divide the items of known class, and asking can only move an item from hidden to shown."""
     for name in metrics.EVALUATIONS:

@@ -4,18 +4,22 @@ import csv
 import io
 import json
 import tracemalloc
+from operator import itemgetter
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
+from sklearn import metrics as sk
 
 from oal_engine import datasets
 from oal_engine.cli import main as cli
 from oal_engine.datasets import reading
 from oal_engine.datasets.reading import readers
+from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import stream
+from oal_engine.kernel.learners import linear
 from oal_engine.output import tables
 from oal_engine.sessions import model
 from oal_engine.sessions.files import export
@@ -23,7 +27,7 @@ from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
-from tests.harness.sessions import begin, label_truly, say
+from tests.harness.sessions import RUNS, begin, label_truly, label_until_the_end, say
 
 EVIL = [
     'a "quote", a comma', "two\nlines", "two\r\nlines", "one\rreturn", "=1+1", "@SUM(A1)", "-2+3|cmd", "שלום עולם",
@@ -325,6 +329,39 @@ def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, a
         assert sorted((row["predicted"] for row in rows), reverse=True) == [row["predicted"] for row in rows]
     answers = {entry.item: entry.label for entry in opened.history}
     assert answers == {row["position"]: row["label"] for row in rows if row["asked"]}
+
+
+def taken_home(opened):
+    """The answer, or else the exported prediction, of each item by position."""
+    exported, _ = export.predictions(opened)
+    rows = [dict(zip(exported.columns, row)) for row in exported.rows]
+    return [row["label"] or row["predicted"] for row in sorted(rows, key=itemgetter("position"))]
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+def test_the_list_of_a_replay_is_what_a_session_exports(store, data, algorithm, more):
+    """The third evaluation of a replay equals scikit-learn's on the predictions that the same session exports, with
+    answers as given; so does F1 of the list of positives, also where answers are wrong."""
+    opened = begin(store, data, algorithm, **more)
+    label_until_the_end(opened)
+    listed, settings = taken_home(opened), opened.settings
+    options = ReplayOptions(
+        positive=settings.positive_class and [settings.positive_class], rho="laplace", budget=40, seed=settings.seed,
+        average=settings.averaged, audit=settings.audit, audit_trains=settings.audit_trains, pace=settings.pace,
+    )  # fmt: skip
+    if settings.horizon is None:
+        found = replay(opened.strategy, opened.dataset, [opened.order], options)["runs"][0]["list"]
+        if opened.multiclass:
+            assert sk.accuracy_score(opened.y, listed) == pytest.approx(found["accuracy"])
+            assert sk.f1_score(opened.y, listed, average="macro") == pytest.approx(found["macro_f1"])
+        else:
+            assert sk.f1_score(opened.y, listed) == pytest.approx(found["f1"])
+            assert sk.recall_score(opened.y, listed, pos_label=-1) == pytest.approx(found["specificity"])
+    if not opened.multiclass and linear(opened.learner):
+        wrong = opened.history[0]
+        opened.correct("wrong", wrong.id, -wrong.label, "")
+        ranking = outcome.of_session(opened).ranking
+        assert sk.f1_score(opened.y, taken_home(opened)) == pytest.approx(ranking.depths([ranking.listed])[0].f1.value)
 
 
 def test_the_positives_are_what_was_answered_or_is_predicted_so(store):

@@ -144,7 +144,7 @@ def positives(session: Session, texts: bool = False, first: int | None = None) -
         raise SessionError("a session of several classes has no positives: export its predictions.")
     ranking = outcome.of_session(session).ranking
     size = ranking.listed if first is None else min(first, ranking.rounds.size)
-    precision, recall = (None, None) if ranking.shares is None else ranking.shares[:, :size]
+    precision, recall = (None, None) if ranking.shares is None else ranking.shares[:2, :size]
     table, sentence = _ranked(session, ranking.rounds[:size], texts, {"share_right": precision, "share_found": recall})
     depths = ranking.depths([size]) if size else None
     quality = f"The first {size:,}: {depths[0].sentence(session.settings.positive_name)} " if depths else ""

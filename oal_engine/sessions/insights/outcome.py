@@ -9,7 +9,7 @@ import numpy as np
 from ...kernel import metrics
 from ...kernel.learners import linear
 from ...kernel.query_rules import paceable
-from ...output.plots import METRICS, NAMES, TITLES
+from ...output.plots import METRICS, NAMES, OF_THE_LIST, TITLES
 from .. import model
 from ..fold import Run
 from ..session import Session
@@ -184,6 +184,7 @@ class Outcome(NamedTuple):
         if self.ranking.listed and (depths := self.ranking.depths([self.ranking.listed])):
             lines.append(("Right in the list", depths[0].precision_in_words))
             lines.append((f"Of all that are {name}, in the list", depths[0].recall_in_words))
+            lines.append((OF_THE_LIST.format(TITLES["f1"]), depths[0].f1_in_words))
         return lines
 
 

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, ndtri
 from scipy.stats import qmc
 
@@ -34,12 +35,13 @@ DRAWS = 512  # curves, and numbers of positives on them, that the intervals come
 
 
 class Depth(NamedTuple):
-    """The quality of the first items of a ranking: the share of them that is right, and the share of all positives that
-    is among them."""
+    """The quality of the first items of a ranking: the share of them that is right, the share of all positives that is
+    among them, and the harmonic mean of both."""
 
     items: int
     precision: Estimate
     recall: Estimate
+    f1: Estimate
 
     def sentence(self, name: str) -> str:
         """Describe the quality in a sentence. name: of the positive class."""
@@ -57,6 +59,11 @@ class Depth(NamedTuple):
     def recall_in_words(self) -> str:
         """The share of all positives, in percent with its interval."""
         return _in_words(self.recall)
+
+    @property
+    def f1_in_words(self) -> str:
+        """F1, with its interval."""
+        return f"{self.f1.value:.3f}" if self.f1.low == self.f1.high else str(self.f1)
 
 
 def _in_words(share: Estimate) -> str:
@@ -96,7 +103,7 @@ class Ranking:
 
     rounds: of the items. margins: of the items. positive: whether each item is known to be positive. listed: length of
     the list. curve: of the items without an answer (None: too few answers). truth: whether each item is positive, if
-    the data has labels.
+    the data has labels. missed: positives of the data among the items that are known to be negative.
     """
 
     rounds: np.ndarray
@@ -105,18 +112,19 @@ class Ranking:
     listed: int
     curve: Curve | None
     truth: np.ndarray | None = None
+    missed: int = 0
 
     @cached_property
     def shares(self) -> np.ndarray | None:
-        """At each depth, the share of the items that is right, and the share of all positives that is among them, shape
-        (2, items): exact if the truth is known, else estimated; None if nothing is known."""
+        """At each depth, the share of the items that is right, the share of all positives that is among them, and F1,
+        shape (3, items): exact if the truth is known, else estimated; None if nothing is known."""
         if self.truth is None and self.curve is None:
             return None
         hits = self.positive if self.truth is None else self.truth
         if self.curve is not None:
             hits = np.where(self.positive, 1.0, self.curve.chances(self.margins))
         hits = np.cumsum(hits)
-        return np.array([hits / np.arange(1, hits.size + 1), hits / max(1e-9, hits[-1])])
+        return _shares(hits, np.arange(1, hits.size + 1), hits[-1:].sum() + self.missed)
 
     def depths(self, items: Sequence[int]) -> list[Depth] | None:
         """Return the quality at depths >= 1 with its intervals. None if nothing is known."""
@@ -130,7 +138,7 @@ class Ranking:
         ]
 
     def _intervals(self, items: Sequence[int]) -> tuple[list[list[float]], list[list[float]]]:
-        """Return the lower and the upper ends of both shares at each depth. Neighbors in the ranking count as alike."""
+        """Return the lower and the upper ends of the shares at each depth. Neighbors in the ranking count as alike."""
         assert self.curve
         size = self.rounds.size
         ends = np.unique([0, *items, size, *np.geomspace(1, size, BINS).astype(int)])
@@ -149,10 +157,15 @@ class Ranking:
             below = expected[:, -1] - expected[:, at] + normal[:, 5] * np.sqrt(variance[-1] - variance[at])
             hits = sure[at] + np.clip(above, 0, without[at])
             everything = hits + sure[-1] - sure[at] + np.maximum(below, 0)
-            low, high = np.quantile([hits / end, hits / np.maximum(everything, 1e-9)], [TAIL, 1 - TAIL], axis=1)
+            low, high = np.quantile(_shares(hits, end, everything), [TAIL, 1 - TAIL], axis=1)
             lows.append(low.tolist())
             highs.append(high.tolist())
         return lows, highs
+
+
+def _shares(hits: np.ndarray, items: ArrayLike, positives: ArrayLike) -> np.ndarray:
+    """Return precision, recall and F1 of lists of some items with some hits, given the number of all positives."""
+    return np.array([hits / items, hits / np.maximum(positives, 1e-9), 2 * hits / np.add(items, positives)])
 
 
 def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray) -> Curve | None:
@@ -184,12 +197,15 @@ def of_session(session: Session, listed: np.ndarray) -> Ranking:
     margins, labels = _margins(session, session.learner, order), labels_of(session)[order]
     ranking = np.lexsort((-margins, ~listed))
     ranking = ranking[labels[ranking] >= 0]
-    truth, curve = (session.y[order] > 0)[ranking] if session.labelled else None, None
-    if truth is None:
+    truth, curve, missed = None, None, 0
+    if session.labelled:
+        truth = (session.y[order] > 0)[ranking]
+        missed = int((session.y[order] > 0).sum() - truth.sum())
+    else:
         log = [entry for entry in session.log if entry.label]
         positive, chances = np.array([(entry.label == 1, entry.probability) for entry in log]).reshape(-1, 2).T
         curve = fit(margins_left_out(len(log), partial(_margins_without, session)), positive > 0, chances)
-    return Ranking(ranking, margins[ranking], labels[ranking] > 0, int(listed[ranking].sum()), curve, truth)
+    return Ranking(ranking, margins[ranking], labels[ranking] > 0, int(listed[ranking].sum()), curve, truth, missed)
 
 
 def labels_of(session: Session) -> np.ndarray:
