@@ -159,17 +159,45 @@ def measured(judged, budget, grids, changes):
     }
 
 
+def lists(names, orders, first):
+    """Yield the table of F1 of `auto` under push and of the list that it leaves, by stream and number of labels, in
+    Markdown."""
+    budgets, rows, figures = (30, *BUDGETS), [], []
+    for name in names:
+        *_, data = [None, *(made for _, made in tables(name))]
+        if data is None or data.classes:
+            continue
+        cells = []
+        for budget in budgets:
+            if budget > data.y.size / 4:
+                cells.append((np.nan, np.nan))
+                continue
+            options = ReplayOptions(rho="laplace", budget=budget, seed=first)
+            [(_, visits, _)] = runs(name, data, orders, first)
+            mean = replay(strategy("auto"), data, visits, options)["mean"]
+            cells.append((100 * mean["push"]["f1"], 100 * mean["list"]["f1"]))
+        figures.append(cells)
+        rows.append([name, *("" if np.isnan(pair[0]) else "{:.1f} → {:.1f}".format(*pair) for pair in cells)])
+    means = np.nanmean(figures, axis=0)
+    rows.append(["mean", *("{:.1f} → {:.1f}".format(*pair) for pair in means)])
+    yield from table(["stream", *map(str, budgets)], rows)
+
+
 def main(
     quick: Annotated[bool, typer.Option("--quick", help="The demo and one algorithm only, for a trial.")] = False,
     orders: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 10,
     first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
     only: Annotated[list[str] | None, typer.Option("--stream", help="Only these streams.")] = None,
     drift: Annotated[bool, typer.Option("--drift", help="Streams that change.")] = False,
+    at_the_end: Annotated[bool, typer.Option("--lists", help="Only `auto`, and the list that it leaves.")] = False,
     embed: Annotated[Path | None, typer.Option(help="A folder of embeddings: richer features have them.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Measure the gap between what needs no tuning and the best that tuning could have given."""
     names = ["tweets"] if quick else only or [*(DRIFTS if drift else STREAMS)]
+    if at_the_end:
+        print("\n".join([*lists(names, 2 if quick else orders, first), ""]))
+        return
     grids = {"PAA-I": GRIDS["PAA-I"]} if quick else GRIDS
     lines = []
     for name in names:

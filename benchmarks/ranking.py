@@ -96,7 +96,9 @@ def main(
     groups = defaultdict(list)
     for name in ["tweets"] if quick else [only] if only else STREAMS:
         *_, data = [None, *(made for _, made in tables(name))]
-        for labels in [budget] if budget else BUDGETS if data and not data.classes else ():
+        if data is None or data.classes:
+            continue
+        for labels in [budget] if budget else BUDGETS:
             for seed in range(orders if 4 * labels <= data.y.size else 0):
                 for depth, kind, truth, estimate in measured(data, labels, seed):
                     for of in ("all", f"{labels} labels", name):

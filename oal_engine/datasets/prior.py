@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ TRUST = {"words": 6.0, "items": 3.0, "texts": 3.0, "scores": 6.0}
 MAX_WEIGHTS = 10_000  # that are kept, the largest
 COMMA = re.compile("[,;、，،]")
 PHRASE_WORDS, PHRASE_CHARACTERS = 3, 30  # more are an example text
+WORD, SENTENCE, NEGATION = re.compile(r"[^\W\d_]{3,}"), re.compile(r"[.;!?\n]"), re.compile(r"\b(not|no)\b")
+COMMON, MOST_SUGGESTED = 0.1, 3  # share of the texts that have a word that says little, and suggested words
 MOST_TEXTS, LONGEST_TEXT = 100, 20_000  # examples, and the characters of one
 
 
@@ -115,6 +118,33 @@ def divided(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[s
         raise DataError("seed words need texts; these items are vectors. Use seed items.")
     vocabulary_words = tuple(word for word in words if data.vocabulary.knows(word))
     return vocabulary_words, tuple(word for word in words if word not in vocabulary_words)
+
+
+def suggested(data: Dataset, description: str) -> list[str]:
+    """Return words of a description of the rare class that may serve as seed words: they occur in the data, but in few
+    texts; the most common ones first. Sentences that say what does not count are left out."""
+    if data.vocabulary is None:
+        return []
+    sentences = (each for each in SENTENCE.split(description.lower()) if not NEGATION.search(each))
+    words = dict.fromkeys(word for each in sentences for word in WORD.findall(each))
+    shares = {word: share for word, share in data.vocabulary.shares(words).items() if share <= COMMON}
+    return sorted(shares, key=lambda word: -shares[word])[:MOST_SUGGESTED]
+
+
+def typical(data: Dataset, y: np.ndarray) -> list[str]:
+    """Return the words that lead most in positives, by share of the items: they may serve as seed words for more. y:
+    -1, +1, or 0 without a label."""
+    items = np.flatnonzero(y)
+    if data.vocabulary is None or not {-1, 1} <= {*y[items].tolist()}:
+        return []
+    which, columns = rows.entries(data.rows, items)
+    mine, others = (
+        np.bincount(columns[(y[items] == label)[which]], minlength=data.named)[: data.named] / (y == label).sum()
+        for label in (1, -1)
+    )
+    lead = np.argsort(others - mine, kind="stable")
+    words = (word for k in lead.tolist() if WORD.fullmatch(word := data.vocabulary.terms[k]) and mine[k] > others[k])
+    return [*islice(words, MOST_SUGGESTED)]
 
 
 def _direction_of_texts(data: Dataset | FeatureTable, texts: Sequence[str]) -> np.ndarray:

@@ -155,6 +155,30 @@ def test_the_form_takes_words_that_point_to_the_rare_class(store, texts):
     assert known == store.session(store.sessions()[0]["id"])["prior"]
 
 
+def test_the_form_suggests_words_of_the_guidelines_that_few_texts_have(store, tmp_path):
+    """The hint in the field of examples names words of the guidelines that are in the data, without what does not
+    count; what was typed stays when the guidelines change."""
+    path = tmp_path / "sky.txt"
+    path.write_text("a comet and a meteor came\n" * 3 + "".join(f"another thing {k}\n" for k in range(40)))
+    datasets.import_file(store, path, "sky", reading.Columns(("text",)))
+    at = form()
+    assert "such as" not in at.text_area(key="new-seeds").placeholder
+    at.text_area(key="new-seeds").set_value("good")
+    at.text_area(key="new-guidelines").set_value("Any comet or another planet. Not a meteor.").run()
+    assert "separated by commas, such as comet. Or" in at.text_area(key="new-seeds").placeholder
+    assert "good" == at.text_area(key="new-seeds").value
+
+
+def test_the_form_suggests_words_of_the_labels_that_a_file_has(store, tmp_path):
+    """If a file has labels for some items, the hint names words that lead in the positive ones."""
+    path = tmp_path / "gaps.csv"
+    lines = [f"the orbit of item{k} a,1\nthe engine of item{k} b,0\nthe other thing {k},\n" for k in range(20)]
+    path.write_text("text,label\n" + "".join(lines))
+    datasets.import_file(store, path, "gaps", reading.Columns(("text",), "label"))
+    at = form()
+    assert "such as orbit. Or" in at.text_area(key="new-seeds").placeholder
+
+
 def test_the_form_takes_texts_like_the_rare_class(store, texts):
     """A line of many words is an example text; the form says how many it found, and the session begins with them."""
     at = form()

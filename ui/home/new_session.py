@@ -15,6 +15,7 @@ from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
 from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.settings import MOST_KNOWN, capped, capped_words
+from oal_engine.store import Store
 
 from ..address import check_number
 from ..page import annotator, capitalized, counted, literal, small_note, store
@@ -40,7 +41,8 @@ LABEL_SECONDS = 5  # that people usually need for a label
 DURATION = "{} take about {}."
 CLASSES_HELP = "Separated by commas, in the order of their keys."
 EXAMPLES = "Words or texts like {}"
-EXAMPLES_HINT = "Optional: words, separated by commas. Or whole texts, one a line."
+EXAMPLES_HINT = "Optional: words, separated by commas{}. Or whole texts, one a line."
+SUCH_AS = ", such as {}"
 UNKNOWN = "not in the data: {}"
 CHECKS = (
     "Items chosen at random, spread over the whole stream. Without them, the estimates of a stream without labels end "
@@ -108,13 +110,13 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     classes = _many_classes(row) if many else _rare_class(row)
     n_known, beginning = _known_labels(row, many)
     first = FIRST[many]
-    if not many and row["kind"] == "text":
-        classes |= _examples(row, classes["positive_name"])
     own = _demo_settings(row["name"]).get("guidelines", "")
+    key = "new-guidelines" + f"-{dataset}" * bool(own)
+    if not many and row["kind"] == "text":
+        classes |= _examples(row, classes["positive_name"], st.session_state.get(key, own))
     guidelines = st.text_area(
-        "Guidelines", own, placeholder=GUIDELINES_HINT, max_chars=LONGEST_GUIDELINES, height=68,
-        key="new-guidelines" + f"-{dataset}" * bool(own),
-    )  # fmt: skip
+        "Guidelines", own, placeholder=GUIDELINES_HINT, max_chars=LONGEST_GUIDELINES, height=68, key=key
+    )
     start = st.container()
     with st.expander(MORE):
         left, right = st.columns(2)
@@ -236,10 +238,13 @@ def _other_class(column: DeltaGenerator, row: dict[str, Any], positive: str) -> 
     return column.text_input("Name of the other class", name[:most], most, key=key)
 
 
-def _examples(row: dict[str, Any], positive: str) -> dict[str, list[str]]:
+def _examples(row: dict[str, Any], positive: str, guidelines: str) -> dict[str, list[str]]:
     """Ask for words and example texts of the rare class, and say how they were understood."""
+    name = positive * (positive != RELEVANT)
+    words = _seed_words(str(store().path), row["id"], row["items"], f"{name}.{guidelines}", _labelled(row), store())
+    hint = EXAMPLES_HINT.format(SUCH_AS.format(", ".join(words)) if words else "")
     written = st.text_area(
-        literal(EXAMPLES.format(positive)), placeholder=EXAMPLES_HINT, help=EXAMPLES_HELP, key="new-seeds", height=68
+        literal(EXAMPLES.format(positive)), placeholder=hint, help=EXAMPLES_HELP, key="new-seeds", height=68
     )
     words, texts = prior.read_lines(written)
     parts = [counted(len(texts), "example text")] if texts else []
@@ -248,6 +253,14 @@ def _examples(row: dict[str, Any], positive: str) -> dict[str, list[str]]:
     if parts:
         small_note(f"{capitalized(', '.join(parts))}.")
     return {"seed_words": words, "seed_texts": texts}
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _seed_words(path: str, dataset: int, items: int, description: str, labelled: bool, _store: Store) -> list[str]:
+    """Return words that may point to the rare class: by the labels of a file with gaps, or else by a description."""
+    data = Dataset(_store, dataset)
+    has_gaps = not (labelled or data.classes)
+    return (prior.typical(data, data.y) if has_gaps else []) or prior.suggested(data, description)
 
 
 def _demo_settings(dataset: str) -> dict[str, Any]:

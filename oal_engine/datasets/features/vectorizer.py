@@ -188,6 +188,11 @@ class Vocabulary:
         """Tell whether a term of a text has a column of its own."""
         return any(term in self._columns for term in _terms(text, self.settings))
 
+    def shares(self, words: Iterable[str]) -> dict[str, float]:
+        """Return the share of texts that have each word, for the words with a column of their own."""
+        columns = {word: column for word in words if (column := self._columns.get(word)) is not None}
+        return {word: float(self.document_frequency[column] / self.documents) for word, column in columns.items()}
+
     def new_terms(self, text: str) -> dict[int, str]:
         """Return the terms of a text outside the vocabulary, by hash column."""
         terms = _terms(text, self.settings) if self.shared else []
