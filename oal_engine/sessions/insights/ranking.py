@@ -29,6 +29,7 @@ FEWEST = 5  # answers of either class: with fewer there is no estimate
 FOLDS = 50  # models that are trained without some of the answers
 BINS = 400  # groups of neighbors in the ranking that count as alike
 POWER = 0.75  # of the weights 1 / chance of being asked
+MOST_WORTH = 250  # equal answers: with more of them, the shape of the curve errs more than they do
 PENALTIES = np.array([1e-3, 1e-3, 1, 1])  # on the squares of the line: without them it can be infinitely steep
 STEPS, LONGEST_STEP, EXACT = 100, 3.0, 1e-9  # of Newton's method
 DRAWS = 512  # curves, and numbers of positives on them, that the intervals come from
@@ -186,7 +187,8 @@ def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray) -> Curve
         line = line + step * min(1, LONGEST_STEP / np.abs(step).max())
         if np.abs(step).max() < EXACT:
             break
-    curve = Curve(scale, bends, line, np.linalg.cholesky(np.linalg.inv(information)))
+    errors = np.linalg.cholesky(np.linalg.inv(information)) * np.sqrt(max(1, weights.sum() / MOST_WORTH))
+    curve = Curve(scale, bends, line, errors)
     lowest, highest = curve.chances(np.array([margins.min(), margins.max()]))
     return curve if lowest < highest else None
 
