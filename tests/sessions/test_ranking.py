@@ -75,7 +75,7 @@ def test_the_fit_finds_the_curve_that_made_the_answers(bend):
     low, high = np.quantile(draws, [0.005, 0.995], axis=0)
     true = 1 / (1 + np.exp(-line(grid)))
     assert ((low < true) & (true < high)).all()
-    assert (high - low).max() < 0.2
+    assert (high - low).max() < 0.35  # as of 250 answers
 
 
 @pytest.mark.parametrize("positive", [[1] * 4 + [0] * 40, [1] * 40 + [0] * 4, [0, 1] * 20])
