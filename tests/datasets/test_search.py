@@ -20,6 +20,15 @@ TEXTS = [
     "東京でﾗｰﾒﾝを食べる",
     "한국어를 배운다",
     "ཡིག ２０２４",
+    "कमल खिला",
+    "कमाल हुआ",
+    "كِتَابٌ جَدِيد",
+    "كتب كثيرة",
+    "שָׁלוֹם",
+    "Tiếng Việt",
+    "ค้า\u200bขา",
+    "ค่า คา",
+    "I ❤️ 1️⃣ you",
 ]
 
 
@@ -38,12 +47,16 @@ def search(store, tmp_path):
     ("run", {0}), ("CAFE", {0}), ("au lait", {1, 5}), ('"au lait"', {1}), ("lait lake", {1}), ("t3", {3}),
     ("place4", {4}), ("银行", {2}), ("กรุงเทพ", {3}), ("लिख", {4}), ("東京", {6}), ("ラーメン", {6}), ("京東", set()),
     ("取钱", {2}), ("한국", {7}), (unicodedata.normalize("NFD", "한국"), {7}), ("cafe\u0301", {0}), ("2024", {8}),
+    ("हिन्दी", {4}), ("लिखना", {4}), ("खिला", {9}), ("खीला", set()), ("कमल", {9}), ("कमाल", {10}), ("कम", {9, 10}),
+    ("كتاب", {11}), ("كِتَابٌ", {11}), ("كُتُب", {12}), ("שלום", {13}), ("שָׁלוֹם", {13}),
+    ("tieng", {14}), ("Việt", {14}), ("ค้า", {15}), ("ค่า", {16}), ("คา", {16}), ("ขา", {15}), ('"I 1 you"', {17}),
     ("nothing", set()),
     ('"', set()), ("* ^ -", set()), ("NOT", set()),
     ('lake" OR "café', set()), ("", set()),
 ])  # fmt: skip
 def test_words_are_found(search, wanted, found):
-    """Words are found by their beginnings, whatever their case and accents; quoted words must be neighbors."""
+    """Words are found by their beginnings, whatever their case, accents and vowel signs in Arabic and Hebrew; the marks
+    of Hindi and Thai tell words apart. Quoted words must be neighbors."""
     assert found == {*search.find(wanted)}
 
 

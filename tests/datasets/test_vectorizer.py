@@ -186,6 +186,8 @@ def test_progress(monkeypatch):
     ("１２３ ＡＢ ２回", "123 ab c: n:000 n:0 回"),
     ("٣٤ क़", "n:00 ٣٤ क़"),
     ("Å ≠", "s:≠ å"),
+    ("ខ្មែរ\u200bកិន", "កិ កិន ខ្ ខ្មែ ន មែ មែរ រ"),  # with a zero-width space between the words
+    ("\u200fאב\u200f!\u200b \u200b 1", "n:0 s:! אב"),
 ])  # fmt: skip
 def test_tokens_of_all_scripts(text, terms):
     """Scripts without spaces give letters with their marks and pairs, Han and kana also triples; Hangul gives the first

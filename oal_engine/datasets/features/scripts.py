@@ -38,6 +38,7 @@ _MARKS = (
     r"\U0001e8d0-\U0001e94a"
 )
 WORD = rf"\w[\w{_MARKS}]*"
+INVISIBLE = r"\u200b\u200e-\u200f\u202a-\u202e\u2060-\u206f\ufeff"  # breaks and directions: they end a word
 _RUN = re.compile(
     rf"(?P<characters>(?:[{_IDEOGRAPHS}{_KANA}]\W*)+)|(?P<clusters>(?:[{_THAI}{_LAO}{_TIBETAN}{_KHMER}{_BURMESE}]\W*)+)"
     rf"|(?P<syllables>(?:[{_HANGUL}]\W*)+)|(?P<word>(?:[^\W{UNSPACED}{_HANGUL}]\W*)+)"

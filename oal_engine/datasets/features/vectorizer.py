@@ -23,7 +23,7 @@ from . import scripts
 
 _SYMBOL = "[\u203c\u2049\u2139-\u21aa\u231a-\u27bf\u2934-\u2b55\U0001f000-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]*"
 _EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|{_SYMBOL}(?:\u200d{_SYMBOL})*"  # a flag has two letters; \u200d joins symbols
-_BY_SCRIPT = rf"{scripts.WORD}|[^\w\s]+"
+_BY_SCRIPT = rf"{scripts.WORD}|[^\w\s{scripts.INVISIBLE}]+"
 PLAIN = r"\w+|[^\w\s]+"  # of rich texts in older data sets, which are not cut by script
 TOKENIZERS: dict[str, str] = {
     "words": r"\w+(?:['’]\w+)*",
