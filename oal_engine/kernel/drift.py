@@ -1,11 +1,22 @@
-"""An alarm when the items of a stream change, with a stated false alarm rate and without labels.
+"""Two alarms when a stream changes: `alarm` by its items, without labels, and `change` by the answers. Together they
+are false in at most a share RISK of the streams whose items come in random order.
 
-If items come in random order, the rank of each item among the earlier ones is uniform and independent of the earlier
-ranks, whatever the items are like. The capital of bets against that is a martingale with mean 1 (conformal test
+**Items.** If items come in random order, the rank of each item among the earlier ones is uniform and independent of the
+earlier ranks, whatever the items are like. The capital of bets against that is a martingale with mean 1 (conformal test
 martingale: Vovk, Nouretdinov and Gammerman 2003; the jumper that places the bets: Vovk et al. 2021). Items are ranked
 by several scores each. The mean capital of all bets is a martingale too, so by Ville's inequality (1939) it ever
-reaches 1 / RISK with probability RISK at most. docs/feeds.md has measurements of how soon it does when items change.
+reaches 1 / ITEMS_RISK with probability ITEMS_RISK at most.
+
+**Answers.** The share of positives in a part of the stream is estimated without bias from its answers, each weighted by
+1 / its chance of being asked, and from its pushes (the difference estimator of sampling: Cassel, Sarndal and Wretman
+1976). It is compared with the share before that part, after each quarter of the stream: few looks at few parts. LIMIT
+is the 97.8 % quantile of the largest of these deviations if they are normal. docs/feeds.md has measurements of both
+alarms.
 """
+
+from collections.abc import Iterator
+from math import log, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -14,10 +25,13 @@ from .draws import draw, draws
 from .rows import MixedRows, Rows, matrix
 
 RISK = 0.05  # probability that there is ever an alarm if items come in random order
+ITEMS_RISK = 0.02  # the part of it that the items get
 SCORES = 12  # ranked numbers per item
 SEED = 1  # of the draws that break ties, and of the random signs
 BETS = np.array([-1.8, -1.0, -0.4, 0.0, 0.4, 1.0, 1.8])  # slopes between -2 and 2; slope 0 keeps its capital
 JUMPS = np.array([1e-3, 1e-4])  # shares of the capital that are redistributed over all bets at each item
+LIMIT = 2.8  # standard errors between two shares: ever exceeded in 2.2 % of the streams that do not change
+RARER = 4  # times rarer is a false alarm each time that the stream becomes twice as long as planned
 
 
 def scores(rows: Rows, items: np.ndarray) -> np.ndarray:
@@ -32,7 +46,7 @@ def scores(rows: Rows, items: np.ndarray) -> np.ndarray:
     return np.asarray(matrix(rows)[items] @ signs.reshape(-1, SCORES))
 
 
-def alarm(values: np.ndarray, limit: float = 1 / RISK) -> tuple[int | None, float]:
+def alarm(values: np.ndarray, limit: float = 1 / ITEMS_RISK) -> tuple[int | None, float]:
     """Return the item at which the mean capital reaches `limit`, or None, and the capital there or at the end.
 
     values: scores in the order of the items, shape (items, scores).
@@ -86,3 +100,71 @@ def _count(counts, rank):
     while rank < counts.size:
         counts[rank] += 1
         rank += rank & -rank
+
+
+class Change(NamedTuple):
+    """A change of the share of positives. look: number of answers when it was noticed. since: number of answers before
+    the change. before, after: the estimated shares."""
+
+    look: int
+    since: int
+    before: float
+    after: float
+
+
+def change(
+    positive: np.ndarray, pushed: np.ndarray, chance: np.ndarray, rounds: np.ndarray, pushes: np.ndarray,
+    horizon: int, streamed: int,
+) -> Change | None:  # fmt: skip
+    """Return the first change of the share of positives that the answers show clearly, or None.
+
+    positive, pushed, chance: of each answer, whether it is positive, whether its item was predicted positive, and the
+    chance with which it was asked. rounds, pushes: number of each before the first answer (0), and after every answer.
+    horizon: rounds that were planned. streamed: rounds until now.
+    """
+    for ends, limit in _looks(horizon, streamed):
+        *splits, look = np.searchsorted(rounds, ends, side="right") - 1
+        if look == 0:
+            continue
+        steps = _steps(positive[:look], pushed[:look], chance[:look], rounds[: look + 1], pushes[: look + 1])
+        for k, split in enumerate(splits):
+            if 0 < split < look and abs(size := steps[0, split]) > limit:
+                near = np.arange([0, *splits][k] + 1, [*splits, look][k + 1])  # the quarters on both sides
+                since = int(near[np.argmax(np.sign(size) * steps[0, near])])
+                return Change(int(look), since, *steps[1:, since].clip(0, 1).tolist())
+    return None
+
+
+def _looks(horizon: int, streamed: int) -> Iterator[tuple[np.ndarray, float]]:
+    """Yield the ends of the parts that are compared at each look, the last of them the look itself, and its limit."""
+    unit, first, squared = horizon / 4, 2, LIMIT**2
+    while True:
+        for parts in range(first, 5):
+            if unit * parts > streamed:
+                return
+            yield unit * np.arange(1, parts + 1), sqrt(squared)
+        unit, first, squared = 2 * unit, 3, squared + 2 * log(RARER)
+
+
+def _steps(
+    positive: np.ndarray, pushed: np.ndarray, chance: np.ndarray, rounds: np.ndarray, pushes: np.ndarray
+) -> np.ndarray:
+    """Return by how many standard errors the shares before and after each number of answers differ, and these shares,
+    shape (3, answers + 1). The first and the last have no meaning."""
+    weight, side = 1 / chance, pushed.astype(int)
+    sizes, hits = (np.bincount(side, values, 2) for values in (weight, weight * positive))
+    rates = np.divide(hits, sizes, out=np.zeros(2), where=sizes > 0)
+    rate = rates[side]
+    positives = _until(weight * (positive - rate)) + rates[0] * (rounds - pushes) + rates[1] * pushes
+    share = positives[-1] / rounds[-1]
+    # The chance of a positive is that of its side of all answers, not of the few of a part.
+    variance = _until(weight * (weight - 1) * rate * (1 - rate)) + share * (1 - share) * rounds
+    with np.errstate(divide="ignore", invalid="ignore"):
+        before, after = positives / rounds, (positives[-1] - positives) / (rounds[-1] - rounds)
+        error = np.sqrt(variance / rounds**2 + (variance[-1] - variance) / (rounds[-1] - rounds) ** 2)
+        return np.array([(after - before) / error, before, after])
+
+
+def _until(values: np.ndarray) -> np.ndarray:
+    """Return the sums of the first 0, 1, ... values."""
+    return np.append(0.0, np.cumsum(values))

@@ -486,3 +486,25 @@ def drift_capital(values, seed, bets, jumps):
             held[k, j] = mixed * (1 + bets * (uniform - 0.5))
         course.append(sum(capital.sum() for capital in held.values()) / len(held))
     return course
+
+
+def share_step(positive, pushed, chance, rounds, pushes, split):
+    """By how many standard errors the share of positives after `split` answers differs from the share before, with
+    sums over the items of each part."""
+    rate = {
+        kind: sum(1 / c for p, k, c in zip(positive, pushed, chance) if p and k == kind)
+        / (sum(1 / c for k, c in zip(pushed, chance) if k == kind) or 1)
+        for kind in (False, True)
+    }  # fmt: skip
+    totals = []
+    for part, ends in ((slice(split), (0, split)), (slice(split, None), (split, -1))):
+        number, pushed_number = (int(counts[ends[1]] - counts[ends[0]]) for counts in (rounds, pushes))
+        hits, variance = rate[False] * (number - pushed_number) + rate[True] * pushed_number, 0.0
+        for p, k, c in zip(positive[part], pushed[part], chance[part]):
+            hits += (p - rate[k]) / c
+            variance += (1 - c) / c**2 * rate[k] * (1 - rate[k])
+        totals.append((number, hits, variance))
+    share = sum(hits for _, hits, _ in totals) / sum(number for number, *_ in totals)
+    error = sum((variance + number * share * (1 - share)) / number**2 for number, _, variance in totals) ** 0.5
+    (old, before, _), (new, after, _) = totals
+    return (after / new - before / old) / error, before / old, after / new

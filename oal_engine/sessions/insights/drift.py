@@ -1,4 +1,5 @@
-"""Detect whether the items of a stream have changed, from the items alone (`kernel.drift`); see docs/feeds.md.
+"""Detect whether a stream has changed, from its items and from the share of positives that the answers tell
+(`kernel.drift`); see docs/feeds.md.
 
 Imported and later items are two streams: the features are fitted on the imported items, so that later ones differ from
 them already for this reason.
@@ -13,19 +14,23 @@ from scipy.sparse import csr_array
 from ...datasets.features import duplicates
 from ...kernel import drift, rows
 from ..fold import Run
-from . import top_terms
+from ..look_back import Trace
+from ..session import Session
+from . import estimates, top_terms
+from .curves import percent
 
 GROWTH = 1.02  # factor of the rounds between two looks
 COMPARED, LATEST = 1000, 200  # items at most that are compared, and those of them before the alarm
 CLEAR = 5  # standard errors between two means that differ
 TERMS = 5  # that are named in each direction
+RISK_WORDS = f"a false alarm in 1 session of {1 / drift.RISK:.0f}"
 
 _looks = WeakKeyDictionary[Run, tuple[int, int | None]]()  # number of rounds at the last look, and round of the alarm
 
 
 def noticed(run: Run) -> int | None:
     """Return the round at which a change of the items was noticed, or None. If items come in random order, a false
-    alarm occurs in at most `drift.RISK` of sessions.
+    alarm occurs in at most `drift.ITEMS_RISK` of sessions.
 
     It is always None if near-duplicates are left out: frequent texts come early, and their copies do not follow.
     """
@@ -40,7 +45,7 @@ def noticed(run: Run) -> int | None:
 
 
 def _alarm(run: Run, rounds: int) -> int | None:
-    settings, limit, capital = run.settings, 1 / drift.RISK, 1.0
+    settings, limit, capital = run.settings, 1 / drift.ITEMS_RISK, 1.0
     values = drift.scores(run.dataset.rows, run.order[:rounds])
     if settings.shuffled:  # the order of the first items is random
         later = settings.items
@@ -60,18 +65,34 @@ def _imported(run: Run) -> int:
     return int(batches[0]["items"]) if batches and not batches[0]["first"] else run.settings.items
 
 
-def sentence(run: Run) -> str | None:
-    """Say in a sentence that the items have changed; None if no change was noticed."""
-    at = noticed(run)
-    if at is None:
+def share(run: Session | Trace) -> tuple[int, float, float] | None:
+    """Return the round from which on the share of positives differs, the share before it and the share since then; None
+    if no such change was noticed, or with several classes."""
+    answers = estimates.Answers(run)
+    if run.multiclass or answers.silent:
         return None
-    return " ".join(
-        [
-            f"From about item {at + 1:,} the items differ from earlier ones (a false alarm in 1 session of 20).",
-            *_what_changed(run, at),
-            "If you did not expect this, check some recent items.",
-        ]
-    )
+    settled = min(run.state.question.t, run.state.waits_since)  # rounds without a waiting question
+    changed = drift.change(
+        answers.label > 0, answers.predicted > 0, answers.chance, answers.passed, answers.pushes,
+        run.settings.horizon, settled - int(run.stream_of(run.state).rounds[:settled].sum()),
+    )  # fmt: skip
+    return changed and (int(answers.rounds[changed.since]), changed.before, changed.after)
+
+
+def sentence(run: Session | Trace) -> str | None:
+    """Say in sentences what has changed; None if nothing was noticed."""
+    at, changed, said = noticed(run), share(run), []
+    if at is not None:
+        said.append(f"From about item {at + 1:,} the items differ from earlier ones ({RISK_WORDS}).")
+        said.extend(_what_changed(run, at))
+    if changed:
+        since, before, after = changed
+        more, name = ("more" if after > before else "fewer"), run.settings.positive_name
+        said.append(
+            f"From about item {since + 1:,} {more} items are {name} by the answers: "
+            f"about {percent(after)}, {percent(before)} before ({RISK_WORDS})."
+        )
+    return " ".join([*said, "If you did not expect this, check some recent items."]) if said else None
 
 
 def _what_changed(run: Run, at: int) -> Iterator[str]:
