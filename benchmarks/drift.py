@@ -89,7 +89,9 @@ def measure(quick=False, streams=1000, repeats=40):
         for checks in (CHECKS[:2] if quick else CHECKS)
     ]  # fmt: skip
     stored = {name: drift.alarm(values)[0] for name, (values, *_) in kept.items()}
-    return {"false": false, "changes": changes, "doubled": doubled, "stored": stored}
+    classes = {name: each for name, each in kept.items() if each[1].classes and "(words)" not in name}
+    turned = {name: [of_turned(each, checks, repeats, rng) for checks in CHECKS] for name, each in classes.items()}
+    return {"false": false, "changes": changes, "doubled": doubled, "turned": turned, "stored": stored}
 
 
 def noticed(rows, y, order, labels, plan, seed):
@@ -120,6 +122,23 @@ def of_sessions(kept, share, checks, repeats, rng):
         chance = np.repeat([share, 2 * share], ROUNDS // 2)
         order = np.where(rng.random(ROUNDS) < chance, *(rng.choice(part, ROUNDS) for part in parts))
         found += noticed(rows, items.y, order, 2 * checks, SESSIONS[0], int(rng.integers(2**31))) is not None
+    return found / repeats
+
+
+def of_turned(kept, checks, repeats, rng):
+    """Return how often a session notices that another class is the positive one in the second half of a shuffled
+    stream."""
+    (_, items, rows), found = kept, 0
+    names, counts = np.unique(items.y, return_counts=True)
+    frequent = names[np.argsort(-counts, kind="stable")][:TOPICS]
+    for _ in range(repeats):
+        order = rng.permutation(items.y.size)[:ROUNDS]
+        first, then = rng.choice(frequent, 2, replace=False)
+        y = np.where(items.y == first, 1, -1).astype(np.int8)
+        late = order[order.size // 2 :]
+        y[late] = np.where(items.y[late] == then, 1, -1)
+        changed = noticed(rows, y, order, 2 * checks, SESSIONS[0], int(rng.integers(2**31)))
+        found += changed is not None
     return found / repeats
 
 
@@ -211,6 +230,10 @@ def sections(results):
             for line in results["doubled"]
         ],
     )  # fmt: skip
+    yield from table(
+        ("another class is positive", *(f"{checks:,} checks" for checks in CHECKS)),
+        [(name, *(f"{each:.0%}" for each in found)) for name, found in results["turned"].items()],
+    )
 
 
 def delay(delays):

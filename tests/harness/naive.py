@@ -488,23 +488,29 @@ def drift_capital(values, seed, bets, jumps):
     return course
 
 
-def share_step(positive, pushed, chance, rounds, pushes, split):
-    """By how many standard errors the share of positives after `split` answers differs from the share before, with
-    sums over the items of each part."""
+def share_steps(positive, pushed, chance, rounds, pushes, split):
+    """By how many standard errors the share of positives after `split` answers differs from the share before, and these
+    shares: of all items, of the pushed ones and of the others, with sums over the answers of each part."""
+    answers = [*zip(positive, pushed, 1 / chance)]
     rate = {
-        kind: sum(1 / c for p, k, c in zip(positive, pushed, chance) if p and k == kind)
-        / (sum(1 / c for k, c in zip(pushed, chance) if k == kind) or 1)
+        kind: sum(w for p, k, w in answers if p and k == kind) / sum(w for _, k, w in answers if k == kind)
         for kind in (False, True)
-    }  # fmt: skip
-    totals = []
-    for part, ends in ((slice(split), (0, split)), (slice(split, None), (split, -1))):
-        number, pushed_number = (int(counts[ends[1]] - counts[ends[0]]) for counts in (rounds, pushes))
-        hits, variance = rate[False] * (number - pushed_number) + rate[True] * pushed_number, 0.0
-        for p, k, c in zip(positive[part], pushed[part], chance[part]):
-            hits += (p - rate[k]) / c
-            variance += (1 - c) / c**2 * rate[k] * (1 - rate[k])
-        totals.append((number, hits, variance))
-    share = sum(hits for _, hits, _ in totals) / sum(number for number, *_ in totals)
-    error = sum((variance + number * share * (1 - share)) / number**2 for number, _, variance in totals) ** 0.5
-    (old, before, _), (new, after, _) = totals
-    return (after / new - before / old) / error, before / old, after / new
+    }
+    halves = (answers[:split], rounds[split], pushes[split]), (
+        answers[split:], rounds[-1] - rounds[split], pushes[-1] - pushes[split],
+    )  # fmt: skip
+    parts = {"items": [], True: [], False: []}  # the share in each half, and its squared standard error
+    hits = [
+        sum(w * (p - rate[k]) for p, k, w in half) + rate[False] * (items - pushed) + rate[True] * pushed
+        for half, items, pushed in halves
+    ]
+    share = sum(hits) / rounds[-1]
+    for (half, items, _), positives in zip(halves, hits):
+        variance = sum(w * (w - 1) * rate[k] * (1 - rate[k]) for _, k, w in half) + items * share * (1 - share)
+        parts["items"].append((positives / items, variance / items**2))
+        for kind in (True, False):
+            own = [(p, w) for p, k, w in half if k == kind]
+            size = sum(w for _, w in own)
+            squared = sum(w**2 for _, w in own) * rate[kind] * (1 - rate[kind]) / size**2
+            parts[kind].append((sum(w * p for p, w in own) / size, squared))
+    return [[(after - before) / (old + new) ** 0.5, before, after] for (before, old), (after, new) in parts.values()]

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from oal_engine.kernel import drift, rows
-from tests.harness.naive import drift_capital, share_step
+from tests.harness.naive import drift_capital, share_steps
 
 ROUNDS = 3_000
 
@@ -108,26 +108,43 @@ def test_a_class_that_becomes_twice_as_common_is_noticed(answers, share, power):
     changes = [each for each in share_changes(answers, share, 300, factor=2, streams=300) if each]
     assert power < len(changes) / 300
     assert np.mean([each.after > each.before for each in changes]) > 1 - drift.RISK
-    assert (share, 2 * share) == pytest.approx(
-        np.mean([(each.before, each.after) for each in changes], axis=0), rel=0.2
-    )
+    shares = np.mean([each.before + each.after for each in changes], axis=0)
+    assert (share, 2 * share) == pytest.approx(shares, rel=0.2)
 
 
 def test_a_class_that_becomes_rarer_is_noticed():
     """The alarm has two sides."""
-    assert all(each and each.after < each.before for each in share_changes(checked, 0.4, 300, factor=0.3, streams=50))
+    changes = share_changes(checked, 0.4, 300, factor=0.3, streams=50)
+    assert all(each and each.after < each.before for each in changes)
+
+
+def turned(labels, seed, late):
+    """Return the answers of `labeled`. In the second half other items of the same number are positive if `late`."""
+    positive, pushed, chance, rounds, pushes = labeled(0.15, labels, seed)
+    after = rounds[1:] > ROUNDS / 2
+    other = np.random.default_rng(seed).random(positive.size) < 0.15
+    return np.where(after & late, other, positive), pushed, chance, rounds, pushes
+
+
+def test_other_items_that_become_positive_are_noticed():
+    """If other items are positive than before, but as many, the pushed ones are less often positive and the others more
+    often."""
+    changes = [drift.change(*turned(600, seed, True), ROUNDS, ROUNDS) for seed in range(200)]
+    noticed = [each for each in changes if each and len(each.before) == 2]
+    assert len(noticed) > 0.6 * 200
+    for (pushed, others), (new_pushed, new_others) in ((each.before, each.after) for each in noticed):
+        assert new_pushed < pushed
+        assert new_others > others
 
 
 def test_the_steps_are_those_of_the_formulas():
-    """The difference of the shares at a quarter, and the shares, equal those of plain sums over the items."""
-    answers = labeled(0.3, 200, 0, factor=2)
-    changed = drift.change(*answers, ROUNDS, ROUNDS)
-    positive, pushed, chance, rounds, pushes = (
-        part[: changed.look + (part.size > answers[0].size)] for part in answers
-    )  # fmt: skip
-    step, before, after = share_step(positive, pushed, chance, rounds, pushes, changed.since)
-    assert (before, after) == pytest.approx((changed.before, changed.after))
-    assert step > drift.LIMIT
+    """The differences of the shares at each split, and the shares, equal those of plain sums over the items."""
+    positive, pushed, chance, rounds, pushes = labeled(0.3, 200, 0, factor=2)
+    parts = positive, pushed, 1 / chance
+    steps = np.array([drift._of_items(*parts, rounds, pushes), *drift._of_sides(*parts)])
+    for split in (50, 100, 150):
+        expected = np.array(share_steps(positive, pushed, chance, rounds, pushes, split))
+        assert steps[:, :, split] == pytest.approx(expected)
 
 
 def test_an_alarm_of_answers_stays():

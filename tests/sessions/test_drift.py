@@ -118,14 +118,15 @@ def test_a_class_that_becomes_more_common_is_said(rising, plan):
     opened, seen = begin(rising, "rising", "auto", budget=400, **plan), []
     while opened.place.asked:
         say(opened, truth(opened))
-        seen.append((opened.state.question.t, drift.share(opened)))
-    at, before, after = seen[-1][1]
+        seen.append((opened.state.question.t, drift.answered(opened)))
+    at, changed = seen[-1][1]
     assert 0.35 < at / (3 * ITEMS) < 0.65
+    (before,), (after,) = changed.before, changed.after
     assert 2 * before < after
     first = next(t for t, each in seen if each)
     assert first >= ITEMS * 3 * 3 // 4
     assert {seen[-1][1]} == {each for t, each in seen if t >= first}
-    assert (at, before, after) == drift.share(Session(rising, opened.id))
+    assert (at, changed) == drift.answered(Session(rising, opened.id))
     said = drift.sentence(opened)
     assert f"From about item {at + 1:,} more items are Relevant by the answers: about " in said
     assert said.endswith("If you did not expect this, check some recent items.")
@@ -136,4 +137,4 @@ def test_no_share_is_told_where_it_is_not_known(rising, algorithm, data):
     """There is no such alarm with several classes, nor if a rule leaves items out."""
     opened = begin(rising, data, algorithm, budget=400)
     label_until_the_end(opened)
-    assert None is drift.share(opened)
+    assert None is drift.answered(opened)

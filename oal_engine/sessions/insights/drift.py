@@ -65,9 +65,9 @@ def _imported(run: Run) -> int:
     return int(batches[0]["items"]) if batches and not batches[0]["first"] else run.settings.items
 
 
-def share(run: Session | Trace) -> tuple[int, float, float] | None:
-    """Return the round from which on the share of positives differs, the share before it and the share since then; None
-    if no such change was noticed, or with several classes."""
+def answered(run: Session | Trace) -> tuple[int, drift.Change] | None:
+    """Return the round from which on the answers differ, and how; None if no change was noticed, or with several
+    classes."""
     answers = estimates.Answers(run)
     if run.multiclass or answers.silent:
         return None
@@ -76,23 +76,30 @@ def share(run: Session | Trace) -> tuple[int, float, float] | None:
         answers.label > 0, answers.predicted > 0, answers.chance, answers.passed, answers.pushes,
         run.settings.horizon, settled - int(run.stream_of(run.state).rounds[:settled].sum()),
     )  # fmt: skip
-    return changed and (int(answers.rounds[changed.since]), changed.before, changed.after)
+    return changed and (int(answers.rounds[changed.since]), changed)
 
 
 def sentence(run: Session | Trace) -> str | None:
     """Say in sentences what has changed; None if nothing was noticed."""
-    at, changed, said = noticed(run), share(run), []
+    at, changed, said = noticed(run), answered(run), []
     if at is not None:
         said.append(f"From about item {at + 1:,} the items differ from earlier ones ({RISK_WORDS}).")
         said.extend(_what_changed(run, at))
     if changed:
-        since, before, after = changed
-        more, name = ("more" if after > before else "fewer"), run.settings.positive_name
-        said.append(
-            f"From about item {since + 1:,} {more} items are {name} by the answers: "
-            f"about {percent(after)}, {percent(before)} before ({RISK_WORDS})."
-        )
+        said.append(f"From about item {changed[0] + 1:,} {_in_words(changed[1], run.settings.positive_name)}")
     return " ".join([*said, "If you did not expect this, check some recent items."]) if said else None
+
+
+def _in_words(changed: drift.Change, name: str) -> str:
+    """Describe a change of the answers. name: of the positive class."""
+    before, after = (tuple(map(percent, shares)) for shares in (changed.before, changed.after))
+    if len(before) == 2:
+        return (
+            f"the answers contradict the model more often: about {after[0]} of the pushed items are {name}, "
+            f"{before[0]} before, and {after[1]} of the others, {before[1]} before ({RISK_WORDS})."
+        )
+    more = "more" if changed.after > changed.before else "fewer"
+    return f"{more} items are {name} by the answers: about {after[0]}, {before[0]} before ({RISK_WORDS})."
 
 
 def _what_changed(run: Run, at: int) -> Iterator[str]:
