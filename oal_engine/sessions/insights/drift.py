@@ -79,15 +79,15 @@ def answered(run: Session | Trace) -> tuple[int, drift.Change] | None:
     return changed and (int(answers.rounds[changed.since]), changed)
 
 
-def sentence(run: Session | Trace) -> str | None:
-    """Say in sentences what has changed; None if nothing was noticed."""
-    at, changed, said = noticed(run), answered(run), []
+def sentences(run: Session | Trace) -> list[str]:
+    """Say what has changed, one text for each alarm; nothing if nothing was noticed."""
+    at, changed, texts = noticed(run), answered(run), []
     if at is not None:
-        said.append(f"From about item {at + 1:,} the items differ from earlier ones ({RISK_WORDS}).")
-        said.extend(_what_changed(run, at))
+        differ = f"From about item {at + 1:,} the items differ from earlier ones ({RISK_WORDS})."
+        texts.append(" ".join([differ, *_what_changed(run, at)]))
     if changed:
-        said.append(f"From about item {changed[0] + 1:,} {_in_words(changed[1], run.settings.positive_name)}")
-    return " ".join([*said, "If you did not expect this, check some recent items."]) if said else None
+        texts.append(f"From about item {changed[0] + 1:,} {_in_words(changed[1], run.settings.positive_name)}")
+    return [*texts[:-1], f"{texts[-1]} If you did not expect this, check some recent items."] if texts else []
 
 
 def _in_words(changed: drift.Change, name: str) -> str:
