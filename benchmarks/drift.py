@@ -1,7 +1,7 @@
 """How often the drift alarms are false, and how soon they come when a stream changes, measured on labeled streams.
 
 Streams are shuffled, swap half of their classes for the others at once or gradually, have more positives than before,
-or come in the order of their file. The answers are those of sessions of `auto`, or of random checks alone.
+or come in the order of their file. The answers are those of sessions, or of random checks alone.
 """
 
 import json
@@ -35,7 +35,8 @@ AFTER = 2_000  # and after it
 TOPICS = 8  # classes at most that streams are made of, the most frequent
 SHARES = (0.05, 0.1, 0.15, 0.2, 0.25)  # of positives in the first half of a stream; the second has twice as many
 CHECKS = (100, 300, 1000)  # random checks: half of the labels
-SESSIONS = ({"audit": 0.5}, {"floor": 0.5}, {})  # plans of the shuffled streams
+CHECKED = "auto", {"audit": 0.5}  # algorithm and plan
+SESSIONS = CHECKED, ("auto", {"floor": 0.5}), ("auto", {}), ("OAAL", {"audit": 0.25}), ("PAA-I", {})  # of shuffled ones
 LABELS = 600  # of each
 
 
@@ -68,8 +69,8 @@ def measure(quick=False, streams=1000, repeats=40):
         values, items, rows = kept[name]
         order = rng.permutation(len(values))[:ROUNDS]
         by_items = drift.alarm(values[order])[0] is not None
-        plan = SESSIONS[k // len(kept) % len(SESSIONS)]
-        by_answers = not items.classes and noticed(rows, items.y, order, LABELS, plan, k) is not None
+        way = SESSIONS[k // len(kept) % len(SESSIONS)]
+        by_answers = not items.classes and noticed(rows, items.y, order, LABELS, way, k) is not None
         false.setdefault(name, []).append((by_items, by_answers))
     changes = [
         {"data": name, **change(values, items, way, before, repeats, rng)}
@@ -94,9 +95,10 @@ def measure(quick=False, streams=1000, repeats=40):
     return {"false": false, "changes": changes, "doubled": doubled, "turned": turned, "stored": stored}
 
 
-def noticed(rows, y, order, labels, plan, seed):
-    """Return the change of the share of positives that a session of `auto` notices, or None."""
-    chosen, rounds = strategy("auto"), order.size
+def noticed(rows, y, order, labels, way, seed):
+    """Return the change that a session notices by its answers, or None. way: its algorithm and plan."""
+    (algorithm, plan), rounds = way, order.size
+    chosen = strategy(algorithm)
 
     def replay(marks):
         return stream.replay(
@@ -121,7 +123,7 @@ def of_sessions(kept, share, checks, repeats, rng):
     for _ in range(repeats):
         chance = np.repeat([share, 2 * share], ROUNDS // 2)
         order = np.where(rng.random(ROUNDS) < chance, *(rng.choice(part, ROUNDS) for part in parts))
-        found += noticed(rows, items.y, order, 2 * checks, SESSIONS[0], int(rng.integers(2**31))) is not None
+        found += noticed(rows, items.y, order, 2 * checks, CHECKED, int(rng.integers(2**31))) is not None
     return found / repeats
 
 
@@ -137,7 +139,7 @@ def of_turned(kept, checks, repeats, rng):
         y = np.where(items.y == first, 1, -1).astype(np.int8)
         late = order[order.size // 2 :]
         y[late] = np.where(items.y[late] == then, 1, -1)
-        changed = noticed(rows, y, order, 2 * checks, SESSIONS[0], int(rng.integers(2**31)))
+        changed = noticed(rows, y, order, 2 * checks, CHECKED, int(rng.integers(2**31)))
         found += changed is not None
     return found / repeats
 

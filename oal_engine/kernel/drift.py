@@ -140,7 +140,7 @@ def change(
                 if 0 < split < look and abs(steps[split]) > limit:
                     near = np.arange(edges[k - 1] + 1, edges[k + 1])  # in the quarters on both sides
                     since = int(near[np.nanargmax(np.sign(steps[split]) * steps[near])])
-                    before, after = shares[:, :, since].T.tolist()
+                    before, after = shares[:, :, since].clip(0, 1).T.tolist()
                     return Change(int(look), since, tuple(before), tuple(after))
     return None
 
@@ -173,14 +173,15 @@ def _of_items(
 
 
 def _of_sides(positive: np.ndarray, pushed: np.ndarray, weight: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the same of the pushed items alone, and of the others."""
+    """Yield the same arrays for the pushed items alone, and for the others."""
     for own in (weight * pushed, weight * ~pushed):
         rate = np.sum(own * positive) / max(np.sum(own), 1)
         yield _steps(_until(own * positive), _until(own), _until(own**2 * rate * (1 - rate)))
 
 
 def _steps(positives: np.ndarray, items: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Return the steps and shares from sums up to each number of answers: of positives, items, and their variance."""
+    """Return the steps and shares from sums up to each number of answers: the positives, the items, and the variance of
+    the positives."""
     with np.errstate(divide="ignore", invalid="ignore"):
         before, after = positives / items, (positives[-1] - positives) / (items[-1] - items)
         error = np.sqrt(variance / items**2 + (variance[-1] - variance) / (items[-1] - items) ** 2)

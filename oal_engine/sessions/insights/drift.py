@@ -1,5 +1,4 @@
-"""Detect whether a stream has changed, from its items and from the share of positives that the answers tell
-(`kernel.drift`); see docs/feeds.md.
+"""Detect whether a stream has changed, from its items alone and from its answers (`kernel.drift`); see docs/feeds.md.
 
 Imported and later items are two streams: the features are fitted on the imported items, so that later ones differ from
 them already for this reason.
@@ -14,7 +13,6 @@ from scipy.sparse import csr_array
 from ...datasets.features import duplicates
 from ...kernel import drift, rows
 from ..fold import Run
-from ..look_back import Trace
 from ..session import Session
 from . import estimates, top_terms
 from .curves import percent
@@ -65,7 +63,7 @@ def _imported(run: Run) -> int:
     return int(batches[0]["items"]) if batches and not batches[0]["first"] else run.settings.items
 
 
-def answered(run: Session | Trace) -> tuple[int, drift.Change] | None:
+def answered(run: Session) -> tuple[int, drift.Change] | None:
     """Return the round from which on the answers differ, and how; None if no change was noticed, or with several
     classes."""
     answers = estimates.Answers(run)
@@ -79,8 +77,8 @@ def answered(run: Session | Trace) -> tuple[int, drift.Change] | None:
     return changed and (int(answers.rounds[changed.since]), changed)
 
 
-def sentences(run: Session | Trace) -> list[str]:
-    """Say what has changed, one text for each alarm; nothing if nothing was noticed."""
+def sentences(run: Session) -> list[str]:
+    """Describe each change that was noticed, in one text for each alarm."""
     at, changed, texts = noticed(run), answered(run), []
     if at is not None:
         differ = f"From about item {at + 1:,} the items differ from earlier ones ({RISK_WORDS})."
