@@ -1,7 +1,7 @@
-"""How often the drift alarm is false, and how soon it comes when the items change, measured on labeled streams.
+"""How often the drift alarms are false, and how soon they come when a stream changes, measured on labeled streams.
 
-Streams are shuffled, swap half of their classes for the others at once or gradually, have three times as many positives
-as before, or come in the order of their file.
+Streams are shuffled, swap half of their classes for the others at once or gradually, have more positives than before,
+or come in the order of their file. The answers are those of sessions, or of random checks alone.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from scipy.stats import binom, hypergeom
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -20,7 +21,8 @@ from estimates import FILES, SHARED
 
 from oal_engine import datasets
 from oal_engine.datasets import demo, reading
-from oal_engine.kernel import drift
+from oal_engine.kernel import drift, spending, stream
+from oal_engine.kernel.algorithms import strategy
 
 MORE = {
     "sms": ("sms_spam_collection.tsv.xz", {"text": ("c2",), "label": "c1", "positive": ("spam",)}),
@@ -31,11 +33,15 @@ ROUNDS = 5_000  # of a shuffled stream
 BEFORE = (500, 2_000)  # items before a change
 AFTER = 2_000  # and after it
 TOPICS = 8  # classes at most that streams are made of, the most frequent
+SHARES = (0.05, 0.1, 0.15, 0.2, 0.25)  # of positives in the first half of a stream; the second has twice as many
+CHECKS = (100, 300, 1000)  # random checks: half of the labels
+CHECKED = "auto", {"audit": 0.5}  # algorithm and plan
+SESSIONS = CHECKED, ("auto", {"floor": 0.5}), ("auto", {}), ("OAAL", {"audit": 0.25}), ("PAA-I", {})  # of shuffled ones
+LABELS = 600  # of each
 
 
 def sources(quick):
-    """Yield the scores, labels and words of the labels of data sets, by name: the demo, and the shared files that
-    exist."""
+    """Yield the items of data sets by name: the demo, and the shared files that exist."""
     shown = demo.DEMOS["tweets"]
     yield "tweets", reading.read(demo.FOLDER / shown.file, shown.columns)
     for name, (file, columns) in () if quick else (FILES | MORE).items():
@@ -44,10 +50,10 @@ def sources(quick):
 
 
 def scored(items, features=None):
-    """Return scores of the items as they are imported, of the first ITEMS of them."""
+    """Return scores of the items as they are imported, of the first ITEMS of them, these items and their rows."""
     some = items.take(np.arange(min(ITEMS, len(items.ids))))
     made = datasets.file_table(some, features=features)
-    return drift.scores(made.rows, np.arange(some.y.size)), some
+    return drift.scores(made.rows, np.arange(some.y.size)), some, made.rows
 
 
 def measure(quick=False, streams=1000, repeats=40):
@@ -60,18 +66,106 @@ def measure(quick=False, streams=1000, repeats=40):
     rng, false = np.random.default_rng(0), {}
     for k in range(streams):
         name = [*kept][k % len(kept)]
-        values = kept[name][0]
-        at, _ = drift.alarm(values[rng.permutation(len(values))[:ROUNDS]])
-        false.setdefault(name, []).append(at is not None)
+        values, items, rows = kept[name]
+        order = rng.permutation(len(values))[:ROUNDS]
+        by_items = drift.alarm(values[order])[0] is not None
+        way = SESSIONS[k // len(kept) % len(SESSIONS)]
+        by_answers = not items.classes and noticed(rows, items.y, order, LABELS, way, k) is not None
+        false.setdefault(name, []).append((by_items, by_answers))
     changes = [
         {"data": name, **change(values, items, way, before, repeats, rng)}
-        for name, (values, items) in kept.items()
+        for name, (values, items, _) in kept.items()
         for way in ("swap", "ramp", "prevalence")
         for before in (BEFORE[:1] if quick else BEFORE)
         if (way == "prevalence") == (not items.classes)
     ]
-    stored = {name: drift.alarm(values)[0] for name, (values, _) in kept.items()}
-    return {"false": false, "changes": changes, "stored": stored}
+    binary = {name: each for name, each in kept.items() if not each[1].classes and "(words)" not in name}
+    doubled = [
+        {
+            "share": share, "checks": checks, "best": best(share, checks),
+            "alone": np.mean([of_checks(share, checks, rng) for _ in range(streams)]),
+            "sessions": {name: of_sessions(each, share, checks, repeats, rng) for name, each in binary.items()},
+        }
+        for share in (SHARES[1:2] if quick else SHARES)
+        for checks in (CHECKS[:2] if quick else CHECKS)
+    ]  # fmt: skip
+    stored = {name: drift.alarm(values)[0] for name, (values, *_) in kept.items()}
+    classes = {name: each for name, each in kept.items() if each[1].classes and "(words)" not in name}
+    turned = {name: [of_turned(each, checks, repeats, rng) for checks in CHECKS] for name, each in classes.items()}
+    return {"false": false, "changes": changes, "doubled": doubled, "turned": turned, "stored": stored}
+
+
+def noticed(rows, y, order, labels, way, seed):
+    """Return the change that a session notices by its answers, or None. way: its algorithm and plan."""
+    (algorithm, plan), rounds = way, order.size
+    chosen = strategy(algorithm)
+
+    def replay(marks):
+        return stream.replay(
+            rows, y, order, *chosen.build(rows.columns), stream.objective(), budget=labels, seed=seed, marks=marks,
+            log=True, plan=spending.plan(chosen.rule, labels, rounds, values=chosen.rule_parameters, **plan),
+        )  # fmt: skip
+
+    run = replay([rounds])
+    asked = run.log[:, 0].astype(int)
+    curve = replay([*(asked + 1), rounds]).curve[:-1]
+    pushes = curve[:, 1].sum(axis=(1, 2))
+    return drift.change(
+        y[order[asked]] > 0, run.decided[:, 1] > 0, run.log[:, 2], np.append(0, asked + 1), np.append(0, pushes),
+        rounds, rounds,
+    )  # fmt: skip
+
+
+def of_sessions(kept, share, checks, repeats, rng):
+    """Return how often a session notices that the share of positives is twice as large in the second half."""
+    (_, items, rows), found = kept, 0
+    parts = halves(items, "prevalence", rng)[::-1]
+    for _ in range(repeats):
+        chance = np.repeat([share, 2 * share], ROUNDS // 2)
+        order = np.where(rng.random(ROUNDS) < chance, *(rng.choice(part, ROUNDS) for part in parts))
+        found += noticed(rows, items.y, order, 2 * checks, CHECKED, int(rng.integers(2**31))) is not None
+    return found / repeats
+
+
+def of_turned(kept, checks, repeats, rng):
+    """Return how often a session notices that another class is the positive one in the second half of a shuffled
+    stream."""
+    (_, items, rows), found = kept, 0
+    names, counts = np.unique(items.y, return_counts=True)
+    frequent = names[np.argsort(-counts, kind="stable")][:TOPICS]
+    for _ in range(repeats):
+        order = rng.permutation(items.y.size)[:ROUNDS]
+        first, then = rng.choice(frequent, 2, replace=False)
+        y = np.where(items.y == first, 1, -1).astype(np.int8)
+        late = order[order.size // 2 :]
+        y[late] = np.where(items.y[late] == then, 1, -1)
+        changed = noticed(rows, y, order, 2 * checks, CHECKED, int(rng.integers(2**31)))
+        found += changed is not None
+    return found / repeats
+
+
+def of_checks(share, checks, rng):
+    """Return whether random checks alone notice a share that is twice as large in the second half of a stream."""
+    asked = np.sort(rng.choice(ROUNDS, checks, replace=False))
+    positive = rng.random(checks) < np.where(asked < ROUNDS // 2, share, 2 * share)
+    chance, none = np.full(checks, checks / ROUNDS), np.zeros(checks + 1, int)
+    changed = drift.change(positive, none[1:] > 0, chance, np.append(0, asked + 1), none, ROUNDS, ROUNDS)
+    return changed is not None
+
+
+def best(share, checks):
+    """Return the power of the best unbiased test of the checks alone, with a share drift.RISK of false alarms, by
+    someone who knows where the stream changes and looks once, for more positives only (Fisher's exact test)."""
+    half = checks // 2
+    before, after = (binom(half, each).pmf(np.arange(half + 1)) for each in (share, 2 * share))
+    power = 0.0
+    for total in range(2 * half + 1):
+        late = np.arange(max(0, total - half), min(half, total) + 1)
+        given = hypergeom(2 * half, total, half)
+        limit = given.isf(drift.RISK)
+        tie = (drift.RISK - given.sf(limit)) / given.pmf(limit)
+        power += np.sum(before[total - late] * after[late] * ((late > limit) + tie * (late == limit)))
+    return float(power)
 
 
 def change(values, items, way, before, repeats, rng):
@@ -107,13 +201,16 @@ def halves(items, way, rng):
 
 def sections(results):
     """Yield the tables in Markdown."""
-    false = results["false"]
-    alarms = [each for some in false.values() for each in some]
-    yield f"False alarms: {sum(alarms)} of {len(alarms):,} shuffled streams ({np.mean(alarms):.1%}).\n"
+    false = {name: np.array(each) for name, each in results["false"].items()}
+    alarms = np.concatenate([*false.values()])
+    by_items, by_answers = alarms.mean(axis=0)
+    any_alarm = alarms.any(axis=1)
+    yield f"False alarms: {any_alarm.sum()} of {len(alarms):,} shuffled streams ({any_alarm.mean():.1%}):"
+    yield f"{by_items:.1%} by the items, {by_answers:.1%} by the answers.\n"
     yield from table(
         ("", "shuffled streams", "false alarms", "alarm in the order of the file"),
         [
-            (name, len(some), f"{np.mean(some):.1%}",
+            (name, len(some), f"{some.any(axis=1).mean():.1%}",
              "none" if results["stored"][name] is None else f"item {results['stored'][name] + 1:,}")
             for name, some in false.items()
         ],
@@ -126,6 +223,19 @@ def sections(results):
             for line in results["changes"] if line["delays"]
         ],
     )  # fmt: skip
+    yield from table(
+        ("share, then twice", "checks", "checks alone", "best test of checks alone", "`auto`, mean", "`auto`, each"),
+        [
+            (f"{line['share']:.0%}", f"{line['checks']:,}", f"{line['alone']:.0%}", f"{line['best']:.0%}",
+             f"{np.mean([*line['sessions'].values()]):.0%}",
+             ", ".join(f"{name} {each:.0%}" for name, each in line["sessions"].items()))
+            for line in results["doubled"]
+        ],
+    )  # fmt: skip
+    yield from table(
+        ("another class is positive", *(f"{checks:,} checks" for checks in CHECKS)),
+        [(name, *(f"{each:.0%}" for each in found)) for name, found in results["turned"].items()],
+    )
 
 
 def delay(delays):

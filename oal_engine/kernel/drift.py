@@ -1,11 +1,23 @@
-"""An alarm when the items of a stream change, with a stated false alarm rate and without labels.
+"""Two alarms when a stream changes: `alarm` by its items, without labels, and `change` by the answers. Together they
+are false in at most a share RISK of the streams whose items come in random order.
 
-If items come in random order, the rank of each item among the earlier ones is uniform and independent of the earlier
-ranks, whatever the items are like. The capital of bets against that is a martingale with mean 1 (conformal test
+**Items.** If items come in random order, the rank of each item among the earlier ones is uniform and independent of the
+earlier ranks, whatever the items are like. The capital of bets against that is a martingale with mean 1 (conformal test
 martingale: Vovk, Nouretdinov and Gammerman 2003; the jumper that places the bets: Vovk et al. 2021). Items are ranked
 by several scores each. The mean capital of all bets is a martingale too, so by Ville's inequality (1939) it ever
-reaches 1 / RISK with probability RISK at most. docs/feeds.md has measurements of how soon it does when items change.
+reaches 1 / ITEMS_RISK with probability ITEMS_RISK at most.
+
+**Answers.** The share of positives in a part of the stream is estimated without bias from its answers, each weighted by
+1 / its chance of being asked, and from its pushes (the difference estimator of sampling: Cassel, Sarndal and Wretman
+1976). It is compared with the share before that part, after each quarter of the stream: few looks at few parts. The
+shares among the pushed items and among the others are compared, too. A model that learns moves them apart, and one that
+pushes more, or less, moves them in the same direction; if they move towards each other, other items are positive than
+before. docs/feeds.md has measurements of all alarms.
 """
+
+from collections.abc import Iterator
+from math import log, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -14,10 +26,14 @@ from .draws import draw, draws
 from .rows import MixedRows, Rows, matrix
 
 RISK = 0.05  # probability that there is ever an alarm if items come in random order
+ITEMS_RISK = 0.02  # the part of it that the items get
 SCORES = 12  # ranked numbers per item
 SEED = 1  # of the draws that break ties, and of the random signs
 BETS = np.array([-1.8, -1.0, -0.4, 0.0, 0.4, 1.0, 1.8])  # slopes between -2 and 2; slope 0 keeps its capital
 JUMPS = np.array([1e-3, 1e-4])  # shares of the capital that are redistributed over all bets at each item
+LIMIT = 2.9  # standard errors of a change: ever exceeded in 2.5 % of streams that do not change if errors are normal
+RARER = 8  # times rarer is a false alarm each time that the stream becomes twice as long as planned
+BOTH = 1  # standard errors at least by which each of two shares moves towards the other
 
 
 def scores(rows: Rows, items: np.ndarray) -> np.ndarray:
@@ -32,7 +48,7 @@ def scores(rows: Rows, items: np.ndarray) -> np.ndarray:
     return np.asarray(matrix(rows)[items] @ signs.reshape(-1, SCORES))
 
 
-def alarm(values: np.ndarray, limit: float = 1 / RISK) -> tuple[int | None, float]:
+def alarm(values: np.ndarray, limit: float = 1 / ITEMS_RISK) -> tuple[int | None, float]:
     """Return the item at which the mean capital reaches `limit`, or None, and the capital there or at the end.
 
     values: scores in the order of the items, shape (items, scores).
@@ -86,3 +102,97 @@ def _count(counts, rank):
     while rank < counts.size:
         counts[rank] += 1
         rank += rank & -rank
+
+
+class Change(NamedTuple):
+    """A change that the answers show.
+
+    look: number of answers when it was noticed. since: number of answers before the change. before, after: the share of
+    positives, or, if other items are positive than before, the shares among the pushed items and among the others.
+    """
+
+    look: int
+    since: int
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+
+
+def change(
+    positive: np.ndarray, pushed: np.ndarray, chance: np.ndarray, rounds: np.ndarray, pushes: np.ndarray,
+    horizon: int, streamed: int,
+) -> Change | None:  # fmt: skip
+    """Return the first clear change of the answers, or None.
+
+    positive, pushed, chance: of each answer, whether it is positive, whether its item was predicted positive, and the
+    chance with which it was asked. rounds, pushes: number of each before the first answer (0), and after every answer.
+    horizon: rounds that were planned. streamed: rounds until now.
+    """
+    for ends, limit in _looks(horizon, streamed):
+        edges = np.append(0, np.searchsorted(rounds, ends, side="right") - 1)
+        look = edges[-1]
+        if not look:
+            continue
+        parts = positive[:look], pushed[:look], 1 / chance[:look]
+        items = _of_items(*parts, rounds[: look + 1], pushes[: look + 1])
+        sides = np.array([*_of_sides(*parts)])
+        for steps, shares in ((items[0], items[None, 1:]), (_towards(*sides[:, 0]), sides[:, 1:])):
+            for k, split in enumerate(edges[1:-1], start=1):
+                if 0 < split < look and abs(steps[split]) > limit:
+                    near = np.arange(edges[k - 1] + 1, edges[k + 1])  # in the quarters on both sides
+                    since = int(near[np.nanargmax(np.sign(steps[split]) * steps[near])])
+                    before, after = shares[:, :, since].clip(0, 1).T.tolist()
+                    return Change(int(look), since, tuple(before), tuple(after))
+    return None
+
+
+def _looks(horizon: int, streamed: int) -> Iterator[tuple[np.ndarray, float]]:
+    """Yield the ends of the parts that are compared at each look, the last of them the look itself, and its limit."""
+    unit, first, squared = horizon / 4, 2, LIMIT**2
+    while True:
+        for parts in range(first, 5):
+            if unit * parts > streamed:
+                return
+            yield unit * np.arange(1, parts + 1), sqrt(squared)
+        unit, first, squared = 2 * unit, 3, squared + 2 * log(RARER)
+
+
+def _of_items(
+    positive: np.ndarray, pushed: np.ndarray, weight: np.ndarray, rounds: np.ndarray, pushes: np.ndarray
+) -> np.ndarray:
+    """Return by how many standard errors the shares of positives before and after each number of answers differ, and
+    these shares, shape (3, answers + 1). The first and the last have no meaning."""
+    side = pushed.astype(int)
+    sizes, hits = (np.bincount(side, values, 2) for values in (weight, weight * positive))
+    rates = np.divide(hits, sizes, out=np.zeros(2), where=sizes > 0)
+    rate = rates[side]
+    positives = _until(weight * (positive - rate)) + rates[0] * (rounds - pushes) + rates[1] * pushes
+    share = positives[-1] / rounds[-1]
+    # The chance of a positive is that of its side of all answers, not of the few of a part.
+    variance = _until(weight * (weight - 1) * rate * (1 - rate)) + share * (1 - share) * rounds
+    return _steps(positives, rounds, variance)
+
+
+def _of_sides(positive: np.ndarray, pushed: np.ndarray, weight: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the same arrays for the pushed items alone, and for the others."""
+    for own in (weight * pushed, weight * ~pushed):
+        rate = np.sum(own * positive) / max(np.sum(own), 1)
+        yield _steps(_until(own * positive), _until(own), _until(own**2 * rate * (1 - rate)))
+
+
+def _steps(positives: np.ndarray, items: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Return the steps and shares from sums up to each number of answers: the positives, the items, and the variance of
+    the positives."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        before, after = positives / items, (positives[-1] - positives) / (items[-1] - items)
+        error = np.sqrt(variance / items**2 + (variance[-1] - variance) / (items[-1] - items) ** 2)
+        return np.array([(after - before) / error, before, after])
+
+
+def _towards(pushed: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return by how many standard errors two shares move towards each other, 0 if one does not."""
+    return np.where((pushed < -BOTH) & (others > BOTH), (others - pushed) / sqrt(2), 0.0)
+
+
+def _until(values: np.ndarray) -> np.ndarray:
+    """Return the sums of the first 0, 1, ... values."""
+    return np.append(0.0, np.cumsum(values))

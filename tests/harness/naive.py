@@ -486,3 +486,31 @@ def drift_capital(values, seed, bets, jumps):
             held[k, j] = mixed * (1 + bets * (uniform - 0.5))
         course.append(sum(capital.sum() for capital in held.values()) / len(held))
     return course
+
+
+def share_steps(positive, pushed, chance, rounds, pushes, split):
+    """By how many standard errors the share of positives after `split` answers differs from the share before, and these
+    shares: of all items, of the pushed ones and of the others, with sums over the answers of each part."""
+    answers = [*zip(positive, pushed, 1 / chance)]
+    rate = {
+        kind: sum(w for p, k, w in answers if p and k == kind) / sum(w for _, k, w in answers if k == kind)
+        for kind in (False, True)
+    }
+    halves = (answers[:split], rounds[split], pushes[split]), (
+        answers[split:], rounds[-1] - rounds[split], pushes[-1] - pushes[split],
+    )  # fmt: skip
+    parts = {"items": [], True: [], False: []}  # the share in each half, and its squared standard error
+    hits = [
+        sum(w * (p - rate[k]) for p, k, w in half) + rate[False] * (items - pushed) + rate[True] * pushed
+        for half, items, pushed in halves
+    ]
+    share = sum(hits) / rounds[-1]
+    for (half, items, _), positives in zip(halves, hits):
+        variance = sum(w * (w - 1) * rate[k] * (1 - rate[k]) for _, k, w in half) + items * share * (1 - share)
+        parts["items"].append((positives / items, variance / items**2))
+        for kind in (True, False):
+            own = [(p, w) for p, k, w in half if k == kind]
+            size = sum(w for _, w in own)
+            squared = sum(w**2 for _, w in own) * rate[kind] * (1 - rate[kind]) / size**2
+            parts[kind].append((sum(w * p for p, w in own) / size, squared))
+    return [[(after - before) / (old + new) ** 0.5, before, after] for (before, old), (after, new) in parts.values()]

@@ -131,6 +131,9 @@ def test_drift():
     results = run("drift.py --quick --streams 20 --repeats 5")
     assert {"tweets": 20} == {name: len(alarms) for name, alarms in results["false"].items()}
     assert [("prevalence", 5)] == [(line["way"], line["early"] + len(line["delays"])) for line in results["changes"]]
+    few, more = results["doubled"]
+    assert few["best"] < more["best"]
+    assert few["sessions"]["tweets"] <= more["sessions"]["tweets"] > 0.5
 
 
 def test_estimates():

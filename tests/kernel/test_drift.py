@@ -1,11 +1,13 @@
-"""The drift alarm keeps its false alarm rate on shuffled items, and is raised when items change."""
+"""The drift alarms keep their false alarm rate on shuffled items, and are raised when items or answers change."""
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from oal_engine.kernel import drift, rows
-from tests.harness.naive import drift_capital
+from tests.harness.naive import drift_capital, share_steps
+
+ROUNDS = 3_000
 
 
 def items(count, seed, shift=0.0):
@@ -29,9 +31,9 @@ def test_the_capital_is_that_of_the_formulas(shift):
 
 
 def test_shuffled_streams_have_few_alarms():
-    """If items come in random order, at most a share RISK of the streams ever has an alarm."""
+    """If items come in random order, at most a share ITEMS_RISK of the streams ever has an alarm."""
     alarms = [drift.alarm(items(400, seed))[0] is not None for seed in range(400)]
-    assert np.mean(alarms) <= drift.RISK
+    assert np.mean(alarms) <= drift.ITEMS_RISK
 
 
 def test_a_change_is_noticed_soon():
@@ -53,3 +55,125 @@ def test_scores_are_the_same_for_sparse_and_dense_rows_and_the_block_of_mixed_on
     assert (3, drift.SCORES) == dense.shape
     mixed = rows.mixed_rows(rows.as_rows(csr_array(table)), table.astype(np.float32))
     assert np.array_equal(table.astype(np.float32)[places, : drift.SCORES], drift.scores(mixed, places))
+
+
+def checked(share, checks, seed, factor=1.0):
+    """Return the answers of random checks. The share of positives is multiplied by `factor` in the second half."""
+    rng = np.random.default_rng(seed)
+    asked = np.sort(rng.choice(ROUNDS, checks, replace=False))
+    positive = rng.random(checks) < np.where(asked < ROUNDS / 2, share, factor * share)
+    return (
+        positive,
+        np.zeros(checks, bool),
+        np.full(checks, checks / ROUNDS),
+        np.append(0, asked + 1),
+        np.zeros(checks + 1),
+    )
+
+
+def labeled(share, labels, seed, factor=1.0):
+    """Return the answers of a session whose model learns: it asks about doubtful items more, and at first about more
+    items, and it finds more and more of the positives."""
+    rng, t = np.random.default_rng(seed), np.arange(ROUNDS)
+    positive = rng.random(ROUNDS) < np.where(t < ROUNDS / 2, share, factor * share)
+    margin = rng.normal(size=ROUNDS) + np.where(positive, 1, -2) * (1 + t / ROUNDS)
+    chance = 0.1 + np.exp(-np.abs(margin)) * np.where(t < ROUNDS / 3, 2, 0.5)
+    chance = np.minimum(1, chance * labels / chance.sum())
+    asked = rng.random(ROUNDS) < chance
+    rounds = np.append(0, t[asked] + 1)
+    pushes = np.append(0, np.cumsum(margin > 0))[rounds]
+    return positive[asked], margin[asked] > 0, chance[asked], rounds, pushes
+
+
+def share_changes(answers, share, number, factor=1.0, streams=1000):
+    """Return the changes of the share of positives that are noticed in a number of streams."""
+    return [drift.change(*answers(share, number, seed, factor), ROUNDS, ROUNDS) for seed in range(streams)]
+
+
+@pytest.mark.parametrize("answers", [checked, labeled])
+@pytest.mark.parametrize("share", [0.05, 0.25])
+def test_answers_to_shuffled_streams_have_few_alarms(answers, share):
+    """If the share of positives does not change, at most the rest of RISK of the streams ever has an alarm, also if the
+    model learns and asks less and less."""
+    changes = share_changes(answers, share, 300)
+    assert np.mean([each is not None for each in changes]) <= drift.RISK - drift.ITEMS_RISK
+
+
+@pytest.mark.parametrize(
+    ("answers", "share", "power"), [(checked, 0.15, 0.6), (checked, 0.25, 0.9), (labeled, 0.1, 0.6)]
+)
+def test_a_class_that_becomes_twice_as_common_is_noticed(answers, share, power):
+    """With 300 random checks most streams say so for a share of 15 %; with pushes and other answers, of 10 %. They say
+    about where, and about how large the shares are."""
+    changes = [each for each in share_changes(answers, share, 300, factor=2, streams=300) if each]
+    assert power < len(changes) / 300
+    assert np.mean([each.after > each.before for each in changes]) > 1 - drift.RISK
+    shares = np.mean([each.before + each.after for each in changes], axis=0)
+    assert (share, 2 * share) == pytest.approx(shares, rel=0.2)
+
+
+def test_a_class_that_becomes_rarer_is_noticed():
+    """The alarm has two sides."""
+    changes = share_changes(checked, 0.4, 300, factor=0.3, streams=50)
+    assert all(each and each.after < each.before for each in changes)
+
+
+def turned(labels, seed, late):
+    """Return the answers of `labeled`. In the second half other items of the same number are positive if `late`."""
+    positive, pushed, chance, rounds, pushes = labeled(0.15, labels, seed)
+    after = rounds[1:] > ROUNDS / 2
+    other = np.random.default_rng(seed).random(positive.size) < 0.15
+    return np.where(after & late, other, positive), pushed, chance, rounds, pushes
+
+
+def test_other_items_that_become_positive_are_noticed():
+    """If other items are positive than before, but as many, the pushed ones are less often positive and the others more
+    often."""
+    changes = [drift.change(*turned(600, seed, True), ROUNDS, ROUNDS) for seed in range(200)]
+    noticed = [each for each in changes if each and len(each.before) == 2]
+    assert len(noticed) > 0.6 * 200
+    for (pushed, others), (new_pushed, new_others) in ((each.before, each.after) for each in noticed):
+        assert new_pushed < pushed
+        assert new_others > others
+
+
+def test_the_steps_are_those_of_the_formulas():
+    """The differences of the shares at each split, and the shares, equal those of plain sums over the items."""
+    positive, pushed, chance, rounds, pushes = labeled(0.3, 200, 0, factor=2)
+    parts = positive, pushed, 1 / chance
+    steps = np.array([drift._of_items(*parts, rounds, pushes), *drift._of_sides(*parts)])
+    for split in (50, 100, 150):
+        expected = np.array(share_steps(positive, pushed, chance, rounds, pushes, split))
+        assert steps[:, :, split] == pytest.approx(expected)
+
+
+def test_an_alarm_of_answers_stays():
+    """It comes when a quarter ends, and later answers do not change it."""
+    answers = checked(0.2, 400, 0, factor=3)
+    seen = []
+    for streamed in range(0, ROUNDS + 1, 50):
+        size = int(np.sum(answers[3][1:] <= streamed))
+        now = (part[: size + (part.size > answers[0].size)] for part in answers)
+        seen.append(drift.change(*now, ROUNDS, streamed))
+    noticed = next(k for k, each in enumerate(seen) if each)
+    assert 50 * noticed in (ROUNDS * 3 // 4, ROUNDS)
+    assert {seen[-1]} == {*seen[noticed:]}
+
+
+def test_longer_streams_than_planned_are_looked_at_more_rarely():
+    """After the planned rounds a look comes when the stream is 3/2, 2, 3, 4, ... times as long, and its limit rises."""
+    looks = [(ends[-1], limit) for ends, limit in drift._looks(100, 800)]
+    assert [50, 75, 100, 150, 200, 300, 400, 600, 800] == [end for end, _ in looks]
+    assert [drift.LIMIT] * 3 == [limit for _, limit in looks[:3]]
+    assert np.exp(-(np.array([limit for _, limit in looks[2::2]]) ** 2) / 2) * drift.RARER ** np.arange(
+        4
+    ) == pytest.approx(np.exp(-(drift.LIMIT**2) / 2))
+
+
+@pytest.mark.parametrize("label", [False, True])
+def test_without_both_kinds_of_answers_there_is_no_alarm(label):
+    """No answers, and answers that are all alike, say nothing about a change."""
+    none = np.zeros(0)
+    assert drift.change(none > 0, none > 0, none, np.zeros(1), np.zeros(1), ROUNDS, ROUNDS) is None
+    _, pushed, chance, rounds, pushes = checked(0.5, 100, 0)
+    assert drift.change(np.full(100, label), pushed, chance, rounds, pushes, ROUNDS, ROUNDS) is None

@@ -1,4 +1,4 @@
-"""A session says where the items of its stream changed, and keeps to it."""
+"""A session says where the items of its stream changed, or its share of positives, and keeps to it."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.sessions.insights import drift
 from oal_engine.sessions.session import Session
 from oal_engine.store import Store
-from tests.harness.sessions import begin, label_until_the_end, say, stream_of
+from tests.harness.sessions import begin, label_until_the_end, say, stream_of, truth
 
 ITEMS, CHANGE = 500, 200
 
@@ -43,7 +43,7 @@ def test_a_change_of_the_items_is_said(store):
     assert CHANGE <= at < CHANGE + 150
     assert all((each is None) == (streamed <= at) or streamed < at * drift.GROWTH for streamed, each in seen)
     assert drift.noticed(Session(store, opened.id)) == at
-    said = drift.sentence(opened)
+    (said,) = drift.sentences(opened)
     assert f"From about item {at + 1:,} the items differ from earlier ones" in said
     assert "Higher since then: " in said
     assert "Lower" not in said
@@ -61,7 +61,7 @@ def test_the_alarm_names_the_words_that_came_and_went(tmp_path):
     opened = begin(store, "news", budget=800)
     while opened.place.asked:
         say(opened, 1)
-    more, less = drift.sentence(opened).split("More often since then: ")[1].split(" Less often since then: ")
+    more, less = drift.sentences(opened)[0].split("More often since then: ")[1].split(" Less often since then: ")
     assert {"goalkeeper", "match", "stadium"} == {*more.rstrip(".").split(", ")}
     assert {"budget", "taxes", "parliament"} == {*less.split(". ")[0].split(", ")}
 
@@ -71,7 +71,7 @@ def test_a_stream_that_does_not_change_has_no_alarm(store, data, more):
     """There is no alarm if the items do not change, or if the session has shuffled them."""
     opened = begin(store, data, **more)
     label_until_the_end(opened)
-    assert None is drift.sentence(opened)
+    assert [] == drift.sentences(opened)
 
 
 def test_no_alarm_where_near_duplicates_are_left_out(store):
@@ -95,3 +95,61 @@ def test_later_items_are_compared_with_each_other(store, shuffled, changed):
     label_until_the_end(opened)
     at = drift.noticed(opened)
     assert (at is not None and ITEMS + CHANGE <= at < ITEMS + CHANGE + 150) if changed else at is None
+
+
+@pytest.fixture
+def rising(tmp_path):
+    """Data sets `rising` and `classes`: from the middle on there are three times as many positives."""
+    store, rng = Store(tmp_path / "rising.db"), np.random.default_rng(0)
+    items = stream_of(3 * ITEMS)[1]
+    order = np.argsort(rng.random(items.y.size) + 1.0 * (items.y > 0) * (rng.random(items.y.size) < 0.5), kind="stable")
+    more = replace(items, vectors=items.vectors[order], y=items.y[order])
+    datasets.add(store, "rising", datasets.table(more, "none"), "x.npz")
+    more.classes, more.y = ("a", "b"), 1 + (more.y > 0)
+    datasets.add(store, "classes", datasets.table(more, "none"), "x.npz")
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("plan", [{"audit": 0.5}, {"floor": 0.5}])
+def test_a_class_that_becomes_more_common_is_said(rising, plan):
+    """With its shares and from where on, once a quarter of the stream has ended; an open session and one that is opened
+    again agree, and the alarm stays."""
+    opened, seen = begin(rising, "rising", "auto", budget=400, **plan), []
+    while opened.place.asked:
+        say(opened, truth(opened))
+        seen.append((opened.state.question.t, drift.answered(opened)))
+    at, changed = seen[-1][1]
+    assert 0.35 < at / (3 * ITEMS) < 0.65
+    (before,), (after,) = changed.before, changed.after
+    assert 2 * before < after
+    first = next(t for t, each in seen if each)
+    assert first >= ITEMS * 3 * 3 // 4
+    assert {seen[-1][1]} == {each for t, each in seen if t >= first}
+    assert (at, changed) == drift.answered(Session(rising, opened.id))
+    said = drift.sentences(opened)[-1]
+    assert f"From about item {at + 1:,} more items are Relevant by the answers: about " in said
+    assert said.endswith("If you did not expect this, check some recent items.")
+
+
+def test_an_annotator_who_looks_for_something_else_is_told(rising):
+    """If other items are positive than before, but about as many, the model is contradicted on both sides."""
+    opened = begin(rising, "rising", "auto", budget=500, floor=0.5, shuffled=True)
+    while asked := opened.place.asked:
+        late = opened.state.question.t >= 3 * ITEMS // 2
+        say(opened, (1 if asked.item % 5 == 0 else -1) if late else truth(opened))
+    at, changed = drift.answered(opened)
+    (pushed, others), (new_pushed, new_others) = changed.before, changed.after
+    assert 0.4 < at / (3 * ITEMS) < 0.6
+    assert new_pushed < pushed
+    assert new_others > others
+    (said,) = drift.sentences(opened)
+    assert f"From about item {at + 1:,} the answers contradict the model more often: about " in said
+
+
+@pytest.mark.parametrize(("algorithm", "data"), [("auto-classes", "classes"), ("Q_D", "rising")])
+def test_no_share_is_told_where_it_is_not_known(rising, algorithm, data):
+    """There is no such alarm with several classes, nor if a rule leaves items out."""
+    opened = begin(rising, data, algorithm, budget=400)
+    label_until_the_end(opened)
+    assert None is drift.answered(opened)

@@ -86,7 +86,7 @@ def _progress(session: Session) -> str:
     pushed = "" if progress.pushed is None else f", of which {progress.pushed:,} were pushed"
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
     began = f" {prior.described(settings.prior)}" if settings.prior else ""
-    changed = f" {words}" if (words := drift.sentence(session)) else ""
+    changed = "".join(f" {text}" for text in drift.sentences(session))
     return sentence(
         f"{settings.algorithm} on {settings.dataset_name}: {progress.labels:,} of {progress.budget:,} labels "
         f"used{skipped}; {progress.streamed:,} of {progress.stream:,} items streamed{pushed}.{began}{changed}"

@@ -1,4 +1,4 @@
-"""Detect whether the items of a stream have changed, from the items alone (`kernel.drift`); see docs/feeds.md.
+"""Detect whether a stream has changed, from its items alone and from its answers (`kernel.drift`); see docs/feeds.md.
 
 Imported and later items are two streams: the features are fitted on the imported items, so that later ones differ from
 them already for this reason.
@@ -13,19 +13,22 @@ from scipy.sparse import csr_array
 from ...datasets.features import duplicates
 from ...kernel import drift, rows
 from ..fold import Run
-from . import top_terms
+from ..session import Session
+from . import estimates, top_terms
+from .curves import percent
 
 GROWTH = 1.02  # factor of the rounds between two looks
 COMPARED, LATEST = 1000, 200  # items at most that are compared, and those of them before the alarm
 CLEAR = 5  # standard errors between two means that differ
 TERMS = 5  # that are named in each direction
+RISK_WORDS = f"a false alarm in 1 session of {1 / drift.RISK:.0f}"
 
 _looks = WeakKeyDictionary[Run, tuple[int, int | None]]()  # number of rounds at the last look, and round of the alarm
 
 
 def noticed(run: Run) -> int | None:
     """Return the round at which a change of the items was noticed, or None. If items come in random order, a false
-    alarm occurs in at most `drift.RISK` of sessions.
+    alarm occurs in at most `drift.ITEMS_RISK` of sessions.
 
     It is always None if near-duplicates are left out: frequent texts come early, and their copies do not follow.
     """
@@ -40,7 +43,7 @@ def noticed(run: Run) -> int | None:
 
 
 def _alarm(run: Run, rounds: int) -> int | None:
-    settings, limit, capital = run.settings, 1 / drift.RISK, 1.0
+    settings, limit, capital = run.settings, 1 / drift.ITEMS_RISK, 1.0
     values = drift.scores(run.dataset.rows, run.order[:rounds])
     if settings.shuffled:  # the order of the first items is random
         later = settings.items
@@ -60,18 +63,41 @@ def _imported(run: Run) -> int:
     return int(batches[0]["items"]) if batches and not batches[0]["first"] else run.settings.items
 
 
-def sentence(run: Run) -> str | None:
-    """Say in a sentence that the items have changed; None if no change was noticed."""
-    at = noticed(run)
-    if at is None:
+def answered(run: Session) -> tuple[int, drift.Change] | None:
+    """Return the round from which on the answers differ, and how; None if no change was noticed, or with several
+    classes."""
+    answers = estimates.Answers(run)
+    if run.multiclass or answers.silent:
         return None
-    return " ".join(
-        [
-            f"From about item {at + 1:,} the items differ from earlier ones (a false alarm in 1 session of 20).",
-            *_what_changed(run, at),
-            "If you did not expect this, check some recent items.",
-        ]
-    )
+    settled = min(run.state.question.t, run.state.waits_since)  # rounds without a waiting question
+    changed = drift.change(
+        answers.label > 0, answers.predicted > 0, answers.chance, answers.passed, answers.pushes,
+        run.settings.horizon, settled - int(run.stream_of(run.state).rounds[:settled].sum()),
+    )  # fmt: skip
+    return changed and (int(answers.rounds[changed.since]), changed)
+
+
+def sentences(run: Session) -> list[str]:
+    """Describe each change that was noticed, in one text for each alarm."""
+    at, changed, texts = noticed(run), answered(run), []
+    if at is not None:
+        differ = f"From about item {at + 1:,} the items differ from earlier ones ({RISK_WORDS})."
+        texts.append(" ".join([differ, *_what_changed(run, at)]))
+    if changed:
+        texts.append(f"From about item {changed[0] + 1:,} {_in_words(changed[1], run.settings.positive_name)}")
+    return [*texts[:-1], f"{texts[-1]} If you did not expect this, check some recent items."] if texts else []
+
+
+def _in_words(changed: drift.Change, name: str) -> str:
+    """Describe a change of the answers. name: of the positive class."""
+    before, after = (tuple(map(percent, shares)) for shares in (changed.before, changed.after))
+    if len(before) == 2:
+        return (
+            f"the answers contradict the model more often: about {after[0]} of the pushed items are {name}, "
+            f"{before[0]} before, and {after[1]} of the others, {before[1]} before ({RISK_WORDS})."
+        )
+    more = "more" if changed.after > changed.before else "fewer"
+    return f"{more} items are {name} by the answers: about {after[0]}, {before[0]} before ({RISK_WORDS})."
 
 
 def _what_changed(run: Run, at: int) -> Iterator[str]:

@@ -231,7 +231,7 @@ def rarer(wrong: Side) -> np.ndarray:
     return np.minimum(wrong.rate, 1 - wrong.rate) * wrong.number
 
 
-class _Answers:
+class Answers:
     """The answers of a session as arrays, and the numbers of rounds and pushes up to each."""
 
     def __init__(self, run: Session | Trace):
@@ -257,7 +257,7 @@ class _Answers:
         if log and not run.multiclass:
             self.pushes[1:] = np.array([trail[t][1] for t in self.rounds[1:].tolist()]).sum(axis=(1, 2))
 
-    def since(self, start: int) -> "_Answers":
+    def since(self, start: int) -> "Answers":
         """Return the answers of the window that begins at the first point of the curves from round `start` on."""
         own = copy(self)
         own.start = min(t for t in self.trail if t >= start)
@@ -308,7 +308,7 @@ def _estimates(values: Windows, enough: Enough) -> list[Metrics]:
 def look(run: Session | Trace, points: int = 60) -> Overview:
     """Estimate the metrics of a session from its log alone: now, of its last quarter, and at most `points` times along
     the stream."""
-    answers = _Answers(run)
+    answers = Answers(run)
     now, curve = _look(answers, points)
     late = answers.since(int(answers.rounds[-1]) * 3 // 4) if now.available and answers.size else None
     return Overview(now, _look(late, 1)[0] if late else None, curve)
@@ -316,15 +316,15 @@ def look(run: Session | Trace, points: int = 60) -> Overview:
 
 def of_session(run: Session | Trace) -> Estimates:
     """Estimate the current metrics of a session."""
-    return _look(_Answers(run), 1)[0]
+    return _look(Answers(run), 1)[0]
 
 
 def curve(run: Session | Trace, points: int = 60) -> list[Point]:
     """Estimate the metrics at most `points` times along the stream, leaving out times without any estimate."""
-    return _look(_Answers(run), points)[1]
+    return _look(Answers(run), points)[1]
 
 
-def _look(answers: _Answers, points: int) -> tuple[Estimates, list[Point]]:
+def _look(answers: Answers, points: int) -> tuple[Estimates, list[Point]]:
     """Estimate the metrics of the whole window of some answers, and at most `points` times along it."""
     size = answers.size
     after = np.unique(np.linspace(1, size, min(points, size)).round().astype(int)) if size and points > 1 else None
@@ -343,7 +343,7 @@ def _look(answers: _Answers, points: int) -> tuple[Estimates, list[Point]]:
     return Estimates(positives, answers.closed, metrics[-1], reason, answers.start), curve
 
 
-def _reason(answers: _Answers, positives: int, enough: Enough, sides: Sequence[Side]) -> str:
+def _reason(answers: Answers, positives: int, enough: Enough, sides: Sequence[Side]) -> str:
     """Say which answers are missing for the estimates of the last window. If these are positives, and enough items are
     left, also say about how many labels would bring them."""
     if answers.silent:

@@ -30,8 +30,8 @@ def show(server: CardServer) -> None:
         note(LATER.format(FEWEST, counted(FEWEST - progress.labels, "more answer")))
         return
     sentences, drawn, lines, problem, changed = server.recent("progress", lambda: _view(server.session))
-    if changed and not st.session_state.get(away := f"changed-{server.session.id}"):
-        note(changed)
+    if changed and not st.session_state.get(away := f"changed-{server.session.id}-{len(changed)}"):
+        note(" ".join(changed))
         st.button(PUT_AWAY, key="put-away", on_click=st.session_state.__setitem__, args=(away, True))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
     if problem:
@@ -42,9 +42,9 @@ def show(server: CardServer) -> None:
         table(lines[0], lines[1:])
 
 
-def _view(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple], str | None, str | None]:
-    """Return the sentences, the charts, the lines of the table, the reason if it has no estimates, and how the items
-    have changed."""
+def _view(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple], str | None, list[str]]:
+    """Return the sentences, the charts, the lines of the table, the reason if it has no estimates, and what has
+    changed."""
     place, log, (metric, title) = session.place, session.log, stopping.METRICS[session.multiclass]
     drawn, lines, problem, closed, late = curves.of_session(session), [], None, None, None
     values: stopping.Curve | None = None
@@ -71,4 +71,4 @@ def _view(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple],
     if not place.progress.end:
         sentences.append(stopping.sentence(log, theta, title, values))
     sentences += [*outcome.differing(session), *certainty.sentences(session)]
-    return sentences, drawn, lines, problem, drift.sentence(session)
+    return sentences, drawn, lines, problem, drift.sentences(session)
