@@ -24,15 +24,18 @@ from ..sessions.insights import answer_checks, estimates
 from ..sessions.session import Session as Opened
 from ..store import Store
 from .files import Embed, Id, Reading, Text, Texts, Vectors
-from .terminal import PAGE, Db, Json, format_of, progress_bar, show, undamaged
+from .terminal import PAGE, Db, Formats, Json, format_of, progress_bar, refuse_terminal, show, undamaged
 
 Session = Annotated[int, Argument(help="The number of a session; `sessions` lists them.")]
 What = Annotated[str, Option("--what", help=f"{', '.join(exports.WHATS)}.")]
 Format = Annotated[
     str | None, Option("--format", help=f"{', '.join(tables.FORMATS)} (default: by the file's suffix, or csv).")
 ]
-TABLES = {f".{name}": name for name in tables.FORMATS}  # suffix -> format
-SUFFIXES = {"model": {".gz": "model"}, "report": PAGE}  # for exports that are not tables
+TABLES: Formats = {name: each.suffixes for name, each in tables.FORMATS.items()}
+SUFFIXES: dict[str, Formats] = {
+    "model": {"model": (".gz",)},
+    "report": PAGE,
+}  # of other exports
 Output = Annotated[Path | None, Option("--output", "--out", help="The file to write (default: standard output).")]
 
 
@@ -55,6 +58,7 @@ def export(
     if first and what != "positives":
         raise ValueError(f"--first is for positives. Got {what}.")
     kind = format_of(out, SUFFIXES.get(what, TABLES), kind)
+    refuse_terminal(out, kind, kind == "model" or (kind in tables.FORMATS and tables.FORMATS[kind].is_binary))
     with progress_bar() as progress:
         store = Store(db, read_only=True)
         note = exports.export(
@@ -81,6 +85,7 @@ def predict(
     """Predict new texts or vectors with the model of a session, line by line."""
     live, skipped = file == "-", dict[str, tuple[int, int]]()
     kind, block_rows = format_of(out, TABLES, "jsonl" if as_json else kind), 1 if live else tables.BLOCK_ROWS
+    refuse_terminal(out, kind, tables.FORMATS[kind].is_binary)
     learned = model_files.read(model_file).with_embedding(embeddings.read(embed) if embed else None)
     if vectors and not learned.beside:
         raise ValueError(f"--vectors is for models of texts with vectors. {model_file} has none.")
@@ -167,7 +172,7 @@ def publish(
     db: Db = None,
 ) -> None:
     """Write a session as JSON lines, for `adopt` elsewhere; or as a page of HTML with its player, for any browser."""
-    kind = format_of(out, {".jsonl": "jsonl"} | PAGE, kind)
+    kind = format_of(out, {"jsonl": (".jsonl",), **PAGE}, kind)
     if texts and kind != "html":
         raise ValueError("--texts is for pages: a published log never holds them. Got it with --format jsonl.")
     store = Store(db, read_only=True)

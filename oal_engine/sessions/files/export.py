@@ -24,8 +24,9 @@ TAGS = "tags"
 ANSWER, MODEL = "answer", "model"  # origins of a label, besides known labels
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,
-    "origin": str, "margin": float, "probability": float, "draw": float, "predicted": int, "audit": int, "first": str,
-    "corrected": int, "note": str, "asked_at": str, "answered_at": str, "seconds": float, "annotator": str,
+    "origin": str, "margin": float, "asking_probability": float, "draw": float, "predicted": int, "audit": int,
+    "first": str, "corrected": int, "note": str, "asked_at": str, "answered_at": str, "seconds": float,
+    "annotator": str,
 }  # fmt: skip
 
 
@@ -59,6 +60,7 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
                     "session": session, "round": entry.round + 1, "label": entry.label or None,
                     "class": words[entry.label], "first": words[entry.first], "corrected": int(entry.corrected),
                     "note": notes.get(entry.item), "origin": ANSWER if entry.label else None,
+                    "asking_probability": entry.probability,
                 }  # fmt: skip
         for part in blocks(len(known_labels), item_cells.lot):
             rows = known_labels[part.start : part.stop]
@@ -105,7 +107,7 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
 
 OPINIONS = {
     "number": int, "id": str, "kind": str, "annotator": str, "class": str, "first_annotator": str, "first": str,
-    "stands": str, "probability": float, "answered_at": str, "seconds": float,
+    "stands": str, "asking_probability": float, "answered_at": str, "seconds": float,
 }  # fmt: skip
 
 
@@ -121,7 +123,7 @@ def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
 
     def each() -> Iterator[Row]:
         for row, item in zip(rows, item_cells.items([row["item"] for row in rows])):
-            values = row | item | {"class": words[row["label"]]}
+            values = row | item | {"class": words[row["label"]], "asking_probability": row["probability"]}
             values |= dict.fromkeys(("number", "first", "stands"))
             if entry := log.get(row["question"]):
                 values |= {"number": entry.number, "first": words[entry.first], "stands": words[entry.label]}
