@@ -45,7 +45,10 @@ HEADS: dict[tuple[str, ...], str | None] = {
     ("rank", "id", "position", "round", "margin"): "asked",
     ("line", "id", "margin", "predicted", "predicted_class"): None,
 }
-TEXT, LABEL, CLASS = "text", "label", "class"
+TEXT, LABEL, CLASS, PREDICTED = "text", "label", "class", "predicted"
+TITLE_AND_ABSTRACT = ("title", "abstract")  # the columns of a text whose first line is a title
+# The columns after the contents of an item in the table of all items, which begins with the id
+LABELED = (LABEL, PREDICTED, "score", "origin", "asking_probability")
 FEATURES = "features"  # the column of sparse rows, one row per cell
 SKIPPED, SCORE = "skipped", "score: "  # the class of an item without a label; the prefix of the columns of scores
 
@@ -113,13 +116,32 @@ def unguarded(cells: Iterable[str]) -> list[str]:
     return [cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell for cell in cells]
 
 
-def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the columns with the numbers of the items, or None if this is not a table of items in our format."""
-    before = HEADS.get(tuple(columns[:5]))
+def is_own(columns: Sequence[str]) -> bool:
+    """Tell whether a table with these columns is one of ours."""
+    return tuple(columns[:5]) in HEADS or is_labeled(columns)
+
+
+def is_labeled(columns: Sequence[str]) -> bool:
+    """Tell whether a table with these columns is our table of all items with their labels."""
+    at = columns.index(LABEL) if LABEL in columns else 0
+    return at > 0 and columns[0] == "id" and tuple(columns[at : at + len(LABELED)]) == LABELED
+
+
+def contents_of(columns: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the columns with the text or the numbers of the items, or None if this is not a table of items in our
+    format."""
+    before = "id" if is_labeled(columns) else HEADS.get(tuple(columns[:5]))
     if before not in columns or LABEL not in columns:
         return None
-    between = columns[columns.index(before) + 1 : columns.index(LABEL)]
-    return tuple(column for column in between if column != TEXT)
+    return tuple(columns[columns.index(before) + 1 : columns.index(LABEL)])
+
+
+def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the columns with the numbers of the items, or None if this is not a table of items in our format."""
+    contents = contents_of(columns)
+    if contents is None or contents == TITLE_AND_ABSTRACT:
+        return contents and ()
+    return tuple(column for column in contents if column != TEXT)
 
 
 def _csv(table: OutputTable, file: BinaryIO, delimiter: str = ",") -> None:
