@@ -98,6 +98,10 @@ class LabeledItems(NamedTuple):
         """Whether the classes are a positive and a negative one."""
         return -1 in self.names
 
+    def details_of(self, item: LabeledItem) -> dict[str, str]:
+        """Return the cells of an item in the further columns that are not empty."""
+        return {name: word for name, word in zip(self.details, item.details) if word}
+
     def name(self, label: int | None) -> str | None:
         """Return the name of a class."""
         return None if label is None else self.names[label]
@@ -147,7 +151,7 @@ def _ris(items: LabeledItems, file: BinaryIO) -> None:
 
 def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, str]]:
     """Yield the tags of a reference with their values."""
-    details = {name: word for name, word in zip(items.details, item.details) if word}
+    details = items.details_of(item)
     title, *rest = item.contents if len(items.contents) > 1 else (details.get("title", ""), *item.contents)
     yield "TY", "JOUR" if "journal" in details else "GEN"
     yield "TI", title
@@ -170,7 +174,7 @@ def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, st
     yield from (("N1", f"{OWN} {name}: {value}") for name, value in facts.items())
 
 
-# ---- Tools for labeling
+# ---- Tools for labeling: the asking probability is in every record, because a reader may take the columns from a few
 
 
 def _label_studio(items: LabeledItems, file: BinaryIO) -> None:
@@ -196,8 +200,8 @@ def _labeling_config(items: LabeledItems) -> str:
 
 def _task(items: LabeledItems, item: LabeledItem) -> dict[str, Any]:
     """Return an item as a task of Label Studio. A skipped one has a cancelled annotation."""
-    facts = _known(asking_probability=item.asking_probability, origin=item.origin)
-    details = {name: word for name, word in zip(items.details, item.details) if word}
+    facts = {"asking_probability": item.asking_probability, "origin": item.origin}
+    details = items.details_of(item)
     task: dict[str, Any] = {"data": {"id": item.id, "text": _joined(item)} | facts | details}
     task["annotations"] = []
     if item.label or item.was_skipped:
@@ -223,11 +227,9 @@ def _prodigy(items: LabeledItems, file: BinaryIO) -> None:
 
 def _example(items: LabeledItems, item: LabeledItem, options: list[dict[str, str]]) -> dict[str, Any]:
     """Return an item as an example. One without a label is ignored, because Prodigy takes other answers for labels."""
-    details = {name: word for name, word in zip(items.details, item.details) if word}
-    meta = {"id": item.id} | _known(
-        predicted=items.name(item.predicted), score=item.confidence, asking_probability=item.asking_probability,
-        origin=item.origin,
-    )  # fmt: skip
+    details = items.details_of(item)
+    meta: dict[str, Any] = {"id": item.id, "asking_probability": item.asking_probability, "origin": item.origin}
+    meta |= _known(predicted=items.name(item.predicted), score=item.confidence)
     example: dict[str, Any] = {"text": _joined(item), "meta": meta | {"details": details} if details else meta}
     if items.has_two:
         answer = "ignore" if item.label is None else "accept" if item.label == 1 else "reject"
@@ -242,8 +244,8 @@ def _argilla(items: LabeledItems, file: BinaryIO) -> None:
 
 
 def _record(items: LabeledItems, item: LabeledItem) -> dict[str, Any]:
-    facts = _known(asking_probability=item.asking_probability, origin=item.origin)
-    details = {name: word for name, word in zip(items.details, item.details) if word}
+    facts = {"asking_probability": item.asking_probability, "origin": item.origin}
+    details = items.details_of(item)
     record: dict[str, Any] = {"id": item.id, "fields": {"text": _joined(item)}, "metadata": facts | details}
     record |= {"suggestions": {}, "responses": {}}
     if item.predicted is not None:
@@ -296,8 +298,10 @@ def _card(items: LabeledItems, columns: dict[str, type], names: list[str], size:
     """Return the card of the folder, whose head describes the columns."""
     class_names = "".join(f"\n          '{number}': {_yaml(name)}" for number, name in enumerate(names))
     classes = f"\n      class_label:\n        names:{class_names}"
-    features = {column: _feature(column, kind, names).get("dtype", classes) for column, kind in columns.items()}
-    lines = (f"  - name: {_yaml(column)}\n    dtype: {dtype}\n" for column, dtype in features.items())
+    types = {column: _feature(column, kind, names).get("dtype") for column, kind in columns.items()}
+    lines = (
+        f"  - name: {_yaml(name)}\n    dtype:{f' {dtype}' if dtype else classes}\n" for name, dtype in types.items()
+    )
     return (
         f"---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: data/train-*\n"
         f"dataset_info:\n  features:\n{''.join(lines)}  splits:\n  - name: train\n    num_bytes: {size}\n"
