@@ -279,22 +279,23 @@ def _types() -> "dict[type, pa.DataType]":
 
 class Format(NamedTuple):
     """A format of files. suffixes: the first is that of a new file. write: writes the content to an open file.
-    purpose: a sentence for people who choose. is_binary: a terminal cannot show it."""
+    purpose: its name, and what it is for. is_binary: a terminal cannot show it. needs_texts: it cannot hold numbers."""
 
     suffixes: tuple[str, ...]
     write: Callable[[Any, BinaryIO], None]
     purpose: str
     is_binary: bool = False
+    needs_texts: bool = False
 
 
 # The only list of formats of tables. A file is written in the first one that has its suffix, unless another is named.
 FORMATS = {
-    "csv": Format((".csv",), _csv, "A table for every program, also for a spreadsheet."),
-    "csv.gz": Format((".csv.gz",), _packed_csv, "The same table, compressed: for large sets and for scripts.", True),
-    "tsv": Format((".tsv",), partial(_csv, delimiter="\t"), "A table with tabs between the cells."),
-    "jsonl": Format((".jsonl",), _jsonl, "One JSON object in each line, for scripts."),
-    "parquet": Format((".parquet",), parquet, "Typed columns, for pandas, Arrow and DuckDB.", True),
-    "xlsx": Format((".xlsx",), _workbook, "A workbook for Excel, LibreOffice and Google Sheets.", True),
+    "csv": Format((".csv",), _csv, "CSV: for every program, also spreadsheets"),
+    "csv.gz": Format((".csv.gz",), _packed_csv, "CSV, compressed: for large sets and scripts", True),
+    "tsv": Format((".tsv",), partial(_csv, delimiter="\t"), "TSV: tabs between the cells"),
+    "jsonl": Format((".jsonl",), _jsonl, "JSON lines: an object for each item, for scripts"),
+    "parquet": Format((".parquet",), parquet, "Parquet: typed columns for pandas, Arrow and DuckDB", True),
+    "xlsx": Format((".xlsx",), _workbook, "Excel: a workbook, also for LibreOffice", True),
 }
 
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from tempfile import TemporaryFile
@@ -353,26 +353,18 @@ def _member(archive: ZipFile, name: str) -> Iterator[BinaryIO]:
         yield member  # type: ignore[misc]  # a file of zipfile that is open for writing
 
 
-def _of_texts(write: Callable[[LabeledItems, BinaryIO], None], tool: str) -> Callable[[LabeledItems, BinaryIO], None]:
-    """Return a writer that refuses items that are not texts."""
-
-    def written(items: LabeledItems, file: BinaryIO) -> None:
-        if not items.has_texts:
-            raise ValueError(f"the format {tool} is for texts. The items of {items.session} are numbers.")
-        write(items, file)
-
-    return written
-
-
 # The only list of formats for tools.
 TOOLS = {
-    "ris": Format((".ris",), _of_texts(_ris, "ris"), "References for Zotero, EndNote and ASReview."),
-    "label-studio": Format(
-        (".zip",), _of_texts(_label_studio, "label-studio"), "Tasks for Label Studio, with the labeling config.", True
-    ),
-    "prodigy": Format((".jsonl",), _of_texts(_prodigy, "prodigy"), "Examples for Prodigy and spaCy."),
-    "argilla": Format((".jsonl",), _of_texts(_argilla, "argilla"), "Records for Argilla."),
-    "hugging-face": Format(
-        (".zip",), _hugging_face, "A folder for Hugging Face datasets, with a Croissant description.", True
-    ),
+    "ris": Format((".ris",), _ris, "RIS: references for Zotero, EndNote and ASReview", needs_texts=True),
+    "label-studio": Format((".zip",), _label_studio, "Label Studio: tasks and their labeling config", True, True),
+    "prodigy": Format((".jsonl",), _prodigy, "Prodigy: examples, also for spaCy", needs_texts=True),
+    "argilla": Format((".jsonl",), _argilla, "Argilla: records with suggestions", needs_texts=True),
+    "hugging-face": Format((".zip",), _hugging_face, "Hugging Face: a folder for datasets, with Croissant", True),
 }
+
+
+def write(items: LabeledItems, kind: str, file: BinaryIO) -> None:
+    """Write items to an open binary file in one of TOOLS. ValueError if the tool needs texts and they are numbers."""
+    if TOOLS[kind].needs_texts and not items.has_texts:
+        raise ValueError(f"the format {kind} is for texts. The items of {items.session} are numbers.")
+    TOOLS[kind].write(items, file)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...datasets.reading.sources import DataError
+from ...output import tools
 from ...output.tables import OutputTable, Part, blocks, whole, write
-from ...output.tools import TOOLS
 from ...store import Row, Store
 from .. import model
 from ..insights import certainty, outcome
@@ -215,7 +215,7 @@ def export(
 ) -> str | None:  # fmt: skip
     """Write one of WHATS to a file, or to the standard output (None), all or nothing. Return a sentence on it, or None.
 
-    kind: format of a table, for the table of all items also one of TOOLS. progress: called with (rows done, all rows).
+    kind: format of a table, for the table of all items also one of tools.TOOLS. progress: called with (rows done, all).
     options: further arguments of the table.
     """
     if what not in WHATS:
@@ -226,9 +226,9 @@ def export(
             model_file.write(model.of_session(opened), file)
         elif opened and what == "report":
             file.write(report.page(opened))
-        elif opened and what == "table" and kind in TOOLS:
+        elif opened and what == "table" and kind in tools.TOOLS:
             items, sentence = labeled_items(opened, progress)
-            TOOLS[kind].write(items, file)
+            tools.write(items, kind, file)
             return sentence
         else:
             content, note = TABLES[what](opened, texts, **options) if opened else labels(store, session)
