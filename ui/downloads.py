@@ -10,7 +10,7 @@ from threading import BoundedSemaphore
 
 import streamlit as st
 
-from oal_engine.output import tables
+from oal_engine.output import tables, tools
 from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import Store
 
@@ -18,6 +18,7 @@ from .access import role
 from .page import annotator, reason_to_withhold
 
 CHOICES = {
+    "table": "All items: your data, with labels and predictions",
     "labels": "Labels: every question with its answer",
     "decisions": "Decisions: every item that was streamed, asked or not",
     "predictions": "Predictions: every item of the stream, the surest first",
@@ -25,7 +26,7 @@ CHOICES = {
     "model": "Model: terms and weights, for `predict`",
     "report": "Report: one page of HTML",
 }
-SUFFIXES = {"model": "gz", "report": "html"}
+SUFFIXES = {"model": ".json.gz", "report": ".html"}
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
 EXPORTS = BoundedSemaphore(MAX_EXPORTS)
 PAGE_BUTTON = "Download as a page (HTML)"
@@ -34,15 +35,25 @@ PAGE_BUTTON = "Download as a page (HTML)"
 def downloads_button(store: Store, session: int, multiclass: bool) -> None:
     """Show a button that opens the downloads of a session."""
     choices = [what for what in CHOICES if not (multiclass and what == "positives")]
-    with st.popover("Download", icon=":material/download:", help="Labels, decisions, predictions, model, report"):
+    with st.popover("Download", icon=":material/download:", help="All items, labels, predictions, model, report"):
         what = st.selectbox("What", choices, format_func=CHOICES.__getitem__, key="download-what")
         kind, texts = None, False
         if what not in SUFFIXES:
-            kind = st.segmented_control("Format", list(tables.FORMATS), default="csv", required=True, key="download-as")
+            formats = _formats(store, session, what)
+            key = f"download-as-{len(formats)}"  # a choice is kept as long as it is one
+            kind = st.selectbox("Format", [*formats], format_func=lambda kind: formats[kind].purpose, key=key)
         if what in ("decisions", "predictions", "positives"):
             texts = st.checkbox("With texts or numbers", key="download-texts")
         _export_button("Download", store, session, what, kind, ["--texts"] * texts, "download")
         st.text("Prepared on request; labeling is not interrupted.")
+
+
+def _formats(store: Store, session: int, what: str) -> dict[str, tables.Format]:
+    """Return the formats in which an export can be written."""
+    if what != "table":
+        return tables.FORMATS
+    has_texts = store.dataset(store.session(session)["dataset"])["kind"] == "text"
+    return tables.FORMATS | {kind: each for kind, each in tools.TOOLS.items() if has_texts or not each.needs_texts}
 
 
 def positives_button(store: Store, session: int, first: int) -> None:
@@ -55,10 +66,11 @@ def positives_button(store: Store, session: int, first: int) -> None:
 def _export_button(
     words: str, store: Store, session: int, what: str, kind: str | None, options: list[str], key: str
 ) -> None:
-    """Show a button that downloads an export. kind: format of the table, None for a model or a report."""
+    """Show a button that downloads an export. kind: its format, None for a model or a report."""
     options = (["--format", kind] if kind else []) + options
     file = with_access_check(store, session, partial(export, store.path, session, what, options))
-    name = f"session-{session}-{what}.{SUFFIXES.get(what, kind)}"
+    suffix = (tables.FORMATS | tools.TOOLS)[kind].suffixes[0] if kind else SUFFIXES[what]
+    name = f"session-{session}-{kind if kind in tools.TOOLS else what}{suffix}"
     st.download_button(words, file, name, type="primary", on_click="ignore", key=key)
 
 

@@ -346,7 +346,7 @@ def reproduce(
         return
     if not (table or write):
         raise ValueError("reproduce needs the name of a table, all, --list or --write.")
-    format_of(write, {".md": "Markdown"})
+    format_of(write, {"Markdown": (".md",)})
     results, sections = [], {}
     if write and write.exists():
         sections = reproduction.sections(write.read_text(encoding="utf-8"))

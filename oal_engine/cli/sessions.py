@@ -14,7 +14,7 @@ from typer import Argument, Option
 from ..datasets import Dataset
 from ..datasets.features import embeddings
 from ..datasets.reading import VECTORS, Columns, open_items, reasons
-from ..output import tables
+from ..output import tables, tools
 from ..output.jsonlines import JsonLinesError
 from ..sessions import look_back, model
 from ..sessions.files import bundle, player
@@ -24,22 +24,30 @@ from ..sessions.insights import answer_checks, estimates
 from ..sessions.session import Session as Opened
 from ..store import Store
 from .files import Embed, Id, Reading, Text, Texts, Vectors
-from .terminal import PAGE, Db, Json, format_of, progress_bar, show, undamaged
+from .terminal import PAGE, Db, Formats, Json, format_of, progress_bar, refuse_terminal, show, undamaged
 
 Session = Annotated[int, Argument(help="The number of a session; `sessions` lists them.")]
 What = Annotated[str, Option("--what", help=f"{', '.join(exports.WHATS)}.")]
-Format = Annotated[
-    str | None, Option("--format", help=f"{', '.join(tables.FORMATS)} (default: by the file's suffix, or csv).")
+FORMATS_OF_TABLES = f"{', '.join(tables.FORMATS)} (default: by the file's suffix, or csv)"
+Format = Annotated[str | None, Option("--format", help=f"{FORMATS_OF_TABLES}.")]
+ToolFormat = Annotated[
+    str | None, Option("--format", help=f"{FORMATS_OF_TABLES}; for --what table also {', '.join(tools.TOOLS)}.")
 ]
-TABLES = {f".{name}": name for name in tables.FORMATS}  # suffix -> format
-SUFFIXES = {"model": {".gz": "model"}, "report": PAGE}  # for exports that are not tables
+TABLES: Formats = {name: each.suffixes for name, each in tables.FORMATS.items()}
+TOOLS: Formats = {name: each.suffixes for name, each in tools.TOOLS.items()}
+SUFFIXES: dict[str, Formats] = {
+    "model": {"model": (".gz",)},
+    "report": PAGE,
+}  # of other exports
+OWN_SUFFIX: Formats = {"ris": TOOLS["ris"]}  # tools that need no --format, because no other format has their suffix
+BINARY = [name for name, each in (tables.FORMATS | tools.TOOLS).items() if each.is_binary] + ["model"]
 Output = Annotated[Path | None, Option("--output", "--out", help="The file to write (default: standard output).")]
 
 
 def export(
     session: Session,
     what: What = "labels",
-    kind: Format = None,
+    kind: ToolFormat = None,
     out: Output = None,
     texts: Texts = False,
     first: Annotated[
@@ -47,14 +55,18 @@ def export(
     ] = None,
     db: Db = None,
 ) -> None:
-    """Write labels, decisions, predictions for all items, the positives, second opinions, the model, or a report of a
-    session."""
+    """Write labels, decisions, predictions for all items, the positives, second opinions, the table of all items (also
+    for other tools), the model, or a report of a session."""
     if what in exports.WHATS and what not in exports.TABLES and (kind or texts):
         option = "--format" if kind else "--texts"
         raise ValueError(f"{option} is for tables: {', '.join(exports.TABLES)}. Got {what}.")
     if first and what != "positives":
         raise ValueError(f"--first is for positives. Got {what}.")
-    kind = format_of(out, SUFFIXES.get(what, TABLES), kind)
+    if kind in TOOLS and what != "table":
+        raise ValueError(f"--format {kind} is for the table of all items (--what table). Got {what}.")
+    formats = {**TABLES, **(TOOLS if kind else OWN_SUFFIX)} if what == "table" else SUFFIXES.get(what, TABLES)
+    kind = format_of(out, formats, kind)
+    refuse_terminal(out, kind, kind in BINARY)
     with progress_bar() as progress:
         store = Store(db, read_only=True)
         note = exports.export(
@@ -81,6 +93,7 @@ def predict(
     """Predict new texts or vectors with the model of a session, line by line."""
     live, skipped = file == "-", dict[str, tuple[int, int]]()
     kind, block_rows = format_of(out, TABLES, "jsonl" if as_json else kind), 1 if live else tables.BLOCK_ROWS
+    refuse_terminal(out, kind, kind in BINARY)
     learned = model_files.read(model_file).with_embedding(embeddings.read(embed) if embed else None)
     if vectors and not learned.beside:
         raise ValueError(f"--vectors is for models of texts with vectors. {model_file} has none.")
@@ -167,7 +180,7 @@ def publish(
     db: Db = None,
 ) -> None:
     """Write a session as JSON lines, for `adopt` elsewhere; or as a page of HTML with its player, for any browser."""
-    kind = format_of(out, {".jsonl": "jsonl"} | PAGE, kind)
+    kind = format_of(out, {"jsonl": (".jsonl",), **PAGE}, kind)
     if texts and kind != "html":
         raise ValueError("--texts is for pages: a published log never holds them. Got it with --format jsonl.")
     store = Store(db, read_only=True)

@@ -2,9 +2,10 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,8 @@ Db = Annotated[
     Option("--db", help="The database (default: OAL_DB, or studio.db in this folder; installed, in your data folder)."),
 ]
 Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
-PAGE = {".html": "html", ".htm": "html"}  # the suffixes of a file that holds a page
+Formats = Mapping[str, Iterable[str]]  # the suffixes of each format
+PAGE: Formats = {"html": (".html", ".htm")}  # the suffixes of a file that holds a page
 WIDEST = 10_000  # characters of a line that is not for a terminal
 
 
@@ -83,23 +85,28 @@ def pairs(option: str, settings: list[str] | None) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def format_of(out: Path | None, suffixes: Mapping[str, str], kind: str | None = None) -> str:
+def format_of(out: Path | None, formats: Formats, kind: str | None = None) -> str:
     """Return the format of a file: `kind`, or else the format of the file's suffix, or else the first format.
 
-    suffixes: the format of each suffix. Another suffix raises a ValueError.
+    formats: the suffixes of each format. A name with another suffix raises a ValueError.
     """
-    kinds = [*dict.fromkeys(suffixes.values())]
-    if kind:
-        if kind not in kinds:
-            raise ValueError(f"--format must be one of {', '.join(kinds)}. Got {kind}.")
-        return kind
+    if kind and kind not in formats:
+        raise ValueError(f"--format must be one of {', '.join(formats)}. Got {kind}.")
+    allowed = {kind: formats[kind]} if kind else formats
     if not (out and out.suffix):
-        return kinds[0]
-    if out.suffix.lower() not in suffixes:
-        *others, last = suffixes
-        allowed = f"{', '.join(others)} or {last}" if others else last
-        raise ValueError(f"the name of the file to write must end in {allowed}. Got {out.name}.")
-    return suffixes[out.suffix.lower()]
+        return next(iter(allowed))
+    fitting = (each for each, suffixes in allowed.items() if out.name.lower().endswith(tuple(suffixes)))
+    if (found := next(fitting, None)) is None:
+        *others, last = dict.fromkeys(chain.from_iterable(allowed.values()))
+        listed = f"{', '.join(others)} or {last}" if others else last
+        raise ValueError(f"the name of the file to write must end in {listed}. Got {out.name}.")
+    return found
+
+
+def refuse_terminal(out: Path | None, kind: str, is_binary: bool) -> None:
+    """Raise ValueError if bytes that are not text would be printed on a terminal."""
+    if is_binary and out is None and sys.stdout.isatty():
+        raise ValueError(f"{kind} is not text: name a file (--out FILE), or send it to another program.")
 
 
 def undamaged(store: Store) -> Store:

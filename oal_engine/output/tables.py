@@ -1,9 +1,11 @@
-"""Tables as files: CSV, JSON lines and Parquet, written block by block, so that the number of rows is not limited.
+"""Tables as files: CSV, TSV, JSON lines, Parquet and workbooks, written block by block, so that the number of rows is
+not limited by the memory.
 
-In CSV, text that a spreadsheet program would read as a formula, such as =1+1, gets an apostrophe before it. The import
-of such a table removes it.
+Where a spreadsheet program would read text as a formula, such as =1+1, it gets an apostrophe before it. The import of
+such a table removes it.
 """
 
+import gzip
 import io
 import json
 import os
@@ -12,11 +14,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -30,7 +33,9 @@ Parts: TypeAlias = Iterator[Part]
 
 BLOCK_ROWS, BLOCK_NUMBERS = 2000, 2**20  # most rows, and most numbers, in memory at a time
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # with its own apostrophes, so that they survive the round trip
-QUOTED = '[,"\\r\\n]'  # characters that need quotes in CSV
+NOT_IN_XML = re.compile("[\\x00-\\x08\\x0b-\\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")  # what workbooks write as _x000D_
+ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
+MAX_CELL_CHARACTERS, MAX_SHEET_ROWS = 32_767, 2**20  # of a workbook
 # The first columns of the tables of sessions and models, by which an import recognizes them; and the column after which
 # the text or the numbers of an item follow, up to the label.
 HEADS: dict[tuple[str, ...], str | None] = {
@@ -40,7 +45,10 @@ HEADS: dict[tuple[str, ...], str | None] = {
     ("rank", "id", "position", "round", "margin"): "asked",
     ("line", "id", "margin", "predicted", "predicted_class"): None,
 }
-TEXT, LABEL, CLASS = "text", "label", "class"
+TEXT, LABEL, CLASS, PREDICTED = "text", "label", "class", "predicted"
+TITLE_AND_ABSTRACT = ("title", "abstract")  # the columns of a text whose first line is a title
+# The columns after the contents of an item in the table of all items, which begins with the id
+LABELED = (LABEL, PREDICTED, "score", "origin", "asking_probability")
 FEATURES = "features"  # the column of sparse rows, one row per cell
 SKIPPED, SCORE = "skipped", "score: "  # the class of an item without a label; the prefix of the columns of scores
 
@@ -64,6 +72,19 @@ class OutputTable(NamedTuple):
         left = iter(rows)
         blocks = iter(lambda: list(islice(left, block_rows)), [])
         return cls(columns, (tuple(zip(*block)) for block in blocks), total)
+
+    def watched(self, progress: Callable[[int, int], None] | None) -> "OutputTable":
+        """Return the table, which calls `progress` with (rows done, total) after each block."""
+
+        def parts() -> Parts:
+            done = 0
+            for part in self.parts:
+                yield part
+                done += len(part[0])
+                if progress and self.total:
+                    progress(done, self.total)
+
+        return self._replace(parts=parts())
 
     @property
     def rows(self) -> Iterator[tuple[Any, ...]]:
@@ -95,44 +116,70 @@ def unguarded(cells: Iterable[str]) -> list[str]:
     return [cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell for cell in cells]
 
 
-def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the columns with the numbers of the items, or None if this is not a table of items in our format."""
-    before = HEADS.get(tuple(columns[:5]))
+def is_own(columns: Sequence[str]) -> bool:
+    """Tell whether a table with these columns is one of ours."""
+    return tuple(columns[:5]) in HEADS or is_labeled(columns)
+
+
+def is_labeled(columns: Sequence[str]) -> bool:
+    """Tell whether a table with these columns is our table of all items with their labels."""
+    at = columns.index(LABEL) if LABEL in columns else 0
+    return at > 0 and columns[0] == "id" and tuple(columns[at : at + len(LABELED)]) == LABELED
+
+
+def contents_of(columns: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the columns with the text or the numbers of the items, or None if this is not a table of items in our
+    format."""
+    before = "id" if is_labeled(columns) else HEADS.get(tuple(columns[:5]))
     if before not in columns or LABEL not in columns:
         return None
-    between = columns[columns.index(before) + 1 : columns.index(LABEL)]
-    return tuple(column for column in between if column != TEXT)
+    return tuple(columns[columns.index(before) + 1 : columns.index(LABEL)])
 
 
-def _csv(table: OutputTable, parts: Parts, file: BinaryIO) -> None:
+def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the columns with the numbers of the items, or None if this is not a table of items in our format."""
+    contents = contents_of(columns)
+    if contents is None or contents == TITLE_AND_ABSTRACT:
+        return contents and ()
+    return tuple(column for column in contents if column != TEXT)
+
+
+def _csv(table: OutputTable, file: BinaryIO, delimiter: str = ",") -> None:
     import pyarrow as pa
 
-    file.write(_lines([pa.array([name]) for name in table.columns]))
-    for part in parts:
-        file.write(_lines(_arrays(table, part)))
+    file.write(_lines([pa.array([name]) for name in table.columns], delimiter))
+    for part in table.parts:
+        file.write(_lines(_arrays(table, part), delimiter))
         file.flush()
 
 
-def _lines(columns: "list[pa.Array]") -> "pa.Buffer":
+def _packed_csv(table: OutputTable, file: BinaryIO) -> None:
+    with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+        _csv(table, cast(BinaryIO, packed))
+
+
+def _lines(columns: "list[pa.Array]", delimiter: str) -> "pa.Buffer":
     """Return the lines of CSV of columns."""
     from pyarrow import compute
 
-    lines = compute.binary_join_element_wise(*map(_words, columns), ",", null_handling="replace")
+    words = (_words(cells, delimiter) for cells in columns)
+    lines = compute.binary_join_element_wise(*words, delimiter, null_handling="replace")
     return compute.binary_join_element_wise(lines, "", "\r\n").buffers()[2]
 
 
-def _words(cells: "pa.Array") -> "pa.Array":
+def _words(cells: "pa.Array", delimiter: str) -> "pa.Array":
     """Return the cells of a column for CSV: text as in `guarded`, and in quotes if needed."""
     import pyarrow as pa
     from pyarrow import compute
 
     if not pa.types.is_string(cells.type):
         return _numbers(cells)
-    if not compute.any(compute.match_substring_regex(cells, f"^{FORMULA.pattern}|{QUOTED}")).as_py():
+    quoted = f'[{delimiter}"\\r\\n]'  # characters that need quotes
+    if not compute.any(compute.match_substring_regex(cells, f"^{FORMULA.pattern}|{quoted}")).as_py():
         return cells
     cells = compute.replace_substring_regex(cells, f"^{FORMULA.pattern}", r"'\0")
     cells = compute.replace_substring(cells, '"', '""')
-    return compute.replace_substring_regex(cells, f"(?s)^.*{QUOTED}.*$", r'"\0"')
+    return compute.replace_substring_regex(cells, f"(?s)^.*{quoted}.*$", r'"\0"')
 
 
 def _numbers(cells: "pa.Array") -> "pa.Array":
@@ -149,9 +196,9 @@ def _numbers(cells: "pa.Array") -> "pa.Array":
     return compute.replace_with_mask(words, others, pa.array(map(repr, values[others].tolist()), words.type))
 
 
-def _jsonl(table: OutputTable, parts: Parts, file: BinaryIO) -> None:
+def _jsonl(table: OutputTable, file: BinaryIO) -> None:
     with text(file) as words:
-        for part in parts:
+        for part in table.parts:
             rows = (dict(zip(table.columns, row)) for row in _rows(part))
             words.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             words.flush()
@@ -167,14 +214,55 @@ def text(file: BinaryIO) -> Iterator[io.TextIOWrapper]:
         words.detach()
 
 
-def _parquet(table: OutputTable, parts: Parts, file: BinaryIO) -> None:
+def parquet(table: OutputTable, file: BinaryIO, metadata: dict[str, str] | None = None) -> None:
+    """Write a table as Parquet, with `metadata` in its schema."""
     import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow.parquet import ParquetWriter
 
-    schema = pa.schema([(name, _types()[kind]) for name, kind in table.columns.items()])
-    with parquet.ParquetWriter(file, schema) as writer:
-        for part in parts:
+    schema = pa.schema([(name, _types()[kind]) for name, kind in table.columns.items()], metadata)
+    with ParquetWriter(file, schema) as writer:
+        for part in table.parts:
             writer.write_batch(pa.record_batch(_arrays(table, part), schema))
+
+
+def _workbook(table: OutputTable, file: BinaryIO) -> None:
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("items")
+
+    def cell(value: Any) -> Any:
+        """Return a cell whose kind is fixed, because openpyxl takes some words for formulas and rounds numbers."""
+        if value is None:
+            return None
+        made = WriteOnlyCell(sheet, _workbook_text(value) if isinstance(value, str) else repr(value))
+        made.data_type = "s" if isinstance(value, str) else "n"
+        return made
+
+    with closing(sheet):
+        sheet.append([*map(cell, table.columns)])
+        for number, row in enumerate(table.rows, 2):
+            if number > MAX_SHEET_ROWS:
+                raise ValueError(f"a sheet of a workbook has at most {MAX_SHEET_ROWS:,} rows. Choose another format.")
+            sheet.append([*map(cell, row)])
+    book.save(file)
+
+
+def _workbook_text(text: str) -> str:
+    """Return text for a cell of a workbook: as in `guarded`, and without characters that XML does not have."""
+    cell = NOT_IN_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", guarded(text))
+    if len(cell) > MAX_CELL_CHARACTERS:
+        raise ValueError(
+            f"a cell of a workbook has at most {MAX_CELL_CHARACTERS:,} characters. Got {len(cell):,}: {text[:40]!r}... "
+            "Choose another format."
+        )
+    return cell
+
+
+def unescaped(cell: str) -> str:
+    """Return the text of a cell of a workbook, which may have characters such as _x000D_."""
+    return ESCAPED.sub(lambda found: chr(int(found[1], 16)), cell) if "_x" in cell else cell
 
 
 def _arrays(table: OutputTable, part: Part) -> "list[pa.Array]":
@@ -189,21 +277,31 @@ def _types() -> "dict[type, pa.DataType]":
     return {int: pa.int64(), float: pa.float64(), str: pa.string()}
 
 
-FORMATS = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}
+class Format(NamedTuple):
+    """A format of files. suffixes: the first is that of a new file. write: writes the content to an open file.
+    purpose: its name, and what it is for. is_binary: a terminal cannot show it. needs_texts: it cannot hold numbers."""
+
+    suffixes: tuple[str, ...]
+    write: Callable[[Any, BinaryIO], None]
+    purpose: str
+    is_binary: bool = False
+    needs_texts: bool = False
+
+
+# The only list of formats of tables. A file is written in the first one that has its suffix, unless another is named.
+FORMATS = {
+    "csv": Format((".csv",), _csv, "CSV: for every program, also spreadsheets"),
+    "csv.gz": Format((".csv.gz",), _packed_csv, "CSV, compressed: for large sets and scripts", True),
+    "tsv": Format((".tsv",), partial(_csv, delimiter="\t"), "TSV: tabs between the cells"),
+    "jsonl": Format((".jsonl",), _jsonl, "JSON lines: an object for each item, for scripts"),
+    "parquet": Format((".parquet",), parquet, "Parquet: typed columns for pandas, Arrow and DuckDB", True),
+    "xlsx": Format((".xlsx",), _workbook, "Excel: a workbook, also for LibreOffice", True),
+}
 
 
 def write(table: OutputTable, kind: str, file: BinaryIO, progress: Callable[[int, int], None] | None = None) -> None:
-    """Write a table to an open binary file as csv, jsonl or parquet. progress: called with (rows done, total)."""
-
-    def parts() -> Parts:
-        done = 0
-        for part in table.parts:
-            yield part
-            done += len(part[0])
-            if progress and table.total:
-                progress(done, table.total)
-
-    FORMATS[kind](table, parts(), file)
+    """Write a table to an open binary file in one of FORMATS. progress: called with (rows done, total)."""
+    FORMATS[kind].write(table.watched(progress), file)
 
 
 @contextmanager

@@ -188,9 +188,9 @@ def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, s
     button = page.get_by_test_id("stPopoverBody").get_by_test_id("stDownloadButton").get_by_role("button")
     with page.expect_download(timeout=120_000) as download:  # a process starts for it
         button.click()
-    assert f"session-{session}-labels.csv" == download.value.suggested_filename
+    assert f"session-{session}-table.csv" == download.value.suggested_filename
     download.value.save_as(tmp_path / "downloaded")
-    export.export(store, session, "labels", "csv", tmp_path / "exported")
+    export.export(store, session, "table", "csv", tmp_path / "exported")
     assert (tmp_path / "exported").read_bytes() == (tmp_path / "downloaded").read_bytes()
 
 

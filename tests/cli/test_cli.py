@@ -27,6 +27,8 @@ from tests.harness.command_line import ROWS, RUN, TWEETS
 from tests.harness.examples import topics, write_embedding
 from tests.harness.sessions import label_until_the_end
 
+TABLES = ".csv, .csv.gz, .tsv, .jsonl, .parquet or .xlsx"
+
 # Import and lists
 
 
@@ -308,7 +310,7 @@ def test_export(ok, labelled, tmp_path):
             line["position"],
             line["id"],
             line["margin"],
-            line["probability"],
+            line["asking_probability"],
             line["draw"],
             line["asked_at"],
             line["answered_at"],
@@ -476,7 +478,7 @@ def test_an_error_of_writing_names_the_output_not_the_input(run, ok, labelled, n
             ("--out", tmp_path / "none/at.csv"),
             f"{tmp_path / 'none/at.csv'} cannot be opened: No such file or directory.",
         ),
-        (("--format", "xml"), "--format must be one of csv, jsonl, parquet. Got xml."),
+        (("--format", "xml"), "--format must be one of csv, csv.gz, tsv, jsonl, parquet, xlsx. Got xml."),
     ):
         assert (1, "", f"error: {message}\n") == run("predict", numbers, "--model", "model.json.gz", *out)
 
@@ -484,11 +486,12 @@ def test_an_error_of_writing_names_the_output_not_the_input(run, ok, labelled, n
 @pytest.mark.parametrize(
     ("arguments", "name", "allowed"),
     [
-        *((("export", 1), f"labels.{suffix}", ".csv, .jsonl or .parquet")
-          for suffix in ("xlsx", "json", "tsv", "feather", "csv.gz", "txt", "CSV.bak")),
+        *((("export", 1), f"labels.{suffix}", TABLES)
+          for suffix in ("xls", "json", "csv.xz", "feather", "gz", "txt", "CSV.bak")),
+        (("export", 1, "--format", "csv"), "labels.xlsx", ".csv"),
         (("export", 1, "--what", "model"), "model.json", ".gz"),
         (("export", 1, "--what", "report"), "report.pdf", ".html or .htm"),
-        (("predict", "new.csv", "--model", "none"), "predicted.xlsx", ".csv, .jsonl or .parquet"),
+        (("predict", "new.csv", "--model", "none"), "predicted.ods", TABLES),
         (("publish", 1), "session.json", ".jsonl, .html or .htm"),
         (("race",), "race.pdf", ".html or .htm"),
         (("reproduce", "acog-german"), "page.html", ".md"),

@@ -191,4 +191,4 @@ def test_second_answers_are_exported_beside_the_first(store):
         words = opened.settings.answers
         assert (words[pair.first], words[pair.second]) == (row["first"], row["class"])
         assert (pair.one, pair.other) == (row["first_annotator"], row["annotator"])
-        assert pair.entry.probability == row["probability"]
+        assert pair.entry.probability == row["asking_probability"]

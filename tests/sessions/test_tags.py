@@ -1,11 +1,9 @@
 """Tags are given to items and taken away, kept in the log, published and exported; further columns are exported too."""
 
-import csv
 import io
 import json
 
 import pytest
-from pyarrow import parquet
 
 from oal_engine import datasets
 from oal_engine.datasets import reading
@@ -17,6 +15,7 @@ from oal_engine.sessions.files import bundle, export
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import MOST_TAGS, POSITIVE, SessionError, checked_tags, create
 from oal_engine.store import Store, StoreError
+from tests.harness.exports import TYPED, rows_of
 from tests.harness.sessions import EVENTS, begin, database, say, text_of, travelled, truth
 
 ASK, WRONG = "ask a colleague", "wrong <b>population</b>"
@@ -143,12 +142,8 @@ def papers(tmp_path):
 def written(opened, what, kind, path):
     """The rows of an export of a session."""
     export.export(opened.store, opened.id, what, kind, path)
-    if kind == "parquet":
-        return parquet.read_table(path).to_pylist()
-    if kind == "jsonl":
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    with path.open(newline="") as file:
-        return [{name: word or None for name, word in row.items()} for row in csv.DictReader(file)]
+    rows = rows_of(kind, path.read_bytes())
+    return rows if kind in TYPED else [{name: word or None for name, word in row.items()} for row in rows]
 
 
 @pytest.mark.parametrize("kind", tables.FORMATS)
@@ -158,7 +153,7 @@ def test_tags_and_further_columns_are_in_every_table(papers, tmp_path, what, kin
     rows = written(papers, what, kind, tmp_path / f"out.{kind}")
     number = "item_number" if what in ("labels", "opinions") else "number"
     assert ["tags", "year", "source", number] == list(rows[0])[-4:]
-    source = "'=a, b" if kind == "csv" else "=a, b"
+    source = "=a, b" if kind in TYPED else "'=a, b"
     assert rows
     for row in rows:
         k = int(row["id"].removeprefix("i"))

@@ -1,4 +1,5 @@
-"""The end of a session, below the card: how far to take the list of positives, labels to add, and another pass."""
+"""The end of a session, below the card: how far to take the list of positives, downloads, labels to add, and another
+pass."""
 
 from uuid import uuid4
 
@@ -11,7 +12,7 @@ from oal_engine.sessions.insights.ranking import Ranking
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
-from ..downloads import positives_button
+from ..downloads import downloads_button, positives_button
 from ..page import annotator, capitalized, complain, counted, small_note
 from .card_server import CardServer
 
@@ -36,6 +37,7 @@ def ending(server: CardServer) -> None:
     owned = server.is_owned()
     if not session.multiclass and linear(session.learner):
         _list(server)
+    downloads_button(session.store, session.id, session.multiclass)
     if session.room > 0 and owned:
         more_labels(session, "add-labels")
     elif owned and (left := session.rounds - len(another_pass.labels(session).labels)):

@@ -21,7 +21,7 @@ from .sources import COMPRESSIONS, DataError, FileOrPath, Limits, NotDecoded, So
 
 JUNK = re.compile(r"(.*/)?(__MACOSX/.*|\.[^/]+(/.*)?|~\$[^/]*|(?i:thumbs\.db|desktop\.ini))")  # of operating systems
 DIGITS = re.compile(r"(\d+)")  # 2.txt comes before 10.txt
-ABOUT = re.compile(r"(?i)(.*[-_ ])?(read.?me|licen[cs]e|copying|notice|changelog|citation)(\.\w+)?")
+ABOUT = re.compile(r"(?i)(.*[-_ ])?(read.?me|licen[cs]e|copying|notice|changelog|citation|croissant)(\.\w+)?")
 SPLITS = {"train", "training", "test", "testing", "dev", "val", "valid", "validation", "eval"}
 WITHOUT_LABEL = {"unsup", "unlabeled", "unlabelled"}  # folders of texts without a label
 MANY_FILES = 20  # from this number on, text files hold one text each, and have one format

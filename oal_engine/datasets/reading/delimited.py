@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
-from ...output.tables import HEADS, unguarded
+from ...output.tables import is_own, unguarded
 from .parsed import (
     ABOVE,
     BROKEN,
@@ -362,7 +362,7 @@ def to_table(
     rows: Iterable[Row] = chain(
         ((line, ABOVE if at in above else cells) for at, (line, cells) in enumerate(sample)), records
     )
-    if tuple(columns[:5]) in HEADS:
+    if is_own(columns):
         columns = unguarded(columns)
         rows = ((line, cells if isinstance(cells, str) else unguarded(cells)) for line, cells in rows)
     commas = _decimal_columns(fitting or [first], width) if decimals else []

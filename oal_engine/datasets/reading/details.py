@@ -102,6 +102,14 @@ def link(column: str, word: str) -> str | None:
     return f"https://doi.org/{quote(doi[1])}" if doi else None
 
 
+def title_and_abstract(text: str) -> tuple[str, str]:
+    """Split a text whose first line is a title, so that both parts, joined by a new line, are the text again."""
+    title, _, abstract = text.partition("\n")
+    if title.strip() and abstract.strip():
+        return title, abstract
+    return (text, "") if len(text) <= TITLE_CHARACTERS else ("", text)
+
+
 def with_title_of(text: str, above: Heading) -> Heading:
     """Add the first line of a text to its heading as the title, if the text was joined to one."""
     title, _, rest = text.partition("\n")

@@ -13,7 +13,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...output.tables import CLASS, LABEL, SCORE, SKIPPED, TEXT, numbers_of
+from ...output.tables import (
+    CLASS,
+    LABEL,
+    PREDICTED,
+    SCORE,
+    SKIPPED,
+    TEXT,
+    TITLE_AND_ABSTRACT,
+    contents_of,
+    is_labeled,
+    numbers_of,
+)
 from .codings import MAX_WORDS, NO_NUMBER, NUMBER_SHARE, Coding, are_dates, coding_of, formatted_number
 from .columns import Columns
 from .delimited import are_consecutive
@@ -98,8 +109,12 @@ def several_labels(cells: Sequence[str]) -> str | None:
 def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
     """Guess the role of each column; columns of lists get none. A file that was exported here needs no guess."""
     if (numbers := numbers_of([*words])) is not None:
-        text = (TEXT,) if any(words.get(TEXT, ())) else ()
+        names = TITLE_AND_ABSTRACT if contents_of([*words]) == TITLE_AND_ABSTRACT else (TEXT,)
+        text = names if any(any(words.get(column, ())) for column in names) else ()
         columns = Columns(text, LABEL, "id", None if text else numbers, guessed_id=True)
+        if is_labeled([*words]):
+            classes = {*words[LABEL], *words[PREDICTED]} - {""}
+            return replace(columns, multiclass=True, unknown=()) if len(classes) > 2 else columns
         # With several classes a further column has their names.
         several = {*words[LABEL]} - {"", "1", "-1"} or any(name.startswith(SCORE) for name in words)
         return replace(columns, label=CLASS, multiclass=True, unknown=(SKIPPED,)) if several else columns

@@ -66,6 +66,9 @@ DECISIONS = (
     r"ASReview_(relevant|irrelevant)\b",
     r'=>\s*\\?"(Included|Excluded|Maybe)\\?"',
 )  # in notes of ASReview and Rayyan
+OWN_FACT = re.compile(
+    r"OAL (label|predicted|score|origin|asking_probability): (.*)"
+)  # in notes and keywords of exports
 
 
 @foreign
@@ -104,8 +107,29 @@ def _ris_table(source: Source, text: str) -> ParsedFile:
         value = next((entry[name] for name in RIS_NAMES[column] if entry.get(name)), "")
         return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
+    facts = [_own_facts(each) for each in entries]
     rows = [(number, [cell(each, name) for name in COLUMNS]) for number, each in enumerate(entries, 1)]
-    return _with_decisions(rows, [_decision(each.get("notes", ())) for each in entries])
+    return _with_own_facts(_with_decisions(rows, [_decision(each.get("notes", ())) for each in entries]), facts)
+
+
+def _own_facts(entry: dict[str, Any]) -> dict[str, str]:
+    """Take the facts out of a reference that an export of a session wrote into its notes and keywords."""
+    found = [OWN_FACT.fullmatch(word) for name in ("notes", "keywords") for word in entry.get(name, ())]
+    if "keywords" in entry:
+        entry["keywords"] = [word for word in entry["keywords"] if not OWN_FACT.fullmatch(word)]
+    return {fact[1]: fact[2] for fact in found if fact}
+
+
+def _with_own_facts(parsed: ParsedFile, facts: Sequence[dict[str, str]]) -> ParsedFile:
+    """Add the facts of each reference as columns. Decisions of a screening are preferred to the words for them."""
+    names = dict.fromkeys(chain.from_iterable(facts))
+    if "included" in parsed.columns:
+        names.pop("label", None)
+    rows = (
+        (line, cells if isinstance(cells, str) else [*cells, *(each.get(name, "") for name in names)])
+        for (line, cells), each in zip(parsed.rows, facts)
+    )
+    return parsed._replace(columns=[*parsed.columns, *names], rows=rows)
 
 
 def looks_bibtex(lines: list[str]) -> bool:

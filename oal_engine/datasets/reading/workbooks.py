@@ -7,12 +7,12 @@ from itertools import islice
 from typing import Any, BinaryIO
 from zipfile import ZipFile
 
+from ...output.tables import MAX_SHEET_ROWS, unescaped
 from .delimited import to_table
 from .foreign import check_unpacked, foreign
 from .parsed import Doubt, ParsedFile, cell_text, name_list
 from .sources import DataError, Source
 
-MAX_SHEET_ROWS = 2**20  # of Excel and LibreOffice
 FIRST_ROWS = 100  # in which a sheet must have a row with cells, and another one
 CELL_BYTES = 64  # of memory that a cell takes
 OPEN_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
@@ -38,7 +38,12 @@ def xlsx(source: Source) -> ParsedFile:
     }
     name, doubts = _chosen(source, [*sheets], first)
     sheets[name].reset_dimensions()  # the declared size may be wrong
-    return _table(source, name, enumerate(sheets[name].iter_rows(values_only=True), 1), doubts)
+    rows = ([_unescaped(cell) for cell in row] for row in sheets[name].iter_rows(values_only=True))
+    return _table(source, name, enumerate(rows, 1), doubts)
+
+
+def _unescaped(cell: Any) -> Any:
+    return unescaped(cell) if isinstance(cell, str) else cell
 
 
 @foreign

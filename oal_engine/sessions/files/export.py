@@ -1,16 +1,15 @@
-"""Export a session: its labels, every decision of its stream, predictions, the model, or a report."""
+"""Export a session: its labels, every decision of its stream, predictions, all items, the model, or a report."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ...datasets import Dataset, columns_of
-from ...datasets.reading import details
 from ...datasets.reading.sources import DataError
-from ...output.tables import FEATURES, LABEL, TEXT, OutputTable, Part, block_rows, blocks, whole, write
+from ...output import tools
+from ...output.tables import OutputTable, Part, blocks, whole, write
 from ...store import Row, Store
 from .. import model
 from ..insights import certainty, outcome
@@ -18,20 +17,16 @@ from ..log import read_entries
 from ..session import Session
 from ..settings import SessionError, Settings
 from . import model_file, report
+from .item_columns import ANSWER, MODEL, ItemColumns, origin
+from .labeled import labeled_items
 
 LOT_ROWS = 50_000  # predictions in memory at a time, without texts
-TAGS = "tags"
-ANSWER, MODEL = "answer", "model"  # origins of a label, besides known labels
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,
-    "origin": str, "margin": float, "probability": float, "draw": float, "predicted": int, "audit": int, "first": str,
-    "corrected": int, "note": str, "asked_at": str, "answered_at": str, "seconds": float, "annotator": str,
+    "origin": str, "margin": float, "asking_probability": float, "draw": float, "predicted": int, "audit": int,
+    "first": str, "corrected": int, "note": str, "asked_at": str, "answered_at": str, "seconds": float,
+    "annotator": str,
 }  # fmt: skip
-
-
-def origin(row: Row) -> str:
-    """Describe the origin of a known label, given its row of the log."""
-    return f"known: {row['data']['origin']}"
 
 
 def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
@@ -46,9 +41,9 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
     known_labels = [*store.known_labels(session).values()]
     words, missing = settings.answers, None
     try:
-        item_cells = _ItemColumns(store, settings, LABELS, True)
+        item_cells = ItemColumns(store, settings, LABELS, True)
     except DataError as error:
-        item_cells = _ItemColumns(store, settings, LABELS, False)
+        item_cells = ItemColumns(store, settings, LABELS, False)
         missing = f"Written without the numbers of the items: {error}"
 
     def each() -> Iterator[Row]:
@@ -59,6 +54,7 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
                     "session": session, "round": entry.round + 1, "label": entry.label or None,
                     "class": words[entry.label], "first": words[entry.first], "corrected": int(entry.corrected),
                     "note": notes.get(entry.item), "origin": ANSWER if entry.label else None,
+                    "asking_probability": entry.probability,
                 }  # fmt: skip
         for part in blocks(len(known_labels), item_cells.lot):
             rows = known_labels[part.start : part.stop]
@@ -85,7 +81,7 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
     decided, words = session.decided, session.settings.answers
     answers = {entry.round: (entry.audit, entry.label, ANSWER) for entry in session.log}
     known_labels = {item: (None, row["label"], origin(row)) for item, row in session.known_labels.items()}
-    item_cells = _ItemColumns(session.store, session.settings, DECISIONS, texts)
+    item_cells = ItemColumns(session.store, session.settings, DECISIONS, texts)
 
     def each() -> Iterator[Row]:
         for t in blocks(decided[0].size, item_cells.lot):
@@ -105,7 +101,7 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
 
 OPINIONS = {
     "number": int, "id": str, "kind": str, "annotator": str, "class": str, "first_annotator": str, "first": str,
-    "stands": str, "probability": float, "answered_at": str, "seconds": float,
+    "stands": str, "asking_probability": float, "answered_at": str, "seconds": float,
 }  # fmt: skip
 
 
@@ -117,11 +113,11 @@ def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
     """
     words, log = session.settings.answers, {entry.id: entry for entry in session.log}
     rows = session.store.opinions(session.id)
-    item_cells = _ItemColumns(session.store, session.settings, OPINIONS, texts)
+    item_cells = ItemColumns(session.store, session.settings, OPINIONS, texts)
 
     def each() -> Iterator[Row]:
         for row, item in zip(rows, item_cells.items([row["item"] for row in rows])):
-            values = row | item | {"class": words[row["label"]]}
+            values = row | item | {"class": words[row["label"]], "asking_probability": row["probability"]}
             values |= dict.fromkeys(("number", "first", "stands"))
             if entry := log.get(row["question"]):
                 values |= {"number": entry.number, "first": words[entry.first], "stands": words[entry.label]}
@@ -177,7 +173,7 @@ def _ranked(
         origins[places] = [origin(row) for row in rows]
     columns = {"rank": int, "id": str, "position": int, "round": int} | fitted.fields
     columns |= {"asked": int, "label": int, "class": str, "origin": str} | dict.fromkeys(more, float)
-    item_cells = _ItemColumns(session.store, session.settings, columns, texts)
+    item_cells = ItemColumns(session.store, session.settings, columns, texts)
 
     def parts() -> Iterator[Part]:
         ids = pa.array(session.store.ids(dataset.id))  # of all items, as the table has another order
@@ -197,54 +193,18 @@ def _ranked(
     return OutputTable(item_cells.columns, parts(), ranking.size), str(fitted.calibration)
 
 
-class _ItemColumns:
-    """The columns of a table that describe the items: before the label their texts or numbers, if `with_contents`; last
-    their tags, if the session has any, and the further columns of their file.
-
-    own: the other columns of the table. columns: all columns. lot: number of rows in memory at a time.
-    """
-
-    def __init__(self, store: Store, settings: Settings, own: Mapping[str, type], with_contents: bool) -> None:
-        self.store, self.dataset, self.tags = store, settings.dataset, store.tags(settings.id)
-        record = store.dataset(self.dataset)
-        self.texts = with_contents and record["kind"] == "text"
-        self.tagged = {TAGS: str} if settings.tags or self.tags else dict[str, type]()
-        reserved = {*own, *self.tagged, TEXT, FEATURES}
-        self.file, self.numbers = None, dict[str, type]()
-        if with_contents and not self.texts:
-            self.file = Dataset(store, self.dataset).numbers
-            kinds = self.file.table_columns
-            is_packed = kinds == {FEATURES: str}
-            self.numbers = kinds if is_packed else dict(zip(details.named(kinds, reserved), kinds.values()))
-        self.details = details.named(columns_of(record).get("details", ()), reserved | {*self.numbers})
-        contents = {TEXT: str} if self.texts else self.numbers
-        columns = [(name, kind) for name, kind in own.items() if name != TEXT]
-        before = [*(name for name, _ in columns), LABEL].index(LABEL)
-        columns[before:before] = contents.items()
-        self.columns = dict(columns) | self.tagged | dict.fromkeys(self.details, str)
-        self.lot = block_rows(len(contents))
-
-    def items(self, positions: Collection[int]) -> Iterator[Row]:
-        """Yield the items at these positions, in their order, with their cells by name of column."""
-        by_position = self.store.items(self.dataset, positions, self.texts)
-        stored = self.store.details(self.dataset, positions) if self.details else {}
-        for position in positions:
-            numbers = zip(self.numbers, self.file.cells(position)) if self.file else ()
-            tags = dict.fromkeys(self.tagged, "|".join(self.tags.get(position, ())) or None)
-            cells = dict(zip(self.details, (word or None for word in stored.get(position, ()))))
-            yield by_position[position] | dict(numbers) | tags | dict.fromkeys(self.details) | cells
-
-    def table(self, rows: Iterable[Row], size: int) -> OutputTable:
-        """Return a table of `size` rows, given as {name of column: cell}; further names are ignored."""
-        cells = (tuple(row[name] for name in self.columns) for row in rows)
-        return OutputTable.of_rows(self.columns, cells, size, self.lot)
+def table(session: Session, texts: bool = True) -> tuple[OutputTable, str]:
+    """Return a table of every item of the data, in its order, with its label and prediction, and a sentence on the
+    predictions. It always has the texts or the numbers."""
+    items, sentence = labeled_items(session)
+    return items.table(items.words), sentence
 
 
 # Files
 
 TABLES: dict[str, Callable[..., Any]] = {
     "labels": labels, "decisions": decisions, "predictions": predictions,
-    "positives": positives, "opinions": opinions,
+    "positives": positives, "opinions": opinions, "table": table,
 }  # fmt: skip
 WHATS = (*TABLES, "model", "report")
 
@@ -255,7 +215,8 @@ def export(
 ) -> str | None:  # fmt: skip
     """Write one of WHATS to a file, or to the standard output (None), all or nothing. Return a sentence on it, or None.
 
-    kind: format of a table. progress: called with (rows done, all rows). options: further arguments of the table.
+    kind: format of a table, for the table of all items also one of tools.TOOLS. progress: called with (rows done, all).
+    options: further arguments of the table.
     """
     if what not in WHATS:
         raise ValueError(f"--what must be one of {', '.join(WHATS)}. Got {what}.")
@@ -265,8 +226,12 @@ def export(
             model_file.write(model.of_session(opened), file)
         elif opened and what == "report":
             file.write(report.page(opened))
+        elif opened and what == "table" and kind in tools.TOOLS:
+            items, sentence = labeled_items(opened, progress)
+            tools.write(items, kind, file)
+            return sentence
         else:
-            table, sentence = TABLES[what](opened, texts, **options) if opened else labels(store, session)
-            write(table, kind, file, progress)
-            return str(sentence) if sentence else None
+            content, note = TABLES[what](opened, texts, **options) if opened else labels(store, session)
+            write(content, kind, file, progress)
+            return str(note) if note else None
     return None

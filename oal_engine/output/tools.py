@@ -1,0 +1,370 @@
+"""Files for other tools: every item of a session with its label, its prediction and its asking probability.
+
+Each tool is one entry of TOOLS. Its file comes back through the import with the same items, ids, labels and asking
+probabilities.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, NamedTuple
+from xml.sax.saxutils import quoteattr
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from .tables import BLOCK_ROWS, LABELED, TEXT, TITLE_AND_ABSTRACT, Format, OutputTable, parquet
+from .tables import text as text_file
+
+UNIX_EPOCH_OF_ZIP = (1980, 1, 1, 0, 0, 0)  # of the files in an archive, so that the same session gives the same bytes
+NOBODY = "00000000-0000-0000-0000-000000000000"  # the user of a response in Argilla
+FIELD = "label"  # the name of the question in a tool
+OWN = "OAL"  # begins the notes and keywords of references that this module writes
+NOT_IN_YAML = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+RIS_TAGS = {  # of further columns, by their names in lower case
+    "authors": "AU", "author": "AU", "year": "PY", "journal": "JO", "doi": "DO", "url": "UR", "keywords": "KW",
+    "tags": "KW",
+}  # fmt: skip
+SEPARATORS = {"AU": "; ", "KW": "; ", "UR": "; ", "tags": "|"}
+DATA_FILE = "data/train-00000-of-00001.parquet"
+CROISSANT_TYPES = {int: "sc:Integer", float: "sc:Float", str: "sc:Text"}
+CROISSANT_CONTEXT = {
+    "@language": "en", "@vocab": "https://schema.org/", "citeAs": "cr:citeAs", "column": "cr:column",
+    "conformsTo": "dct:conformsTo", "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"}, "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/", "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract", "field": "cr:field",
+    "fileObject": "cr:fileObject", "fileProperty": "cr:fileProperty", "fileSet": "cr:fileSet", "format": "cr:format",
+    "includes": "cr:includes", "isLiveDataset": "cr:isLiveDataset", "jsonPath": "cr:jsonPath", "key": "cr:key",
+    "md5": "cr:md5", "parentField": "cr:parentField", "path": "cr:path", "rai": "http://mlcommons.org/croissant/RAI/",
+    "recordSet": "cr:recordSet", "references": "cr:references", "regex": "cr:regex", "repeated": "cr:repeated",
+    "replace": "cr:replace", "sc": "https://schema.org/", "separator": "cr:separator", "source": "cr:source",
+    "subField": "cr:subField", "transform": "cr:transform",
+}  # fmt: skip
+
+
+class LabeledItem(NamedTuple):
+    """An item of a session.
+
+    contents, details: its cells in the columns of `LabeledItems`. label, predicted: numbers of classes, None if there
+    is none. score: the margin of the prediction. confidence: the chance that the prediction is right, None if unknown.
+    asking_probability: None for an item that was not asked.
+    """
+
+    id: str
+    contents: tuple[Any, ...]
+    label: int | None
+    predicted: int | None
+    score: float | None
+    confidence: float | None
+    origin: str
+    asking_probability: float | None
+    was_skipped: bool
+    details: tuple[str | None, ...]
+
+
+class LabeledItems(NamedTuple):
+    """The items of a session in the order of its data.
+
+    model: its description. names: of the classes by number: 1 and -1, or 1..K. words: the labels of the data set by
+    number of the class. contents: the columns of a text (`text`, or `title` and `abstract`) or of numbers. details: the
+    further columns.
+    """
+
+    session: str
+    model: str
+    names: Mapping[int, str]
+    words: Mapping[int, str] | Mapping[int, int]
+    contents: dict[str, type]
+    details: tuple[str, ...]
+    items: Iterable[LabeledItem]
+    total: int
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether the items are texts."""
+        return tuple(self.contents) in ((TEXT,), TITLE_AND_ABSTRACT)
+
+    @property
+    def classes(self) -> list[int]:
+        """The numbers of the classes in the order in which tools count them from 0: the negative class first."""
+        return sorted(self.names)
+
+    @property
+    def has_two(self) -> bool:
+        """Whether the classes are a positive and a negative one."""
+        return -1 in self.names
+
+    def details_of(self, item: LabeledItem) -> dict[str, str]:
+        """Return the cells of an item in the further columns that are not empty."""
+        return {name: word for name, word in zip(self.details, item.details) if word}
+
+    def name(self, label: int | None) -> str | None:
+        """Return the name of a class."""
+        return None if label is None else self.names[label]
+
+    def table(self, words: Mapping[int, str] | Mapping[int, int]) -> OutputTable:
+        """Return the items as a table, with these words for the classes."""
+        kind = type(next(iter(words.values())))
+        label, predicted, score, origin, asking_probability = LABELED
+        columns = {"id": str, **self.contents, label: kind, predicted: kind, score: float, origin: str}
+        columns |= {asking_probability: float, **dict.fromkeys(self.details, str)}
+        rows = (
+            (
+                item.id, *item.contents, _of(words, item.label), _of(words, item.predicted), item.score, item.origin,
+                item.asking_probability, *item.details,
+            )
+            for item in self.items
+        )  # fmt: skip
+        return OutputTable.of_rows(columns, rows, self.total)
+
+
+def _of(words: Mapping[int, Any], label: int | None) -> Any:
+    return None if label is None else words[label]
+
+
+def _joined(item: LabeledItem) -> str:
+    """Return the text of an item, with its title on a line of its own."""
+    return "\n".join(filter(None, item.contents))
+
+
+def _known(**cells: Any) -> dict[str, Any]:
+    """Return the cells that have a value."""
+    return {name: cell for name, cell in cells.items() if cell is not None}
+
+
+# ---- References
+
+
+def _ris(items: LabeledItems, file: BinaryIO) -> None:
+    """Write references with the decisions of a screening, as ASReview writes them, and keywords for Zotero."""
+    with text_file(file) as lines:
+        for item in items.items:
+            for tag, value in _reference(items, item):
+                if words := " ".join(value.split()):
+                    lines.write(f"{tag}  - {words}\r\n")
+            lines.write("ER  - \r\n\r\n")
+
+
+def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, str]]:
+    """Yield the tags of a reference with their values."""
+    details = items.details_of(item)
+    title, *rest = item.contents if len(items.contents) > 1 else (details.get("title", ""), *item.contents)
+    yield "TY", "JOUR" if "journal" in details else "GEN"
+    yield "TI", title
+    yield "AB", " ".join(filter(None, rest))
+    yield "AN", item.id
+    for name, word in details.items():
+        if tag := RIS_TAGS.get(name.casefold()):
+            separator = SEPARATORS.get(name, SEPARATORS.get(tag))
+            yield from ((tag, part) for part in (word.split(separator) if separator else [word]))
+    label = items.name(item.label)
+    if label is not None:
+        yield "KW", f"{OWN} {FIELD}: {label}"
+    if label is None or items.has_two:
+        decision = "not_seen" if label is None else "relevant" if item.label == 1 else "irrelevant"
+        yield "N1", f"ASReview_{decision}"
+    facts = _known(
+        predicted=items.name(item.predicted), score=item.score, origin=item.origin,
+        asking_probability=item.asking_probability,
+    )  # fmt: skip
+    yield from (("N1", f"{OWN} {name}: {value}") for name, value in facts.items())
+
+
+# ---- Tools for labeling: the asking probability is in every record, because a reader may take the columns from a few
+
+
+def _label_studio(items: LabeledItems, file: BinaryIO) -> None:
+    """Write an archive of the tasks and of the labeling config, which names the classes."""
+    with ZipFile(file, "w") as archive:
+        with _member(archive, "labeling_config.xml") as config:
+            config.write(_labeling_config(items).encode())
+        with _member(archive, "tasks.json") as tasks, text_file(tasks) as words:
+            before = "[\n"
+            for item in items.items:
+                words.write(before + json.dumps(_task(items, item), ensure_ascii=False))
+                before = ",\n"
+            words.write("\n]\n" if items.total else "[]\n")
+
+
+def _labeling_config(items: LabeledItems) -> str:
+    choices = "".join(f"    <Choice value={quoteattr(name)}/>\n" for name in items.names.values())
+    return (
+        f'<View>\n  <Text name="text" value="$text"/>\n  <Choices name="{FIELD}" toName="text" choice="single">\n'
+        f"{choices}  </Choices>\n</View>\n"
+    )
+
+
+def _task(items: LabeledItems, item: LabeledItem) -> dict[str, Any]:
+    """Return an item as a task of Label Studio. A skipped one has a cancelled annotation."""
+    facts = {"asking_probability": item.asking_probability, "origin": item.origin}
+    details = items.details_of(item)
+    task: dict[str, Any] = {"data": {"id": item.id, "text": _joined(item)} | facts | details}
+    task["annotations"] = []
+    if item.label or item.was_skipped:
+        result = _choice(items.name(item.label))
+        task["annotations"] = [{"result": result, "was_cancelled": item.label is None, "ground_truth": False}]
+    if item.predicted is not None:
+        prediction = {"model_version": items.model, "result": _choice(items.name(item.predicted))}
+        task["predictions"] = [prediction | _known(score=item.confidence)]
+    return task
+
+
+def _choice(name: str | None) -> list[dict[str, Any]]:
+    if name is None:
+        return []
+    return [{"from_name": FIELD, "to_name": "text", "type": "choices", "value": {"choices": [name]}}]
+
+
+def _prodigy(items: LabeledItems, file: BinaryIO) -> None:
+    """Write examples of Prodigy: one question of yes and no for two classes, else a choice."""
+    options = [{"id": name, "text": name} for name in items.names.values()]
+    _write_lines(file, (_example(items, item, options) for item in items.items))
+
+
+def _example(items: LabeledItems, item: LabeledItem, options: list[dict[str, str]]) -> dict[str, Any]:
+    """Return an item as an example. One without a label is ignored, because Prodigy takes other answers for labels."""
+    details = items.details_of(item)
+    meta: dict[str, Any] = {"id": item.id, "asking_probability": item.asking_probability, "origin": item.origin}
+    meta |= _known(predicted=items.name(item.predicted), score=item.confidence)
+    example: dict[str, Any] = {"text": _joined(item), "meta": meta | {"details": details} if details else meta}
+    if items.has_two:
+        answer = "ignore" if item.label is None else "accept" if item.label == 1 else "reject"
+        return example | {"label": items.names[1], "answer": answer}
+    chosen = [] if item.label is None else [items.names[item.label]]
+    return example | {"options": options, "accept": chosen, "answer": "accept" if chosen else "ignore"}
+
+
+def _argilla(items: LabeledItems, file: BinaryIO) -> None:
+    """Write records of Argilla, each with its response and the suggestion of the model."""
+    _write_lines(file, (_record(items, item) for item in items.items))
+
+
+def _record(items: LabeledItems, item: LabeledItem) -> dict[str, Any]:
+    facts = {"asking_probability": item.asking_probability, "origin": item.origin}
+    details = items.details_of(item)
+    record: dict[str, Any] = {"id": item.id, "fields": {"text": _joined(item)}, "metadata": facts | details}
+    record |= {"suggestions": {}, "responses": {}}
+    if item.predicted is not None:
+        suggestion = _known(value=items.name(item.predicted), score=item.confidence, agent=items.model)
+        record["suggestions"] = {FIELD: suggestion}
+    if item.label is not None:
+        response = {"value": items.names[item.label], "user_id": NOBODY, "status": "submitted"}
+        record["responses"] = {FIELD: [response]}
+    return record
+
+
+def _write_lines(file: BinaryIO, objects: Iterator[dict[str, Any]]) -> None:
+    with text_file(file) as words:
+        while block := [*islice(objects, BLOCK_ROWS)]:
+            words.writelines(json.dumps(each, ensure_ascii=False) + "\n" for each in block)
+
+
+# ---- A folder for Hugging Face
+
+
+def _hugging_face(items: LabeledItems, file: BinaryIO) -> None:
+    """Write an archive of a folder for `load_dataset`: Parquet, a card, and a description in Croissant."""
+    numbers = {label: number for number, label in enumerate(items.classes)}
+    names = [items.names[label] for label in items.classes]
+    table = items.table(numbers)
+    features = {name: _feature(name, kind, names) for name, kind in table.columns.items()}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    with TemporaryFile() as data, ZipFile(file, "w") as archive:
+        parquet(table, data, metadata)
+        size = data.tell()
+        data.seek(0)
+        digest = hashlib.file_digest(data, "sha256").hexdigest()
+        data.seek(0)
+        with _member(archive, DATA_FILE) as member:
+            shutil.copyfileobj(data, member)
+        with _member(archive, "README.md") as card:
+            card.write(_card(items, table.columns, names, size).encode())
+        with _member(archive, "croissant.json") as croissant:
+            description = _croissant(items, table.columns, names, digest, size)
+            croissant.write(json.dumps(description, ensure_ascii=False, indent=2).encode() + b"\n")
+
+
+def _feature(column: str, kind: type, names: list[str]) -> dict[str, Any]:
+    if column in LABELED[:2]:
+        return {"names": names, "_type": "ClassLabel"}
+    return {"dtype": {int: "int64", float: "float64", str: "string"}[kind], "_type": "Value"}
+
+
+def _card(items: LabeledItems, columns: dict[str, type], names: list[str], size: int) -> str:
+    """Return the card of the folder, whose head describes the columns."""
+    class_names = "".join(f"\n          '{number}': {_yaml(name)}" for number, name in enumerate(names))
+    classes = f"\n      class_label:\n        names:{class_names}"
+    types = {column: _feature(column, kind, names).get("dtype") for column, kind in columns.items()}
+    lines = (
+        f"  - name: {_yaml(name)}\n    dtype:{f' {dtype}' if dtype else classes}\n" for name, dtype in types.items()
+    )
+    return (
+        f"---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: data/train-*\n"
+        f"dataset_info:\n  features:\n{''.join(lines)}  splits:\n  - name: train\n    num_bytes: {size}\n"
+        f"    num_examples: {items.total}\n  dataset_size: {size}\n---\n\n"
+        "Items that were labeled with OAL Studio. `asking_probability` is the probability with which an item was "
+        "asked; its inverse is the item's weight in an estimate. `origin` tells where a label comes from. `score` is "
+        "the margin of the prediction.\n"
+    )
+
+
+def _yaml(words: str) -> str:
+    """Return words as a quoted scalar of YAML."""
+    quoted = json.dumps(words, ensure_ascii=False)
+    return NOT_IN_YAML.sub(lambda found: f"\\U{ord(found[0]):08x}", quoted)
+
+
+def _croissant(
+    items: LabeledItems, columns: dict[str, type], names: list[str], digest: str, size: int
+) -> dict[str, Any]:
+    """Return the description of the data file in Croissant."""
+    classes = ", ".join(f"{number} = {name}" for number, name in enumerate(names))
+    fields = [
+        {
+            "@type": "cr:Field", "@id": f"items/{column}", "name": column, "dataType": CROISSANT_TYPES[kind],
+            "description": f"A class: {classes}." if column in LABELED[:2] else column,
+            "source": {"fileObject": {"@id": "items.parquet"}, "extract": {"column": column}},
+        }
+        for column, kind in columns.items()
+    ]  # fmt: skip
+    file = {
+        "@type": "cr:FileObject", "@id": "items.parquet", "name": "items.parquet", "contentUrl": DATA_FILE,
+        "contentSize": f"{size} B", "encodingFormat": "application/x-parquet", "sha256": digest,
+    }  # fmt: skip
+    return {
+        "@context": CROISSANT_CONTEXT, "@type": "sc:Dataset", "name": items.session,
+        "conformsTo": "http://mlcommons.org/croissant/1.1",
+        "description": "Items that were labeled with OAL Studio, with the probability with which each was asked.",
+        "distribution": [file],
+        "recordSet": [{"@type": "cr:RecordSet", "@id": "items", "name": "items", "field": fields}],
+    }  # fmt: skip
+
+
+@contextmanager
+def _member(archive: ZipFile, name: str) -> Iterator[BinaryIO]:
+    """Open a new file in an archive."""
+    about = ZipInfo(name, UNIX_EPOCH_OF_ZIP)
+    about.compress_type = ZIP_DEFLATED
+    with archive.open(about, "w", force_zip64=True) as member:
+        yield member  # type: ignore[misc]  # a file of zipfile that is open for writing
+
+
+# The only list of formats for tools.
+TOOLS = {
+    "ris": Format((".ris",), _ris, "RIS: references for Zotero, EndNote and ASReview", needs_texts=True),
+    "label-studio": Format((".zip",), _label_studio, "Label Studio: tasks and their labeling config", True, True),
+    "prodigy": Format((".jsonl",), _prodigy, "Prodigy: examples, also for spaCy", needs_texts=True),
+    "argilla": Format((".jsonl",), _argilla, "Argilla: records with suggestions", needs_texts=True),
+    "hugging-face": Format((".zip",), _hugging_face, "Hugging Face: a folder for datasets, with Croissant", True),
+}
+
+
+def write(items: LabeledItems, kind: str, file: BinaryIO) -> None:
+    """Write items to an open binary file in one of TOOLS. ValueError if the tool needs texts and they are numbers."""
+    if TOOLS[kind].needs_texts and not items.has_texts:
+        raise ValueError(f"the format {kind} is for texts. The items of {items.session} are numbers.")
+    TOOLS[kind].write(items, file)

@@ -1,0 +1,33 @@
+"""Read the tables that an export writes, each with a library of its format."""
+
+import csv
+import gzip
+import io
+import json
+
+from openpyxl import load_workbook
+from pyarrow import parquet
+
+from oal_engine.output import tables
+
+TYPED = ("jsonl", "parquet")  # formats that tell numbers from words, and nothing from an empty word
+GUARDED = tuple(kind for kind in tables.FORMATS if kind not in TYPED)  # formats for spreadsheets
+
+
+def rows_of(kind, content):
+    """Return the rows of a file as dictionaries."""
+    if kind == "parquet":
+        return parquet.read_table(io.BytesIO(content)).to_pylist()
+    if kind == "jsonl":
+        return [json.loads(line) for line in content.decode().split("\n") if line]
+    if kind == "xlsx":
+        head, *rows = load_workbook(io.BytesIO(content)).active.iter_rows(values_only=True)
+        words = ([tables.unescaped("" if cell is None else str(cell)) for cell in row] for row in rows)
+        return [dict(zip(head, row)) for row in words]
+    words = (gzip.decompress(content) if kind == "csv.gz" else content).decode()
+    return list(csv.DictReader(io.StringIO(words, newline=""), delimiter="\t" if kind == "tsv" else ","))
+
+
+def plain(rows):
+    """Return rows as a spreadsheet would give them back: all values are text."""
+    return [{key: "" if value is None else str(tables.guarded(value)) for key, value in row.items()} for row in rows]

@@ -1,0 +1,50 @@
+"""One menu offers the files of a session, on Replay and at its end: what, in which format, and what each is for."""
+
+import pytest
+
+from oal_engine import datasets
+from oal_engine.output import tables, tools
+from oal_engine.sessions.files import export
+from tests.harness.examples import add_texts, answer
+from tests.harness.pages import run
+from tests.harness.sessions import begin, label_until_the_end, stream_of
+from ui import downloads
+
+REPLAY, LABEL = "pages/3_Replay.py", "pages/1_Label.py"
+
+
+@pytest.mark.parametrize("page", [REPLAY, LABEL])
+def test_each_choice_tells_what_it_is_for(store, tmp_path, page):
+    """The menu is on Replay and at the end of a session; each format is offered where it can be written."""
+    session = answer(store, add_texts(store, tmp_path), budget=12)
+    at = run(page, session=str(session), annotator="Ann")
+    what = at.selectbox(key="download-what")
+    assert [*downloads.CHOICES.values()] == what.options
+    all_formats = tables.FORMATS | tools.TOOLS
+    assert [each.purpose for each in all_formats.values()] == at.selectbox(
+        key=f"download-as-{len(all_formats)}"
+    ).options
+    assert all(": " in words for words in [*what.options, *(each.purpose for each in all_formats.values())])
+    for choice in [*downloads.CHOICES][1:]:
+        assert not at.selectbox(key="download-what").set_value(choice).run().exception
+        of_table = [each for each in at.selectbox if each.key == f"download-as-{len(tables.FORMATS)}"]
+        assert (choice not in downloads.SUFFIXES) == bool(of_table)
+
+
+def test_numbers_are_not_offered_to_tools_for_texts(store):
+    """Tools that show texts are left out of the menu of a session over numbers."""
+    datasets.add(store, "sparse", datasets.table(stream_of()[1]), "made.svmlight")
+    opened = begin(store, budget=5)
+    label_until_the_end(opened)
+    at = run(REPLAY, session=str(opened.id))
+    formats = at.selectbox(key=f"download-as-{len(tables.FORMATS) + 1}").options
+    assert tools.TOOLS["hugging-face"].purpose == formats[-1]
+    assert not {each.purpose for each in tools.TOOLS.values() if each.needs_texts} & {*formats}
+
+
+def test_what_is_chosen_is_what_the_command_writes(store, tmp_path):
+    """A download for a tool has the same bytes as the file of the command."""
+    session = answer(store, add_texts(store, tmp_path), budget=12)
+    wanted = downloads.export(store.path, session, "table", ["--format", "label-studio"])
+    export.export(store, session, "table", "label-studio", tmp_path / "expected.zip")
+    assert (tmp_path / "expected.zip").read_bytes() == wanted

@@ -1,0 +1,299 @@
+"""The table of all items, and the files for other tools: their own loaders read them, and they come back unchanged."""
+
+import json
+import tracemalloc
+from dataclasses import replace
+from zipfile import ZipFile
+
+import pytest
+import rispy
+import yaml
+from pyarrow import parquet
+
+from oal_engine import datasets
+from oal_engine.datasets import reading
+from oal_engine.output import tables, tools
+from oal_engine.sessions.files import export
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SKIP, create
+from oal_engine.store import Store
+from tests.harness.exports import rows_of
+
+EVIL = [
+    "=1+1",
+    "a 'quote', \"two\"",
+    "<b>bold</b> & co",
+    "{{name}}",
+    "שלום 😀",
+    "- a list",
+    "ER  - ",
+    "key: value",
+    "#N/A",
+]
+KINDS = {**tables.FORMATS, **tools.TOOLS}
+POSITIVE = 'A "boat" & <more>'
+DATA = ("papers", "texts", "classes", "numbers")
+
+
+def lines(data):
+    """Return the rows of a data set: papers with title and abstract, texts, texts of several classes, or numbers."""
+    for k in range(60):
+        evil = EVIL[k % len(EVIL)]
+        text = f"{evil} word{k % 7} about boats and harbours, number {k}"
+        if data == "papers":
+            yield {"id": f"p{k}", "title": f"Study {k} of {evil}", "abstract": text, "authors": "Roe, R; Doe, J",
+                   "year": f"{1990 + k}", "journal": "Ships", "doi": f"10.1/{k}", "included": k % 3 == 0}  # fmt: skip
+        elif data == "numbers":
+            yield {"id": f"n{k}", "a": k / 7, "b": -k, "kind": "xyz"[k % 3], "note": evil, "label": k % 2}
+        else:
+            label = ("ham", "spam")[k % 2] if data == "texts" else "abc"[k % 3]
+            yield {"id": f"t{k}", "text": text, "source": f"{evil} {k % 4}", "label": label}
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory):
+    """A session over each kind of data, with answers, skips, a known label, and a question that waits."""
+    folder = tmp_path_factory.mktemp("tools")
+    store, opened = Store(folder / "studio.db"), {}
+    for data in DATA:
+        path = folder / f"{data}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in lines(data)))
+        columns = reading.peek(path).guess
+        if data == "texts":
+            columns = replace(columns, positive=("spam",))
+        if data == "classes":
+            columns = replace(columns, multiclass=True)
+        key = datasets.import_file(store, path, data, columns, min_df=1)[0]
+        strategy = {"algorithm": "auto-classes" if data == "classes" else "PAA-I"}
+        names = {"positive_name": POSITIVE, "negative_name": "Not <a> boat"}
+        more = {"budget": 40, "shuffled": True, "name": f"session of {data}"}
+        session = Session(store, create(store, key, **more, **strategy, **(names if data == "texts" else {})))
+        for k in range(20):
+            if asked := session.place.asked:
+                label = SKIP if k == 5 else int(session.y[asked.item])
+                session.answer(f"{data} {k}", asked.id, label, "Ann", 1.5)
+        unasked = {*range(60)} - {entry.item for entry in session.log}
+        session.know(f"{data} known", {min(unasked): 1}, "search")
+        opened[data] = session
+    return opened
+
+
+def expected(session):
+    """Return the label and the asking probability of each item by its id, as the log has them."""
+    log = {entry.item: entry for entry in session.log}
+    known = {item: row["label"] for item, row in session.known_labels.items()}
+    return {
+        session.dataset.item(item)["id"]: (
+            known.get(item) or (log[item].label if item in log else 0) or 0,
+            log[item].probability if item in log else None,
+        )
+        for item in range(session.order.size)
+    }
+
+
+def imported(session, kind, folder):
+    """Import the table of all items, with the name of the positive class where it has no obvious meaning."""
+    path = written(session, kind, folder)
+    columns = reading.peek(path).guess
+    if session.multiclass:
+        columns = replace(columns, multiclass=True)
+    elif session.dataset.name == "texts" and kind not in ("ris", "prodigy"):
+        columns = replace(columns, positive=(POSITIVE if kind in tools.TOOLS else "spam",))
+    return reading.read(path, columns)
+
+
+def asking_probabilities(items):
+    """Return the asking probability of each imported item."""
+    at = next(at for at, name in enumerate(items.columns.details) if name.endswith("asking_probability"))
+    cells = (json.loads(each)[at] if each else "" for each in items.details)
+    return [float(cell) if cell else None for cell in cells]
+
+
+def written(session, kind, folder):
+    """Write the table of all items, and return the path."""
+    path = folder / f"out{KINDS[kind].suffixes[0]}"
+    export.export(session.store, session.id, "table", kind, path)
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("data", DATA)
+def test_all_items_come_back(sessions, tmp_path, data, kind):
+    """Every format is imported with the same items, ids, labels and asking probabilities; numbers to the last bit."""
+    session = sessions[data]
+    if data == "numbers" and kind in tools.TOOLS and kind != "hugging-face":
+        with pytest.raises(ValueError, match=f"^the format {kind} is for texts. The items of session of numbers are n"):
+            written(session, kind, tmp_path)
+        assert [] == [*tmp_path.iterdir()]
+        return
+    items = imported(session, kind, tmp_path)
+    assert expected(session) == dict(zip(items.ids, zip(items.y.tolist(), asking_probabilities(items))))
+    originals = [session.dataset.item(k) for k in range(session.order.size)]
+    assert [item["id"] for item in originals] == [*items.ids]
+    if data == "numbers":
+        datasets.import_file(Store(tmp_path / "studio.db"), tmp_path / f"out{KINDS[kind].suffixes[0]}", "again")
+        cells = [session.dataset.numbers.cells(k) for k in range(session.order.size)]
+        again = datasets.Dataset(Store(tmp_path / "studio.db"), 1)
+        assert cells == [again.numbers.cells(k) for k in range(session.order.size)]
+    else:
+        texts = [item["text"] for item in originals]
+        assert [reference(text) for text in texts] == items.texts if kind == "ris" else texts == items.texts
+    assert {} == items.skipped
+
+
+def reference(text):
+    """Return a text as references keep it: in one line, or in two of which the first is the title."""
+    return "\n".join(" ".join(line.split()) for line in text.split("\n"))
+
+
+# Each tool reads its file with its own loader
+
+
+def written_tasks(session, folder):
+    """Return the labeling config and the tasks that are written for Label Studio."""
+    with ZipFile(written(session, "label-studio", folder)) as archive:
+        return archive.read("labeling_config.xml").decode(), json.loads(archive.read("tasks.json"))
+
+
+def test_references_are_read_by_rispy(sessions, tmp_path):
+    """Each reference has its title, abstract, authors and id, the decision as a note of ASReview, and a keyword."""
+    session = sessions["papers"]
+    entries = rispy.loads(written(session, "ris", tmp_path).read_text())
+    decision = {1: "ASReview_relevant", -1: "ASReview_irrelevant", 0: "ASReview_not_seen"}
+    keyword = {1: ["OAL label: Relevant"], -1: ["OAL label: Not relevant"], 0: None}
+    rows = [*lines("papers")]
+    assert len(rows) == len(entries) == 60
+    for entry, row, (id, (label, _)) in zip(entries, rows, expected(session).items()):
+        parts = [" ".join(row[name].split()) for name in tables.TITLE_AND_ABSTRACT]
+        assert [id, *parts] == [entry["accession_number"], entry["title"], entry["abstract"]]
+        assert (["Roe, R", "Doe, J"], row["doi"], row["year"]) == (entry["authors"], entry["doi"], entry["year"])
+        assert (decision[label], keyword[label]) == (entry["notes"][0], entry.get("keywords"))
+
+
+@pytest.mark.parametrize("data", ["texts", "classes"])
+@pytest.mark.filterwarnings("ignore")
+def test_tasks_are_valid_in_label_studio(sessions, tmp_path, data):
+    """The config is valid, and every task, annotation and prediction fits it."""
+    LabelInterface = pytest.importorskip("label_studio_sdk.label_interface").LabelInterface
+    config, tasks = written_tasks(sessions[data], tmp_path)
+    interface = LabelInterface(config)
+    interface.validate()
+    assert [*sessions[data].names.values()] == [*interface.get_control("label").labels]
+    for task in tasks:
+        assert interface.validate_task({"data": task["data"]})
+        assert all(interface.validate_annotation(each) for each in task["annotations"] if not each["was_cancelled"])
+        assert all(map(interface.validate_prediction, task["predictions"]))
+
+
+@pytest.mark.parametrize("data", ["texts", "classes"])
+@pytest.mark.filterwarnings("ignore")
+def test_records_are_read_by_argilla(sessions, tmp_path, data):
+    """Each record has its id, its text, the response, the suggestion and the asking probability."""
+    Record = pytest.importorskip("argilla").Record
+    session = sessions[data]
+    lines = written(session, "argilla", tmp_path).read_text().splitlines()
+    records = [Record.from_dict(json.loads(line)) for line in lines]
+    assert len(records) == 60
+    for record, (id, (label, probability)) in zip(records, expected(session).items()):
+        responses = [each.value for each in record.responses["label"]] if label else []
+        assert (id, probability) == (record.id, record.metadata["asking_probability"])
+        assert ([session.names[label]] if label else []) == responses
+        assert record.suggestions["label"].value in session.names.values()
+        record.to_dict()
+
+
+@pytest.mark.parametrize("data", ["texts", "classes", "numbers"])
+@pytest.mark.filterwarnings("ignore")
+def test_the_folder_is_read_by_hugging_face(sessions, tmp_path, data):
+    """The library loads the folder with the names of the classes, and its head agrees with the rows."""
+    library, session = pytest.importorskip("datasets"), sessions[data]
+    with ZipFile(written(session, "hugging-face", tmp_path)) as archive:
+        archive.extractall(tmp_path / "folder")
+    loaded = library.load_dataset(str(tmp_path / "folder"), cache_dir=str(tmp_path / "cache"))["train"]
+    classes = loaded.features["label"]
+    assert {*session.names.values()} == {*classes.names}
+    labels = [0 if row["label"] is None else classes.int2str(row["label"]) for row in loaded]
+    truth = expected(session)
+    assert [session.names.get(label, 0) for label, _ in truth.values()] == labels
+    assert [probability for _, probability in truth.values()] == loaded["asking_probability"][:]
+    assert [*truth] == loaded["id"][:]
+
+
+@pytest.mark.parametrize("data", ["texts", "numbers"])
+@pytest.mark.filterwarnings("ignore")
+def test_the_description_is_valid_in_croissant(sessions, tmp_path, data):
+    """The validator finds no error, the checksum is right, and the records have every column."""
+    croissant, session = pytest.importorskip("mlcroissant"), sessions[data]
+    with ZipFile(written(session, "hugging-face", tmp_path)) as archive:
+        archive.extractall(tmp_path / "folder")
+    described = croissant.Dataset(jsonld=str(tmp_path / "folder" / "croissant.json"))
+    assert not described.metadata.ctx.issues.errors
+    records = [*described.records("items")]
+    table = parquet.read_table(tmp_path / "folder" / tools.DATA_FILE).to_pylist()
+    assert [f"items/{name}" for name in table[0]] == [*records[0]]
+    assert [row["id"] for row in table] == [record["items/id"].decode() for record in records]
+
+
+def test_the_head_of_the_card_is_yaml(sessions, tmp_path):
+    """Names with quotes and markup are words in the card, and the numbers of rows and bytes are those of the file."""
+    with ZipFile(written(sessions["texts"], "hugging-face", tmp_path)) as archive:
+        head = yaml.safe_load(archive.read("README.md").decode().split("---")[1])["dataset_info"]
+        size = archive.getinfo(tools.DATA_FILE).file_size
+    features = {each["name"]: each["dtype"] for each in head["features"]}
+    assert {"0": "Not <a> boat", "1": POSITIVE} == features["label"]["class_label"]["names"]
+    assert [{"name": "train", "num_bytes": size, "num_examples": 60}] == head["splits"]
+
+
+@pytest.mark.parametrize("data", ["texts", "classes"])
+def test_examples_of_prodigy_have_an_answer(sessions, tmp_path, data):
+    """An item is accepted or rejected by its label, or chosen among the classes; without a label it is ignored."""
+    session = sessions[data]
+    examples = [json.loads(line) for line in written(session, "prodigy", tmp_path).read_text().splitlines()]
+    for example, (id, (label, probability)) in zip(examples, expected(session).items()):
+        assert (id, probability) == (example["meta"]["id"], example["meta"]["asking_probability"])
+        if session.multiclass:
+            chosen = [session.names[label]] if label else []
+            assert (chosen, "accept" if label else "ignore") == (example["accept"], example["answer"])
+            assert [*session.names.values()] == [option["id"] for option in example["options"]]
+        else:
+            assert {1: "accept", -1: "reject", 0: "ignore"}[label] == example["answer"]
+            assert POSITIVE == example["label"]
+
+
+def test_a_skipped_item_is_a_cancelled_annotation(sessions, tmp_path):
+    """Label Studio gets a skip as it stores one of its own."""
+    session = sessions["texts"]
+    skipped = {session.dataset.item(entry.item)["id"] for entry in session.log if entry.label == SKIP}
+    _, tasks = written_tasks(session, tmp_path)
+    cancelled = {task["data"]["id"] for task in tasks for each in task["annotations"] if each["was_cancelled"]}
+    assert skipped == cancelled != set()
+    assert all(not each["result"] for task in tasks for each in task["annotations"] if each["was_cancelled"])
+
+
+def test_the_table_has_the_words_of_the_data(sessions, tmp_path):
+    """Labels and predictions are the words of the file, or 1 and 0 without such words; title and abstract are apart."""
+    words = {}
+    for data, session in sessions.items():
+        rows = rows_of("jsonl", written(session, "jsonl", tmp_path).read_bytes())
+        words[data] = {row["label"] for row in rows if row["label"] is not None}
+        assert words[data] == {row["predicted"] for row in rows} | words[data]
+        assert {"answer", "model", "known: search"} == {row["origin"] for row in rows}
+        contents = {"papers": [*tables.TITLE_AND_ABSTRACT], "numbers": ["a", "b", "kind", "note"]}.get(data, ["text"])
+        assert ["id", *contents, *tables.LABELED] == [*rows[0]][: len(contents) + 6]
+    assert {"papers": {"true", "false"}, "texts": {"spam", "ham"}, "classes": {*"abc"}, "numbers": {"1", "0"}} == words
+
+
+def test_every_format_of_a_tool_streams(sessions, tmp_path):
+    """Each format writes what it has while further items come, so that any number of items fits in the memory."""
+    session = sessions["texts"]
+    made, _ = export.labeled_items(session)
+    first = next(iter(made.items))
+    rows = 20_000
+    for kind, tool in tools.TOOLS.items():
+        wide = (first._replace(id=f"{k}", contents=("word " * 100,)) for k in range(rows))
+        with (tmp_path / kind).open("wb") as file:
+            tracemalloc.start()
+            tool.write(made._replace(items=wide, total=rows), file)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        assert peak < 6e6 < rows * 500
