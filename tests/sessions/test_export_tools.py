@@ -1,6 +1,8 @@
 """The table of all items, and the files for other tools: their own loaders read them, and they come back unchanged."""
 
+import itertools
 import json
+import re
 import tracemalloc
 from dataclasses import replace
 from zipfile import ZipFile
@@ -11,12 +13,14 @@ import yaml
 from pyarrow import parquet
 
 from oal_engine import datasets
+from oal_engine.cli import main as cli
 from oal_engine.datasets import reading
 from oal_engine.output import tables, tools
 from oal_engine.sessions.files import export
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
+from tests.harness import ROOT
 from tests.harness.exports import rows_of
 
 EVIL = [
@@ -297,3 +301,24 @@ def test_every_format_of_a_tool_streams(sessions, tmp_path):
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         assert peak < 6e6 < rows * 500
+
+
+def test_the_commands_of_the_table_in_the_docs_work(sessions, tmp_path, monkeypatch, capsys):
+    """Every tool of the table has a command that writes its file, and one that imports it without a further option."""
+    page = (ROOT / "docs" / "data.md").read_text().partition("## From and to other tools")[2]
+    rows = re.findall(r"^\| [^|]+ \| `(export [^`]+)` \| `(import [^`]+)` \|", page, re.MULTILINE)
+    assert len(rows) == 9
+    monkeypatch.chdir(tmp_path)
+    session, formats = sessions["papers"], set()
+    for command in itertools.chain.from_iterable(rows):
+        export_of_1 = command.replace("export 1 ", f"export {session.id} ").split()
+        monkeypatch.setattr("sys.argv", ["oal_engine", *export_of_1, "--db", str(session.store.path)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code, capsys.readouterr().err
+        formats |= {kind for kind in tools.TOOLS if f" {kind} " in command or command.endswith(f".{kind}")}
+        if command.startswith("import"):
+            again = datasets.Dataset(session.store, command.split()[-1])
+            known = {each["id"]: each["y"] for each in map(again.item, range(60))}
+            assert {id: label for id, (label, _) in expected(session).items()} == known
+    assert {*tools.TOOLS} == formats
