@@ -33,9 +33,7 @@ Parts: TypeAlias = Iterator[Part]
 
 BLOCK_ROWS, BLOCK_NUMBERS = 2000, 2**20  # most rows, and most numbers, in memory at a time
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # with its own apostrophes, so that they survive the round trip
-NOT_IN_XML = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)"
-)  # written as _x000D_ in a workbook
+NOT_IN_XML = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")  # _x000D_ in a workbook
 ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 MAX_CELL_CHARACTERS, MAX_SHEET_ROWS = 32_767, 2**20  # of a workbook
 # The first columns of the tables of sessions and models, by which an import recognizes them; and the column after which

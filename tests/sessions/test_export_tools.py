@@ -22,6 +22,7 @@ from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.exports import rows_of
+from tests.harness.sessions import begin, label_truly
 
 EVIL = [
     "=1+1",
@@ -322,3 +323,35 @@ def test_the_commands_of_the_table_in_the_docs_work(sessions, tmp_path, monkeypa
             known = {each["id"]: each["y"] for each in map(again.item, range(60))}
             assert {id: label for id, (label, _) in expected(session).items()} == known
     assert {*tools.TOOLS} == formats
+
+
+def test_labels_without_predictions_are_written(store, tmp_path):
+    """A learner without a model file, the second-order perceptron, still gives a table, and a sentence tells why."""
+    opened = begin(store, "dense", None, learner="sop", rule="all")
+    label_truly(opened, 5)
+    sentence = export.export(store, opened.id, "table", "jsonl", tmp_path / "out.jsonl")
+    assert sentence.startswith("Written without predictions: sop predicts with a matrix over all pairs of features")
+    rows = rows_of("jsonl", (tmp_path / "out.jsonl").read_bytes())
+    assert {None} == {row["predicted"] for row in rows} == {row["score"] for row in rows}
+    assert 5 == sum(row["label"] is not None for row in rows)
+    export.export(store, opened.id, "table", "hugging-face", tmp_path / "out.zip")
+    assert 5 == (reading.read(tmp_path / "out.zip").y != 0).sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--format", "ris"), "--format ris is for the table of all items (--what table). Got labels."),
+        (("--what", "table", "--out", "x.zip"),
+         "the name of the file to write must end in .csv, .csv.gz, .tsv, .jsonl, .parquet, .xlsx or .ris. Got x.zip."),
+        (("--what", "table", "--format", "argilla", "--out", "x.json"),
+         "the name of the file to write must end in .jsonl. Got x.json."),
+    ],
+)  # fmt: skip
+def test_a_format_that_does_not_fit_is_refused(sessions, monkeypatch, capsys, options, message):
+    """Formats of tools are for all items, are named where several have one suffix, and have a suffix of their own."""
+    session = sessions["papers"]
+    monkeypatch.setattr("sys.argv", ["oal", "export", str(session.id), *options, "--db", str(session.store.path)])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert f"error: {message}\n" == capsys.readouterr().err
