@@ -96,11 +96,11 @@ def format_of(out: Path | None, formats: Formats, kind: str | None = None) -> st
     if not (out and out.suffix):
         return next(iter(allowed))
     fitting = (each for each, suffixes in allowed.items() if out.name.lower().endswith(tuple(suffixes)))
-    if (found := next(fitting, None)) is None:
+    if (first := next(fitting, None)) is None:
         *others, last = dict.fromkeys(chain.from_iterable(allowed.values()))
         listed = f"{', '.join(others)} or {last}" if others else last
         raise ValueError(f"the name of the file to write must end in {listed}. Got {out.name}.")
-    return found
+    return first
 
 
 def refuse_terminal(out: Path | None, kind: str, is_binary: bool) -> None:

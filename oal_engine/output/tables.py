@@ -33,7 +33,7 @@ Parts: TypeAlias = Iterator[Part]
 
 BLOCK_ROWS, BLOCK_NUMBERS = 2000, 2**20  # most rows, and most numbers, in memory at a time
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # with its own apostrophes, so that they survive the round trip
-NOT_IN_XML = re.compile("[\\x00-\\x08\\x0b-\\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")  # what workbooks write as _x000D_
+NOT_IN_XML = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")  # _x000D_ in a workbook
 ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 MAX_CELL_CHARACTERS, MAX_SHEET_ROWS = 32_767, 2**20  # of a workbook
 # The first columns of the tables of sessions and models, by which an import recognizes them; and the column after which
@@ -236,9 +236,9 @@ def _workbook(table: OutputTable, file: BinaryIO) -> None:
         """Return a cell whose kind is fixed, because openpyxl takes some words for formulas and rounds numbers."""
         if value is None:
             return None
-        made = WriteOnlyCell(sheet, _workbook_text(value) if isinstance(value, str) else repr(value))
-        made.data_type = "s" if isinstance(value, str) else "n"
-        return made
+        fixed = WriteOnlyCell(sheet, _workbook_text(value) if isinstance(value, str) else repr(value))
+        fixed.data_type = "s" if isinstance(value, str) else "n"
+        return fixed
 
     with closing(sheet):
         sheet.append([*map(cell, table.columns)])
@@ -251,7 +251,7 @@ def _workbook(table: OutputTable, file: BinaryIO) -> None:
 
 def _workbook_text(text: str) -> str:
     """Return text for a cell of a workbook: as in `guarded`, and without characters that XML does not have."""
-    cell = NOT_IN_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", guarded(text))
+    cell = NOT_IN_XML.sub(lambda match: f"_x{ord(match[0]):04X}_", guarded(text))
     if len(cell) > MAX_CELL_CHARACTERS:
         raise ValueError(
             f"a cell of a workbook has at most {MAX_CELL_CHARACTERS:,} characters. Got {len(cell):,}: {text[:40]!r}... "
@@ -262,7 +262,7 @@ def _workbook_text(text: str) -> str:
 
 def unescaped(cell: str) -> str:
     """Return the text of a cell of a workbook, which may have characters such as _x000D_."""
-    return ESCAPED.sub(lambda found: chr(int(found[1], 16)), cell) if "_x" in cell else cell
+    return ESCAPED.sub(lambda match: chr(int(match[1], 16)), cell) if "_x" in cell else cell
 
 
 def _arrays(table: OutputTable, part: Part) -> "list[pa.Array]":
@@ -279,7 +279,7 @@ def _types() -> "dict[type, pa.DataType]":
 
 class Format(NamedTuple):
     """A format of files. suffixes: the first is that of a new file. write: writes the content to an open file.
-    purpose: its name, and what it is for. is_binary: a terminal cannot show it. needs_texts: it cannot hold numbers."""
+    purpose: its name, and its use. is_binary: a terminal cannot show it. needs_texts: it cannot hold numbers."""
 
     suffixes: tuple[str, ...]
     write: Callable[[Any, BinaryIO], None]

@@ -49,8 +49,8 @@ CROISSANT_CONTEXT = {
 class LabeledItem(NamedTuple):
     """An item of a session.
 
-    contents, details: its cells in the columns of `LabeledItems`. label, predicted: numbers of classes, None if there
-    is none. score: the margin of the prediction. confidence: the chance that the prediction is right, None if unknown.
+    contents, details: its cells in the columns of `LabeledItems`. label, predicted: numbers of classes, or None.
+    score: the margin of the prediction. confidence: the chance that the prediction is right, or None if unknown.
     asking_probability: None for an item that was not asked.
     """
 
@@ -131,7 +131,7 @@ def _joined(item: LabeledItem) -> str:
     return "\n".join(filter(None, item.contents))
 
 
-def _known(**cells: Any) -> dict[str, Any]:
+def _filled(**cells: Any) -> dict[str, Any]:
     """Return the cells that have a value."""
     return {name: cell for name, cell in cells.items() if cell is not None}
 
@@ -167,7 +167,7 @@ def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, st
     if label is None or items.has_two:
         decision = "not_seen" if label is None else "relevant" if item.label == 1 else "irrelevant"
         yield "N1", f"ASReview_{decision}"
-    facts = _known(
+    facts = _filled(
         predicted=items.name(item.predicted), score=item.score, origin=item.origin,
         asking_probability=item.asking_probability,
     )  # fmt: skip
@@ -209,7 +209,7 @@ def _task(items: LabeledItems, item: LabeledItem) -> dict[str, Any]:
         task["annotations"] = [{"result": result, "was_cancelled": item.label is None, "ground_truth": False}]
     if item.predicted is not None:
         prediction = {"model_version": items.model, "result": _choice(items.name(item.predicted))}
-        task["predictions"] = [prediction | _known(score=item.confidence)]
+        task["predictions"] = [prediction | _filled(score=item.confidence)]
     return task
 
 
@@ -229,7 +229,7 @@ def _example(items: LabeledItems, item: LabeledItem, options: list[dict[str, str
     """Return an item as an example. One without a label is ignored, because Prodigy takes other answers for labels."""
     details = items.details_of(item)
     meta: dict[str, Any] = {"id": item.id, "asking_probability": item.asking_probability, "origin": item.origin}
-    meta |= _known(predicted=items.name(item.predicted), score=item.confidence)
+    meta |= _filled(predicted=items.name(item.predicted), score=item.confidence)
     example: dict[str, Any] = {"text": _joined(item), "meta": meta | {"details": details} if details else meta}
     if items.has_two:
         answer = "ignore" if item.label is None else "accept" if item.label == 1 else "reject"
@@ -249,7 +249,7 @@ def _record(items: LabeledItems, item: LabeledItem) -> dict[str, Any]:
     record: dict[str, Any] = {"id": item.id, "fields": {"text": _joined(item)}, "metadata": facts | details}
     record |= {"suggestions": {}, "responses": {}}
     if item.predicted is not None:
-        suggestion = _known(value=items.name(item.predicted), score=item.confidence, agent=items.model)
+        suggestion = _filled(value=items.name(item.predicted), score=item.confidence, agent=items.model)
         record["suggestions"] = {FIELD: suggestion}
     if item.label is not None:
         response = {"value": items.names[item.label], "user_id": NOBODY, "status": "submitted"}
@@ -315,7 +315,7 @@ def _card(items: LabeledItems, columns: dict[str, type], names: list[str], size:
 def _yaml(words: str) -> str:
     """Return words as a quoted scalar of YAML."""
     quoted = json.dumps(words, ensure_ascii=False)
-    return NOT_IN_YAML.sub(lambda found: f"\\U{ord(found[0]):08x}", quoted)
+    return NOT_IN_YAML.sub(lambda match: f"\\U{ord(match[0]):08x}", quoted)
 
 
 def _croissant(

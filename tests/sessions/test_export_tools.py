@@ -1,6 +1,8 @@
 """The table of all items, and the files for other tools: their own loaders read them, and they come back unchanged."""
 
+import itertools
 import json
+import re
 import tracemalloc
 from dataclasses import replace
 from zipfile import ZipFile
@@ -11,13 +13,16 @@ import yaml
 from pyarrow import parquet
 
 from oal_engine import datasets
+from oal_engine.cli import main as cli
 from oal_engine.datasets import reading
 from oal_engine.output import tables, tools
 from oal_engine.sessions.files import export
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
+from tests.harness import ROOT
 from tests.harness.exports import rows_of
+from tests.harness.sessions import begin, label_truly
 
 EVIL = [
     "=1+1",
@@ -297,3 +302,56 @@ def test_every_format_of_a_tool_streams(sessions, tmp_path):
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         assert peak < 6e6 < rows * 500
+
+
+def test_the_commands_of_the_table_in_the_docs_work(sessions, tmp_path, monkeypatch, capsys):
+    """Every tool of the table has a command that writes its file, and one that imports it without a further option."""
+    page = (ROOT / "docs" / "data.md").read_text().partition("## From and to other tools")[2]
+    rows = re.findall(r"^\| [^|]+ \| `(export [^`]+)` \| `(import [^`]+)` \|", page, re.MULTILINE)
+    assert len(rows) == 9
+    monkeypatch.chdir(tmp_path)
+    session, formats = sessions["papers"], set()
+    for command in itertools.chain.from_iterable(rows):
+        export_of_1 = command.replace("export 1 ", f"export {session.id} ").split()
+        monkeypatch.setattr("sys.argv", ["oal_engine", *export_of_1, "--db", str(session.store.path)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code, capsys.readouterr().err
+        formats |= {kind for kind in tools.TOOLS if f" {kind} " in command or command.endswith(f".{kind}")}
+        if command.startswith("import"):
+            again = datasets.Dataset(session.store, command.split()[-1])
+            known = {each["id"]: each["y"] for each in map(again.item, range(60))}
+            assert {id: label for id, (label, _) in expected(session).items()} == known
+    assert {*tools.TOOLS} == formats
+
+
+def test_labels_without_predictions_are_written(store, tmp_path):
+    """A learner without a model file, the second-order perceptron, still gives a table, and a sentence tells why."""
+    opened = begin(store, "dense", None, learner="sop", rule="all")
+    label_truly(opened, 5)
+    sentence = export.export(store, opened.id, "table", "jsonl", tmp_path / "out.jsonl")
+    assert sentence.startswith("Written without predictions: sop predicts with a matrix over all pairs of features")
+    rows = rows_of("jsonl", (tmp_path / "out.jsonl").read_bytes())
+    assert {None} == {row["predicted"] for row in rows} == {row["score"] for row in rows}
+    assert 5 == sum(row["label"] is not None for row in rows)
+    export.export(store, opened.id, "table", "hugging-face", tmp_path / "out.zip")
+    assert 5 == (reading.read(tmp_path / "out.zip").y != 0).sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--format", "ris"), "--format ris is for the table of all items (--what table). Got labels."),
+        (("--what", "table", "--out", "x.zip"),
+         "the name of the file to write must end in .csv, .csv.gz, .tsv, .jsonl, .parquet, .xlsx or .ris. Got x.zip."),
+        (("--what", "table", "--format", "argilla", "--out", "x.json"),
+         "the name of the file to write must end in .jsonl. Got x.json."),
+    ],
+)  # fmt: skip
+def test_a_format_that_does_not_fit_is_refused(sessions, monkeypatch, capsys, options, message):
+    """Formats of tools are for all items, are named where several have one suffix, and have a suffix of their own."""
+    session = sessions["papers"]
+    monkeypatch.setattr("sys.argv", ["oal", "export", str(session.id), *options, "--db", str(session.store.path)])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert f"error: {message}\n" == capsys.readouterr().err

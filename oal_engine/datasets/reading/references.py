@@ -114,10 +114,10 @@ def _ris_table(source: Source, text: str) -> ParsedFile:
 
 def _own_facts(entry: dict[str, Any]) -> dict[str, str]:
     """Take the facts out of a reference that an export of a session wrote into its notes and keywords."""
-    found = [OWN_FACT.fullmatch(word) for name in ("notes", "keywords") for word in entry.get(name, ())]
+    matches = [OWN_FACT.fullmatch(word) for name in ("notes", "keywords") for word in entry.get(name, ())]
     if "keywords" in entry:
         entry["keywords"] = [word for word in entry["keywords"] if not OWN_FACT.fullmatch(word)]
-    return {fact[1]: fact[2] for fact in found if fact}
+    return {fact[1]: fact[2] for fact in matches if fact}
 
 
 def _with_own_facts(parsed: ParsedFile, facts: Sequence[dict[str, str]]) -> ParsedFile:

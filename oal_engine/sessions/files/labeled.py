@@ -24,7 +24,7 @@ def labeled_items(session: Session, progress: Callable[[int, int], None] | None 
     settings, dataset, size = session.settings, session.dataset, session.order.size
     cells = ItemColumns(session.store, settings, COLUMNS, True, dataset.has_titles)
     answers = {entry.item: entry for entry in session.log}
-    known = session.known_labels
+    known_labels = session.known_labels
     predictions, sentence = _predictions(session)
 
     def items() -> Iterator[LabeledItem]:
@@ -32,7 +32,7 @@ def labeled_items(session: Session, progress: Callable[[int, int], None] | None 
             for position, item in zip(part, cells.items([*part])):
                 entry = answers.get(position)
                 label, source = (entry.label or None, ANSWER) if entry else (None, MODEL)
-                if row := known.get(position):
+                if row := known_labels.get(position):
                     label, source = row["label"], origin(row)
                 yield LabeledItem(
                     item["id"], tuple(item[name] for name in cells.contents), label, *predictions(position),
@@ -43,7 +43,7 @@ def labeled_items(session: Session, progress: Callable[[int, int], None] | None 
             if progress:
                 progress(part.stop, size)
 
-    labels = sum(entry.label not in (None, SKIP) for entry in answers.values()) + len(known)
+    labels = sum(entry.label not in (None, SKIP) for entry in answers.values()) + len(known_labels)
     return LabeledItems(
         settings.name, f"{settings.algorithm}, {labels} labels", settings.names, _words(session), cells.contents,
         (*cells.tagged, *cells.details), items(), size,
