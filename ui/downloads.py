@@ -23,10 +23,11 @@ CHOICES = {
     "decisions": "Decisions: every item that was streamed, asked or not",
     "predictions": "Predictions: every item of the stream, the surest first",
     "positives": "Positives: items answered or predicted as positive",
-    "model": "Model: terms and weights, for `predict`",
+    "model": "Model: terms and weights, for the command predict",
     "report": "Report: one page of HTML",
 }
 SUFFIXES = {"model": ".json.gz", "report": ".html"}
+WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
 EXPORTS = BoundedSemaphore(MAX_EXPORTS)
 PAGE_BUTTON = "Download as a page (HTML)"
@@ -36,12 +37,13 @@ def downloads_button(store: Store, session: int, multiclass: bool) -> None:
     """Show a button that opens the downloads of a session."""
     choices = [what for what in CHOICES if not (multiclass and what == "positives")]
     with st.popover("Download", icon=":material/download:", help="All items, labels, predictions, model, report"):
-        what = st.selectbox("What", choices, format_func=CHOICES.__getitem__, key="download-what")
+        what = st.selectbox("What", choices, format_func=CHOICES.__getitem__, key="download-what", width=WIDTH)
         kind, texts = None, False
         if what not in SUFFIXES:
             formats = _formats(store, session, what)
             key = f"download-as-{len(formats)}"  # a choice is kept as long as it is one
-            kind = st.selectbox("Format", [*formats], format_func=lambda kind: formats[kind].purpose, key=key)
+            words = {kind: each.purpose for kind, each in formats.items()}
+            kind = st.selectbox("Format", [*formats], format_func=words.__getitem__, key=key, width=WIDTH)
         if what in ("decisions", "predictions", "positives"):
             texts = st.checkbox("With texts or numbers", key="download-texts")
         _export_button("Download", store, session, what, kind, ["--texts"] * texts, "download")

@@ -158,9 +158,11 @@ def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, st
     yield "AB", " ".join(filter(None, rest))
     yield "AN", item.id
     for name, word in details.items():
-        if tag := RIS_TAGS.get(name.casefold()):
-            separator = SEPARATORS.get(name, SEPARATORS.get(tag))
-            yield from ((tag, part) for part in (word.split(separator) if separator else [word]))
+        column = name.casefold()
+        tag = RIS_TAGS.get(column, "")
+        separator = SEPARATORS.get(column, SEPARATORS.get(tag))
+        parts = word.split(separator) if separator else [word]
+        yield from ((tag, part) for part in parts if tag and not part.startswith(f"{OWN} "))
     label = items.name(item.label)
     if label is not None:
         yield "KW", f"{OWN} {FIELD}: {label}"

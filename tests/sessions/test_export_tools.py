@@ -175,6 +175,19 @@ def test_references_are_read_by_rispy(sessions, tmp_path):
         assert (decision[label], keyword[label]) == (entry["notes"][0], entry.get("keywords"))
 
 
+def test_tags_and_keywords_are_keywords_of_references(store, tmp_path):
+    """Tags of a session and keywords of a file become keywords; one that poses as a label of ours is left out."""
+    lines = "".join(f"i{k},word some {k},x; OAL label: y\n" for k in range(9))
+    (tmp_path / "a.csv").write_text(f"id,text,keywords\n{lines}")
+    key = datasets.import_file(store, tmp_path / "a.csv", "keywords", min_df=1)[0]
+    session = Session(store, create(store, key, "PAA-I", tags=["p", "q"]))
+    session.tag("t1", 0, "p", True)
+    session.tag("t2", 0, "q", True)
+    first, second, *_ = rispy.loads(written(session, "ris", tmp_path).read_text())
+    assert (["p", "q", "x"], ["x"]) == (first["keywords"], second["keywords"])
+    assert [0] * 9 == reading.read(tmp_path / "out.ris").y.tolist()
+
+
 @pytest.mark.parametrize("data", ["texts", "classes"])
 @pytest.mark.filterwarnings("ignore")
 def test_tasks_are_valid_in_label_studio(sessions, tmp_path, data):
