@@ -33,6 +33,7 @@ BETS = np.array([-1.8, -1.0, -0.4, 0.0, 0.4, 1.0, 1.8])  # slopes between -2 and
 JUMPS = np.array([1e-3, 1e-4])  # shares of the capital that are redistributed over all bets at each item
 LIMIT = 2.9  # standard errors of a change: ever exceeded in 2.5 % of streams that do not change if errors are normal
 RARER = 8  # times rarer is a false alarm each time that the stream becomes twice as long as planned
+FEWEST = 1  # positive and negative answers of equal weight: the error of fewer is far from normal
 BOTH = 1  # standard errors at least by which each of two shares moves towards the other
 
 
@@ -138,8 +139,8 @@ def change(
         for steps, shares in ((items[0], items[None, 1:]), (_towards(*sides[:, 0]), sides[:, 1:])):
             for k, split in enumerate(edges[1:-1], start=1):
                 if 0 < split < look and abs(steps[split]) > limit:
-                    near = np.arange(edges[k - 1] + 1, edges[k + 1])  # in the quarters on both sides
-                    since = int(near[np.nanargmax(np.sign(steps[split]) * steps[near])])
+                    near = np.arange(edges[k - 1], edges[k + 1] + 1)  # in the quarters on both sides
+                    since = int(near[np.argmax(np.sign(steps[split]) * steps[near])])
                     before, after = shares[:, :, since].clip(0, 1).T.tolist()
                     return Change(int(look), since, tuple(before), tuple(after))
     return None
@@ -181,11 +182,14 @@ def _of_sides(positive: np.ndarray, pushed: np.ndarray, weight: np.ndarray) -> I
 
 def _steps(positives: np.ndarray, items: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """Return the steps and shares from sums up to each number of answers: the positives, the items, and the variance of
-    the positives."""
+    the positives. A step is 0 if either side has fewer than FEWEST answers of a kind, as far as can be expected."""
     with np.errstate(divide="ignore", invalid="ignore"):
         before, after = positives / items, (positives[-1] - positives) / (items[-1] - items)
-        error = np.sqrt(variance / items**2 + (variance[-1] - variance) / (items[-1] - items) ** 2)
-        return np.array([(after - before) / error, before, after])
+        old, new = variance / items**2, (variance[-1] - variance) / (items[-1] - items) ** 2
+        share = positives[-1] / items[-1]
+        fewest = min(share, 1 - share) * share * (1 - share) / np.maximum(old, new)
+        step = np.where(fewest >= FEWEST, (after - before) / np.sqrt(old + new), 0.0)
+    return np.array([step, before, after])
 
 
 def _towards(pushed: np.ndarray, others: np.ndarray) -> np.ndarray:

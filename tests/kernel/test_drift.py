@@ -139,10 +139,10 @@ def test_other_items_that_become_positive_are_noticed():
 
 def test_the_steps_are_those_of_the_formulas():
     """The differences of the shares at each split, and the shares, equal those of plain sums over the items."""
-    positive, pushed, chance, rounds, pushes = labeled(0.3, 200, 0, factor=2)
+    positive, pushed, chance, rounds, pushes = turned(400, 0, True)
     parts = positive, pushed, 1 / chance
     steps = np.array([drift._of_items(*parts, rounds, pushes), *drift._of_sides(*parts)])
-    for split in (50, 100, 150):
+    for split in (100, 200, 300):
         expected = np.array(share_steps(positive, pushed, chance, rounds, pushes, split))
         assert steps[:, :, split] == pytest.approx(expected)
 
@@ -177,3 +177,23 @@ def test_without_both_kinds_of_answers_there_is_no_alarm(label):
     assert drift.change(none > 0, none > 0, none, np.zeros(1), np.zeros(1), ROUNDS, ROUNDS) is None
     _, pushed, chance, rounds, pushes = checked(0.5, 100, 0)
     assert drift.change(np.full(100, label), pushed, chance, rounds, pushes, ROUNDS, ROUNDS) is None
+
+
+@pytest.mark.parametrize("silent", range(4))
+def test_a_quarter_without_answers_is_no_obstacle(silent):
+    """A change is noticed although nothing was asked in one of the quarters."""
+    positive, pushed, chance, rounds, pushes = checked(0.1, 400, 0, factor=8)
+    quarter = (rounds[1:] - 1) // (ROUNDS // 4)
+    kept = quarter != silent
+    later = np.append(True, kept)
+    changed = drift.change(positive[kept], pushed[kept], chance[kept], rounds[later], pushes[later], ROUNDS, ROUNDS)
+    assert changed.after > changed.before
+
+
+def test_one_answer_is_no_change():
+    """A positive answer after many negative ones, and alone in its part of the stream, raises no alarm."""
+    rounds = np.array([*range(101), ROUNDS * 3 // 5])
+    positive = np.append(np.zeros(100, bool), True)
+    chance = np.full(101, 0.1)
+    assert drift.change(positive, ~positive, chance, rounds, rounds, ROUNDS, ROUNDS) is None
+    assert drift.change(positive, positive & False, chance, rounds, 0 * rounds, ROUNDS, ROUNDS) is None

@@ -43,8 +43,8 @@ def show(server: CardServer) -> None:
 
 
 def _view(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple], str | None, list[str]]:
-    """Return the sentences, the charts, the lines of the table, the reason if it has no estimates, and what has
-    changed."""
+    """Return the sentences, the charts, the lines of the table, the reason if it has no estimates, and the
+    changes of the stream."""
     place, log, (metric, title) = session.place, session.log, stopping.METRICS[session.multiclass]
     drawn, lines, problem, closed, late = curves.of_session(session), [], None, None, None
     values: stopping.Curve | None = None
