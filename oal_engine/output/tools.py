@@ -10,10 +10,10 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from html import escape
 from itertools import islice
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NamedTuple
-from xml.sax.saxutils import quoteattr
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from .tables import BLOCK_ROWS, LABELED, TEXT, TITLE_AND_ABSTRACT, Format, OutputTable, parquet
@@ -193,7 +193,7 @@ def _label_studio(items: LabeledItems, file: BinaryIO) -> None:
 
 
 def _labeling_config(items: LabeledItems) -> str:
-    choices = "".join(f"    <Choice value={quoteattr(name)}/>\n" for name in items.names.values())
+    choices = "".join(f'    <Choice value="{escape(name)}"/>\n' for name in items.names.values())
     return (
         f'<View>\n  <Text name="text" value="$text"/>\n  <Choices name="{FIELD}" toName="text" choice="single">\n'
         f"{choices}  </Choices>\n</View>\n"
