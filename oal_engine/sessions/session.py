@@ -40,6 +40,7 @@ from .log import (
     read_entry,
     unseen,
 )
+from .remarks import Remarks
 from .settings import FILE, MOST_LABELS, SKIP, SessionError, Settings, whole
 
 DIGEST_EVERY = 50  # answers between two stored digests
@@ -69,6 +70,7 @@ class Session(Run):
         self._branches: dict[int, tuple[State, int | None]] = {}
         self._branches_served_at = self._last_join_request = -inf  # monotonic times
         self._join_count, self._branches_annotator = 0, ""
+        self._remarks = Remarks(store, session)
         self._last_opinion: dict[str, int] = {}  # by annotator: question of their last answer, if that gave no label
         self.version = 0
         self._begins_with_file, self._last_later_label = store.begins_with(session, FILE), 0
@@ -758,7 +760,7 @@ class Session(Run):
     @property
     def notes(self) -> dict[int, str]:
         """The current note of each item."""
-        return self.store.notes(self.id)
+        return self._remarks.notes
 
     def tag(self, event: str, item: int, tag: str, on: bool, annotator: str = "") -> None:
         """Give an item a tag of the session, or (on=False) remove it."""
@@ -771,7 +773,7 @@ class Session(Run):
     @property
     def tags(self) -> dict[int, list[str]]:
         """The tags of each item."""
-        return self.store.tags(self.id)
+        return self._remarks.tags
 
     @property
     def changed(self) -> tuple[int, int]:

@@ -560,11 +560,14 @@ class Store(Database):
         """Return one question as `answers` does, or None if the session has not asked it."""
         return self.one(f"{self.ANSWERS} AND id = ? AND number IS NOT NULL", session, question)
 
-    def events(self, session: int, *kinds: str) -> list[Row]:
-        """Return the log of a session, or only events of some kinds, in order: number, id (None: not sent by a page),
-        kind, at, annotator, question, item, label, seconds, and `data`, the further fields of the kind."""
+    def events(self, session: int, *kinds: str, after: int = 0) -> list[Row]:
+        """Return the log of a session after a number, or only events of some kinds, in order: number, id (None: not
+        sent by a page), kind, at, annotator, question, item, label, seconds, and `data`, the kind's further fields."""
+        # Without a hint SQLite reads all events, because the primary key has their order.
+        table = "events INDEXED BY events_kind" if kinds else "events"
         some = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
-        rows = self.query(f"SELECT * FROM events WHERE session = ?{some} ORDER BY number", session, *kinds)
+        since = f"SELECT * FROM {table} WHERE session = ? AND number > ?{some} ORDER BY number"
+        rows = self.query(since, session, after, *kinds)
         for row in rows:
             row["data"] = (row["data"] and _from_json(row["data"], "data")) or {}
         return rows
@@ -914,21 +917,7 @@ class Store(Database):
             session,
         )
 
-    # Notes, tags, marks, preferences
-
-    def notes(self, session: int) -> dict[int, str]:
-        """Return the current note of each item."""
-        notes = {row["item"]: row["data"]["text"] for row in self.events(session, "noted")}
-        return {item: text for item, text in notes.items() if text}
-
-    def tags(self, session: int) -> dict[int, list[str]]:
-        """Return the tags of each item, in the order in which they were first given."""
-        tags: dict[int, list[str]] = {}
-        latest = {(row["item"], row["data"]["tag"]): row["data"]["given"] for row in self.events(session, "tagged")}
-        for (item, tag), is_set in latest.items():
-            if is_set:
-                tags.setdefault(item, []).append(tag)
-        return tags
+    # Marks, preferences
 
     def marks(self, session: int) -> dict[int, Row]:
         """Return the latest mark of each item: {item: {"wrong": it passed wrongly, "trains": the mark was learned}}."""

@@ -159,7 +159,7 @@ def test_a_failure_of_the_server_holds_back_answers_and_nothing_else(app_store, 
         assert ["n"] == shown["acked"]
         assert shown["error"].startswith("Not saved yet. The server failed (RuntimeError); its log says why.")
         assert "nobody thought of this" in caplog.text
-        assert {0: "fine"} == app_store.notes(server.session.id)
+        assert {0: "fine"} == server.session.notes
     with monkeypatch.context() as broken:
         broken.setattr(Session, "note", failing)
         _, shown = sent(server.session.id, NOTE | {"id": "n2"}, label, at=at)

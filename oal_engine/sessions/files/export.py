@@ -14,6 +14,7 @@ from ...store import Row, Store
 from .. import model
 from ..insights import certainty, outcome
 from ..log import read_entries
+from ..remarks import Remarks
 from ..session import Session
 from ..settings import SessionError, Settings
 from . import model_file, report
@@ -37,7 +38,7 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
     question waits. Only the log is needed, so the labels of a session that does not open can be exported too. Also
     return a sentence if the numbers of the items cannot be read, else None.
     """
-    settings, log, notes = Settings.read(store, session), read_entries(store, session), store.notes(session)
+    settings, log, notes = Settings.read(store, session), read_entries(store, session), Remarks(store, session).notes
     known_labels = [*store.known_labels(session).values()]
     words, missing = settings.answers, None
     try:

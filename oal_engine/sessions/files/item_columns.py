@@ -6,6 +6,7 @@ from ...datasets import Dataset, columns_of
 from ...datasets.reading import details
 from ...output.tables import FEATURES, LABEL, TEXT, TITLE_AND_ABSTRACT, OutputTable, block_rows
 from ...store import Row, Store
+from ..remarks import Remarks
 from ..settings import Settings
 
 TAGS = "tags"
@@ -28,7 +29,7 @@ class ItemColumns:
     def __init__(
         self, store: Store, settings: Settings, own: Mapping[str, type], with_contents: bool, titles: bool = False
     ) -> None:
-        self.store, self.dataset, self.tags = store, settings.dataset, store.tags(settings.id)
+        self.store, self.dataset, self.tags = store, settings.dataset, Remarks(store, settings.id).tags
         record = store.dataset(self.dataset)
         self.texts = with_contents and record["kind"] == "text"
         self.tagged = {TAGS: str} if settings.tags or self.tags else dict[str, type]()

@@ -1,0 +1,46 @@
+"""The notes and tags that people leave on the items of a session."""
+
+from threading import Lock
+
+from ..store import Store
+
+
+class Remarks:
+    """Read the notes and tags of a session from its log. Each reading takes only the events that are new, because a
+    page reads them for each answer. What was returned before stays as it was."""
+
+    def __init__(self, store: Store, session: int) -> None:
+        self._store, self._session, self._number, self._lock = store, session, 0, Lock()
+        self._texts, self._given = dict[int, str](), dict[tuple[int, str], bool]()
+        self._notes, self._tags = dict[int, str](), dict[int, list[str]]()
+
+    @property
+    def notes(self) -> dict[int, str]:
+        """The current note of each item."""
+        with self._lock:
+            self._read_on()
+            return self._notes
+
+    @property
+    def tags(self) -> dict[int, list[str]]:
+        """The tags of each item, in the order in which they were first given."""
+        with self._lock:
+            self._read_on()
+            return self._tags
+
+    def _read_on(self) -> None:
+        events = self._store.events(self._session, "noted", "tagged", after=self._number)
+        if not events:
+            return
+        for row in events:
+            item, data = row["item"], row["data"]
+            if row["kind"] == "noted":
+                self._texts[item] = data["text"]
+            else:
+                self._given[item, data["tag"]] = bool(data["given"])
+        self._number = events[-1]["number"]
+        self._notes = {item: text for item, text in self._texts.items() if text}
+        self._tags = {}
+        for (item, tag), is_set in self._given.items():
+            if is_set:
+                self._tags.setdefault(item, []).append(tag)
