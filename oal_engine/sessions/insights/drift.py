@@ -66,8 +66,7 @@ def _imported(run: Run) -> int:
 def answered(run: Session) -> tuple[int, drift.Change] | None:
     """Return the round from which on the answers differ, and how; None if no change was noticed, or with several
     classes."""
-    answers = estimates.Answers(run)
-    if run.multiclass or answers.silent:
+    if run.multiclass or (answers := estimates.Answers(run)).silent:
         return None
     settled = min(run.state.question.t, run.state.waits_since)  # rounds without a waiting question
     changed = drift.change(

@@ -252,10 +252,14 @@ class Answers:
             self.rounds[-1] = max((t for t in trail if t <= limit), default=0)
         over = spent or limit <= min(state.question.t, run.rounds - 1)
         self.closed = int(self.rounds[-1]) - 1 if over else None
-        self.passed = np.array([trail[t].sum() if t else 0 for t in self.rounds.tolist()])  # without known items
-        self.pushes = np.zeros_like(self.rounds)
-        if log and not run.multiclass:
-            self.pushes[1:] = np.array([trail[t][1] for t in self.rounds[1:].tolist()]).sum(axis=(1, 2))
+        none = np.zeros_like(state.counts)
+        tables = [trail.get(t, none) for t in self.rounds.tolist()]
+        if run.multiclass:  # tables of many classes are too large for one array
+            self.passed = np.array([table.sum() for table in tables])
+            self.pushes = np.zeros_like(self.rounds)
+        else:
+            sides = np.array(tables).sum(axis=(2, 3))
+            self.passed, self.pushes = sides.sum(axis=1), sides[:, 1]  # without known items
 
     def since(self, start: int) -> "Answers":
         """Return the answers of the window that begins at the first point of the curves from round `start` on."""
