@@ -6,7 +6,7 @@ BIN := .venv/bin
 .PHONY: run check test release
 
 run: .venv/installed
-	$(BIN)/streamlit run app.py
+	MALLOC_ARENA_MAX=2 $(BIN)/streamlit run app.py
 
 check: SELECTED = not slow and not rare
 test: SELECTED = not rare

@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from oal_engine.sessions import compiling
 from oal_engine.sessions.backups import age_of_newest
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
@@ -22,6 +23,7 @@ ABOUT = (
     "which items are worth one of your labels, asks you, and learns from each answer at once."
 )
 NO_SESSION = "No session yet: try the demo, or import data and start one."
+COMPILING = "Algorithms are being compiled, once on this machine: {} of {}. Nobody needs to wait for that."
 NO_DATA = "No data sets yet. The demo brings its own."
 
 
@@ -91,3 +93,5 @@ with guarded():
             note(NO_DATA)
         for row in datasets:
             show_dataset(row)
+        if compiling.is_running():
+            small_note(COMPILING.format(*compiling.compiled()))

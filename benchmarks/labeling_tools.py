@@ -177,8 +177,8 @@ def serving(database, folder, **environment):
     port = free_port()
     command = [sys.executable, *f"-m streamlit run app.py --server.headless true --server.port {port}".split()]
     base = f"http://127.0.0.1:{port}"
-    environment["OAL_DB"] = str(database.resolve())
-    with running(command, f"{base}/_stcore/health", folder, ROOT, **environment) as server:
+    own = {"OAL_DB": str(database.resolve()), "OAL_COMPILE": "0", "MALLOC_ARENA_MAX": "2"}
+    with running(command, f"{base}/_stcore/health", folder, ROOT, **own, **environment) as server:
         yield base, server
 
 

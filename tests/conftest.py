@@ -11,6 +11,8 @@ MEMORY, ROOM_BYTES = "/dev/shm", 8 * 2**30
 if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:  # every commit waits 7 ms for a disk
     tempfile.tempdir = os.environ["TMPDIR"] = MEMORY
 
+os.environ["OAL_COMPILE"] = "0"  # servers of tests would compile ahead all the time
+
 FIRST = ("kernel", "browser")  # what compiles for all that follow; then what takes longest, so that it is not the end
 
 

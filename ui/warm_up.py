@@ -3,25 +3,26 @@ once may both fail), then compilation in the background."""
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
 from streamlit import App
 
-from oal_engine import datasets
-from oal_engine.datasets import demo, reading
+from oal_engine.datasets import demo
 from oal_engine.places import database_path
+from oal_engine.sessions import compiling
 from oal_engine.sessions.backups import keep_backups
 from oal_engine.sessions.insights import curves, drift
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import NEGATIVE, POSITIVE, create
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
-N_TEXTS = 40  # enough for the features of similar wording
+SERVER = Path(__file__).parents[1]  # the folder from which a process imports what the server does
 
 _warm = threading.Event()
 
@@ -33,21 +34,24 @@ def is_warm() -> bool:
 
 @asynccontextmanager
 async def lifespan(app: App) -> AsyncIterator[None]:
-    """Run the background work of the app: the warm-up, and backups unless OAL_BACKUPS is 0."""
-    threading.Thread(target=practise, daemon=True).start()
+    """Run the background work of the app: the warm-up, the compilation of all algorithms unless OAL_COMPILE is 0, and
+    backups unless OAL_BACKUPS is 0."""
     stopped = threading.Event()
+    threading.Thread(target=_compile, args=(stopped,), daemon=True).start()
     if os.environ.get("OAL_BACKUPS") != "0":
         threading.Thread(target=keep_backups, args=(database_path(), stopped), daemon=True).start()
     yield
     stopped.set()
 
 
-def _own_texts(store: Store, dataset: int) -> int:
-    """Store a data set of a few texts with the same features as an import."""
-    texts = [store.item(dataset, position)["text"] for position in range(N_TEXTS)]
-    ids = [*map(str, range(N_TEXTS))]
-    items = reading.Items(ids, texts, None, [], [""] * N_TEXTS, np.zeros(N_TEXTS, np.int8), {})
-    return datasets.add(store, "own texts", datasets.table(items), "own.txt")
+def _compile(stopped: threading.Event) -> None:
+    """Compile what the demos need, and then all algorithms in a process of its own, which ends with the server."""
+    practise()
+    done, pairs = compiling.compiled()
+    if done < pairs and os.environ.get("OAL_COMPILE") != "0":
+        with subprocess.Popen([sys.executable, "-m", compiling.__name__], cwd=SERVER) as process:
+            stopped.wait()
+            process.terminate()
 
 
 def practise() -> None:
@@ -63,10 +67,9 @@ def practise() -> None:
             curves.of_session(sessions[0])
             drift.noticed(sessions[0])
             _warm.set()
-            for session in (*sessions, Session(store, create(store, _own_texts(store, dataset), "auto"))):
-                if asked := session.current:
-                    session.answer("answer", asked.id, POSITIVE)
-                    session.correct("correction", asked.id, NEGATIVE)
+            for each in sessions:
+                compiling.answer_one(each)
+            compiling.answer_one(Session(store, create(store, compiling.practice_data(store, "mixed"), "auto")))
             store.close()
     finally:
         _warm.set()

@@ -12,6 +12,7 @@ from oal_engine import datasets
 from oal_engine.datasets import demo, reading
 from oal_engine.kernel.algorithms import ALGORITHMS, declared
 from oal_engine.kernel.learners import is_multiclass
+from oal_engine.sessions import compiling
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.pages import data_page, form, press, run, words
@@ -109,6 +110,14 @@ def test_one_click_starts_the_demo(store):
     (session,) = store.sessions()
     assert at.query_params["session"] == str(session["id"]) or at.query_params["session"] == [str(session["id"])]
     assert (session["stream"], session["labels"], session["positive_name"]) == (4000, 0, "About life satisfaction")
+
+
+def test_home_shows_while_algorithms_are_compiled(store, monkeypatch):
+    """Home says how many algorithms are compiled while a process compiles them, and nothing later."""
+    monkeypatch.setattr(compiling, "compiled", lambda: (7, 200))
+    for runs in (True, False):
+        monkeypatch.setattr(compiling, "is_running", lambda runs=runs: runs)
+        assert runs == ("once on this machine: 7 of 200." in words(run("home.py")))
 
 
 def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, texts):

@@ -1,0 +1,115 @@
+"""Compile the algorithms before somebody needs them: machine code is made once on a machine, and takes seconds each."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO
+
+import numba
+import numpy as np
+from llvmlite import binding
+
+from .. import datasets
+from ..datasets import demo, reading
+from ..kernel.algorithms import ALGORITHMS
+from ..kernel.learners import is_multiclass
+from ..store import Store
+from .session import Session
+from .settings import create
+
+N_TEXTS, N_COLUMNS = 40, 5  # of practice data: enough for the features of similar wording
+KINDS = "mixed", "sparse", "dense"  # of rows; imported texts and tables have mixed ones
+LOWEST_PRIORITY = 19
+
+
+def practice_data(store: Store, kind: str) -> int:
+    """Store a small data set with rows of a kind. Return its id."""
+    tweets = demo.dataset(store, "tweets")
+    if kind == "sparse":
+        return tweets
+    texts: list[str] | None = [store.item(tweets, position)["text"] for position in range(N_TEXTS)]
+    numbers, names = None, list[str]()
+    if kind == "dense":
+        texts, names = None, [f"column {k}" for k in range(N_COLUMNS)]
+        numbers = np.random.default_rng(0).normal(size=(N_TEXTS, N_COLUMNS))
+    nothing, y = [""] * N_TEXTS, np.zeros(N_TEXTS, np.int8)
+    items = reading.Items([*map(str, range(N_TEXTS))], texts, numbers, names, nothing, y, {})
+    table = datasets.table(items, features="plain" if kind == "dense" else None)
+    return datasets.add(store, kind, table, f"{kind}.txt")
+
+
+def answer_one(session: Session) -> None:
+    """Give one answer in a new session, and correct it: this compiles all that a session needs."""
+    first, second = [*session.names][:2]
+    if asked := session.current:
+        session.answer("answer", asked.id, first)
+        session.correct("correction", asked.id, second)
+
+
+def _pairs() -> dict[str, tuple[str, str]]:
+    """Return each kind of rows with each algorithm, by a name in one line. Aliases are left out."""
+    distinct = {repr(entry.runs): name for name, entry in reversed(ALGORITHMS.items())}
+    names = sorted(distinct.values(), key=[*ALGORITHMS].index)
+    return {f"{kind} {name}": (kind, name) for kind in KINDS for name in names}
+
+
+def _notes() -> Path:
+    """Return the file that names the compiled pairs. Other versions and processors need code of their own."""
+    processor = os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()
+    return Path(os.environ["NUMBA_CACHE_DIR"]) / f"compiled-{numba.__version__}-{processor}.txt"
+
+
+def compiled() -> tuple[int, int]:
+    """Return how many pairs of an algorithm and a kind of rows are compiled, and how many there are."""
+    pairs, notes = _pairs(), _notes()
+    return len(pairs.keys() & _lines(notes)) if notes.exists() else 0, len(pairs)
+
+
+def _lines(notes: Path) -> set[str]:
+    return {*notes.read_text(encoding="utf-8").splitlines()}
+
+
+@contextmanager
+def _taken(notes: Path) -> Iterator[IO[str] | None]:
+    """Open the notes for adding to them; give None while another process does that."""
+    notes.parent.mkdir(parents=True, exist_ok=True)
+    with notes.open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+        else:
+            yield file
+
+
+def is_running() -> bool:
+    """Return whether a process is compiling ahead."""
+    with _taken(_notes()) as file:
+        return file is None
+
+
+def compile_ahead() -> Iterator[str]:
+    """Compile each pair that is not compiled yet, and yield its name. Yield nothing if another process is doing it.
+
+    Give it a process of its own: numba compiles one function at a time in a process, so that others would wait.
+    """
+    notes, data = _notes(), dict[str, int]()
+    with _taken(notes) as file, TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        store = Store(Path(folder) / "practice.db")
+        for line, (kind, name) in _pairs().items():
+            if file and line not in _lines(notes):
+                dataset = data[kind] if kind in data else data.setdefault(kind, practice_data(store, kind))
+                classes = ["a", "b", "c"] * is_multiclass(ALGORITHMS[name].learner)
+                answer_one(Session(store, create(store, dataset, name, classes=classes)))
+                print(line, file=file, flush=True)
+                yield line
+        store.close()
+
+
+if __name__ == "__main__":
+    os.nice(LOWEST_PRIORITY)
+    for _ in compile_ahead():
+        pass
