@@ -94,4 +94,4 @@ with guarded():
         for row in datasets:
             show_dataset(row)
         if compiling.is_running():
-            small_note(COMPILING.format(*compiling.compiled()))
+            small_note(COMPILING.format(*compiling.progress()))

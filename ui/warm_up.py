@@ -22,7 +22,8 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
-SERVER = Path(__file__).parents[1]  # the folder from which a process imports what the server does
+SERVER = Path(__file__).parents[1]  # the folder of a clone from which the engine is imported
+SECONDS_TO_END = 2  # that the server waits for its compiler
 
 _warm = threading.Event()
 
@@ -37,20 +38,23 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     """Run the background work of the app: the warm-up, the compilation of all algorithms unless OAL_COMPILE is 0, and
     backups unless OAL_BACKUPS is 0."""
     stopped = threading.Event()
-    threading.Thread(target=_compile, args=(stopped,), daemon=True).start()
+    compiler = threading.Thread(target=_compile, args=(stopped,), daemon=True)
+    compiler.start()
     if os.environ.get("OAL_BACKUPS") != "0":
         threading.Thread(target=keep_backups, args=(database_path(), stopped), daemon=True).start()
     yield
     stopped.set()
+    compiler.join(SECONDS_TO_END)
 
 
 def _compile(stopped: threading.Event) -> None:
-    """Compile what the demos need, and then all algorithms in a process of its own, which ends with the server."""
+    """Compile for the demos, and then all algorithms in a process of its own, which ends with the server."""
     practise()
-    done, pairs = compiling.compiled()
+    done, pairs = compiling.progress()
     if done < pairs and os.environ.get("OAL_COMPILE") != "0":
         with subprocess.Popen([sys.executable, "-m", compiling.__name__], cwd=SERVER) as process:
-            stopped.wait()
+            while process.poll() is None and not stopped.wait(1):
+                pass
             process.terminate()
 
 

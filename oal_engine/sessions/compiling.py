@@ -2,8 +2,10 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
@@ -23,6 +25,7 @@ from .settings import create
 N_TEXTS, N_COLUMNS = 40, 5  # of practice data: enough for the features of similar wording
 KINDS = "mixed", "sparse", "dense"  # of rows; imported texts and tables have mixed ones
 LOWEST_PRIORITY = 19
+PAIRS_AT_A_TIME = 8
 
 
 def practice_data(store: Store, kind: str) -> int:
@@ -62,7 +65,7 @@ def _notes() -> Path:
     return Path(os.environ["NUMBA_CACHE_DIR"]) / f"compiled-{numba.__version__}-{processor}.txt"
 
 
-def compiled() -> tuple[int, int]:
+def progress() -> tuple[int, int]:
     """Return how many pairs of an algorithm and a kind of rows are compiled, and how many there are."""
     pairs, notes = _pairs(), _notes()
     return len(pairs.keys() & _lines(notes)) if notes.exists() else 0, len(pairs)
@@ -73,7 +76,7 @@ def _lines(notes: Path) -> set[str]:
 
 
 @contextmanager
-def _taken(notes: Path) -> Iterator[IO[str] | None]:
+def _lock(notes: Path) -> Iterator[IO[str] | None]:
     """Open the notes for adding to them; give None while another process does that."""
     notes.parent.mkdir(parents=True, exist_ok=True)
     with notes.open("a", encoding="utf-8") as file:
@@ -87,17 +90,17 @@ def _taken(notes: Path) -> Iterator[IO[str] | None]:
 
 def is_running() -> bool:
     """Return whether a process is compiling ahead."""
-    with _taken(_notes()) as file:
+    with _lock(_notes()) as file:
         return file is None
 
 
-def compile_ahead() -> Iterator[str]:
+def compile_ahead() -> Generator[str]:
     """Compile each pair that is not compiled yet, and yield its name. Yield nothing if another process is doing it.
 
     Give it a process of its own: numba compiles one function at a time in a process, so that others would wait.
     """
     notes, data = _notes(), dict[str, int]()
-    with _taken(notes) as file, TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with _lock(notes) as file, TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         store = Store(Path(folder) / "practice.db")
         for line, (kind, name) in _pairs().items():
             if file and line not in _lines(notes):
@@ -111,5 +114,7 @@ def compile_ahead() -> Iterator[str]:
 
 if __name__ == "__main__":
     os.nice(LOWEST_PRIORITY)
-    for _ in compile_ahead():
-        pass
+    with closing(compile_ahead()) as names:
+        is_left = len([*islice(names, PAIRS_AT_A_TIME)]) == PAIRS_AT_A_TIME
+    if is_left:  # begin again, because a process keeps in memory all that it has compiled
+        os.execv(sys.executable, [sys.executable, "-m", __spec__.name])

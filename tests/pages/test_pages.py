@@ -114,7 +114,7 @@ def test_one_click_starts_the_demo(store):
 
 def test_home_shows_while_algorithms_are_compiled(store, monkeypatch):
     """Home says how many algorithms are compiled while a process compiles them, and nothing later."""
-    monkeypatch.setattr(compiling, "compiled", lambda: (7, 200))
+    monkeypatch.setattr(compiling, "progress", lambda: (7, 200))
     for runs in (True, False):
         monkeypatch.setattr(compiling, "is_running", lambda runs=runs: runs)
         assert runs == ("once on this machine: 7 of 200." in words(run("home.py")))

@@ -46,9 +46,9 @@ def test_imported_items_need_no_further_compilation(notes, tmp_path, file, featu
 
 def test_a_machine_compiles_once(notes):
     """What is compiled is noted, and not compiled again."""
-    assert (0, 3) == compiling.compiled()
+    assert (0, 3) == compiling.progress()
     assert [*PAIRS] == [*compiling.compile_ahead()]
-    assert (3, 3) == compiling.compiled()
+    assert (3, 3) == compiling.progress()
     assert [] == [*compiling.compile_ahead()]
 
 
