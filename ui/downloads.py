@@ -36,7 +36,7 @@ PAGE_BUTTON = "Download as a page (HTML)"
 def downloads_button(store: Store, session: int, multiclass: bool) -> None:
     """Show a button that opens the downloads of a session."""
     choices = [what for what in CHOICES if not (multiclass and what == "positives")]
-    with st.popover("Download", icon=":material/download:", help="All items, labels, predictions, model, report"):
+    with st.popover("Download", icon=":material/download:"):
         what = st.selectbox("What", choices, format_func=CHOICES.__getitem__, key="download-what", width=WIDTH)
         kind, texts = None, False
         if what not in SUFFIXES:
