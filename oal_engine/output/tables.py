@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 import tempfile
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -144,9 +145,10 @@ def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(column for column in contents if column != TEXT)
 
 
-def _csv(table: OutputTable, file: BinaryIO, delimiter: str = ",") -> None:
+def _csv(table: OutputTable, file: BinaryIO, delimiter: str = ",", mark: bytes = b"") -> None:
     import pyarrow as pa
 
+    file.write(mark)
     file.write(_lines([pa.array([name]) for name in table.columns], delimiter))
     for part in table.parts:
         file.write(_lines(_arrays(table, part), delimiter))
@@ -291,6 +293,7 @@ class Format(NamedTuple):
 # The only list of formats of tables. A file is written in the first one that has its suffix, unless another is named.
 FORMATS = {
     "csv": Format((".csv",), _csv, "CSV: for every program, also spreadsheets"),
+    "csv-bom": Format((".csv",), partial(_csv, mark=BOM_UTF8), "CSV with a mark: for a double click in Excel"),
     "csv.gz": Format((".csv.gz",), _packed_csv, "CSV, compressed: for large sets and scripts", True),
     "tsv": Format((".tsv",), partial(_csv, delimiter="\t"), "TSV: tabs between the cells"),
     "jsonl": Format((".jsonl",), _jsonl, "JSON lines: an object for each item, for scripts"),

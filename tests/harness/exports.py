@@ -24,7 +24,9 @@ def rows_of(kind, content):
         head, *rows = load_workbook(io.BytesIO(content)).active.iter_rows(values_only=True)
         words = ([tables.unescaped("" if cell is None else str(cell)) for cell in row] for row in rows)
         return [dict(zip(head, row)) for row in words]
-    words = (gzip.decompress(content) if kind == "csv.gz" else content).decode()
+    words = (gzip.decompress(content) if kind == "csv.gz" else content).decode(
+        "utf-8-sig" if kind == "csv-bom" else "utf-8"
+    )
     return list(csv.DictReader(io.StringIO(words, newline=""), delimiter="\t" if kind == "tsv" else ","))
 
 

@@ -71,7 +71,7 @@ def table(opened, what):
 @pytest.mark.parametrize("what", ["labels", "decisions"])
 def test_labels_and_texts_come_back_as_they_are(texts, tmp_path, what, kind):
     """An exported file can be imported again, with the same texts, ids and labels."""
-    file = tmp_path / f"out.{kind}"
+    file = tmp_path / f"out{tables.FORMATS[kind].suffixes[0]}"
     export.export(texts.store, texts.id, what, kind, file, texts=True)
     items = reading.read(file)
     log = texts.history
@@ -118,7 +118,7 @@ def test_numbers_come_back_as_they_are(tmp_path, name, kind):
         say(opened, SKIP if k == 5 else 1 - 2 * (k % 2))
     renamed = {each: f"item_{each}" for each in ("margin", "text", "features")}
     for what in ("labels", "decisions", "predictions", "positives"):
-        out = tmp_path / f"{what}.{kind}"
+        out = tmp_path / f"{what}{tables.FORMATS[kind].suffixes[0]}"
         export.export(store, opened.id, what, kind, out, texts=True)
         again = datasets.Dataset(store, datasets.import_file(store, out, what)[0])
         order = [int(row["position"]) for row in rows_of(kind, out.read_bytes())]
@@ -148,7 +148,7 @@ def test_all_items_of_a_session_over_numbers_make_the_same_rows(tmp_path):
         while opened.place.asked:
             say(opened, 1)
         for kind in tables.FORMATS:
-            out = tmp_path / f"out.{kind}"
+            out = tmp_path / f"out{tables.FORMATS[kind].suffixes[0]}"
             export.export(store, opened.id, "decisions", kind, out, texts=True)
             again = datasets.Dataset(store, datasets.import_file(store, out, f"{name} {kind}")[0])
             same = [datasets.fingerprint(each.rows, np.zeros(0), ()) for each in (data, again)]
@@ -264,8 +264,8 @@ def test_classes_come_back_by_their_names(store, tmp_path, kind):
         say(opened, SKIP if k == 5 else 1 + k % 4)
     expected = {opened.dataset.item(entry.item)["id"]: "-abcd"[entry.label or 0] for entry in opened.history}
     for what in ("labels", "decisions", "predictions"):
-        export.export(store, opened.id, what, kind, tmp_path / f"out.{kind}", texts=True)
-        items = reading.read(tmp_path / f"out.{kind}")
+        export.export(store, opened.id, what, kind, tmp_path / f"out{tables.FORMATS[kind].suffixes[0]}", texts=True)
+        items = reading.read(tmp_path / f"out{tables.FORMATS[kind].suffixes[0]}")
         assert tuple("abcd") == items.classes
         made = {id: ("-", *items.classes)[y] for id, y in zip(items.ids, items.y.tolist())}
         assert made == dict.fromkeys(items.ids, "-") | expected
@@ -503,11 +503,11 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
 
     for what in export.WHATS:
         for kind in tables.FORMATS if what in export.TABLES else ({"model": "json.gz", "report": "html"}[what],):
-            out = tmp_path / f"{what}.{kind}"
-            code, stdout, stderr = run("--what", what, "--output", str(out))
+            out = tmp_path / f"{what}{tables.FORMATS[kind].suffixes[0] if what in export.TABLES else f'.{kind}'}"
+            options = ("--format", kind) if what in export.TABLES else ()
+            code, stdout, stderr = run("--what", what, "--output", str(out), *options)
             assert (0, b"") == (code, stdout)
             assert (what in ("predictions", "positives", "table")) == (b"No probability after 22 labels" in stderr)
-            options = ("--format", kind) if what in export.TABLES else ()
             code, printed = run("--what", what, *options)[:2]
             assert code == 0
             if kind == "xlsx":  # has the time in it
@@ -519,6 +519,8 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
     for option in (("--format", "csv"), ("--texts",)):
         message = f"error: {option[0]} is for tables: {', '.join(export.TABLES)}. Got model.\n".encode()
         assert (1, b"", message) == run("--what", "model", *option)
-    assert (1, b"", b"error: --format must be one of csv, csv.gz, tsv, jsonl, parquet, xlsx. Got xml.\n") == run(
-        "--format", "xml"
-    )
+    assert (
+        1,
+        b"",
+        b"error: --format must be one of csv, csv-bom, csv.gz, tsv, jsonl, parquet, xlsx. Got xml.\n",
+    ) == run("--format", "xml")
