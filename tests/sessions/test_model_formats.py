@@ -26,6 +26,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness import ROOT
+from tests.harness.documents import page
 from tests.harness.examples import topics
 from tests.harness.sessions import label_until_the_end
 
@@ -86,6 +87,10 @@ WORDS = {
     "as they are written": of_texts(scale="none", lowercase=False),
 }
 OURS = {"rich": of_texts("rich", new=16), "waves": of_vectors("standardize+l2", features="fourier")}
+
+
+SECTION = page("docs/data.md").partition("\n## Models in other programs\n")[2].partition("\n## ")[0]
+SHOWN = re.findall(r"^```python\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
 
 
 def written(fitted, kind):
@@ -187,33 +192,17 @@ def test_the_top_of_the_package_stays_cheap():
 # Plain lines
 
 
-def margins_by_hand(path, items):
-    """Compute margins from the lines of a model as docs/data.md describes them, with numpy alone."""
-    with open(path, encoding="utf-8") as file:
-        head, *features = map(json.loads, file)
-    weights = np.array([line["weights"] for line in features])
-    if head["vectorizer"]:
-        tokens = [re.findall(head["vectorizer"]["pattern"], text.lower()) for text in items]
-        counts = np.array([[words.count(line["feature"]) for line in features] for words in tokens], float)
-        frequency = np.array([line["document_frequency"] for line in features])
-        with np.errstate(divide="ignore"):
-            rows = np.where(counts > 0, 1 + np.log(counts), 0) * (1 + np.log((1 + head["documents"]) / (1 + frequency)))
-    else:
-        mean, deviation = (np.array([line[key] for line in features]) for key in ("mean", "deviation"))
-        rows = (items - mean) / deviation
-    lengths = np.sqrt((rows**2).sum(axis=1, keepdims=True))
-    return rows / np.where(lengths > 0, lengths, 1) @ weights + head["offset"]
-
-
 @pytest.mark.parametrize("name", ["words", "standardized", "three classes"])
-def test_fifteen_lines_of_numpy_predict_from_the_plain_file(tmp_path, name):
-    """The lines of a model of words, or of standardized columns, give its margins without any code of ours."""
-    fitted = (PLAIN | WORDS)[name]
+def test_a_few_lines_of_numpy_predict_from_the_plain_file(tmp_path, name):
+    """The code that docs/data.md shows gives the scores of a model of words, or of standardized columns, without any
+    code of ours."""
+    fitted, names = (PLAIN | WORDS)[name], {}
+    assert "oal_engine" not in SHOWN[-1]
+    exec(SHOWN[-1], names)
     expected = fitted.scores(fitted.rows(items_of(fitted)))
-    assert np.abs(expected - margins_by_hand(saved(fitted, tmp_path), items_of(fitted))).max() < 1e-12
+    assert np.abs(expected - names["scores"](saved(fitted, tmp_path), items_of(fitted))).max() < 1e-12
 
 
-@pytest.mark.parametrize("fitted", [*(PLAIN | WORDS | OURS).values()], ids=[*(PLAIN | WORDS | OURS)])
 def test_plain_and_gzipped_lines_are_the_same_model(tmp_path, fitted):
     """model.json has the lines of model.json.gz, and both are read by what they hold, whatever their name."""
     assert gzip.decompress(written(fitted, "json.gz")) == written(fitted, "json")
@@ -328,6 +317,17 @@ def test_onnx_is_for_plain_numbers(name, what):
 # Files
 
 
+def test_the_code_in_the_docs_works(tmp_path, monkeypatch, capsys):
+    """Each block of code of docs/data.md reads its file, and prints the predictions of the model."""
+    monkeypatch.chdir(tmp_path)
+    words, numbers = WORDS["words"], of_vectors(names="abcd")
+    for fitted, kind in ((words, "json.gz"), (words, "skops"), (numbers, "onnx")):
+        saved(fitted, tmp_path, kind)
+    for code, fitted in zip(SHOWN, (words, words, numbers, None), strict=True):
+        exec(code, {"texts": TEXTS, "rows": VECTORS})
+        assert fitted is None or str(fitted.predict(items_of(fitted))) in capsys.readouterr().out
+
+
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
     """Without skops or onnx the error names what to install; only these formats need them."""
     for kind in ("skops", "onnx"):
@@ -351,8 +351,8 @@ def test_the_suffix_names_the_format(tmp_path, command):
     path = tmp_path / "people.csv"
     lines = [f"{x:.4f},{y:.4f},{'yes' if x > y else 'no'}" for x, y in RNG.normal(5, 2, (120, 2))]
     path.write_text("age,size,tall\n" + "\n".join(lines))
-    session = labelled(tmp_path, path, reading.Columns(label="tall", features=("age", "size"), positive=("yes",)), "auto",
-                       scale="standardize+l2", features="plain")  # fmt: skip
+    columns = reading.Columns(label="tall", features=("age", "size"), positive=("yes",))
+    session = labelled(tmp_path, path, columns, "auto", scale="standardize+l2", features="plain")
     export = ("export", session.id, "--what", "model", "--db", session.store.path)
     assert (0, written(model.of_session(session), "json").decode(), "") == command(*export, "--format", "json")
     message = "error: the name of the file to write must end in .skops. Got model.onnx.\n"

@@ -81,7 +81,7 @@ def _features(model: Model) -> Iterator[Any]:
 
 def _classifier(model: Model) -> Any:
     """Return a classifier of scikit-learn with the weights: one with probabilities if the model has them."""
-    from sklearn.linear_model import LogisticRegression, Perceptron
+    from sklearn.linear_model import Perceptron, SGDClassifier
     from sklearn.model_selection import FixedThresholdClassifier
 
     weights, offsets = _line(model)
@@ -91,7 +91,9 @@ def _classifier(model: Model) -> Any:
             offsets = np.nextafter(offsets, np.inf)
         return _fitted(Perceptron(), coef_=weights.T.copy(), intercept_=offsets, **own)
     slope, threshold = _log_odds(model)
-    chances = _fitted(LogisticRegression(), coef_=slope * weights.T, intercept_=slope * offsets + threshold, **own)
+    chances = _fitted(
+        SGDClassifier(loss="log_loss"), coef_=slope * weights.T, intercept_=slope * offsets + threshold, **own
+    )
     decides = FixedThresholdClassifier(chances, threshold=threshold, response_method="decision_function")
     return _fitted(decides, estimator_=chances)
 
