@@ -27,7 +27,7 @@ CHOICES = {
     "model": "Model: predicts new items, here or in other programs",
     "report": "Report: one page of HTML",
 }
-SUFFIXES = {"report": ".html"}  # of what has no choice of formats
+SUFFIXES = {"report": ".html"}  # of exports in one format alone
 WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
 EXPORTS = BoundedSemaphore(MAX_EXPORTS)

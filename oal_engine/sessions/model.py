@@ -234,7 +234,7 @@ class Model:
             raise ModelError(f"the model needs the vectors of the texts, {name_list(self.beside, 5)}. Got none.")
         if vectors is not None:
             if not self.beside:
-                raise ModelError("the model needs no vectors beside its items. Got some.")
+                raise ModelError("the model needs no vectors with its items. Got some.")
             vectors = self._table(vectors, self.beside, self.width)
         if not self.text:
             return self.rows(self._table(items, self.table_columns, len(self.names)))

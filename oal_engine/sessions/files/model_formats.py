@@ -16,7 +16,7 @@ from ..model import Model, ModelError
 from . import model_file
 
 SAME_TOKENS = {vectorizer.TOKENIZERS[name] for name in ("words", "tweets")}  # that scikit-learn cuts alike
-OPSET, IR = 17, 8  # of ONNX: what runtimes of 2022 read
+OPSET, IR = 17, 8  # of ONNX: runtimes of 2022 and later read them
 
 
 class SavedModel(Model):
@@ -125,9 +125,10 @@ def _line(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _skops(model: Model, file: BinaryIO) -> None:
+    learned = estimator(model)
     with _needed("skops"):
         from skops import io as skops
-    file.write(skops.dumps(estimator(model), compression=ZIP_DEFLATED))
+    file.write(skops.dumps(learned, compression=ZIP_DEFLATED))
 
 
 def _onnx(model: Model, file: BinaryIO) -> None:
@@ -177,11 +178,11 @@ def _onnx(model: Model, file: BinaryIO) -> None:
         outputs.append(tensor("probabilities", TensorProto.DOUBLE, ["n", 2]))
     inputs = [tensor("rows", TensorProto.DOUBLE, ["n", len(model.names)])]
     graph = helper.make_graph(nodes, "model", inputs, outputs, constants)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR)
     about = {"session": model.head["session"], "columns": json.dumps(model.names), "classes": json.dumps([*names])}
-    helper.set_model_props(made, about)
-    checker.check_model(made, full_check=True)
-    file.write(made.SerializeToString())
+    helper.set_model_props(proto, about)
+    checker.check_model(proto, full_check=True)
+    file.write(proto.SerializeToString())
 
 
 @contextmanager
