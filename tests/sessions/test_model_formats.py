@@ -203,6 +203,7 @@ def test_a_few_lines_of_numpy_predict_from_the_plain_file(tmp_path, name):
     assert np.abs(expected - names["scores"](saved(fitted, tmp_path), items_of(fitted))).max() < 1e-12
 
 
+@pytest.mark.parametrize("fitted", [*(PLAIN | WORDS | OURS).values()], ids=[*(PLAIN | WORDS | OURS)])
 def test_plain_and_gzipped_lines_are_the_same_model(tmp_path, fitted):
     """model.json has the lines of model.json.gz, and both are read by what they hold, whatever their name."""
     assert gzip.decompress(written(fitted, "json.gz")) == written(fitted, "json")
