@@ -3,7 +3,9 @@
 import hashlib
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 __version__ = "0.3.0"
 
@@ -22,3 +24,12 @@ def _machine_code_cache() -> str:
 os.environ["NUMBA_CACHE_DIR"] = _machine_code_cache()
 if "numba" in sys.modules:  # it has already read the environment
     sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]
+
+
+def load_model(file: Path | str, embed: Path | str | None = None) -> Any:
+    """Read a .json.gz or .json file of `export --what model`: a classifier with the methods of scikit-learn.
+
+    embed: the folder of the embedding that makes its vectors, if it needs one.
+    """
+    # Imported when it is called, so that `import oal_engine` stays cheap.
+    return import_module(".sessions.files.model_file", __name__).load(file, embed)

@@ -11,6 +11,7 @@ from threading import BoundedSemaphore
 import streamlit as st
 
 from oal_engine.output import tables, tools
+from oal_engine.sessions.files import model_formats
 from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import Store
 
@@ -23,10 +24,10 @@ CHOICES = {
     "decisions": "Decisions: every item that was streamed, asked or not",
     "predictions": "Predictions: every item of the stream, the surest first",
     "positives": "Positives: items answered or predicted as positive",
-    "model": "Model: terms and weights, for the command predict",
+    "model": "Model: predicts new items, here or in other programs",
     "report": "Report: one page of HTML",
 }
-SUFFIXES = {"model": ".json.gz", "report": ".html"}
+SUFFIXES = {"report": ".html"}  # of exports in one format alone
 WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
 EXPORTS = BoundedSemaphore(MAX_EXPORTS)
@@ -52,9 +53,11 @@ def downloads_button(store: Store, session: int, multiclass: bool) -> None:
 
 def _formats(store: Store, session: int, what: str) -> dict[str, tables.Format]:
     """Return the formats in which an export can be written."""
-    if what != "table":
+    if what not in ("table", "model"):
         return tables.FORMATS
     has_texts = store.dataset(store.session(session)["dataset"])["kind"] == "text"
+    if what == "model":
+        return {kind: each for kind, each in model_formats.FORMATS.items() if model_formats.is_offered(kind, has_texts)}
     return tables.FORMATS | {kind: each for kind, each in tools.TOOLS.items() if has_texts or not each.needs_texts}
 
 
@@ -68,10 +71,10 @@ def positives_button(store: Store, session: int, first: int) -> None:
 def _export_button(
     words: str, store: Store, session: int, what: str, kind: str | None, options: list[str], key: str
 ) -> None:
-    """Show a button that downloads an export. kind: its format, None for a model or a report."""
+    """Show a button that downloads an export. kind: its format, None for a report."""
     options = (["--format", kind] if kind else []) + options
     file = with_access_check(store, session, partial(export, store.path, session, what, options))
-    suffix = (tables.FORMATS | tools.TOOLS)[kind].suffixes[0] if kind else SUFFIXES[what]
+    suffix = (tables.FORMATS | tools.TOOLS | model_formats.FORMATS)[kind].suffixes[0] if kind else SUFFIXES[what]
     name = f"session-{session}-{kind if kind in tools.TOOLS else what}{suffix}"
     st.download_button(words, file, name, type="primary", on_click="ignore", key=key)
 

@@ -12,12 +12,11 @@ import typer
 from typer import Argument, Option
 
 from ..datasets import Dataset
-from ..datasets.features import embeddings
 from ..datasets.reading import VECTORS, Columns, open_items, reasons
 from ..output import tables, tools
 from ..output.jsonlines import JsonLinesError
 from ..sessions import look_back, model
-from ..sessions.files import bundle, player
+from ..sessions.files import bundle, model_formats, player
 from ..sessions.files import export as exports
 from ..sessions.files import model_file as model_files
 from ..sessions.insights import answer_checks, estimates
@@ -31,16 +30,22 @@ What = Annotated[str, Option("--what", help=f"{', '.join(exports.WHATS)}.")]
 FORMATS_OF_TABLES = f"{', '.join(tables.FORMATS)} (default: by the file's suffix, or csv)"
 Format = Annotated[str | None, Option("--format", help=f"{FORMATS_OF_TABLES}.")]
 ToolFormat = Annotated[
-    str | None, Option("--format", help=f"{FORMATS_OF_TABLES}; for --what table also {', '.join(tools.TOOLS)}.")
+    str | None,
+    Option(
+        "--format",
+        help=f"{FORMATS_OF_TABLES}; for --what table also {', '.join(tools.TOOLS)}; for --what model "
+        f"{', '.join(model_formats.FORMATS)} (default: by the suffix, or the first).",
+    ),
 ]
 TABLES: Formats = {name: each.suffixes for name, each in tables.FORMATS.items()}
 TOOLS: Formats = {name: each.suffixes for name, each in tools.TOOLS.items()}
 SUFFIXES: dict[str, Formats] = {
-    "model": {"model": (".gz",)},
+    "model": {name: each.suffixes for name, each in model_formats.FORMATS.items()},
     "report": PAGE,
 }  # of other exports
 OWN_SUFFIX: Formats = {"ris": TOOLS["ris"]}  # tools that need no --format, because no other format has their suffix
-BINARY = [name for name, each in (tables.FORMATS | tools.TOOLS).items() if each.is_binary] + ["model"]
+ALL_FORMATS = tables.FORMATS | tools.TOOLS | model_formats.FORMATS
+BINARY = [name for name, each in ALL_FORMATS.items() if each.is_binary]
 Output = Annotated[Path | None, Option("--output", "--out", help="The file to write (default: standard output).")]
 
 
@@ -57,8 +62,8 @@ def export(
 ) -> None:
     """Write labels, decisions, predictions for all items, the positives, second opinions, the table of all items (also
     for other tools), the model, or a report of a session."""
-    if what in exports.WHATS and what not in exports.TABLES and (kind or texts):
-        option = "--format" if kind else "--texts"
+    if what in exports.WHATS and what not in exports.TABLES and ((kind and what != "model") or texts):
+        option = "--texts" if texts else "--format"
         raise ValueError(f"{option} is for tables: {', '.join(exports.TABLES)}. Got {what}.")
     if first and what != "positives":
         raise ValueError(f"--first is for positives. Got {what}.")
@@ -94,7 +99,7 @@ def predict(
     live, skipped = file == "-", dict[str, tuple[int, int]]()
     kind, block_rows = format_of(out, TABLES, "jsonl" if as_json else kind), 1 if live else tables.BLOCK_ROWS
     refuse_terminal(out, kind, kind in BINARY)
-    learned = model_files.read(model_file).with_embedding(embeddings.read(embed) if embed else None)
+    learned = model_files.load(model_file, embed)
     if vectors and not learned.beside:
         raise ValueError(f"--vectors is for models of texts with vectors. {model_file} has none.")
     features = learned.table_columns if not learned.text else (VECTORS,) if vectors else learned.beside

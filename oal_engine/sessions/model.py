@@ -16,6 +16,7 @@ from ..datasets.features import latent, vectorizer
 from ..datasets.features.embeddings import Embedding
 from ..datasets.features.numbers import packed_row
 from ..datasets.reading import details
+from ..datasets.reading.codings import Coder, expanded
 from ..datasets.reading.parsed import name_list
 from ..datasets.reading.sources import DataError
 from ..kernel import learners, rows, stream
@@ -76,7 +77,8 @@ class Model:
         return learners.build("perceptron", 1)._replace(w=self.weights[:, 0])
 
     @cached_property
-    def _vocabulary(self) -> vectorizer.Vocabulary | None:
+    def vocabulary(self) -> vectorizer.Vocabulary | None:
+        """The terms of texts; None for vectors."""
         if self.head["vectorizer"] is None:
             return None
         frequency, settings = self.numbers["document_frequency"], self.head["vectorizer"]
@@ -85,12 +87,22 @@ class Model:
     @property
     def text(self) -> bool:
         """Whether the items are texts, not vectors."""
-        return self._vocabulary is not None
+        return self.vocabulary is not None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the features are the numbers of the columns, scaled."""
+        return not (self.text or "fourier" in self.head or self.codings)
 
     @property
     def beside(self) -> tuple[str, ...]:
         """The columns of the vectors given with texts; empty if an embedding makes the vectors."""
         return tuple(self.head.get("beside", {}).get("columns", ()))
+
+    @property
+    def has_numbered_columns(self) -> bool:
+        """Whether the features are columns without names, numbered from 1."""
+        return self.names == [str(k) for k in range(1, len(self.names) + 1)]
 
     @property
     def table_columns(self) -> tuple[str, ...]:
@@ -129,7 +141,7 @@ class Model:
 
         items: texts, or vectors with the columns of the model. vectors: given with the texts, if the model needs them.
         """
-        matrix = self._vocabulary.transform(items) if self._vocabulary else items
+        matrix = self.vocabulary.transform(items) if self.vocabulary else items
         more: Row = {"fourier": self.head["fourier"]} if "fourier" in self.head else {}
         if self.means is not None:
             more["beside"] = {"means": self.means}
@@ -140,7 +152,7 @@ class Model:
     def columns(self, matrix: Any) -> Any:
         """Select the columns of the model from a matrix with numbered columns. A sparse one is filled with zeros."""
         wanted, is_sparse = len(self.names), bool(sparse.issparse(matrix))
-        if self.names != [str(k) for k in range(1, wanted + 1)]:
+        if not self.has_numbered_columns:
             raise DataError(
                 f"the model needs the columns {name_list(self.names, 5)}; the columns of the file have only numbers."
             )
@@ -178,6 +190,78 @@ class Model:
         probabilities = [None] * margins.size if chances is None else chances
         names = np.array([None, *self.classes.values()])[predicted]  # -1 is the last one
         return margins, predicted, names, probabilities, *(scores.T if self.multiclass else ())
+
+    # The methods of a classifier of scikit-learn. items: texts, or a table with the columns of the model; one with
+    # names, such as a DataFrame, is taken by name. vectors: given with the texts, if the model needs them.
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The names of the classes, the negative one first."""
+        return np.array([self.classes[label] for label in sorted(self.classes)])
+
+    def predict(self, items: Any, vectors: Any = None) -> np.ndarray:
+        """Return the name of the class of every item. Of two classes theta decides, not which is likelier."""
+        predicted = self.decided(self.scores(self._checked_rows(items, vectors)))[1]
+        return self.classes_[np.searchsorted(sorted(self.classes), predicted)]
+
+    def decision_function(self, items: Any, vectors: Any = None) -> np.ndarray:
+        """Return the evidence for `classes_[1]`, shape (n,): for two classes the margin minus theta. Else return
+        scores, shape (n, K)."""
+        scores = self.scores(self._checked_rows(items, vectors))
+        if not self.multiclass:
+            return scores[:, 0] - self.head["theta"]
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict_proba(self, items: Any, vectors: Any = None) -> np.ndarray:
+        """Return the probability of each of `classes_`. ModelError if the model does not know them."""
+        if self.multiclass:
+            raise ModelError(
+                f"the model of {self.head['session']} knows how likely its prediction is right, not how likely each of "
+                "its classes is: use decision_function, or the probability that the command predict writes."
+            )
+        if self.calibration.reason:
+            labels = f"{self.calibration.labels:,} labels ({self.calibration.hits:,} {self.calibration.hit})"
+            raise ModelError(
+                f"the model of {self.head['session']} has no probabilities after {labels}: {self.calibration.reason}. "
+                "Use decision_function."
+            )
+        chances: Any = self.calibration(self.scores(self._checked_rows(items, vectors))[:, 0])
+        return np.array([1 - chances, chances]).T
+
+    def _checked_rows(self, items: Any, vectors: Any) -> Rows:
+        """Make rows of items that need not fit the model."""
+        if self.beside and vectors is None:
+            raise ModelError(f"the model needs the vectors of the texts, {name_list(self.beside, 5)}. Got none.")
+        if vectors is not None:
+            if not self.beside:
+                raise ModelError("the model needs no vectors with its items. Got some.")
+            vectors = self._table(vectors, self.beside, self.width)
+        if not self.text:
+            return self.rows(self._table(items, self.table_columns, len(self.names)))
+        texts = items.tolist() if hasattr(items, "tolist") else items
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+            raise ModelError("the model needs a list of texts. Got something else.")
+        if vectors is not None and len(texts) != len(vectors):
+            raise ModelError(f"every text needs a vector. Got {len(texts):,} texts and {len(vectors):,} vectors.")
+        return self.rows(texts, vectors)
+
+    def _table(self, table: Any, columns: Sequence[str], width: int) -> Any:
+        """Return a table of numbers with the width of the features, from a table of these columns."""
+        if hasattr(table, "columns"):
+            if missing := [name for name in columns if name not in table.columns]:
+                raise ModelError(f"the model needs the columns {name_list(missing, 5)}, which the table does not have.")
+            table = table[[*columns]].to_numpy()
+            if self.codings:
+                coder = Coder(columns, self.codings, False)
+                cells = [coder(row) for row in table.tolist()]
+                table = expanded(np.array(cells, np.float64), columns, self.codings)
+        try:
+            numbers = table.tocsr() if hasattr(table, "tocsr") else np.asarray(table, np.float64)
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"the model needs a table of numbers: {error}.") from None
+        if numbers.ndim != 2 or numbers.shape[1] != width:
+            raise ModelError(f"the model needs a table of {width:,} columns. Got the shape {numbers.shape}.")
+        return numbers
 
 
 def of_session(session: Session) -> Model:

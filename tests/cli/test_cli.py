@@ -430,7 +430,7 @@ def cut(path):
         (("export", "9", "--format", "csv"), "session 9 does not exist."),
         (("predict", "DATA", "--model", "missing"), "missing cannot be opened: No such file or directory."),
         (("predict", "DATA", "--model", "FOLDER"), "cannot be opened: Is a directory."),
-        (("predict", "DATA", "--model", "WORDS"), "words.txt is not a model, or is damaged: Not a gzipped file"),
+        (("predict", "DATA", "--model", "WORDS"), "words.txt is not a model: it must be JSON lines, plain or gzipped"),
         (("verify", "9"), "session 9 does not exist."),
         (("publish", "9"), "session 9 does not exist."),
         (("adopt", "missing"), "missing cannot be opened: No such file or directory."),
@@ -489,7 +489,7 @@ def test_an_error_of_writing_names_the_output_not_the_input(run, ok, labelled, n
         *((("export", 1), f"labels.{suffix}", TABLES)
           for suffix in ("xls", "json", "csv.xz", "feather", "gz", "txt", "CSV.bak")),
         (("export", 1, "--format", "csv"), "labels.xlsx", ".csv"),
-        (("export", 1, "--what", "model"), "model.json", ".gz"),
+        (("export", 1, "--what", "model"), "model.zip", ".json.gz, .gz, .json, .jsonl, .skops or .onnx"),
         (("export", 1, "--what", "report"), "report.pdf", ".html or .htm"),
         (("predict", "new.csv", "--model", "none"), "predicted.ods", TABLES),
         (("publish", 1), "session.json", ".jsonl, .html or .htm"),

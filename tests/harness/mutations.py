@@ -206,17 +206,17 @@ def _model(name, folder):
     for opened in (labelled(store, "texts")[0], labelled(Store(folder / "vectors.db"))[0]):
         model_file.write(model.of_session(opened), file := io.BytesIO())
         written.append(gzip.decompress(file.getvalue()))
-    path = folder / "model.gz"
+    path = folder / name
 
     def load(content):
-        path.write_bytes(gzip.compress(content, 1))
+        path.write_bytes(gzip.compress(content, 1) if name == "model" else content)
         return model_file.read(path)
 
     return Target(name, written, load)
 
 
 MAKERS = dict.fromkeys((*_files(), "csv.gz", "csv.bz2", "csv.xz"), _reader)
-MAKERS |= {"xlsx": _workbook, "session": _session, "model": _model}
+MAKERS |= {"xlsx": _workbook, "session": _session, "model": _model, "model.json": _model}
 
 
 def target(name, folder):

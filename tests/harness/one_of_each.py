@@ -146,7 +146,7 @@ def made(folder):
     for kind in (tables.csv, tables.latex, tables.svg, tables.page):
         yield f"comparison.{kind.__name__}", kind(compared)
     texts = np.arange(5000)
-    yield "logarithms", vectorizer.Vocabulary([], texts, texts.size, {"sublinear": True})._inverse_frequency.tobytes()
+    yield "logarithms", vectorizer.Vocabulary([], texts, texts.size, {"sublinear": True}).inverse_frequency.tobytes()
 
 
 def write(folder):

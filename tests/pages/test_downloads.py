@@ -4,7 +4,7 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.output import tables, tools
-from oal_engine.sessions.files import export
+from oal_engine.sessions.files import export, model_formats
 from tests.harness.examples import add_texts, answer
 from tests.harness.pages import run
 from tests.harness.sessions import begin, label_until_the_end, stream_of
@@ -27,8 +27,10 @@ def test_each_choice_tells_what_it_is_for(store, tmp_path, page):
     assert all(": " in words for words in [*what.options, *(each.purpose for each in all_formats.values())])
     for choice in [*downloads.CHOICES][1:]:
         assert not at.selectbox(key="download-what").set_value(choice).run().exception
-        of_table = [each for each in at.selectbox if each.key == f"download-as-{len(tables.FORMATS)}"]
-        assert (choice not in downloads.SUFFIXES) == bool(of_table)
+        formats = [each.options for each in at.selectbox if each.key.startswith("download-as-")]
+        offered = {"model": ["json.gz", "json", "skops"], "report": None}.get(choice, [*tables.FORMATS])
+        kinds = tables.FORMATS | model_formats.FORMATS
+        assert ([] if offered is None else [[kinds[kind].purpose for kind in offered]]) == formats
 
 
 def test_numbers_are_not_offered_to_tools_for_texts(store):
@@ -42,9 +44,20 @@ def test_numbers_are_not_offered_to_tools_for_texts(store):
     assert not {each.purpose for each in tools.TOOLS.values() if each.needs_texts} & {*formats}
 
 
+def test_models_are_offered_in_formats_that_can_be_written(store, monkeypatch):
+    """A model of numbers is offered for ONNX too, and a format whose package is missing is not offered."""
+    datasets.add(store, "sparse", datasets.table(stream_of()[1]), "made.svmlight")
+    opened = begin(store, budget=5)
+    assert [*model_formats.FORMATS] == [*downloads._formats(store, opened.id, "model")]
+    monkeypatch.setattr(model_formats, "find_spec", lambda name: None)
+    assert ["json.gz", "json"] == [*downloads._formats(store, opened.id, "model")]
+
+
 def test_what_is_chosen_is_what_the_command_writes(store, tmp_path):
     """A download for a tool has the same bytes as the file of the command."""
     session = answer(store, add_texts(store, tmp_path), budget=12)
     wanted = downloads.export(store.path, session, "table", ["--format", "label-studio"])
     export.export(store, session, "table", "label-studio", tmp_path / "expected.zip")
     assert (tmp_path / "expected.zip").read_bytes() == wanted
+    lines = downloads.export(store.path, session, "model", ["--format", "json"])
+    assert lines.startswith(b'{"oal_model": ')

@@ -464,7 +464,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "kind"),
-    [(("--format", "parquet"), "parquet"), (("--what", "model"), "model"), (("--format", "csv"), "")],
+    [(("--format", "parquet"), "parquet"), (("--what", "model"), "json.gz"), (("--format", "csv"), "")],
 )
 def test_bytes_are_never_written_to_a_terminal(texts, monkeypatch, options, kind):
     """What a terminal cannot show is refused with the way out; text is shown."""
@@ -516,11 +516,10 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
                 assert out.read_bytes() == printed
     message = f"error: --what must be one of {', '.join(export.TABLES)}, model, report. Got all.\n".encode()
     assert (1, b"", message) == run("--what", "all")
-    for option in (("--format", "csv"), ("--texts",)):
-        message = f"error: {option[0]} is for tables: {', '.join(export.TABLES)}. Got model.\n".encode()
-        assert (1, b"", message) == run("--what", "model", *option)
-    assert (
-        1,
-        b"",
-        b"error: --format must be one of csv, csv-bom, csv.gz, tsv, jsonl, parquet, xlsx. Got xml.\n",
-    ) == run("--format", "xml")
+    for what, option in (("report", ("--format", "csv")), ("report", ("--texts",)), ("model", ("--texts",))):
+        message = f"error: {option[0]} is for tables: {', '.join(export.TABLES)}. Got {what}.\n".encode()
+        assert (1, b"", message) == run("--what", what, *option)
+    message = b"error: --format must be one of json.gz, json, skops, onnx. Got csv.\n"
+    assert (1, b"", message) == run("--what", "model", "--format", "csv")
+    message = f"error: --format must be one of {', '.join(tables.FORMATS)}. Got xml.\n".encode()
+    assert (1, b"", message) == run("--format", "xml")

@@ -9,12 +9,13 @@ import shutil
 import numpy as np
 import pytest
 
+import oal_engine
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, prior, reading
 from oal_engine.datasets.features import embeddings
 from oal_engine.kernel import learners, rows, stream
 from oal_engine.sessions import backups, model
-from oal_engine.sessions.files import bundle, model_file
+from oal_engine.sessions.files import bundle, model_file, model_formats
 from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.model import ModelError
 from oal_engine.sessions.session import Session
@@ -90,6 +91,27 @@ def test_a_model_file_predicts_with_vectors(opened, kind, tmp_path):
     assert (4, path.read_bytes()) == (loaded.head["oal_model"], again.getvalue())
     assert loaded.weights.shape == (opened.dataset.rows.columns, 1)
     assert np.array_equal(learners.weights(opened.learner), loaded.weights[:, 0])
+
+
+def test_a_model_with_vectors_is_used_in_python(opened, kind, tmp_path):
+    """`load_model` takes the folder of the embedding; given vectors are the second argument, one for each text. Formats
+    of other programs cannot hold such a model."""
+    path = written(opened, tmp_path / "m.gz")
+    loaded = oal_engine.load_model(path, None if kind == "given" else tmp_path / "one" / "tiny")
+    new = (TABLE[60:],) if kind == "given" else ()
+    expected = margins(opened, opened.dataset.transform(TEXTS[60:], *new))[:, 0] - opened.settings.theta
+    assert np.array_equal(expected, loaded.decision_function(TEXTS[60:], *new))
+    for format_, message in (("skops", "needs vectors of its texts, which .skops files lack."), ("onnx", "has texts.")):
+        with pytest.raises(ModelError, match=rf"{re.escape(message)}$"):
+            model_formats.FORMATS[format_].write(loaded, io.BytesIO())
+    if kind == "given":
+        for vectors, message in ((None, "Got none."), (TABLE[61:], "Got 30 texts and 29 vectors."),
+                                 (TABLE[60:, 1:], "Got the shape (30, 4).")):  # fmt: skip
+            with pytest.raises(ModelError, match=rf"{re.escape(message)}$"):
+                loaded.predict(TEXTS[60:], vectors)
+    else:
+        with pytest.raises(ModelError, match="needs the embedding tiny"):
+            oal_engine.load_model(path)
 
 
 def test_a_model_refuses_another_embedding_by_name(tmp_path):

@@ -147,7 +147,7 @@ class Vocabulary:
             values: np.ndarray = counts.data.astype(np.float64)
             if self.settings["sublinear"]:
                 values = _logs(values) + 1
-            values *= self._inverse_frequency[counts.indices]
+            values *= self.inverse_frequency[counts.indices]
             yield sparse.csr_array((values, counts.indices, counts.indptr), counts.shape)
 
     def words(self, texts: TermCounts) -> WordSets:
@@ -226,7 +226,8 @@ class Vocabulary:
         return {term: _numbered(term, texts) for term, texts in frequencies if _is_word(term)}
 
     @cached_property
-    def _inverse_frequency(self) -> np.ndarray:
+    def inverse_frequency(self) -> np.ndarray:
+        """The weight of each term: 1 + log((1 + documents) / (1 + documents with it))."""
         return _logs((1 + self.documents) / (1 + np.asarray(self.document_frequency))) + 1
 
     @property

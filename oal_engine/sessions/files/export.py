@@ -17,7 +17,7 @@ from ..log import read_entries
 from ..remarks import Remarks
 from ..session import Session
 from ..settings import SessionError, Settings
-from . import model_file, report
+from . import model_formats, report
 from .item_columns import ANSWER, MODEL, ItemColumns, origin
 from .labeled import labeled_items
 
@@ -216,7 +216,8 @@ def export(
 ) -> str | None:  # fmt: skip
     """Write one of WHATS to a file, or to the standard output (None), all or nothing. Return a sentence on it, or None.
 
-    kind: format of a table, for the table of all items also one of tools.TOOLS. progress: called with (rows done, all).
+    kind: format of a table, for the table of all items also one of tools.TOOLS, for a model one of
+    model_formats.FORMATS. progress: called with (rows done, all).
     options: further arguments of the table.
     """
     if what not in WHATS:
@@ -224,7 +225,7 @@ def export(
     opened = None if what == "labels" else Session(store, session)
     with whole(out) as file:
         if opened and what == "model":
-            model_file.write(model.of_session(opened), file)
+            model_formats.FORMATS[kind].write(model.of_session(opened), file)
         elif opened and what == "report":
             file.write(report.page(opened))
         elif opened and what == "table" and kind in tools.TOOLS:

@@ -1,4 +1,4 @@
-"""A model as a file: gzipped JSON lines that zcat can show. Nothing in a file is ever run.
+"""A model as a file: JSON lines, plain or gzipped, that anybody can read. Nothing in a file is ever run.
 
 The first line says where the model is from and how an item becomes a row. Each further line is one feature: its name,
 the numbers that its values are computed with (document frequency, or mean and deviation), and its weight, or one for
@@ -14,12 +14,14 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from ...datasets.features import fourier, latent, scaling, vectorizer
+from ...datasets.features import embeddings, fourier, latent, scaling, vectorizer
 from ...datasets.reading.codings import feature_names, is_coding
 from ...kernel import rows
 from ...output.jsonlines import Check, JsonLinesError, checked, lines, number, or_none, whole, words
@@ -27,11 +29,18 @@ from ...store import Row
 from ..model import BESIDE, FORMAT, LATENT, WAVES, Model, ModelError
 from ..settings import MOST_CLASSES
 
+GZIP = b"\x1f\x8b"  # the first bytes
 MAX_TERM_WORDS = 20  # a file from elsewhere with more could take any time
 
 
 def write(model: Model, file: IO[bytes]) -> None:
-    """Write a model to an open binary file. The same model gives the same bytes."""
+    """Write a model, gzipped, to an open binary file. The same model gives the same bytes."""
+    with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+        write_plain(model, packed)
+
+
+def write_plain(model: Model, file: IO[bytes] | gzip.GzipFile) -> None:
+    """Write a model as plain lines to an open binary file."""
     columns: dict[str, Iterable[Any]] = {"feature": model.names}
     columns |= {key: values.tolist() for key, values in model.numbers.items()}
     if model.projection:
@@ -43,9 +52,8 @@ def write(model: Model, file: IO[bytes]) -> None:
     means = [] if model.means is None else model.means.tolist()
     others = model.weights[len(model.weights) - len(means) :].tolist()
     vectors = [{"vector": k, "mean": mean, "weights": line} for k, (mean, line) in enumerate(zip(means, others), 1)]
-    with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
-        for line in (model.head, *features, *waves, *vectors):
-            packed.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    for line in (model.head, *features, *waves, *vectors):
+        file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 
 def _packed(numbers: np.ndarray) -> str:
@@ -134,11 +142,30 @@ FOURIER: dict[str, Check] = {"seed": whole(0), "bandwidth": _above_zero}
 NUMBERS: dict[str, Check] = {"document_frequency": whole(0), "mean": number, "deviation": _above_zero}
 
 
+def load(path: Path | str, embed: Path | str | None = None) -> Model:
+    """Read the model in a file, with the embedding that makes its vectors, if it needs one.
+
+    embed: the folder of the embedding. ModelError: the file has no model, or the embedding is not the model's.
+    """
+    return read(path).with_embedding(embeddings.read(embed) if embed else None)
+
+
 def read(path: Path | str) -> Model:
     """Read the model in a file. ModelError if the file has none."""
+    with Path(path).open("rb") as file:
+        return parse(file, path)
+
+
+def parse(file: BufferedReader, path: Path | str) -> Model:
+    """Read the model in an open binary file. path: names the file in errors, as in `read`."""
+    start = file.peek(2)[:2]
+    if start != GZIP and start[:1] != b"{":
+        raise ModelError(
+            f"{path} is not a model: it must be JSON lines, plain or gzipped. Other programs read .skops and .onnx."
+        )
     try:
-        with gzip.open(path, "rb") as file:
-            return _model(lines(file))
+        with gzip.open(file) if start == GZIP else nullcontext(file) as content:
+            return _model(lines(content))
     except JsonLinesError as error:
         raise ModelError(f"{path} is not a usable model: {error}") from None
     except (EOFError, OSError, zlib.error) as error:
