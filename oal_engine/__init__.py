@@ -3,7 +3,13 @@
 import hashlib
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .estimator import OnlineActiveClassifier
+    from .studio import Studio
 
 __version__ = "0.3.0"
 
@@ -22,3 +28,12 @@ def _machine_code_cache() -> str:
 os.environ["NUMBA_CACHE_DIR"] = _machine_code_cache()
 if "numba" in sys.modules:  # it has already read the environment
     sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]
+
+MODULES = {"OnlineActiveClassifier": "estimator", "Studio": "studio"}  # of names that are imported at their first use
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name at its first use: `import oal_engine` alone must stay quick."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{MODULES[name]}", __name__), name)
