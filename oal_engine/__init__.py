@@ -12,14 +12,30 @@ if TYPE_CHECKING:
     from .studio import Studio
 
 __version__ = "0.3.0"
+# Modules outside this package with learners and rules of their own, named by the environment variable
+PLUGINS = [name.strip() for name in os.environ.get("OAL_PLUGINS", "").split(",") if name.strip()]
+
+
+def plugin_sources() -> list[Path]:
+    """Return the source files of the plugins, of whole packages if they are in one."""
+    from importlib.util import find_spec
+
+    files: list[Path] = []
+    for name in sorted({name.partition(".")[0] for name in PLUGINS}):
+        if spec := find_spec(name):
+            folders = spec.submodule_search_locations
+            files += [path for folder in folders or () for path in sorted(Path(folder).rglob("*.py"))]
+            files += [] if folders or not spec.origin else [Path(spec.origin)]
+    return files
 
 
 def _machine_code_cache() -> str:
-    """Name a folder for numba's machine code by a hash of the kernel's sources.
+    """Name a folder for numba's machine code by a hash of the sources of the kernel and the plugins.
 
     Numba itself watches only the file of the cached function, and would run the old code of a learner edited elsewhere.
     """
     sources = sorted((Path(__file__).parent / "kernel").rglob("*.py"))
+    sources += plugin_sources() if PLUGINS else []
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return str(Path(base) / "oal-studio" / digest)
