@@ -5,17 +5,38 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .estimator import OnlineActiveClassifier
+    from .sessions.files.model_file import load_model
+    from .studio import Studio
 
 __version__ = "0.3.0"
+# Modules outside this package with learners and rules of their own, named by the environment variable
+PLUGINS = [name.strip() for name in os.environ.get("OAL_PLUGINS", "").split(",") if name.strip()]
+
+
+def plugin_sources() -> list[Path]:
+    """Return the source files of the plugins, of whole packages if they are in one."""
+    from importlib.util import find_spec
+
+    files: list[Path] = []
+    for name in sorted({name.partition(".")[0] for name in PLUGINS}):
+        if spec := find_spec(name):
+            folders = spec.submodule_search_locations
+            files += [path for folder in folders or () for path in sorted(Path(folder).rglob("*.py"))]
+            files += [] if folders or not spec.origin else [Path(spec.origin)]
+    return files
 
 
 def _machine_code_cache() -> str:
-    """Name a folder for numba's machine code by a hash of the kernel's sources.
+    """Name a folder for numba's machine code by a hash of the sources of the kernel and the plugins.
 
     Numba itself watches only the file of the cached function, and would run the old code of a learner edited elsewhere.
     """
     sources = sorted((Path(__file__).parent / "kernel").rglob("*.py"))
+    sources += plugin_sources() if PLUGINS else []
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return str(Path(base) / "oal-studio" / digest)
@@ -25,11 +46,15 @@ os.environ["NUMBA_CACHE_DIR"] = _machine_code_cache()
 if "numba" in sys.modules:  # it has already read the environment
     sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]
 
+MODULES = {  # of names that are imported at their first use
+    "OnlineActiveClassifier": "estimator",
+    "Studio": "studio",
+    "load_model": "sessions.files.model_file",
+}
 
-def load_model(file: Path | str, embed: Path | str | None = None) -> Any:
-    """Read a .json.gz or .json file of `export --what model`: a classifier with the methods of scikit-learn.
 
-    embed: the folder of the embedding that makes its vectors, if it needs one.
-    """
-    # Imported when it is called, so that `import oal_engine` stays cheap.
-    return import_module(".sessions.files.model_file", __name__).load(file, embed)
+def __getattr__(name: str) -> Any:
+    """Import a name at its first use: `import oal_engine` alone must stay quick."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{MODULES[name]}", __name__), name)

@@ -1,11 +1,15 @@
 """The engine as a scikit-learn estimator: OnlineActiveClassifier."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -13,8 +17,11 @@ from .kernel import learners, metrics, rows, spending, stream
 from .kernel.algorithms import ALGORITHMS, Strategy, strategy
 from .kernel.learners import Learner
 from .kernel.parameters import Parameter, Values
+from .kernel.query_rules import QUERY_RULES
+from .sessions.insights import calibration
 
 WHOLE = Parameter(0, "", low=0, whole=True)
+UNKNOWN = rows.read_only(np.zeros(1), np.int8)  # the label of a table of one row
 INPUT = {"accept_sparse": "csr", "dtype": np.float64}
 
 
@@ -23,10 +30,48 @@ def _with_arrays(parts: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
     return parts._make(change(part) if isinstance(part, np.ndarray) else part for part in parts)
 
 
+def _writable(array: np.ndarray) -> np.ndarray:
+    """Return an array that can be written to: joblib may map arrays read-only."""
+    return np.require(array, requirements=["W", "E"])
+
+
 def _for_prediction(learner: Learner) -> Learner:
     """Return a learner to predict with. Its scratch arrays, which are one-dimensional, are copies, as threads may share
     a model."""
     return _with_arrays(learner, lambda part: part.copy() if part.ndim == 1 else part)
+
+
+def _joined(kept: rows.Rows, table: rows.Rows) -> rows.Rows:
+    """Return the rows of both, sparse if one of them is."""
+    if type(kept) is not type(table):
+        kept, table = (rows.as_rows(csr_array(rows.matrix(part))) for part in (kept, table))
+    return rows.joined([kept, table])
+
+
+def _can_calibrate(model: "OnlineActiveClassifier") -> bool:
+    """Return whether the model has probabilities. AttributeError, with the reason, if it has none."""
+    check_is_fitted(model)
+    if learners.classes(model.learner_):
+        raise AttributeError(f"{model.algorithm} has no probabilities: it distinguishes several classes.")
+    if model.calibration_.reason:
+        raise AttributeError(str(model.calibration_))
+    return True
+
+
+@dataclass
+class _Stream:
+    """A stream whose rows come one at a time.
+
+    order: of visit, always row 0 of a table of one row. asked: the question that waits for its label, and its row.
+    """
+
+    budget: float
+    seed: int
+    plan: spending.Plan | None
+    mean: stream.Average
+    t: int = 0
+    order: np.ndarray = field(default_factory=lambda: np.zeros(64, np.int64))
+    asked: tuple[stream.Question, rows.Rows] | None = None
 
 
 class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
@@ -41,10 +86,18 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     positive_class: the positive one of two labels (None: the second of `classes_`, which are sorted).
 
     Only auto, auto-sum and auto-classes have an intercept; for the others, append a column of ones. `fit` and
-    `fit_stream` start anew, `partial_fit` continues. Fitted: classes_, learner_, rule_, objective_, rounds_ (rows
-    seen), and from the last `fit` or `fit_stream` counts_ (a table as in `metrics`) and, for every question in turn,
-    queried_ (row numbers), margins_ and probabilities_.
+    `fit_stream` start anew, `partial_fit` and `query` continue. Fitted: classes_, learner_, rule_, objective_, rounds_
+    (rows seen), coef_ and intercept_ of a linear learner, and from the last stream counts_ (a table as in `metrics`)
+    and, for every question in turn, queried_ (row numbers), margins_ and probabilities_.
+
+    Two classes have `predict_proba` after 20 questions about each: Platt scaling of the margins of the questions, each
+    weighted by 1 / its probability. `predict` compares the margin with theta, and does not depend on it.
     """
+
+    counts_: np.ndarray
+    _log: list[tuple[float, ...]]  # the round, margin, probability and label of every question
+    _kept: rows.Rows | None  # that the learner may visit again
+    _stream: _Stream | None  # whose rows come one at a time
 
     def __init__(
         self,
@@ -91,10 +144,13 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        for name in vars(self).keys() & {"learner_", "rule_", "objective_"}:  # joblib may map arrays read-only
-            setattr(
-                self, name, _with_arrays(getattr(self, name), lambda part: np.require(part, requirements=["W", "E"]))
-            )
+        run = vars(self).get("_stream")
+        parts = [(self, name) for name in vars(self).keys() & {"learner_", "rule_", "objective_"}]
+        for owner, name in [*parts, *((run, name) for name in ("mean", "plan") if getattr(run, name, None))]:
+            writable = _with_arrays(getattr(owner, name), _writable)
+            setattr(owner, name, writable)
+        if run:
+            self.counts_ = _writable(self.counts_)
 
     def _plan(self, budget: int | None, rounds: int) -> spending.Plan | None:
         chosen = self._strategy()
@@ -112,16 +168,26 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             budget=budget, seed=seed, averaged=self.averaged, log=True,
             plan=self._plan(budget, y.size),
         )  # fmt: skip
-        return self._record(done.log, done.counts, y.size)
+        labels = self._numbers(y)[done.log[:, 0].astype(np.int64)]
+        self._keep(rows.as_rows(X))
+        return self._record([*map(tuple, np.column_stack([done.log, labels]))], done.counts, y.size)
 
     def fit_stream(
-        self, X: Any, oracle: Callable[[int], object], budget: int | None = None, classes: ArrayLike | None = None
+        self,
+        X: Any,
+        oracle: Callable[[int], object],
+        budget: int | None = None,
+        classes: ArrayLike | None = None,
+        rounds: int | None = None,
     ) -> Self:
         """Stream the rows once in their order, and ask `oracle`, a function from a row number to its label.
 
-        budget: most labels that may be asked (None: the estimator's). classes: all labels that the oracle may give
-        (None: the classes of the last fit).
+        X: a table, or an iterator over rows or tables, which are then streamed one row at a time. budget: most labels
+        that may be asked (None: the estimator's). classes: all labels that the oracle may give (None: the classes of
+        the last fit). rounds: number of rows of an iterator, if the rule spreads its budget over them.
         """
+        if isinstance(X, Iterator):
+            return self._fit_iterator(X, oracle, budget, classes, rounds)
         X = validate_data(self, X, **INPUT)
         self._start(self._classes(classes))
         table, learner = rows.as_rows(X), self.learner_
@@ -130,7 +196,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         order, unknown = stream.checked_order(np.arange(n), table), rows.read_only(np.zeros(n), np.int8)
         state = learner, self.rule_, self.objective_
         mean, counts, t = stream.average(learner, self.averaged), metrics.empty(learners.classes(learner)), 0
-        log: list[tuple[int, float, float]] = []
+        log: list[tuple[float, ...]] = []
         plan = self._plan(budget, n)
         while True:
             if plan:
@@ -138,38 +204,216 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             asking = plan or len(log) < budget
             asked = stream.until_query(table, unknown, order, *state, seed, t, n, asking, counts)
             if asked.t == n:
+                self._keep(table)
                 return self._record(log, counts, n)
             (y,) = self._numbers([oracle(asked.t)])
-            log.append((asked.t, asked.margin, asked.probability))
+            log.append((asked.t, asked.margin, asked.probability, y))
             stream.learn(table, order, *state, mean, asked, y, len(log) == budget)
-            for label, change in ((0, -1), (y, 1)):
-                i, j = learners.count_index(learner, asked.predicted, label)
-                counts[i, j, 1] += change
+            self._count(counts, asked.predicted, y)
             t = asked.t + 1
 
-    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
-        """Learn every row given. The first call needs `classes`, all labels that will occur.
+    def _fit_iterator(
+        self,
+        parts: Iterator[Any],
+        oracle: Callable[[int], object],
+        budget: int | None,
+        classes: ArrayLike | None,
+        rounds: int | None,
+    ) -> Self:
+        """Stream the rows of an iterator over rows or tables."""
+        classes, begun = self._classes(classes), False
+        for part in parts:
+            table = validate_data(self, _table(part), reset=not begun, **INPUT)
+            if not begun:
+                self._start(classes)
+                run = self._begin(budget, rounds)
+                begun = True
+            for k in range(table.shape[0]):
+                row = rows.as_rows(table[[k]])
+                if asked := self._query(run, row):
+                    self._learn(run, asked, row, oracle(asked.t))
+        if not begun:
+            raise ValueError("a stream needs at least one row. Got none.")
+        return self
 
-        Raise ValueError for a learner that visits earlier rows again: its rows must all be in one table.
+    def query(self, x: Any, classes: ArrayLike | None = None, rounds: int | None = None) -> bool:
+        """Take the next row of a stream. Return whether its label is asked: then `learn` must learn it before the next
+        row. All rows in turn have the questions and the bits of `fit_stream`.
+
+        classes: all labels that will occur, at the first call. rounds: as in `fit_stream`.
         """
-        if getattr(learners.LEARNERS[learner := self._strategy().learner], "revisits", False):
-            raise ValueError(f"{learner} has no partial_fit: it visits earlier rows again. Use fit or fit_stream.")
+        row = self._one_row(x, classes)
+        run = self._stream or self._begin(None, rounds)
+        if run.asked:
+            raise ValueError("the row before was asked about: learn its label first.")
+        asked = self._query(run, row)
+        run.asked = asked and (asked, row)
+        return asked is not None
+
+    def learn(self, x: Any, y: object) -> Self:
+        """Learn the label of the row that `query` asked about."""
+        row = self._one_row(x, None)
+        run = self._stream
+        if run is None or run.asked is None:
+            raise ValueError("learn needs a row that query asked about. Use partial_fit to learn other rows.")
+        asked, row_asked = run.asked
+        if rows.content(row, 0) != rows.content(row_asked, 0):
+            raise ValueError("learn must get the row that query asked about. Got another row.")
+        self._learn(run, asked, row, y)
+        run.asked = None
+        return self
+
+    def _one_row(self, x: Any, classes: ArrayLike | None) -> rows.Rows:
+        """Check a row, and prepare the model at the first one."""
+        first = not hasattr(self, "classes_")
+        x = validate_data(self, _table(x), reset=first, **INPUT)
+        if x.shape[0] != 1:
+            raise ValueError(f"query and learn take one row at a time. Got {x.shape[0]} rows.")
+        all_classes = self._classes(classes)
+        if first:
+            self._start(all_classes)
+        self._check_classes(all_classes)
+        return rows.as_rows(x)
+
+    def _begin(self, budget: int | None, rounds: int | None) -> _Stream:
+        """Begin a stream whose rows come one at a time. rounds: their number (None: not known)."""
+        chosen, owner = self._strategy(), type(self).__name__
+        given = self.budget if budget is None else budget
+        if rounds is not None:
+            rounds = int(WHOLE.check(rounds, "rounds", owner))
+        elif given is not None and hasattr(QUERY_RULES[chosen.rule], "pace"):
+            raise ValueError(f"{self.algorithm} spreads its budget over the stream: rounds, the number of its rows, "
+                             "must be given. Got None.")  # fmt: skip
+        most, seed = self._limits(given, rounds or 0)
+        unlimited = given is None and rounds is None
+        self._stream = _Stream(
+            inf if unlimited else most, seed, None if unlimited else self._plan(most, rounds or 0),
+            stream.average(self.learner_, self.averaged),
+        )  # fmt: skip
+        self._record([], metrics.empty(learners.classes(self.learner_)), 0)
+        return self._stream
+
+    def _query(self, run: _Stream, row: rows.Rows) -> stream.Question | None:
+        """Run a round. Return its question, or None if nothing is asked."""
+        if run.t == run.order.size:
+            run.order = np.zeros(2 * run.t, np.int64)
+        if run.plan:
+            run.plan.spent[0] = len(self._log)
+        asked = stream.until_query(
+            row, UNKNOWN, rows.read_only(run.order, np.int64), self.learner_, self.rule_, self.objective_, run.seed,
+            run.t, run.t + 1, run.plan or len(self._log) < run.budget, self.counts_,
+        )  # fmt: skip
+        self.rounds_ += 1
+        if asked.t > run.t:
+            run.t += 1
+            return None
+        return asked
+
+    def _learn(self, run: _Stream, asked: stream.Question, row: rows.Rows, label: object) -> None:
+        (y,) = self._numbers([label])
+        self._log.append((asked.t, asked.margin, asked.probability, y))
+        table, order = row, run.order
+        if self._kept is not None:
+            table, order = _joined(self._kept, row), np.full(run.t + 1, rows.length(self._kept))
+        stream.learn(
+            table, rows.read_only(order, np.int64), self.learner_, self.rule_, self.objective_, run.mean, asked, y,
+            len(self._log) == run.budget,
+        )  # fmt: skip
+        self._keep(table)
+        self._count(self.counts_, asked.predicted, y)
+        run.t += 1
+
+    def _count(self, counts: np.ndarray, predicted: int, y: int) -> None:
+        """Count the label of a row that was counted without one."""
+        for label, change in ((0, -1), (y, 1)):
+            i, j = learners.count_index(self.learner_, predicted, label)
+            counts[i, j, 1] += change
+
+    def _keep(self, table: rows.Rows) -> None:
+        """Keep the rows that the learner may visit again, and number them anew."""
+        if getattr(type(self.learner_), "revisits", False):
+            learner: Any = self.learner_
+            numbers = learner.items[: learner.answers.sum()]  # fewer, if older ones were replaced
+            places, numbers[:] = np.unique(numbers, return_inverse=True)
+            self._kept = rows.take(table, places)
+
+    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
+        """Learn every row given. The first call needs `classes`, all labels that will occur."""
         first = not hasattr(self, "classes_")
         X, y = validate_data(self, X, y, reset=first, **INPUT)
         all_classes = self._classes(classes)
         if first:
             self._start(all_classes)
-        elif not np.array_equal(all_classes, self.classes_):
-            raise ValueError(
-                f"classes must be the same as in the first call, {_list(self.classes_)}. Got {_list(all_classes)}."
-            )
-        table, order = rows.as_rows(X), np.arange(y.size)
+        self._check_classes(all_classes)
+        table, rounds = rows.as_rows(X), np.arange(y.size)
+        items = rounds
+        if self._kept is not None:
+            items, table = rounds + rows.length(self._kept), _joined(self._kept, table)
         stream.teach(
-            table, stream.checked_order(order, table), self._numbers(y), order, np.ones(y.size), self.learner_,
+            table, stream.checked_order(items, table), self._numbers(y), rounds, np.ones(y.size), self.learner_,
             self.rule_, self.objective_, stream.average(self.learner_, False), False,
         )  # fmt: skip
+        self._keep(table)
         self.rounds_ += y.size
         return self
+
+    def _check_classes(self, classes: np.ndarray) -> None:
+        if not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"classes must be the same as in the first call, {_list(self.classes_)}. Got {_list(classes)}."
+            )
+
+    @available_if(_can_calibrate)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class of `classes_` for every row, shape (n, 2)."""
+        positive = np.asarray(self.calibration_(self._scores(X)[:, 0]))
+        both = np.column_stack([1 - positive, positive])
+        return both if self._labels[self.classes_[1]] > 0 else both[:, ::-1]
+
+    @property
+    def calibration_(self) -> calibration.Calibration:
+        """The probability of the positive class at a margin, or the reason why it is not known."""
+        _, margins, chances, labels = np.reshape(self._log, (-1, 4)).T
+        return calibration.fit(margins.tolist(), (labels > 0).tolist(), (1 / chances).tolist())
+
+    @property
+    def queried_(self) -> np.ndarray:
+        """The row number of every question."""
+        return np.reshape(self._log, (-1, 4))[:, 0].astype(np.int64)
+
+    @property
+    def margins_(self) -> np.ndarray:
+        """The margin of every question when it was asked."""
+        return np.reshape(self._log, (-1, 4))[:, 1]
+
+    @property
+    def probabilities_(self) -> np.ndarray:
+        """The probability with which every question was asked."""
+        return np.reshape(self._log, (-1, 4))[:, 2]
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """The weights of a linear learner, shape (1, features) for two classes, else (K, features)."""
+        return self._line(learners.weights(self._linear()))
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """The constants of a linear learner, shape (1,) for two classes, else (K,)."""
+        learner = self._linear()
+        size = (learners.classes(learner),) if learners.classes(learner) else ()
+        return self._line(np.broadcast_to(learners.offset(learner), size) - self.objective_.theta * (not size))
+
+    def _linear(self) -> Learner:
+        check_is_fitted(self)
+        if not learners.linear(self.learner_):
+            raise AttributeError(f"{self.algorithm} has no weights: it is not linear.")
+        return self.learner_
+
+    def _line(self, numbers: np.ndarray) -> np.ndarray:
+        """Return numbers for every class, or for the evidence of `classes_[1]`."""
+        if not learners.classes(self.learner_):
+            return self._labels[self.classes_[1]] * np.asarray(numbers)[np.newaxis]
+        return (numbers[..., 1:] - numbers[..., :1]).T if self.classes_.size == 2 else numbers.T
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the evidence for `classes_[1]`, shape (n,): for two classes the margin minus theta. Else return
@@ -224,6 +468,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         rho = chosen.known_rho(self.rho, weights, self.metric, self._numbers(y))
         self.objective_ = stream.objective(self.theta, rho, weights.ratio("sum"))
         self.learner_, self.rule_ = chosen.build(self.n_features_in_, classes.size * chosen.multiclass)
+        self._log, self._kept, self._stream = [], None, None
         self.classes_, self.rounds_ = classes, 0  # set last, as they mark a fitted model
 
     def _numbers(self, labels: Any) -> np.ndarray:
@@ -240,11 +485,14 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         budget = rounds if budget is None else int(WHOLE.check(budget, "budget", owner))
         return budget, int(WHOLE.check(self.random_state, "random_state", owner))
 
-    def _record(self, log: ArrayLike, counts: np.ndarray, rounds: int) -> Self:
-        log = np.reshape(log, (-1, 3))
-        self.queried_, self.margins_, self.probabilities_ = log[:, 0].astype(np.int64), log[:, 1], log[:, 2]
-        self.counts_, self.rounds_ = counts, rounds
+    def _record(self, log: list[tuple[float, ...]], counts: np.ndarray, rounds: int) -> Self:
+        self._log, self.counts_, self.rounds_ = log, counts, rounds
         return self
+
+
+def _table(part: Any) -> Any:
+    """Return a row as a table."""
+    return part if issparse(part) or np.ndim(part) > 1 else np.reshape(part, (1, -1))
 
 
 def _labels(names: list[Any], chosen: Strategy, positive: object) -> dict[Any, int]:

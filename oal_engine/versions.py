@@ -1,10 +1,11 @@
 """The versions of the engine and of the software that its numbers may depend on."""
 
+import hashlib
 import platform
 
 import numpy as np
 
-from . import __version__
+from . import PLUGINS, __version__, plugin_sources
 
 
 def versions() -> dict[str, str]:
@@ -16,4 +17,9 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "numba": numba.__version__,
-    }
+    } | ({"plugins": f"{', '.join(PLUGINS)} ({_digest()})"} if PLUGINS else {})
+
+
+def _digest() -> str:
+    """Return a hash of the sources of the plugins."""
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in plugin_sources())).hexdigest()[:8]

@@ -308,7 +308,7 @@ def results(
     if not comparison.lines:
         raise ValueError(f"{name} is not finished. Run the same compare command again to resume it.")
     if out:
-        _write(comparison, out, showing)
+        write(comparison, out, showing)
     elif not trials:
         print(json.dumps(comparison.as_json())) if as_json else _print_comparison(comparison)
     elif as_json:
@@ -317,7 +317,7 @@ def results(
         _print_trials(comparison.trials(), "data", "budget", "algorithm", "settings", comparison.spec.criterion)
 
 
-def _write(comparison: experiments.Comparison, out: Path, showing: Showing) -> None:
+def write(comparison: experiments.Comparison, out: Path, showing: Showing) -> None:
     """Write a figure, table or report of a comparison, as the suffix of the file says."""
     kind = named(report.FILES, out.suffix[1:].lower(), "the suffix of --out")
     content = report.FILES[kind][0](comparison, showing.view(comparison))

@@ -99,7 +99,7 @@ def predict(
     live, skipped = file == "-", dict[str, tuple[int, int]]()
     kind, block_rows = format_of(out, TABLES, "jsonl" if as_json else kind), 1 if live else tables.BLOCK_ROWS
     refuse_terminal(out, kind, kind in BINARY)
-    learned = model_files.load(model_file, embed)
+    learned = model_files.load_model(model_file, embed)
     if vectors and not learned.beside:
         raise ValueError(f"--vectors is for models of texts with vectors. {model_file} has none.")
     features = learned.table_columns if not learned.text else (VECTORS,) if vectors else learned.beside

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from importlib import import_module
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .. import PLUGINS
 from . import learners, query_rules
 from .learners import LEARNERS, Learner
 from .metrics import Weights
@@ -314,3 +316,25 @@ def strategy(
         checked(QUERY_RULES[rule], rule, sides["rule"]),
         rho,
     )
+
+
+def _add_plugin(name: str) -> None:
+    """Add the learners, query rules and algorithms of a module outside the engine."""
+    try:
+        module = import_module(name)
+    except ImportError as error:
+        raise ValueError(f"OAL_PLUGINS names {name}, which cannot be imported: {error}.") from None
+    registries: dict[str, dict[str, Any]] = {
+        "LEARNERS": LEARNERS, "QUERY_RULES": QUERY_RULES, "ALGORITHMS": ALGORITHMS
+    }  # fmt: skip
+    if not any(hasattr(module, registry) for registry in registries):
+        raise ValueError(f"the plugin {name} must define LEARNERS, QUERY_RULES or ALGORITHMS. It has none of them yet.")
+    for registry, ours in registries.items():
+        theirs = getattr(module, registry, {})
+        if taken := ours.keys() & theirs.keys():
+            raise ValueError(f"{min(taken)} in {registry} of the plugin {name} exists already: choose another name.")
+        ours.update(theirs)
+
+
+for plugin in PLUGINS:  # here, as every process imports this module before it looks for a name
+    _add_plugin(plugin)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar,
 import numpy as np
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow as pa
 
 T = TypeVar("T")
@@ -91,6 +92,15 @@ class OutputTable(NamedTuple):
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """The rows as tuples, one by one."""
         return (row for part in self.parts for row in _rows(part))
+
+    @property
+    def frame(self) -> "pandas.DataFrame":
+        """The rows as a pandas table."""
+        import pandas
+
+        kinds = {int: "Int64", float: "float64", str: "object"}
+        frame = pandas.DataFrame(list(self.rows), columns=[*self.columns])
+        return frame.astype({name: kinds[kind] for name, kind in self.columns.items()})
 
 
 def _rows(part: Part) -> Iterator[tuple[Any, ...]]:

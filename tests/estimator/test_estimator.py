@@ -13,6 +13,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -89,6 +90,92 @@ def test_a_stream_equals_the_replay_to_the_bit(algorithm, matrix):
             assert expected.counts[..., 1].tolist() == trained.counts_[..., 1].tolist()
         assert expected.counts.tolist() == fitted.counts_.tolist()
         assert [f"class {k}" for k in fitted.predict(X)] == streamed.predict(X).tolist()
+
+
+EVERY_WAY = [*TWO, *SEVERAL, "auto", "auto-sum", "auto-classes", "SEL-ada"]
+
+
+@pytest.mark.parametrize("matrix", [np.asarray, csr_array])
+@pytest.mark.parametrize("algorithm", EVERY_WAY)
+def test_rows_that_come_one_at_a_time_equal_the_stream(algorithm, matrix):
+    """query and learn, and iterators over rows or tables, have the questions and the bits of fit_stream."""
+    classes = 4 if strategy(algorithm).multiclass else 2
+    X, y = data(classes)
+    X, n = matrix(X), y.size
+    settings = {"algorithm": algorithm, "budget": 60, "random_state": 3, "averaged": algorithm in TWO}
+    expected = OnlineActiveClassifier(**settings).fit_stream(X, y.item, classes=range(classes))
+    one_by_one = OnlineActiveClassifier(**settings)
+    for k in range(n):
+        if one_by_one.query(X[[k]], range(classes), rounds=n):
+            one_by_one = pickle.loads(pickle.dumps(one_by_one)).learn(X[[k]], y[k])
+    parts = iter([X[[0]], X[1:50], X[50:51], X[51:]])
+    in_parts = OnlineActiveClassifier(**settings).fit_stream(parts, y.item, classes=range(classes), rounds=n)
+    for model in (one_by_one, in_parts):
+        for name in ("queried_", "margins_", "probabilities_", "counts_"):
+            assert getattr(expected, name).tolist() == getattr(model, name).tolist()
+        assert n == model.rounds_
+        assert bits(expected.learner_) == bits(model.learner_)
+        assert expected.predict(X).tolist() == model.predict(X).tolist()
+    if matrix is np.asarray:
+        rows_of_it = OnlineActiveClassifier(**settings).fit_stream(iter(X), y.item, classes=range(classes), rounds=n)
+        assert bits(expected.learner_) == bits(rows_of_it.learner_)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "auto-sum", "auto-classes"])
+def test_a_learner_that_visits_rows_again_goes_on(algorithm):
+    """partial_fit in portions learns as a replay that asks for every label, and goes on after fit, dense or sparse."""
+    classes = 3 if strategy(algorithm).multiclass else 2
+    X, y = data(classes)
+    expected = replayed(algorithm, X, y, classes, query_rules.build("all", strategy(algorithm).learner))[0].learner
+    model = OnlineActiveClassifier(algorithm)
+    for start, stop in ((0, 1), (1, 90), (90, 200)):
+        model.partial_fit(X[start:stop], y[start:stop], classes=range(classes))
+    assert bits(expected) == bits(model.learner_)
+    fitted = OnlineActiveClassifier(algorithm, budget=20).fit(X, y)
+    assert 20 == fitted.learner_.answers.sum()
+    fitted.partial_fit(csr_array(X[:50]), y[:50])
+    assert 70 == fitted.learner_.answers.sum()
+    assert fitted.score(X, y) > 0.7
+
+
+def test_probabilities_are_those_of_the_questions():
+    """predict_proba is there after enough questions about both classes, orders rows as the margin does, and is
+    calibrated: its log loss is below that of the share of positives."""
+    X, y = data(n=4000)
+    words = np.where(y > 0, "exercise", "other")
+    for algorithm, positive in (("PAA-I", None), ("auto", None), ("OA3-diag", "exercise")):
+        model = OnlineActiveClassifier(algorithm, budget=300, positive_class=positive)
+        assert not hasattr(model, "predict_proba")
+        model.fit(X, words)
+        chances = model.predict_proba(X)
+        np.testing.assert_allclose(chances.sum(1), 1)
+        decision = model.decision_function(X)
+        assert (np.diff(chances[np.argsort(decision), 1]) >= 0).all()
+        assert log_loss(words, chances) < 0.8 * log_loss(words, np.full(y.size, (words == "other").mean()))
+    assert not hasattr(model.set_params(budget=30).fit(X, words), "predict_proba")
+    with pytest.raises(AttributeError) as error:
+        model.predict_proba(X)
+    assert "No probability after 30 labels" in str(error.value.__cause__)
+    assert not hasattr(OnlineActiveClassifier("MPAA-I").fit(X, y), "predict_proba")
+    assert not hasattr(OnlineActiveClassifier("PAA-I").partial_fit(X, y, classes=[0, 1]), "predict_proba")
+
+
+@pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL, "auto", "auto-classes"])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_weights_are_those_of_the_decision(algorithm, classes):
+    """decision_function is coef_ times the row plus intercept_."""
+    if classes > 2 and not strategy(algorithm).multiclass:
+        return
+    X, y = data(classes)
+    for positive in (None, *([0] if not strategy(algorithm).multiclass else [])):
+        model = OnlineActiveClassifier(algorithm, theta=0.2, positive_class=positive)
+        if strategy(algorithm).multiclass:
+            model.theta = 0.0
+        assert not hasattr(model, "coef_")
+        model.fit(X, y)
+        decision = X @ model.coef_.T + model.intercept_
+        np.testing.assert_allclose(model.decision_function(X), np.squeeze(decision), rtol=1e-9, atol=1e-9)
+        assert (1 if classes == 2 else classes, X.shape[1]) == model.coef_.shape
 
 
 @pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
@@ -257,6 +344,15 @@ def test_no_parameter_is_hidden_by_a_setting():
 
 X, Y = data()
 MODEL = OnlineActiveClassifier
+
+
+def asking():
+    """A model that waits for the label of its first row."""
+    model = MODEL("PA")
+    assert model.query(X[0], [0, 1])
+    return model
+
+
 ERRORS = [
     (lambda: MODEL("XYZ").fit(X, Y), r"algorithm must be one of auto, .*\. Got XYZ\."),
     (lambda: MODEL("pa + x").fit(X, Y), r"rule must be one of all, .*\. Got x\."),
@@ -276,8 +372,15 @@ ERRORS = [
     (lambda: MODEL().fit(X, Y * 0), r"a classifier needs 2 to 127 classes\. Got 1 class\."),
     (lambda: MODEL("MPAA").partial_fit(X, Y, classes=range(200)), r"2 to 127 classes\. Got 200 classes\."),
     (lambda: MODEL().partial_fit(X, Y), r"classes must be given at first: all labels that will occur\. Got None\."),
-    (lambda: MODEL("auto").partial_fit(X, Y, classes=[0, 1]),
-     r"pool-f1 has no partial_fit: it visits earlier rows again\. Use fit or fit_stream\."),
+    (lambda: MODEL("auto", budget=9).query(X[0], [0, 1]),
+     r"auto spreads its budget over the stream: rounds, the number of its rows, must be given\. Got None\."),
+    (lambda: MODEL("PA").query(X[:2], [0, 1]), r"query and learn take one row at a time\. Got 2 rows\."),
+    (lambda: MODEL("PA").fit(X, Y).learn(X[0], 1), r"learn needs a row that query asked about\. Use partial_fit .*\."),
+    (lambda: asking().query(X[1]), r"the row before was asked about: learn its label first\."),
+    (lambda: asking().learn(X[1], 1), r"learn must get the row that query asked about\. Got another row\."),
+    (lambda: asking().learn(X[0], None), r"a label must be one of 0, 1\. Got None\."),
+    (lambda: MODEL("PA").fit_stream(iter([]), Y.item, classes=[0, 1]),
+     r"a stream needs at least one row\. Got none\."),
     (lambda: MODEL("PAA-I").fit(X, Y).partial_fit(X, Y, classes=[0, 2]),
      r"classes must be the same as in the first call, 0, 1\. Got 0, 2\."),
     (lambda: MODEL("PAA-I").fit_stream(X, lambda row: "maybe", classes=["no", "yes"]),

@@ -142,7 +142,7 @@ FOURIER: dict[str, Check] = {"seed": whole(0), "bandwidth": _above_zero}
 NUMBERS: dict[str, Check] = {"document_frequency": whole(0), "mean": number, "deviation": _above_zero}
 
 
-def load(path: Path | str, embed: Path | str | None = None) -> Model:
+def load_model(path: Path | str, embed: Path | str | None = None) -> Model:
     """Read the model in a file, with the embedding that makes its vectors, if it needs one.
 
     embed: the folder of the embedding. ModelError: the file has no model, or the embedding is not the model's.

@@ -47,7 +47,7 @@ class Line(NamedTuple):
 
 def page(session: Session) -> bytes:
     """Return the report of an open session as an HTML page that needs neither scripts nor a network."""
-    sections = _quality, _certain, _answers, _learned, _checks, _corrections, _tags, _notes, _settings
+    sections = quality, _certain, _answers, _learned, _checks, _corrections, _tags, _notes, _settings
     parts = [_progress(session), *_outcome(session), *(part for section in sections for part in section(session))]
     return document(session.settings.name, parts)
 
@@ -118,7 +118,7 @@ def _list(session: Session) -> Iterator[str]:
 # How good it is
 
 
-def _quality(session: Session) -> Iterator[str]:
+def quality(session: Session) -> Iterator[str]:
     """Yield the curves and the table of the metrics, exact or estimated, or the reason why they are missing."""
     rounds, counts = session.curve(POINTS)
     done = np.maximum(counts.sum((1, 2, 3)), 1)

@@ -1,0 +1,407 @@
+"""OAL Studio from Python and in notebooks: data sets, sessions and comparisons behind one object, Studio.
+
+It has no logic of its own. Files come in by the command `import`. An open session is a `Session`, so that its log, its
+replays and a browser see the same events. Tables are those of the exports.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
+
+import numpy as np
+from scipy.special import stdtrit
+
+from . import datasets, experiments
+from .cli import main as cli
+from .cli.comparisons import Showing, write
+from .cli.lists import DATASET, SESSION
+from .datasets.search import Search
+from .experiments import figures
+from .experiments import report as results
+from .kernel import metrics
+from .output import page
+from .output.plots import METRICS
+from .sessions.files import export as exports
+from .sessions.files import report
+from .sessions.files.item_columns import ItemColumns
+from .sessions.insights import estimates, outcome
+from .sessions.log import StoredQuestion
+from .sessions.session import Session
+from .sessions.settings import SKIP, Options, SessionError, create
+from .store import Store, StoreError
+
+if TYPE_CHECKING:
+    import pandas
+
+TEMPORARY = ":memory:"  # in place of a path
+ORIGIN = "Python"  # of labels that are known
+
+
+class Html(str):
+    """A part of a page, which a notebook shows."""
+
+    _repr_html_ = str.__str__
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of a session: its number, the probability with which it was asked, and the item, column by column."""
+
+    number: int
+    probability: float
+    item: dict[str, Any]
+    stored: StoredQuestion
+
+    @property
+    def text(self) -> str:
+        """The text of the item, or its numbers with their names."""
+        return self.item.get("text") or ", ".join(f"{name} = {cell}" for name, cell in self.item.items())
+
+    def _repr_html_(self) -> str:
+        cells = [[page.head_cell(name), page.word_cell(cell)] for name, cell in self.item.items()]
+        return page.html_table([f"Question {self.number:,}", ""], cells)
+
+
+class OpenSession:
+    """An open session. `for question in session` gives each question that waits, until `answer` stores its answer."""
+
+    def __init__(self, store: Store, session: int, annotator: str = "python") -> None:
+        self._session, self.annotator = Session(store, session), annotator
+        self.id, self.name = session, self._session.settings.name
+        self.classes = list(self._session.names.values())
+        self._search = Search(self._session.dataset)
+
+    def __iter__(self) -> Iterator[Question]:
+        number = 0
+        while question := self.question:
+            if question.number == number:
+                raise SessionError(f"question {number} has no answer yet: answer it, or skip it with None.")
+            number = question.number
+            yield question
+
+    @property
+    def question(self) -> Question | None:
+        """The question that waits for this annotator, or None if there is none."""
+        held = self._session.held(self.annotator)
+        if not held:
+            return None
+        columns = ItemColumns(self._session.store, self._session.settings, {"id": str}, True)
+        item = next(columns.items([held[0].item]))
+        return Question(held[0].number, held[0].probability, {name: item[name] for name in columns.columns}, held[0])
+
+    def answer(self, question: Question, word: str | None) -> None:
+        """Store and learn the class of a question, by its name; None skips it."""
+        self._session.answer(uuid4().hex, question.stored.id, self._label(word), self.annotator)
+
+    def correct(self, question: Question | int, word: str | None) -> None:
+        """Replace an earlier answer. question: also its number in `labels`."""
+        number = question if isinstance(question, int) else question.number
+        entry = next((each for each in self._session.log if each.number == number), None)
+        if entry is None:
+            raise SessionError(f"session {self.id} has no question {number}.")
+        self._session.correct(uuid4().hex, entry.id, self._label(word), self.annotator)
+
+    def undo(self) -> None:
+        """Take back the last answer."""
+        previous = self._session.previous_of(self.annotator)
+        if previous is None:
+            raise SessionError("there is no answer to take back.")
+        self._session.undo(uuid4().hex, previous, self.annotator)
+
+    def know(self, labels: Mapping[str, str | None]) -> list[str]:
+        """Learn labels {item id: word} that are known from elsewhere and cost nothing; None makes an item unknown
+        again. Return the ids that were not taken, because they were asked or marked."""
+        places = self._session.dataset.positions([*labels])
+        if unknown := [item for item in labels if item not in places]:
+            raise SessionError(f"{self._session.dataset.name} has no item {unknown[0]}.")
+        by_place = {places[item]: self._label(word) for item, word in labels.items()}
+        refused = {*self._session.know(uuid4().hex, by_place, ORIGIN, self.annotator)} if by_place else set()
+        return [item for item in labels if places[item] in refused]
+
+    def add_labels(self, labels: int) -> None:
+        """Add labels to the budget."""
+        self._session.add_labels(uuid4().hex, labels, self.annotator)
+
+    def find(self, words: str) -> pandas.DataFrame:
+        """Return the items that contain all words, the best match first."""
+        import pandas
+
+        columns = ItemColumns(self._session.store, self._session.settings, {"id": str}, True)
+        return pandas.DataFrame(columns.items(self._search.find(words)), columns=[*columns.columns])
+
+    def frame(self, what: str = "labels", texts: bool = True) -> pandas.DataFrame:
+        """Return a table of `export`: labels, decisions, predictions, positives, opinions or table."""
+        if what not in exports.TABLES:
+            raise ValueError(f"a frame must be one of {', '.join(exports.TABLES)}. Got {what}.")
+        self._session.refresh()
+        if what == "labels":
+            return exports.labels(self._session.store, self.id)[0].frame
+        return exports.TABLES[what](self._session, texts)[0].frame
+
+    labels = property(frame, doc="Every question with its answer, then the known labels, as `export` writes them.")
+
+    @property
+    def predictions(self) -> pandas.DataFrame:
+        """Every item under the current model, the highest margins first, with its probability."""
+        return self.frame("predictions")
+
+    @property
+    def metrics(self) -> pandas.DataFrame:
+        """The metrics of both evaluations: exact if every item of the data has a label, else estimates with their 95 %
+        intervals; attrs["reason"] says why one is missing."""
+        import pandas
+
+        self._session.refresh()
+        names, keys = METRICS[self._session.multiclass], metrics.EVALUATIONS
+        if self._session.labelled:
+            exact = {key: self._session.evaluate(self._session.place.counts, key) for key in keys}
+            rows = [(name, key, float(exact[key][name]), None, None) for name in names for key in keys]
+            reason = None
+        else:
+            now = estimates.of_session(self._session)
+            rows = [(name, key, *(now.metrics[key][name] or ())) for name in now.available for key in keys]
+            reason = now.reason
+        frame = pandas.DataFrame(rows, columns=["metric", "evaluation", "value", "low", "high"])
+        frame.attrs["reason"] = reason
+        return frame
+
+    @property
+    def curves(self) -> Html:
+        """The curves and metrics of the report, exact or estimated."""
+        self._session.refresh()
+        return Html("".join(report.quality(self._session)))
+
+    def export(self, path: Path | str, what: str = "labels", texts: bool = True, **more: Any) -> None:
+        """Write one of the exports to a file, in the format of its suffix. more: options of the command `export`."""
+        options = {"texts": texts} if what in exports.TABLES else {}
+        _run("export", **options, **more, session=self.id, what=what, out=Path(path), db=self._session.store.path)
+
+    def _label(self, word: str | None) -> int:
+        """Return the label of a class by its name."""
+        if word is not None and word not in self.classes:
+            raise SessionError(f"an answer must be {', '.join(self.classes)}, or None to skip. Got {word}.")
+        return SKIP if word is None else [*self._session.names][self.classes.index(word)]
+
+    def __repr__(self) -> str:
+        progress = self._session.place.progress
+        return f"Session {self.id}, {self.name}: {progress.labels:,} of {progress.budget:,} labels"
+
+    def _repr_html_(self) -> str:
+        self._session.refresh()
+        rows = [[page.head_cell(name), page.word_cell(words)] for name, words in outcome.table(self._session)]
+        return page.sentence(repr(self)) + page.html_table(["Until now", ""], rows)
+
+
+class Compared(experiments.Comparison):
+    """A finished comparison, which a notebook shows as a table for each data set and budget."""
+
+    @property
+    def frame(self) -> pandas.DataFrame:
+        """A row for each line and run, with every metric."""
+        return results.frame(self)
+
+    def figure(self, **view: Any) -> Html:
+        """Draw the curves. view: as `export`."""
+        with _arguments():
+            return Html(page.inline(results.svg(self, Showing(**view).view(self))))
+
+    def export(self, path: Path | str, **view: Any) -> None:
+        """Write the figure, a table or the report to a file, as its suffix says. view: data, budget, metric, evaluation
+        and over, as the options of the command `results`."""
+        with _arguments():
+            write(self, Path(path), Showing(**view))
+
+    def log_to_mlflow(self) -> None:
+        """Store a run in MLflow for each line: its settings, the mean of each metric over the runs with its 95 %
+        interval, and the figure of its data and budget."""
+        try:
+            import mlflow
+        except ModuleNotFoundError:
+            raise ValueError("log_to_mlflow needs MLflow: pip install mlflow.") from None
+        for (data, limit), lines in self.blocks().items():
+            figure = results.svg(self, figures.view(self, data, limit)).decode()
+            for name, line in lines.items():
+                values = {
+                    f"{evaluation}_{metric}": self.values(line, metric, evaluation)
+                    for evaluation in metrics.EVALUATIONS
+                    for metric in METRICS[bool(line.classes)]
+                }
+                with mlflow.start_run(run_name=f"{name}, {data}, {figures.budget_name(limit)}"):
+                    mlflow.set_tags({"comparison": self.name, **self.versions})
+                    mlflow.log_params(
+                        {"data": data, "limit": figures.budget_name(limit), "algorithm": line.algorithm}
+                        | {key: getattr(self.spec, key) for key in ("tune", "permutations", "seed")}
+                        | line.setting
+                    )
+                    for metric, each in values.items():
+                        mean, half = float(each.mean()), _half_width(each)
+                        mlflow.log_metrics(
+                            {metric: mean}
+                            | ({f"{metric}_low": mean - half, f"{metric}_high": mean + half} if half else {})
+                        )
+                    mlflow.log_text(figure, "curves.svg")
+                    mlflow.log_dict(self.as_json(), "comparison.json")
+
+    def _repr_html_(self) -> str:
+        parts = [page.sentence(results.caption(self, self.spec.evaluation))]
+        for data, budget in self.blocks():
+            parts.append(page.sentence(f"{data}, {figures.budget_name(budget)}"))
+            parts.append(results.block_table(results.table(self, data, budget, self.spec.evaluation)))
+        return "".join(parts)
+
+
+class Studio:
+    """A database with its data sets, sessions and comparisons.
+
+    path: of the database (None: the one of the app and the command line; ":memory:": a temporary one).
+    """
+
+    def __init__(self, path: Path | str | None = None) -> None:
+        if path == TEMPORARY:
+            folder = tempfile.mkdtemp()
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            path = Path(folder, "studio.db")
+        self.store = Store(path)
+        datasets.sweep(self.store)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.store.close()
+
+    def add(
+        self, data: Path | str | Sequence[Any] | pandas.DataFrame, name: str, labels: Sequence[Any] | None = None,
+        **options: Any,
+    ) -> datasets.Dataset:  # fmt: skip
+        """Import a file, several files, a DataFrame, or a list of texts with their labels (None: no label).
+
+        options: of the command `import`, such as text, label, id, positive, multiclass or delimiter.
+        """
+        with _files(data, labels) as files:
+            _run("import", **options, files=files, name=name, db=self.store.path)
+        return datasets.Dataset(self.store, name.strip())
+
+    @property
+    def data_sets(self) -> pandas.DataFrame:
+        """The data sets, newest first."""
+        return _frame(self.store.datasets(), DATASET)
+
+    @property
+    def sessions(self) -> pandas.DataFrame:
+        """The sessions with their progress, the one last worked on first."""
+        return _frame(self.store.sessions(), SESSION)
+
+    def new_session(
+        self, data: datasets.Dataset | str | int, algorithm: str = "auto", budget: int = 100, *,
+        annotator: str = "python", **settings: Any,
+    ) -> OpenSession:  # fmt: skip
+        """Make a session and open it. data: also demo:NAME. settings: of a session, as in docs/settings.md."""
+        if isinstance(data, str) and data.startswith("demo:"):
+            data = experiments.labeled_data(self.store, data)[0]
+        key = data.id if isinstance(data, datasets.Dataset) else data
+        allowed = signature(create).parameters.keys() | {each.name for each in fields(Options)}
+        allowed -= {"store", "dataset", "options"}
+        if wrong := settings.keys() - allowed:
+            raise SessionError(f"a session has no setting {min(wrong)}. It has {', '.join(sorted(allowed))}.")
+        if algorithm == "auto" and self.store.dataset(key)["classes"] and "positive_class" not in settings:
+            algorithm = "auto-classes"
+        chosen = None if settings.keys() & {"learner", "rule"} else algorithm
+        return OpenSession(self.store, create(self.store, key, chosen, budget=budget, **settings), annotator)
+
+    def session(self, key: int | str, annotator: str = "python") -> OpenSession:
+        """Open a session by its number, or by its name."""
+        if isinstance(key, str):
+            ids = [row["id"] for row in self.store.sessions() if row["name"] == key]
+            if len(ids) != 1:
+                raise StoreError(f"{len(ids) or 'no'} sessions are called {key}: give the number, as in `sessions`.")
+            key = int(ids[0])
+        return OpenSession(self.store, key, annotator)
+
+    def compare(
+        self, data: str | Sequence[str], algorithms: Sequence[str] | Mapping[str, Any], *, name: str | None = None,
+        executor: Any = None, **specification: Any,
+    ) -> Compared:  # fmt: skip
+        """Compare algorithms over labeled data. specification: as in docs/comparing.md, such as budgets=[100]."""
+        values = {"data": [data] if isinstance(data, str) else [*data], **specification}
+        values["algorithms"] = dict(algorithms) if isinstance(algorithms, Mapping) else {key: {} for key in algorithms}
+        spec = experiments.specification(values)
+        return Compared(**vars(experiments.compare(spec, self.store, name, executor)))
+
+
+def _half_width(values: np.ndarray) -> float:
+    """Return half of the 95 % interval of a mean, by Student's t; 0 for a single value."""
+    if values.size < 2:
+        return 0.0
+    return float(stdtrit(values.size - 1, 0.975) * values.std(ddof=1) / np.sqrt(values.size))
+
+
+@contextmanager
+def _files(data: Any, labels: Sequence[Any] | None) -> Iterator[list[Path]]:
+    """Yield the files of the argument of `Studio.add`; a table is written to a temporary one."""
+    import pandas
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if isinstance(data, str | Path):
+        yield [Path(data)]
+        return
+    if not isinstance(data, pandas.DataFrame):
+        items = [*data]
+        if items and all(isinstance(each, Path) for each in items):
+            yield items
+            return
+        if wrong := [each for each in items if not isinstance(each, str)]:
+            raise ValueError(f"a list must hold texts, or paths of files. Got {type(wrong[0]).__name__}.")
+        if labels is not None and len(labels) != len(items):
+            raise ValueError(f"labels must be as many as the texts, {len(items):,}. Got {len(labels):,}.")
+        data = pandas.DataFrame({"text": items} | ({} if labels is None else {"label": [*labels]}))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "DataFrame.parquet")
+        try:
+            parquet.write_table(pa.Table.from_pandas(data.rename(columns=str), preserve_index=False), path)
+        except (pa.ArrowException, ValueError) as error:
+            words = "the cells of a column must have one type, and a column must have a name of its own"
+            raise ValueError(f"{words}: {str(error).removesuffix('.')}.") from None
+        yield [path]
+
+
+@contextmanager
+def _arguments() -> Iterator[None]:
+    """Name arguments of Python in the errors of commands, in place of options: label='x' for --label 'x'."""
+    try:
+        yield
+    except ValueError as error:
+        words = re.sub(r"--no-(\w+)", r"\1=False", str(error))
+        words = re.sub(r"--(contains|header|paragraphs|multiclass)\b", r"\1=True", words)
+        words = re.sub(r"--([a-z-]+) (?=')", r"\1=", words)
+        raise ValueError(re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), words)) from None
+
+
+def _run(command: str, **arguments: Any) -> None:
+    """Run a command with some of its options as arguments."""
+    function = cli.load(command)
+    parameters = signature(function).parameters
+    if wrong := arguments.keys() - parameters.keys():
+        raise ValueError(f"{command} has no argument {min(wrong)}. It has {', '.join(parameters)}.")
+    for name, each in arguments.items():
+        if isinstance(each, str) and "list[str]" in str(parameters[name].annotation):
+            arguments[name] = [each]
+    with _arguments():
+        function(**{name: each.default for name, each in parameters.items()} | arguments)
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pandas.DataFrame:
+    import pandas
+
+    return pandas.DataFrame(rows, columns=[*columns]).set_index("id")

@@ -1,0 +1,279 @@
+"""From Python a session is labelled, read and exported as in the browser; wrong arguments are refused in a sentence."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas
+import pytest
+
+from oal_engine import Studio
+from oal_engine.sessions import look_back
+from oal_engine.sessions.files import export as exports
+from oal_engine.sessions.session import Session
+from tests.harness import ROOT
+from tests.harness.examples import topics
+from tests.harness.markup import MARKUP
+
+ITEMS = 90
+WORDS = ["about sport" if k % 3 == 0 else "other" for k in range(ITEMS)]
+
+
+@pytest.fixture
+def studio(tmp_path):
+    """A studio of its own."""
+    with Studio(tmp_path / "studio.db") as studio:
+        yield studio
+
+
+@pytest.fixture
+def session(studio, capsys):
+    """A session over texts of three topics, without labels."""
+    data = studio.add(topics(ITEMS), f"topics {MARKUP}")
+    return studio.new_session(data, budget=20, positive_name="about sport", negative_name="other")
+
+
+def right(question):
+    """The right answer to a question."""
+    return WORDS[int(question.item["id"]) - 1]
+
+
+def label(session, most=ITEMS):
+    """Answer questions; the number of them."""
+    for number, question in enumerate(session, 1):
+        session.answer(question, right(question))
+        if number == most:
+            return number
+    return number
+
+
+def test_a_loop_labels_a_session(session, studio):
+    """A loop over a session gives each question once, until the budget is spent; the log verifies, bit for bit."""
+    assert 20 == label(session)
+    assert session.question is None
+    assert look_back.verify(studio.store, session.id).verified
+    assert "20 of 20 labels" in repr(session)
+    session.add_labels(5)
+    assert 5 == label(session)
+
+
+def test_frames_are_the_exports(session, studio, tmp_path):
+    """Every frame has the columns and the cells of the export of its name."""
+    label(session, 15)
+    opened = Session(studio.store, session.id)
+    for what in exports.TABLES:
+        table = exports.labels(studio.store, 1)[0] if what == "labels" else exports.TABLES[what](opened, True)[0]
+        frame = session.frame(what)
+        assert [*table.columns] == [*frame.columns]
+        assert len(frame) == len([*table.rows])
+        session.export(tmp_path / f"{what}.parquet", what)
+        written = pandas.read_parquet(tmp_path / f"{what}.parquet")
+        assert frame.notna().to_numpy().tolist() == written.notna().to_numpy().tolist()
+        for name in frame:
+            assert frame[name].dropna().tolist() == written[name].dropna().tolist()
+    assert session.labels.equals(session.frame("labels"))
+    places = session.labels["position"][:15]
+    assert [WORDS[position] for position in places] == session.labels["class"].dropna().tolist()
+    for what, name in (("model", "model.json.gz"), ("report", "report.html")):
+        session.export(tmp_path / name, what)
+        assert (tmp_path / name).stat().st_size
+
+
+def test_metrics_are_estimates_or_exact(session, studio, capsys):
+    """Without labels of the data, metrics are estimates with intervals or the reason why they are missing; with labels
+    they are exact."""
+    label(session, 3)
+    assert len(session.metrics) == 0
+    assert session.metrics.attrs["reason"].endswith(".")
+    labelled = studio.add(topics(ITEMS), "labelled", labels=WORDS, positive="about sport")
+    exact = studio.new_session(labelled, "PAA-I", budget=20, positive_name="about sport", negative_name="other")
+    label(exact)
+    assert {"sum", "f1"} < {*exact.metrics["metric"]}
+    assert exact.metrics["low"].isna().all()
+    assert "<svg" in exact.curves
+
+
+def test_an_answer_is_changed(session):
+    """Undo asks again, a correction replaces an answer, and None skips."""
+    question = session.question
+    session.answer(question, None)
+    session.undo()
+    assert question.number == session.question.number
+    session.answer(session.question, "other")
+    session.correct(1, "about sport")
+    assert "about sport" == session.labels["class"][0]
+    session.correct(question, None)
+    assert "skipped" == session.labels["class"][0]
+
+
+def test_known_labels(session):
+    """Known labels are learned and cost nothing; the ids of items that were asked are returned."""
+    question = session.question
+    session.answer(question, right(question))
+    asked = question.item["id"]
+    assert [asked] == session.know({"80": "about sport", "81": "other", asked: "other"})
+    assert ["about sport", "other"] == session.labels.query("origin == 'known: Python'")["class"].tolist()
+    assert [] == session.know({"80": None})
+    assert [] == session.know({})
+    assert 1 == (session.labels["origin"] == "known: Python").sum()
+
+
+def test_items_are_found(session):
+    """`find` returns the items with all words."""
+    assert session.find("goal")["text"].str.contains("goal").all()
+    assert [] == session.find("nothinglikeit")["id"].tolist()
+
+
+def test_a_browser_labels_too(session, studio):
+    """Python and a browser label one session at once, and nobody gets a question of the other."""
+    browser, asked = Session(studio.store, session.id), []
+    for number, question in enumerate(session):
+        asked.append(question.item["id"])
+        (shown, *_) = browser.held("Ann") or [None]
+        if shown:
+            asked.append(str(shown.item + 1))
+            browser.answer(f"b{number}", shown.id, 1, "Ann")
+        session.answer(question, right(question))
+    assert len({*asked}) == len(asked) == 20
+    assert {"Ann", "python"} == {*session.labels["annotator"]}
+    assert look_back.verify(studio.store, session.id).verified
+
+
+OTHER = """
+import sys
+from oal_engine import Studio
+session = Studio(sys.argv[1]).session(1, annotator="other")
+for question in session:
+    session.answer(question, "other")
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_label(session, studio):
+    """Two processes label one session at once: the labels of both add up to the budget."""
+    other = subprocess.Popen([sys.executable, "-c", OTHER, studio.store.path], cwd=ROOT, stderr=subprocess.PIPE)
+    label(session)
+    assert b"" == other.communicate()[1]
+    assert 20 == len(session.labels)
+    assert look_back.verify(studio.store, session.id).verified
+
+
+def test_names_are_never_markup(session, studio):
+    """Whatever a name or a text is, a notebook shows it as text."""
+    shown = [session._repr_html_(), session.question._repr_html_(), session.curves._repr_html_()]
+    shown += [studio.data_sets._repr_html_(), studio.sessions._repr_html_()]
+    assert MARKUP.split()[0] in str(session)
+    for part in shown:
+        assert MARKUP not in part
+
+
+def test_every_kind_of_data_comes_in(studio, tmp_path, capsys):
+    """A file, several files, a table with numbers, dates and lists of words, and texts with gaps among the labels."""
+    (tmp_path / "a.txt").write_text("one day\ntwo day\nthree\n")
+    assert 3 == studio.add(str(tmp_path / "a.txt"), "file", paragraphs=False).record["items"]
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(rng.normal(size=(40, 3)), columns=["x", "y", 7])
+    frame["label"] = np.where(frame["x"] > 0, "yes", "no")
+    numbers = studio.add(frame, "numbers", positive="yes")
+    assert ("vectors", 40) == (numbers.record["kind"], numbers.record["items"])
+    assert frame[["x", "y", 7]].to_numpy().tolist() == [[*numbers.numbers.cells(k)] for k in range(40)]
+    gaps = studio.add(["a b", "a c", "a d"], "gaps", labels=["x", None, "y"], positive="x")
+    assert (1, 1, 3) == tuple(gaps.record[key] for key in ("positives", "negatives", "items"))
+    session = studio.new_session(numbers, budget=2, positive_name="yes", negative_name="no")
+    assert session.question.text.startswith("id = 1, x = ")
+    classes = studio.add(topics(30), "classes", labels=["a", "b", "c"] * 10, multiclass=True)
+    assert ["a", "b", "c"] == studio.new_session(classes).classes
+
+
+def sentence(call):
+    """The sentence with which a call is refused."""
+    with pytest.raises(ValueError, match=r".") as error:
+        call()
+    words = str(error.value)
+    assert re.fullmatch(r"(?!.*--).*\.", words), words
+    return words
+
+
+def test_wrong_arguments_are_refused_in_a_sentence(session, studio, tmp_path):
+    """Each wrong argument is named, with the allowed values, and nothing is stored."""
+    question = session.question
+    assert "about sport, other, or None to skip. Got yes." in sentence(lambda: session.answer(question, "yes"))
+    assert "Got 1." in sentence(lambda: session.answer(question, 1))
+    assert "Got [1]." in sentence(lambda: session.answer(question, [1]))
+    assert "no item nowhere" in sentence(lambda: session.know({"nowhere": "other"}))
+    assert "no answer to take back" in sentence(session.undo)
+    assert "no question 99" in sentence(lambda: session.correct(99, "other"))
+    assert "labels" in sentence(lambda: session.add_labels(0))
+    assert "Got pictures." in sentence(lambda: session.frame("pictures"))
+    assert "must end in" in sentence(lambda: session.export(tmp_path / "labels.doc"))
+    assert "question 1 has no answer yet" in sentence(lambda: [*session])
+    assert 1 == len(session.labels)
+    session.answer(question, "other")
+    assert "answered already by python" in sentence(lambda: session.answer(question, "other"))
+    assert "session 99 does not exist" in sentence(lambda: studio.session(99))
+    assert "no sessions are called x" in sentence(lambda: studio.session("x"))
+    assert "x does not exist" in sentence(lambda: studio.new_session("x"))
+    assert "no setting colour" in sentence(lambda: studio.new_session(1, colour=3))
+    assert "Got XYZ." in sentence(lambda: studio.new_session(1, "XYZ"))
+    assert "no argument columns" in sentence(lambda: studio.add(["a"], "b", columns=3))
+    assert 1 == len(studio.sessions)
+
+
+def test_wrong_data_is_refused_in_a_sentence(studio):
+    """Data that cannot be imported, or only after an answer, say which argument gives it."""
+    two = ["a b", "c d"]
+    assert "no items" in sentence(lambda: studio.add([], "x"))
+    assert "Got int." in sentence(lambda: studio.add([1, 2], "x"))
+    assert "Got NoneType." in sentence(lambda: studio.add(["a", None], "x"))
+    assert "as many as the texts, 2. Got 1." in sentence(lambda: studio.add(two, "x", labels=["y"]))
+    assert "positive" in sentence(lambda: studio.add(two, "x", labels=["u", "v"]))
+    assert "one type" in sentence(lambda: studio.add(pandas.DataFrame({"a": [1, "x", object()]}), "x"))
+    twice = pandas.DataFrame([["a b", "c"]], columns=["t", "t"])
+    assert "name of its own" in sentence(lambda: studio.add(twice, "x"))
+    table = pandas.DataFrame({"text": two, "several": ["a|b", "b|c"]})
+    assert "multiclass=True" in sentence(lambda: studio.add(table, "x", label="several"))
+    assert [] == studio.data_sets["name"].tolist()
+    assert [] == [*studio.store.folder.rglob("*")]
+
+
+def test_a_comparison(studio, tmp_path, capsys):
+    """A comparison gives a frame, a figure and a table for a notebook, and each export by its suffix."""
+    data = studio.add(topics(60), f"data {MARKUP}", labels=WORDS[:60], positive="about sport")
+    found = studio.compare(data.name, ["PAA-I", "OAAL"], budgets=[10], permutations=3)
+    assert 6 == len(found.frame)
+    assert found.figure(metric="sum").startswith("<svg")
+    assert MARKUP not in found._repr_html_()
+    assert "PAA-I" in found._repr_html_()
+    for suffix in ("csv", "svg", "html", "json"):
+        found.export(tmp_path / f"found.{suffix}")
+    assert json.loads(json.dumps(found.as_json())) == json.loads((tmp_path / "found.json").read_text())
+    assert "Got x." in sentence(lambda: found.figure(metric="x"))
+    assert "no setting colour" in sentence(lambda: studio.compare(data.name, ["OAAL"], colour=1))
+
+
+def test_a_temporary_studio():
+    """A studio in memory leaves nothing on the disk."""
+    studio = Studio(":memory:")
+    path = studio.store.path
+    assert path.exists()
+    studio.store.close()
+    del studio
+    assert not path.parent.exists()
+
+
+def test_mlflow(studio, tmp_path, monkeypatch):
+    """A comparison is logged to MLflow in one call, with intervals; without MLflow it says how to install it."""
+    studio.add(topics(60), "data", labels=WORDS[:60], positive="about sport")
+    found = studio.compare("data", ["PAA-I"], budgets=[10], permutations=3)
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    assert "log_to_mlflow needs MLflow: pip install mlflow." == sentence(found.log_to_mlflow)
+    monkeypatch.undo()
+    mlflow = pytest.importorskip("mlflow", reason="needs pip install mlflow-skinny")
+    mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
+    found.log_to_mlflow()
+    (run,) = mlflow.search_runs(output_format="list")
+    assert {"algorithm": "PAA-I", "data": "data"}.items() <= run.data.params.items()
+    mean = found.values(found.lines[0], "f1", "push").mean()
+    assert run.data.metrics["push_f1_low"] < run.data.metrics["push_f1"] == mean
