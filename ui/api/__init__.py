@@ -1,1 +1,1 @@
-"""The routes under api/, with which programs use a session: what they do, who may call them, and their description."""
+"""The routes under api/, with which programs use a session: the acts, the permissions, and their description."""

@@ -1,4 +1,4 @@
-"""What each route does. The table of routes is also the source of the description in OpenAPI."""
+"""The table of routes, each with its act and its message; the description in OpenAPI is made of it, too."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -114,8 +114,8 @@ def state(call: Call) -> Row:
 def question(call: Call) -> Row:
     """Return the question that the annotator has, or why there is none (`end`), and the counters.
 
-    It is leased to the annotator as on the card. `verdict` is what the model thought of the item answered last, and
-    `previous` the question that an undo takes back."""
+    It is leased to the annotator as on the card. `verdict` is the prediction of the item answered last, and `previous`
+    the question that an undo takes back."""
     frame = call.server.payload(annotator=call.name)
     place = frame["place"]
     if asked := place["question"]:
@@ -130,9 +130,8 @@ def event(call: Call) -> Row:
     An event is stored once, however often a token sends it: the same id with the same content is the same event."""
     if call.sent.annotator not in (None, call.name):
         raise Refusal(403, f"annotator must be {call.name}, whom the token names. Got {call.sent.annotator}.")
-    own = sha256(
-        f"{call.token['digest']} {call.sent.model_dump_json()}".encode()
-    ).hexdigest()  # nobody else can guess it
+    content = f"{call.token['digest']} {call.sent.model_dump_json()}"
+    own = sha256(content.encode()).hexdigest()  # no page and no other token can use this id before
     call.server.handle(call.sent.model_copy(update={"id": own}), call.name)
     return question(call)
 
@@ -192,14 +191,14 @@ def quality(call: Call) -> Row:
     call.server.refresh()
     session = call.session
     outcome, remarks = call.server.outcome
-    found = {"outcome": dict(outcome), "remarks": remarks, "exact": None, "estimated": None}
+    values: Row = {"outcome": dict(outcome), "remarks": remarks, "exact": None, "estimated": None}
     if session.labelled:
         metrics = {
             name: {key: np.asarray(each).tolist() for key, each in session.evaluate(session.place.counts, name).items()}
             for name in EVALUATIONS
         }
-        return found | {"exact": metrics}
-    return found | {"estimated": asdict(call.server.cached("estimates", lambda: estimates.of_session(session)))}
+        return values | {"exact": metrics}
+    return values | {"estimated": asdict(call.server.cached("estimates", lambda: estimates.of_session(session)))}
 
 
 @route("POST", "predict", "reader", Unpredicted, DATA_BYTES)

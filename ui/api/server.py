@@ -108,7 +108,7 @@ async def _body(request: Request, route: Route) -> bytes:
 
 
 def _act(request: Request, token: Row, route: Route, body: bytes) -> bytes:
-    """Return what a route answers, as JSON, to the checked message of a request."""
+    """Return the answer of a route, as JSON, to the checked message of a request."""
     access.TOKEN.set(token)  # in the copy of the context that this thread has for the request
     stored_settings(store(), token["session"])
     own = _role(token, route)
