@@ -28,7 +28,7 @@ def token(
             tokens = Store(db, read_only=True).tokens()
             show({"tokens": [{column: row[column] for column in COLUMNS} for row in tokens]}, as_json, *COLUMNS)
         case "new" if session and role:
-            own, secret = Store(db).add_token(session, role, name.strip()[:320], timedelta(days=days))
+            own, secret = Store(db).add_token(session, role, name.strip(), timedelta(days=days))
             print(f"Token {own} is valid for {days:,} days, and is shown only now:", file=sys.stderr)
             print(secret)
         case "remove" if number:

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tarfile
+from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
 

@@ -169,9 +169,8 @@ def test_a_session_goes_with_its_questions_and_labels(store, session):
 
 def test_a_token_is_stored_as_its_digest(store, session):
     """The file has no secret; a token is valid until it expires or its session is removed, and goes with it."""
-    (first, secret), (second, other) = (
-        store.add_token(session, role, "", timedelta(1)) for role in ("reader", "owner")
-    )
+    day = timedelta(1)
+    (first, secret), (second, other) = (store.add_token(session, role, "", day) for role in ("reader", "owner"))
     assert (1, 2, "token 2") == (first, second, store.tokens()[1]["annotator"])
     assert len(secret) > 40
     assert secret != other
@@ -183,11 +182,8 @@ def test_a_token_is_stored_as_its_digest(store, session):
     store.remove_token(second)
     for act, sentence in (
         (lambda: store.remove_token(second), "token 2 does not exist."),
-        (lambda: store.add_token(session + 1, "owner", "", timedelta(1)), f"session {session + 1} does not exist."),
-        (
-            lambda: store.add_token(session, "boss", "", timedelta(1)),
-            "a role must be reader, annotator, owner. Got boss.",
-        ),
+        (lambda: store.add_token(session + 1, "owner", "", day), f"session {session + 1} does not exist."),
+        (lambda: store.add_token(session, "boss", "", day), "a role must be reader, annotator, owner. Got boss."),
     ):
         with pytest.raises(StoreError, match=f"^{sentence}$"):
             act()
