@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as Address
 from streamlit.url_util import make_url_path
@@ -40,6 +40,8 @@ async def answer(request: Request) -> Response:
         token, route = await run_in_threadpool(_admit, request)
         body = await _body(request, route)
         status, content = 200, await run_in_threadpool(_act, request, token, route, body)
+    except ClientDisconnect:  # nobody reads the answer
+        return Response(status_code=400)
     except Refusal as refusal:
         status, content, headers = refusal.status, _error(str(refusal)), refusal.headers
     except ValueError as error:
