@@ -4,6 +4,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from ui.api import server as api
 from ui.components import pulse
 from ui.gate import Gate
 from ui.warm_up import lifespan
@@ -11,7 +12,7 @@ from ui.warm_up import lifespan
 app = st.App(
     "home.py",
     lifespan=lifespan,
-    routes=[pulse.route()],
+    routes=[pulse.route(), api.route()],
     middleware=[
         Middleware(TrustedHostMiddleware, allowed_hosts=st.get_option("server.allowedHosts"), www_redirect=False),
         Middleware(Gate),

@@ -245,6 +245,16 @@ CREATE TABLE roles (
 CREATE UNIQUE INDEX roles_mail ON roles (session, mail) WHERE ended_at IS NULL;
 CREATE INDEX roles_session ON roles (session);
 
+CREATE TABLE tokens (                  -- of programs that label over HTTP
+    id INTEGER PRIMARY KEY,
+    digest TEXT NOT NULL UNIQUE,       -- SHA-256 of the token
+    session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    role TEXT NOT NULL CHECK (role IN ('owner', 'annotator', 'reader')),
+    annotator TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL
+) STRICT;
+
 CREATE TABLE removals (                -- removed sessions, until they are erased; then their names alone
     id INTEGER PRIMARY KEY,
     session INTEGER NOT NULL,

@@ -8,6 +8,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from typing import Any
 import streamlit as st
 from streamlit import config
 
-from oal_engine.store import ADDRESS, Store, address
+from oal_engine.store import ADDRESS, ROLES, Row, Store, address
 
 LOG_IN = "Log in to label and to see the data."
 Rules = tuple[bool, tuple[str, ...], tuple[str, ...]]  # whether a log-in is required, the lists allowed and owners
 SECTIONS = ("auth", "access")
 LOGIN_KEYS = {"redirect_uri", "cookie_secret"}  # a section with one of these keys is meant to be [auth]
+TOKEN: ContextVar[Row | None] = ContextVar("TOKEN", default=None)  # of a request of a program; pages have none
 
 _login_required = False  # once True, a changed or missing secrets file never opens the app in this server process
 
@@ -73,6 +75,17 @@ def role(store: Store, session: int, person: Mapping[str, Any]) -> str | None:
     if who.owns:
         return "owner"
     return store.role(session, who.mail) if who.enters else None
+
+
+def holder(token: Row) -> Standing:
+    """Return the permissions of the person whom a token names: if people log in, only somebody on the list has any."""
+    return standing({"is_logged_in": True, "email": token["annotator"]})
+
+
+def role_of_token(store: Store, session: int, token: Row) -> str | None:
+    """Return the role that a token gives in a session: its own, but no more than the person whom it names has now."""
+    own = role(store, session, {"is_logged_in": True, "email": token["annotator"]})
+    return min(own, token["role"], key=ROLES.index) if own and session == token["session"] else None
 
 
 def visible_datasets(store: Store, person: Mapping[str, Any]) -> set[int]:

@@ -141,7 +141,9 @@ def mail() -> str:
 
 
 def role(store: Store, session: int) -> str | None:
-    """Return the user's role in a session: owner, annotator, reader, or None."""
+    """Return the role of the user, or of a program's token, in a session: owner, annotator, reader, or None."""
+    if token := access.TOKEN.get():
+        return access.role_of_token(store, session, token)
     return access.role(store, session, st.user.to_dict())
 
 

@@ -24,7 +24,7 @@ MODULES = {  # of each command
     "replay": "replays", "export": "sessions", "predict": "sessions", "compare": "comparisons", "tune": "comparisons",
     "results": "comparisons", "race": "comparisons", "add-labels": "sessions", "verify": "sessions",
     "publish": "sessions", "adopt": "sessions", "answers-to-check": "sessions", "reproduce": "comparisons",
-    "backup": "backups", "check": "backups", "restore": "backups",
+    "backup": "backups", "check": "backups", "restore": "backups", **dict.fromkeys(["token"], "tokens"),
 }  # fmt: skip
 REPEATED = ("--text", "--positive", "--feature", "--set", "--details", "--show")
 

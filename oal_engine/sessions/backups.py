@@ -378,6 +378,7 @@ def restore(path: Path | str, target: Path | str, force: bool = False) -> tuple[
         damaged = None if sound else target.with_name(f"{target.stem}.damaged-{datetime.now(UTC):{BACKUP}}.db")
         with ExitStack() as folders:
             _move_rows(store, target, folders)
+            store.remove_token()  # they may have been removed since, or be a stranger's
             store.close()
             _check_unused(target)
             if damaged:  # it has the only copy of the answers since the backup

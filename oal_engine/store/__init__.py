@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ JSON: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("parameters", "prior", "specification", "versions", "preferences", "data"), dict),
     **dict.fromkeys(("feature_names", "shown", "tags", "lines", "datasets"), list), "classes": (dict, list),
 }  # types of the values in columns of JSON  # fmt: skip
+ROLES = ("reader", "annotator", "owner")  # in a session, each with the rights of those before it
 FOLDER = re.compile(r"[0-9a-f]{16}", re.ASCII)  # of the rows of a data set
 RESTORABLE = timedelta(days=30)  # period in which a removed session can be restored
 CONFIRMED = timedelta(days=7)  # between the server start that finds a session overdue and the start that erases it
@@ -41,6 +43,11 @@ def address(mail: str) -> str:
     """Return an e-mail address in the spelling in which it is stored and compared. Only ASCII letters are lowered: the
     Kelvin sign, for instance, would become the letter of another address."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in mail.strip())
+
+
+def digest_of(secret: str) -> str:
+    """Return the digest under which a token is stored."""
+    return sha256(secret.encode()).hexdigest()
 
 
 def _decoded(row: Row, *columns: str) -> Row:
@@ -543,6 +550,36 @@ class Store(Database):
             address(mail), address(mail),
         )  # fmt: skip
         return {row["id"] for row in rows}
+
+    # Tokens
+
+    @writes
+    def add_token(self, session: int, role: str, annotator: str, lifetime: timedelta) -> tuple[int, str]:
+        """Make a token of a session with one of ROLES, for answers of an annotator ("": by the number of the token).
+        Return its number and the secret text, which is not stored."""
+        if role not in ROLES:
+            raise StoreError(f"a role must be {', '.join(ROLES)}. Got {role}.")
+        self.session(session)  # raises if it does not exist
+        secret, id = token_urlsafe(32), self.number("SELECT coalesce(max(id), 0) + 1 FROM tokens")
+        self._insert("tokens", {
+            "id": id, "digest": digest_of(secret), "session": session, "role": role,
+            "annotator": annotator or f"token {id}", "created_at": now(), "expires_at": now(-lifetime),
+        })  # fmt: skip
+        return id, secret
+
+    def tokens(self) -> list[Row]:
+        """Return every token, oldest first, and whether it is valid: neither expired nor of a removed session."""
+        return self.query(
+            f"SELECT tokens.*, expires_at > ? AND {self.PRESENT} AS valid FROM tokens"
+            " JOIN sessions ON sessions.id = session ORDER BY tokens.id",
+            now(),
+        )
+
+    @writes
+    def remove_token(self, token: int | None = None) -> None:
+        """Delete a token (None: all)."""
+        if self.db.conn.execute("DELETE FROM tokens WHERE ? IN (id, 0)", [token or 0]).rowcount == 0 and token:
+            raise StoreError(f"token {token} does not exist.")
 
     # The log of a session
 

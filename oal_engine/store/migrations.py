@@ -488,6 +488,18 @@ def m2026_11_25_auto_of_before(db: "Database") -> None:
         )
 
 
+@step
+def m2026_11_25_tokens(db: "Database") -> None:
+    """Add the tokens of programs that label over HTTP. A token itself is not stored."""
+    db.execute(
+        """CREATE TABLE tokens (
+            id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE,
+            session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            role TEXT NOT NULL CHECK (role IN ('owner', 'annotator', 'reader')),
+            annotator TEXT NOT NULL, created_at TEXT NOT NULL, expires_at TEXT NOT NULL) STRICT"""
+    )
+
+
 class DamagedLogError(ValueError):
     """An old log of a session that cannot be converted into events, in words that follow a colon."""
 

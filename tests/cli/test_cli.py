@@ -21,7 +21,7 @@ from oal_engine.sessions.files.export import LABELS
 from oal_engine.sessions.insights import answer_checks
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from oal_engine.store import Store
+from oal_engine.store import Store, digest_of
 from tests.harness import ROOT
 from tests.harness.command_line import ROWS, RUN, TWEETS
 from tests.harness.examples import topics, write_embedding
@@ -605,3 +605,26 @@ def test_an_import_begins_with_the_labels_of_a_file(run, tmp_path):
     code, _, errors = run("import", path, "--name", "whole", *arguments)
     assert (1, True) == (code, "whole is imported, but no session begins with its labels: " in errors)
     assert 1 == len(Store("studio.db").sessions())
+
+
+# Tokens
+
+
+def test_tokens_are_made_listed_and_removed(ok, run, numbers):
+    """A new one is printed once, alone on the standard output."""
+    ok("import", numbers, "--name", "numbers", "--json")
+    session, store = create(Store(), "numbers", "PAA-I", budget=9), Store()
+    code, secret, note = run("token", "new", "--session", session, "--role", "annotator", "--name", "bot", "--days", 2)
+    assert (0, "Token 1 is valid for 2 days, and is shown only now:\n") == (code, note)
+    assert digest_of(secret.strip()) == store.tokens()[0]["digest"]
+    (listed,) = ok("token", "list", "--json")["tokens"]
+    assert (1, session, "annotator", "bot", 1) == tuple(
+        listed[name] for name in ("id", "session", "role", "annotator", "valid")
+    )
+    assert "digest" not in listed
+    assert (0, "Token 1 is removed.\n", "") == run("token", "remove", 1)
+    assert [] == store.tokens()
+    wrong = "error: token must be `list`, `new` with --session and --role, or `remove` with a number. Got {}.\n"
+    for arguments in (["new", "--session", session], ["remove"], ["revoke", 1]):
+        assert (1, "", wrong.format(arguments[0])) == run("token", *arguments)
+    assert (1, "", "error: token 7 does not exist.\n") == run("token", "remove", 7)

@@ -1,10 +1,17 @@
+from datetime import timedelta
+
 import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.testclient import TestClient
 
 from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.sessions.settings import SKIP, create
 from tests.harness.pages import ADMIN, BINARY
 from ui import access
+from ui.api import server as api
+from ui.gate import Gate
 from ui.label import card_server
 from ui.label.card_server import CardServer
 
@@ -71,3 +78,18 @@ def become(monkeypatch):
         monkeypatch.setattr("ui.page.logged_in", lambda: True)
 
     return as_somebody
+
+
+@pytest.fixture
+def program(app_store, monkeypatch):
+    """A function that makes a token of a session; a client of the app that sends it."""
+    monkeypatch.setattr(api, "_turns", {})
+    monkeypatch.setattr(api, "CALLS_PER_SECOND", 1000.0)
+    app = Starlette(routes=[api.route()], middleware=[Middleware(Gate)])
+
+    def made(session, role="annotator", name="bot"):
+        _, secret = app_store.add_token(session, role, name, timedelta(days=1))
+        headers = {"Authorization": f"Bearer {secret}"}
+        return TestClient(app, "http://127.0.0.1/api/", headers=headers, raise_server_exceptions=False)
+
+    return made

@@ -3,6 +3,7 @@
 import inspect
 import io
 import json
+from functools import cache
 
 import pytest
 
@@ -14,7 +15,7 @@ from oal_engine.sessions.settings import SessionError, create
 from oal_engine.store import Store, StoreError
 from tests.harness.pages import ADMIN, BINARY
 from ui.label import messages
-from ui.label.card_server import CardServer
+from ui.label.card_server import card_server
 from ui.label.panels import history
 
 ANNA, BEN = (f"{name}@example.org" for name in ("anna", "ben"))
@@ -66,9 +67,26 @@ def sentence(act):
     return "done"
 
 
+@pytest.fixture(params=["card", "routes"])
+def send(request, own, program):
+    """A function that sends an event to a session of one's own, from its card or with a token of it; the answer."""
+
+    def from_card(event, who):
+        return sentence(lambda: card_server(own).handle(messages.read(messages.CardEvent, event), who))
+
+    clients = cache(program)
+
+    def with_token(event, who):
+        answer = clients(own, "owner", who).post("events", json=event)
+        assert answer.status_code in (200, 409)
+        return answer.json().get("error", "done")
+
+    return from_card if request.param == "card" else with_token
+
+
 @pytest.mark.parametrize("role", [None, "reader", "annotator", "owner", "was annotator", "owns the studio"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_message_reaches_no_question_of_another_session(app_store, theirs, own, become, role, kind):
+def test_a_message_reaches_no_question_of_another_session(app_store, theirs, own, send, become, role, kind):
     """The reply is the same as for a question number that does not exist, whatever the sender's role."""
     who = ADMIN if role == "owns the studio" else BEN
     if role in ("reader", "annotator", "owner"):
@@ -79,8 +97,8 @@ def test_a_message_reaches_no_question_of_another_session(app_store, theirs, own
             app_store.lease(theirs.id, question, BEN)
         app_store.put_role(theirs.id, BEN, None, ANNA)
     become(who)
-    server, before = CardServer(own), stored(app_store, theirs.id)
-    server.payload(annotator=who)
+    before = stored(app_store, theirs.id)
+    card_server(own).payload(annotator=who)
     rows = app_store.query("SELECT id, item FROM questions WHERE session = ?", theirs.id)
     assert len(rows) > len(theirs.log), "some are prepared"
     told = set()
@@ -88,7 +106,7 @@ def test_a_message_reaches_no_question_of_another_session(app_store, theirs, own
         event = {"id": f"{kind} {number}", "action": kind, "question": row["id"]} | KINDS[kind]
         if "item" in event:
             event["item"] = row["item"]
-        told.add(sentence(lambda event=event: server.handle(messages.read(messages.CardEvent, event), who)))
+        told.add(send(event, who))
     assert 1 == len(told), told
     assert before == stored(app_store, theirs.id)
 

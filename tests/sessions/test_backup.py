@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tarfile
+from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
 
@@ -18,7 +19,7 @@ from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds
 from oal_engine.sessions import backups
 from oal_engine.sessions.session import Session
-from oal_engine.store import Store
+from oal_engine.store import Store, digest_of
 from tests.harness.backups import ENVIRONMENT, change_byte, contents, items, killable, labelled, problems
 
 pytestmark = pytest.mark.slow
@@ -41,6 +42,20 @@ def test_a_backup_comes_back_as_it_was(run, tmp_path, make):
     assert ["kept.tar", "other.db", "other.rows", "studio.db", "studio.rows"] == sorted(
         path.name for path in tmp_path.iterdir() if not path.name.endswith(("-wal", "-shm"))
     )
+
+
+def test_a_restore_brings_no_tokens(run):
+    """A token may have been removed since the backup, or be that of whoever made the backup; a published session has
+    none."""
+    store, opened = labelled("studio.db", 2)
+    _, secret = store.add_token(opened.id, "owner", "anna", timedelta(days=1))
+    assert 0 == run("backup", "kept.tar")[0]
+    published = run("publish", opened.id)[1]
+    assert not any(word in published for word in (secret, digest_of(secret)))
+    assert secret.encode() not in Path("kept.tar").read_bytes()
+    assert 0 == run("restore", "kept.tar", "--db", "other.db")[0]
+    assert ([], 1) == (Store("other.db", read_only=True).tokens(), len(store.tokens()))
+    store.close()
 
 
 def test_a_backup_while_it_is_labelled(run):

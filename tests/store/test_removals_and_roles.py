@@ -165,3 +165,29 @@ def test_a_session_goes_with_its_questions_and_labels(store, session):
         "digests": 1,
     } == rows(store)
     assert ["other"] == [row["name"] for row in store.sessions()]
+
+
+def test_a_token_is_stored_as_its_digest(store, session):
+    """The file has no secret; a token is valid until it expires or its session is removed, and goes with it."""
+    day = timedelta(1)
+    (first, secret), (second, other) = (store.add_token(session, role, "", day) for role in ("reader", "owner"))
+    assert (1, 2, "token 2") == (first, second, store.tokens()[1]["annotator"])
+    assert len(secret) > 40
+    assert secret != other
+    assert store_module.digest_of(secret) == store.tokens()[0]["digest"]
+    for path in (store.path, store.path.with_name(f"{store.path.name}-wal")):
+        assert secret.encode() not in path.read_bytes()
+    store.add_token(session, "reader", "late", timedelta(0))
+    assert [1, 1, 0] == [row["valid"] for row in store.tokens()]
+    store.remove_token(second)
+    for act, sentence in (
+        (lambda: store.remove_token(second), "token 2 does not exist."),
+        (lambda: store.add_token(session + 1, "owner", "", day), f"session {session + 1} does not exist."),
+        (lambda: store.add_token(session, "boss", "", day), "a role must be reader, annotator, owner. Got boss."),
+    ):
+        with pytest.raises(StoreError, match=f"^{sentence}$"):
+            act()
+    store.remove_session(session)
+    assert [0, 0] == [row["valid"] for row in store.tokens()]
+    store.remove_dataset(1)
+    assert [] == store.tokens()

@@ -1,5 +1,6 @@
 """Messages of the components in the browser: every event and view with its types, ranges and lengths."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -135,13 +136,27 @@ _adapter = cache(TypeAdapter)
 
 
 def read(kind: Any, value: Any) -> Any:
-    """Validate a message of a kind, or raise a MessageError."""
+    """Validate a message of a kind from a component, or raise a MessageError."""
+    return _checked(_adapter(kind).validate_python, value, "the browser")
+
+
+def read_json(kind: Any, body: bytes) -> Any:
+    """Validate a message of a kind from a program, or raise a MessageError."""
+    return _checked(_adapter(kind).validate_json, body, "the program")
+
+
+def read_query(kind: Any, query: dict[str, str]) -> Any:
+    """Validate a message of a kind in the query of an address, or raise a MessageError."""
+    return _checked(_adapter(kind).validate_strings, query, "the program")
+
+
+def _checked(validate: Callable[..., Any], value: Any, sender: str) -> Any:
     try:
-        return _adapter(kind).validate_python(value, strict=True)
+        return validate(value, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "all of it"
-        raise MessageError(f"the browser sent an invalid message ({where}: {first['msg']}).") from None
+        raise MessageError(f"{sender} sent an invalid message ({where}: {first['msg']}).") from None
 
 
 def identity(event: Any) -> str | None:

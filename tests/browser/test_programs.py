@@ -1,0 +1,71 @@
+"""Programs and browsers at one real server: nothing is lost or doubled."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+
+from oal_engine.sessions import look_back
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from tests.harness.browser import PATIENCE, program
+from tests.harness.documents import page
+
+ALONE = 3  # answers of the person before the program joins
+
+
+@pytest.fixture
+def client(tmp_path):
+    """The client of the documentation, as a file."""
+    (code,) = re.findall(r"```python\n(.*?)```", page("docs/http.md"), re.DOTALL)
+    assert len(code.splitlines()) <= 30
+    path = tmp_path / "client.py"
+    path.write_text(code)
+    return path
+
+
+def test_a_program_labels_to_the_end_while_a_person_does(app, store, label, client):
+    """Every item is answered once, by the person or by the program; the log verifies, and the server's log has no
+    token."""
+    session, card = label(budget=300)
+    _, secret = store.add_token(session, "annotator", "bot", timedelta(days=1))
+    given = 0
+    running = None
+    while card.question:
+        if given == ALONE:
+            environment = os.environ | {"ADDRESS": app.url(""), "TOKEN": secret, "no_proxy": "*"}
+            running = subprocess.Popen([sys.executable, client], env=environment, stderr=subprocess.PIPE, text=True)
+        card.press("a" if "good" in card("text").inner_text() else "x")
+        card.saved()
+        given += 1
+    assert ("", 0) == (running.communicate(timeout=PATIENCE)[1], running.returncode)
+    rows = [row for row in store.answers(session) if row["label"] is not None]
+    assert 300 == len(rows) == len({row["item"] for row in rows})
+    by = {name: sum(row["annotator"] == name for row in rows) for name in ("", "bot")}
+    assert {"": given, "bot": 300 - given} == by
+    assert by["bot"] > ALONE < given
+    assert [] == store.opinions(session)
+    opened = Session(store, session)
+    assert all(row["label"] == opened.y[row["item"]] for row in rows)
+    assert look_back.verify(store, session).verified
+    assert secret not in app.log.read_text()
+
+
+def test_every_line_of_the_documentation_is_answered(app, store, texts, tmp_path):
+    """Each line of curl, in order, gets the status 200."""
+    program("curl")
+    session = create(store, texts, learner="pa-i", rule="all", tags=("odd",))
+    _, secret = store.add_token(session, "owner", "bot", timedelta(days=1))
+    (tmp_path / "bot.txt").write_text(f"Authorization: Bearer {secret}")
+    first = Session(store, session).current.id
+    for line in re.findall(r"^curl .+$", page("docs/http.md"), re.MULTILINE):
+        line = line.replace("http://127.0.0.1:8501", app.url("")).replace('"question": 1', f'"question": {first}')
+        words = [*shlex.split(line), "--silent", "--noproxy", "*", "--write-out", "\n%{http_code}"]
+        body, _, status = subprocess.check_output(words, cwd=tmp_path, text=True).rpartition("\n")
+        assert (line, "200") == (line, status), body
+        json.loads(body)
