@@ -41,11 +41,11 @@ def _for_prediction(learner: Learner) -> Learner:
     return _with_arrays(learner, lambda part: part.copy() if part.ndim == 1 else part)
 
 
-def _joined(kept: rows.Rows, table: rows.Rows) -> rows.Rows:
+def _joined(memory: rows.Rows, table: rows.Rows) -> rows.Rows:
     """Return the rows of both, sparse if one of them is."""
-    if type(kept) is not type(table):
-        kept, table = (rows.as_rows(csr_array(rows.matrix(part))) for part in (kept, table))
-    return rows.joined([kept, table])
+    if type(memory) is not type(table):
+        memory, table = (rows.as_rows(csr_array(rows.matrix(part))) for part in (memory, table))
+    return rows.joined([memory, table])
 
 
 def _can_calibrate(model: "OnlineActiveClassifier") -> bool:
@@ -96,7 +96,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
 
     counts_: np.ndarray
     _log: list[tuple[float, ...]]  # the round, margin, probability and label of every question
-    _kept: rows.Rows | None  # that the learner may visit again
+    _memory: rows.Rows | None  # that the learner may visit again
     _stream: _Stream | None  # whose rows come one at a time
 
     def __init__(
@@ -278,14 +278,14 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     def _begin(self, budget: int | None, rounds: int | None) -> _Stream:
         """Begin a stream whose rows come one at a time. rounds: their number (None: not known)."""
         chosen, owner = self._strategy(), type(self).__name__
-        given = self.budget if budget is None else budget
+        limit = self.budget if budget is None else budget
         if rounds is not None:
             rounds = int(WHOLE.check(rounds, "rounds", owner))
-        elif given is not None and hasattr(QUERY_RULES[chosen.rule], "pace"):
+        elif limit is not None and hasattr(QUERY_RULES[chosen.rule], "pace"):
             raise ValueError(f"{self.algorithm} spreads its budget over the stream: rounds, the number of its rows, "
                              "must be given. Got None.")  # fmt: skip
-        most, seed = self._limits(given, rounds or 0)
-        unlimited = given is None and rounds is None
+        most, seed = self._limits(limit, rounds or 0)
+        unlimited = limit is None and rounds is None
         self._stream = _Stream(
             inf if unlimited else most, seed, None if unlimited else self._plan(most, rounds or 0),
             stream.average(self.learner_, self.averaged),
@@ -313,8 +313,8 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         (y,) = self._numbers([label])
         self._log.append((asked.t, asked.margin, asked.probability, y))
         table, order = row, run.order
-        if self._kept is not None:
-            table, order = _joined(self._kept, row), np.full(run.t + 1, rows.length(self._kept))
+        if self._memory is not None:
+            table, order = _joined(self._memory, row), np.full(run.t + 1, rows.length(self._memory))
         stream.learn(
             table, rows.read_only(order, np.int64), self.learner_, self.rule_, self.objective_, run.mean, asked, y,
             len(self._log) == run.budget,
@@ -335,7 +335,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             learner: Any = self.learner_
             numbers = learner.items[: learner.answers.sum()]  # fewer, if older ones were replaced
             places, numbers[:] = np.unique(numbers, return_inverse=True)
-            self._kept = rows.take(table, places)
+            self._memory = rows.take(table, places)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Learn every row given. The first call needs `classes`, all labels that will occur."""
@@ -347,8 +347,8 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         self._check_classes(all_classes)
         table, rounds = rows.as_rows(X), np.arange(y.size)
         items = rounds
-        if self._kept is not None:
-            items, table = rounds + rows.length(self._kept), _joined(self._kept, table)
+        if self._memory is not None:
+            items, table = rounds + rows.length(self._memory), _joined(self._memory, table)
         stream.teach(
             table, stream.checked_order(items, table), self._numbers(y), rounds, np.ones(y.size), self.learner_,
             self.rule_, self.objective_, stream.average(self.learner_, False), False,
@@ -468,7 +468,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         rho = chosen.known_rho(self.rho, weights, self.metric, self._numbers(y))
         self.objective_ = stream.objective(self.theta, rho, weights.ratio("sum"))
         self.learner_, self.rule_ = chosen.build(self.n_features_in_, classes.size * chosen.multiclass)
-        self._log, self._kept, self._stream = [], None, None
+        self._log, self._memory, self._stream = [], None, None
         self.classes_, self.rounds_ = classes, 0  # set last, as they mark a fitted model
 
     def _numbers(self, labels: Any) -> np.ndarray:

@@ -331,8 +331,8 @@ def _add_plugin(name: str) -> None:
         raise ValueError(f"the plugin {name} must define LEARNERS, QUERY_RULES or ALGORITHMS. It has none of them yet.")
     for registry, ours in registries.items():
         theirs = getattr(module, registry, {})
-        if taken := ours.keys() & theirs.keys():
-            raise ValueError(f"{min(taken)} in {registry} of the plugin {name} exists already: choose another name.")
+        if both := ours.keys() & theirs.keys():
+            raise ValueError(f"{min(both)} in {registry} of the plugin {name} exists already: choose another name.")
         ours.update(theirs)
 
 
