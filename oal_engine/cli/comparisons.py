@@ -1,13 +1,8 @@
 """The commands of comparisons: compare, tune, results, reproduce, race."""
 
 import json
-import os
-import signal
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import partial
-from multiprocessing import get_context
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +15,6 @@ from typer import Argument, Option
 from .. import experiments
 from ..experiments import figures, race_page, report, specifications
 from ..experiments import race as races
-from ..experiments.specifications import Specification
 from ..kernel import metrics
 from ..kernel.parameters import named
 from ..output import tables
@@ -28,6 +22,7 @@ from ..reproduction import reproduce as reproduction
 from ..reproduction.published import BLOCKS
 from ..store import Store
 from .terminal import PAGE, Db, Json, Knowing, Learning, draw, format_of, progress_bar, set_options, show
+from .workers import Workers
 
 Data = Annotated[list[str] | None, Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
 Grid = Annotated[
@@ -91,12 +86,9 @@ class Showing:
 
 @dataclass(frozen=True)
 class Running:
-    """The name under which a comparison is stored, and the workers that run it."""
+    """The name under which a comparison is stored, and the database."""
 
     save: Annotated[str | None, Option(help="The name under which the comparison is kept.")] = None
-    workers: Annotated[int | None, Option(min=1, help="Number of threads or processes (default: one per core).")] = None
-    processes: Annotated[bool, Option("--processes", help="Use processes instead of threads.")] = False
-    scheduler: Annotated[str | None, Option(metavar="tcp://HOST:PORT", help="A Dask cluster to run on.")] = None
     db: Db = None
 
 
@@ -113,6 +105,7 @@ def compare(
     held_out: Annotated[bool | None, Option("--held-out", help="Measure the final model on an unseen fold.")] = None,
     floor: Annotated[float | None, Option(help="Share of each budget for floors under recall and F1.")] = None,
     spec: Annotated[Path | None, Option(help="A specification in TOML or JSON; other options override it.")] = None,
+    workers: Workers,
     running: Running,
     as_json: Json = False,
 ) -> None:
@@ -127,7 +120,7 @@ def compare(
     if not compared:
         raise ValueError("compare needs --algorithms NAME,NAME or a --spec that names some. Got neither.")
     values["algorithms"] = _with_settings(compared, settings or [])
-    result = _run(values, running, spec.parent if spec else Path())
+    result = _run(values, workers, running, spec.parent if spec else Path())
     print(json.dumps(result.as_json())) if as_json else _print_comparison(result)
 
 
@@ -140,6 +133,7 @@ def tune(
     tune: Annotated[str, Option(help="How settings are chosen: 2:1, cv or hindsight.")] = "2:1",
     measuring: Measuring,
     learning: Learning,
+    workers: Workers,
     running: Running,
     as_json: Json = False,
 ) -> None:
@@ -148,7 +142,7 @@ def tune(
         raise ValueError("--tune must be 2:1, cv or hindsight. Got none.")
     values = {"data": [source], "tune": tune, "algorithms": _with_settings({algorithm: {}}, settings or [])}
     values |= set_options(budgets=budget and [budget]) | measuring.values() | learning.values()
-    result = _run(values, running, Path())
+    result = _run(values, workers, running, Path())
     if as_json:
         everything = result.as_json()
         report = {key: everything[key] for key in ("specification", "versions")}
@@ -213,30 +207,16 @@ def _with_settings(algorithms: Any, settings: list[str]) -> dict[str, dict[str, 
     return tables
 
 
-def _run(values: dict[str, Any], running: Running, folder: Path) -> experiments.Comparison:
+def _run(values: dict[str, Any], workers: Workers, running: Running, folder: Path) -> experiments.Comparison:
     """Run a comparison with a bar of progress, and keep it."""
     spec, store = specifications.specification(values), Store(running.db)
-    with progress_bar() as progress, _executor(spec, store, folder, running) as executor:
+    with progress_bar() as progress, workers.executor(partial(experiments.sources, spec, store, folder)) as executor:
         try:
             return experiments.compare(
                 spec, store, running.save, executor, folder=folder, progress=partial(progress, "replays")
             )
         except KeyboardInterrupt:
             raise ValueError("stopped. Finished replays are kept; run the same command again to resume.") from None
-
-
-def _executor(spec: Specification, store: Store, folder: Path, running: Running) -> AbstractContextManager[Executor]:
-    """Return the workers that the options name: threads, processes, or a Dask cluster."""
-    if running.scheduler:
-        try:
-            from ..experiments import cluster  # imported late: Dask is optional
-        except ModuleNotFoundError:
-            raise ValueError("--scheduler needs Dask: pip install distributed.") from None
-        return cluster.executor(running.scheduler, experiments.sources(spec, store, folder))
-    if running.processes:  # Ctrl-C reaches the workers too, but only the parent may act on it
-        deaf = signal.signal, (signal.SIGINT, signal.SIG_IGN)
-        return ProcessPoolExecutor(running.workers, get_context("spawn"), *deaf)
-    return ThreadPoolExecutor(running.workers or os.cpu_count())
 
 
 def _print_comparison(comparison: experiments.Comparison) -> None:

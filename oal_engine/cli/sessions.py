@@ -12,18 +12,18 @@ import typer
 from typer import Argument, Option
 
 from ..datasets import Dataset
-from ..datasets.reading import VECTORS, Columns, open_items, reasons
+from ..datasets.reading import reasons
 from ..output import tables, tools
 from ..output.jsonlines import JsonLinesError
-from ..sessions import look_back, model
-from ..sessions.files import bundle, model_formats, player
+from ..sessions import look_back
+from ..sessions.files import bundle, model_formats, player, predicting
 from ..sessions.files import export as exports
-from ..sessions.files import model_file as model_files
 from ..sessions.insights import answer_checks, estimates
 from ..sessions.session import Session as Opened
 from ..store import Store
 from .files import Embed, Id, Reading, Text, Texts, Vectors
 from .terminal import PAGE, Db, Formats, Json, format_of, progress_bar, refuse_terminal, show, undamaged
+from .workers import Workers
 
 Session = Annotated[int, Argument(help="The number of a session; `sessions` lists them.")]
 What = Annotated[str, Option("--what", help=f"{', '.join(exports.WHATS)}.")]
@@ -94,23 +94,29 @@ def predict(
     vectors: Vectors = None,
     embed: Embed = None,
     reading: Reading,
+    parts: Annotated[
+        bool, Option("--parts", help="FILE and --out are folders: a worker predicts each file, to a file of its own.")
+    ] = False,
+    workers: Workers,
 ) -> None:
     """Predict new texts or vectors with the model of a session, line by line."""
-    live, skipped = file == "-", dict[str, tuple[int, int]]()
-    kind, block_rows = format_of(out, TABLES, "jsonl" if as_json else kind), 1 if live else tables.BLOCK_ROWS
-    refuse_terminal(out, kind, kind in BINARY)
-    learned = model_files.load_model(model_file, embed)
-    if vectors and not learned.beside:
-        raise ValueError(f"--vectors is for models of texts with vectors. {model_file} has none.")
-    features = learned.table_columns if not learned.text else (VECTORS,) if vectors else learned.beside
-    columns = Columns(tuple(text or ()), id=identity, features=features, codings=learned.codings)
-    with progress_bar() as progress, tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
-        bar = None if live else partial(progress, "reading")
-        source = sys.stdin.buffer if live else file
-        with open_items(
-            source, columns, progress=bar, vectors=reading.vectors(vectors), width=learned.width, **reading.arguments
-        ) as opened:
-            tables.write(model.predicted(learned, *opened, skipped, texts, block_rows), kind, target)
+    live = file == "-"
+    kind = format_of(None if parts else out, TABLES, "jsonl" if as_json else kind or ("parquet" if parts else None))
+    how = predicting.Prediction(model_file, kind, tuple(text or ()), identity, texts, embed, reading.arguments)
+    if parts:
+        if vectors or live or out is None:
+            raise ValueError("--parts needs a folder, --out with another folder, and no --vectors.")
+        with progress_bar() as progress, workers.executor() as executor:
+            before, skipped = predicting.predict_parts(how, Path(file), out, executor, partial(progress, "predicting"))
+        print(f"{before:,} files were predicted before." if before else "", end="\n" * bool(before), file=sys.stderr)
+    elif workers != Workers():
+        raise ValueError("--workers, --processes and --scheduler are for --parts.")
+    else:
+        refuse_terminal(out, kind, kind in BINARY)
+        own = {"vectors": reading.vectors(vectors)} if vectors else {}
+        with progress_bar() as progress, tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
+            bar = None if live else partial(progress, "reading")
+            skipped = predicting.predict_file(how, sys.stdin.buffer if live else file, target, bar, live, **own)
     if skipped:
         print(f"skipped {reasons(skipped)}", file=sys.stderr)
 

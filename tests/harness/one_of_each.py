@@ -111,7 +111,9 @@ def exported(store, session, folder, name):
     for what in export.WHATS:
         if what == "positives" and session.multiclass:
             continue
-        kinds = ("csv", "jsonl", "parquet")[: None if name in WITH_PAGE else 1] if what in export.TABLES else ("",)
+        kinds = ("json.gz",) if what == "model" else ("",)
+        if what in export.TABLES:
+            kinds = ("csv", "jsonl", "parquet")[: None if name in WITH_PAGE else 1]
         for kind in kinds:
             export.export(store, session.id, what, kind, path, texts=True)
             yield f"{name}/{what}.{kind}", path.read_bytes()

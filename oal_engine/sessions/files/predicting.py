@@ -1,0 +1,94 @@
+"""Predict the items of a file with a model file, or those of many files, each by a worker."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, as_completed
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from ...datasets.reading import VECTORS, Columns, Skipped, open_items
+from ...output import tables
+from .. import model
+from . import model_file
+
+HIDDEN = (".", "_")  # first characters of files that are no parts, as other programs write them
+NOTES = "_predictions.json"  # in the folder of the predictions: how they are made
+
+
+class Prediction(NamedTuple):
+    """How items are predicted: the model file, the format to write, the columns of texts and of ids, whether to write
+    the texts too, the folder of the embedding, and the arguments of the reader."""
+
+    model: Path
+    kind: str
+    text: tuple[str, ...]
+    id: str | None
+    texts: bool
+    embed: Path | None
+    reading: dict[str, Any]
+
+
+def predict_file(
+    how: Prediction, source: Any, target: BinaryIO, progress: Callable[[int, int], None] | None = None,
+    live: bool = False, vectors: Any = None,
+) -> Skipped:  # fmt: skip
+    """Write the predictions of the items in a file. Return the skipped entries: {reason: (count, first line)}.
+
+    live: write each line as soon as it is read. vectors: given with the texts.
+    """
+    learned = model_file.load_model(how.model, how.embed)
+    skipped: Skipped = {}
+    if vectors is not None and not learned.beside:
+        raise ValueError(f"--vectors is for models of texts with vectors. {how.model} has none.")
+    beside = learned.beside if vectors is None else (VECTORS,)
+    columns = Columns(
+        how.text, id=how.id, features=beside if learned.text else learned.table_columns, codings=learned.codings
+    )
+    with open_items(source, columns, progress=progress, vectors=vectors, width=learned.width, **how.reading) as opened:
+        lot = 1 if live else tables.BLOCK_ROWS
+        tables.write(model.predicted(learned, *opened, skipped, how.texts, lot), how.kind, target)
+    return skipped
+
+
+def predict_parts(
+    how: Prediction, folder: Path, out: Path, executor: Executor, progress: Callable[[int, int], None]
+) -> tuple[int, Skipped]:
+    """Write the predictions of each file of a folder to a file in the folder `out`, one file a task. Files that are
+    there are not written again; a file appears when it is complete.
+
+    Return the number of files that were there, and the skipped entries of the others. The workers must find the paths.
+    """
+    suffix, digest = tables.FORMATS[how.kind].suffixes[0], sha256(how.model.read_bytes()).hexdigest()
+    parts = sorted(path.resolve() for path in folder.iterdir() if path.is_file() and path.name[0] not in HIDDEN)
+    targets = {out.resolve() / f"{part.stem}{suffix}": part for part in parts}
+    if not parts or len(targets) < len(parts):
+        raise ValueError(f"{folder} must have files with different names before the last dot. Got {len(parts)} files.")
+    out.mkdir(parents=True, exist_ok=True)
+    notes, words = out / NOTES, json.dumps({"model": digest, "how": repr(how[1:])})
+    if any(out.iterdir()) and (not notes.is_file() or notes.read_text(encoding="utf-8") != words):
+        raise ValueError(f"{out} must be empty, or hold predictions by the same model and options. It holds others.")
+    notes.write_text(words, encoding="utf-8")
+    left = {target: part for target, part in targets.items() if not target.exists()}
+    how = how._replace(model=how.model.resolve(), embed=how.embed and how.embed.resolve())
+    skipped: Skipped = {}
+    tasks = {executor.submit(_predict_part, how, part, target): part for target, part in left.items()}
+    try:
+        for done, task in enumerate(as_completed(tasks), 1):
+            for reason, (count, line) in task.result().items():
+                skipped[reason] = skipped.get(reason, (0, line))[0] + count, line
+            progress(len(parts) - len(left) + done, len(parts))
+    except BrokenExecutor:
+        raise ValueError("a worker ended. Finished files are kept; run the same command again to resume.") from None
+    finally:
+        for task in tasks:
+            task.cancel()
+    return len(parts) - len(left), skipped
+
+
+def _predict_part(how: Prediction, part: Path, target: Path) -> Skipped:
+    try:
+        with tables.whole(target) as file:
+            return predict_file(how, part, file)
+    except ValueError as error:
+        raise ValueError(f"{part}: {error}") from None
