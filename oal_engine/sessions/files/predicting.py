@@ -12,7 +12,7 @@ from ...output import tables
 from .. import model
 from . import model_file
 
-HIDDEN = (".", "_")  # first characters of files that are no parts, as other programs write them
+HIDDEN = (".", "_")  # first characters of the names that other programs give to their own files
 NOTES = "_predictions.json"  # in the folder of the predictions: how they are made
 
 
