@@ -16,6 +16,7 @@ from ui.home.new_session import new_session
 from ui.home.sessions import show_dataset, show_removed, show_session, start, try_demo
 from ui.page import complain, guarded, note, open_page, small_note
 from ui.page import store as open_store
+from ui.warm_up import is_compiling
 
 TITLE = "Label what matters in a stream"
 ABOUT = (
@@ -93,5 +94,5 @@ with guarded():
             note(NO_DATA)
         for row in datasets:
             show_dataset(row)
-        if compiling.is_running():
+        if is_compiling():
             small_note(COMPILING.format(*compiling.progress()))

@@ -26,11 +26,17 @@ SERVER = Path(__file__).parents[1]  # the folder of a clone from which the engin
 SECONDS_TO_END = 2  # that the server waits for its compiler
 
 _warm = threading.Event()
+_compilers: list[subprocess.Popen[bytes]] = []  # of this server: one at most
 
 
 def is_warm() -> bool:
     """Tell whether the learners of the demos and of the form's default session are compiled."""
     return _warm.is_set()
+
+
+def is_compiling() -> bool:
+    """Tell whether the process of this server that compiles all algorithms is at work."""
+    return any(process.poll() is None for process in _compilers)
 
 
 @asynccontextmanager
@@ -53,6 +59,7 @@ def _compile(stopped: threading.Event) -> None:
     done, pairs = compiling.progress()
     if done < pairs and os.environ.get("OAL_COMPILE") != "0":
         with subprocess.Popen([sys.executable, "-m", compiling.__name__], cwd=SERVER) as process:
+            _compilers[:] = [process]
             while process.poll() is None and not stopped.wait(1):
                 pass
             process.terminate()

@@ -88,12 +88,6 @@ def _lock(notes: Path) -> Iterator[IO[str] | None]:
             yield file
 
 
-def is_running() -> bool:
-    """Return whether a process is compiling ahead."""
-    with _lock(_notes()) as file:
-        return file is None
-
-
 def compile_ahead() -> Generator[str]:
     """Compile each pair that is not compiled yet, and yield its name. Yield nothing if another process is doing it.
 

@@ -16,6 +16,7 @@ from oal_engine.sessions import compiling
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.pages import data_page, form, press, run, words
+from ui import warm_up
 from ui.home.new_session import OWN
 from ui.page import PAGES as LINKS
 from ui.page import literal
@@ -116,7 +117,7 @@ def test_home_shows_while_algorithms_are_compiled(store, monkeypatch):
     """Home says how many algorithms are compiled while a process compiles them, and nothing later."""
     monkeypatch.setattr(compiling, "progress", lambda: (7, 200))
     for runs in (True, False):
-        monkeypatch.setattr(compiling, "is_running", lambda runs=runs: runs)
+        monkeypatch.setattr(warm_up, "is_compiling", lambda runs=runs: runs)
         assert runs == ("once on this machine: 7 of 200." in words(run("home.py")))
 
 
