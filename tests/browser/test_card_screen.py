@@ -394,6 +394,14 @@ def test_marks_are_asked_of_the_server_and_all_look_alike(script):
     assert script.page.evaluate("marks") == [True, False]
 
 
+def test_a_key_while_the_marks_of_an_item_arrive_answers_it(script):
+    """The item has been seen, and marks are no other item."""
+    script.give(1, ALL)
+    script.hand(question(1, parts=[["item ", 0], ["1", True]]), ALL)
+    script.press("a")
+    assert [(1, 1)] == script.answers
+
+
 # All kinds of text
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from oal_engine import experiments
+from oal_engine import Studio, experiments
 from oal_engine.datasets import import_file, reading
 from oal_engine.store import Store
 from tests.harness import ROOT
@@ -73,6 +73,8 @@ def write_files(folder):
     np.savez(folder / "vectors.npz", X=vectors, y=np.array(rare))
     table = pa.table({"moment": texts, "concept": rare, "embedding": vectors.tolist()})
     parquet.write_table(table, folder / "moments.parquet")
+    (folder / "tweets").mkdir()
+    parquet.write_table(table, folder / "tweets" / "part-1.parquet")
     for k, (text, label) in enumerate(zip(texts, rare)):
         path = folder / "reviews" / ("neg", "pos")[label] / f"{k}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +96,8 @@ def prepared(tmp_path_factory):
     import_file(store, folder / "moments.csv", "tweets", moments)
     import_file(store, folder / "letters.csv", "letters", reading.Columns(label="letter", multiclass=True))
     for _ in range(3):
-        answer(store, happy, budget=20)
+        session = answer(store, happy, budget=20)
+    Studio(folder / "studio.db").session(session).export(folder / "model.json.gz", "model")
     spec = experiments.specification({"data": ["happy"], "algorithms": {"PAA-I": {}, "OAAL": {}}, "budgets": [20]})
     experiments.compare(spec, store, "papers")
     store.close()

@@ -537,17 +537,18 @@ class Card {
     this.root.classList.toggle("over", !question && FINAL.includes(end));
     if (painting !== this.painting) {
       this.painting = painting;
-      this.seen = Infinity;
+      if (this.root.dataset.question !== `${question?.id ?? ""}`) this.seen = Infinity; // else only its marks came
       this.closeNote();
       this.leaveFinder();
       const [beginning, rest] = cut(question ? content(question) : ending(place, this.payload.links));
+      this.rest = rest;
       this.text.replaceChildren(...beginning);
       this.text.querySelector("a.fact")?.after(this.linkKey);
       this.text.scrollTop = 0;
       afterPaint(() => {
-        if (painting !== this.painting || this.seen < Infinity) return;
+        if (rest !== this.rest) return;
         this.text.append(...rest);
-        this.seen = performance.now();
+        this.seen = Math.min(this.seen, performance.now());
         this.root.dataset.question = question?.id ?? "";
       });
     }
