@@ -5,14 +5,14 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from ui.api import server as api
-from ui.components import pulse
+from ui.components import card, pulse
 from ui.gate import Gate
 from ui.warm_up import lifespan
 
 app = st.App(
     "home.py",
     lifespan=lifespan,
-    routes=[pulse.route(), api.route()],
+    routes=[card.route(), pulse.route(), api.route()],
     middleware=[
         Middleware(TrustedHostMiddleware, allowed_hosts=st.get_option("server.allowedHosts"), www_redirect=False),
         Middleware(Gate),

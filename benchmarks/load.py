@@ -52,8 +52,9 @@ class Annotator:
         self.cuts, self.n_cuts = cuts, 0  # a minute, and so far
         self.payload, self.pending, self.branches = None, [], {}
         self.sent, self.acknowledged, self.problems = {}, {}, []
-        self.opened, self.drawn = asyncio.Event(), asyncio.Event()
-        self.pulse, self.redraws = {}, 0
+        self.opened, self.drawn, self.mounted = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.card, self.pulse, self.redraws = {}, {}, 0
+        self.asking, self.unasked, self.is_cut = False, False, False
 
     async def work(self, address, start, until, pause):
         """Open the session's page, wait for `start`, label `until` a time, and wait until all is acknowledged."""
@@ -62,19 +63,59 @@ class Annotator:
             AsyncClient(base_url=address, timeout=PATIENCE) as client,
             open_page(query, self.receive, self.problems.append) as page,
         ):
-            following = page.tasks.create_task(self.follow(page, client))
+            tasks = [page.tasks.create_task(each) for each in (self.show(page, client), self.follow(page, client))]
             await asyncio.wait_for(self.opened.wait(), PATIENCE)
             await start.wait()
             cuts = page.tasks.create_task(self.cut(page, until))
             while perf_counter() < until() and not self.ended:
                 await asyncio.sleep(pause * self.rng.uniform(0.5, 1.5))
                 for event in self.keys():
-                    await self.push(page, event)
+                    await self.push(page, client, event)
             await cuts
             end = perf_counter() + PATIENCE
             while self.pending and perf_counter() < end:
                 await asyncio.sleep(0.1)
-            following.cancel()
+            for task in tasks:
+                task.cancel()
+
+    async def show(self, page, client):
+        """Ask for what the card shows whenever the page draws it, as card.js does."""
+        while True:
+            await self.mounted.wait()
+            self.mounted.clear()
+            page.tasks.create_task(self.ask(page, client))
+
+    async def ask(self, page, client, again=False):
+        """Send the unacknowledged events and take the answer, one request at a time. again: no answer has come yet."""
+        self.unasked |= not (self.asking and again)
+        if self.asking:
+            return
+        self.asking = True
+        while self.unasked:
+            self.unasked, cuts = False, self.n_cuts
+            message = {"annotator": self.name, "events": self.pending, "review": None, "marks": False}
+            with suppress(HTTPError):
+                answer = None if self.is_cut else await client.post(self.card["url"], json=message)
+                if answer and cuts == self.n_cuts:
+                    await self.take(page, answer.json())
+        self.asking = False
+
+    async def take(self, page, answer):
+        """Process an answer of the server, and tell the page when the card has no item, or has one again."""
+        if answer["error"]:
+            self.problems.append(answer["error"])
+        if "place" not in answer:
+            return
+        for id in answer["acked"]:
+            self.acknowledged.setdefault(id, perf_counter() - self.sent[id][0])
+        self.pending = [event for event in self.pending if event["id"] not in self.acknowledged]
+        self.branches = (self.branches if self.pending else {}) | answer["branches"]
+        self.payload = answer
+        self.opened.set()
+        idle = answer["place"]["question"] is None
+        if not self.pending and idle != self.card["idle"]:
+            self.card["idle"] = idle
+            await page.set_state(CARD, "idle", idle)
 
     async def follow(self, page, client):
         """Ask for news as pulse.js does, and redraw the panel when there are some."""
@@ -95,40 +136,33 @@ class Annotator:
             pause = self.rng.expovariate(self.cuts / 60)
             await asyncio.sleep(min(pause, left))
             if pause < left:
-                self.n_cuts += 1
+                self.n_cuts, self.is_cut = self.n_cuts + 1, True
                 await page.cut(CUT_SECONDS)
+                self.is_cut = False
 
-    async def push(self, page, event):
+    async def push(self, page, client, event):
         """Send an event with the unacknowledged ones, again and again until it is acknowledged."""
         event = {"id": uuid4().hex} | event
         self.pending.append(event)
         self.sent[event["id"]] = perf_counter(), event
-        page.tasks.create_task(self._post(page, event["id"]))
+        page.tasks.create_task(self._post(page, client, event["id"]))
         await asyncio.sleep(0)
 
-    async def _post(self, page, event):
-        delay = RETRY
+    async def _post(self, page, client, event):
+        delay, again = RETRY, False
         while self.pending and event == self.pending[-1]["id"]:  # a newer event sends these too
-            await page.set_state(CARD, "events", list(self.pending))
+            page.tasks.create_task(self.ask(page, client, again))
             await asyncio.sleep(delay)
-            delay = min(2 * delay, SLOWEST_RETRY)
+            delay, again = min(2 * delay, SLOWEST_RETRY), True
 
     def receive(self, component, payload):
-        """Process the data that the server sends to the card, or to the pulse."""
+        """Keep the data that the page gives the card, or the pulse."""
         if component == PULSE:
             self.pulse = payload
             self.drawn.set()
-        if component != CARD:
-            return
-        for id in payload["acked"]:
-            if id in self.sent and id not in self.acknowledged:
-                self.acknowledged[id] = perf_counter() - self.sent[id][0]
-        self.pending = [event for event in self.pending if event["id"] not in self.acknowledged]
-        self.branches = (self.branches if self.pending else {}) | payload["branches"]
-        self.payload = payload
-        if payload["error"]:
-            self.problems.append(payload["error"])
-        self.opened.set()
+        if component == CARD:
+            self.card = payload
+            self.mounted.set()
 
     @property
     def place(self):

@@ -7,12 +7,13 @@ from ui.components.card import card
 from ui.label.card_server import CardServer, card_server
 from ui.label.ending import ending
 from ui.label.panels import check, find, guidelines, history, learned, progress, pushed, team
-from ui.label.panels.arrivals import arrivals, remember
-from ui.page import chosen_session, guarded, heading, note, open_page, role, stay_in
+from ui.label.panels.arrivals import arrivals, may_get_more, remember
+from ui.page import annotator, chosen_session, guarded, heading, note, open_page, role, stay_in
 from ui.page import store as open_store
 
 READERS = "You may read this session: Replay has its questions and answers."
 NO_SESSION = "You have no session yet."
+A_DAY = 24 * 60 * 60  # seconds. With an interval, a browser that has lost its server asks the new one for the page
 
 
 @st.fragment
@@ -23,9 +24,9 @@ def label(server: CardServer) -> None:
         note(READERS)
         st.page_link("pages/3_Replay.py", label="Replay", query_params={"session": str(server.session.id)})
         return
-    card(f"card-{server.session.id}", server.handle, server.payload)
-    remember(server)
-    ending(server)
+    card(server, is_idle := remember(server, annotator()))
+    if is_idle:
+        ending(server)
 
 
 def is_reader(server: CardServer) -> bool:
@@ -36,11 +37,12 @@ def is_reader(server: CardServer) -> bool:
 def watch(server: CardServer) -> None:
     """Draw the panels, and have them redrawn when the session has changed, also after an error."""
     stay_in()
-    fingerprint = ""
+    session, seen = server.session, ""
     with guarded():
-        fingerprint = server.session.store.fingerprint(server.session.id)
+        fingerprint = session.store.fingerprint(session.id)
         draw_panels(server)
-    pulse.follow(server, fingerprint)
+        seen = "" if may_get_more(session) or server.is_computing else fingerprint
+    pulse.follow(session.id, seen)
 
 
 def draw_panels(server: CardServer) -> None:
@@ -82,4 +84,4 @@ with guarded():
     with left:
         label(server)
     with right:
-        st.fragment(watch)(server)
+        st.fragment(watch, run_every=A_DAY)(server)

@@ -16,7 +16,7 @@ from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import Store
 
 from .access import role
-from .page import annotator, reason_to_withhold
+from .page import NO_ROLE, annotator, reason_to_withhold
 
 CHOICES = {
     "table": "All items: your data, with labels and predictions",
@@ -96,7 +96,7 @@ def with_access_check(store: Store, session: int, make: Callable[[], bytes]) -> 
         Settings.read(store, session)
         own = role(store, session, person)
         if not own:
-            raise SessionError("you have no role in this session any more.")
+            raise SessionError(NO_ROLE)
         if problem := reason_to_withhold(store, session, name, own):
             raise SessionError(problem)
         return make()

@@ -1,7 +1,6 @@
 """The frame of every page: settings, log-in, the store, and text that is never markup."""
 
 import html
-import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -62,7 +61,6 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 </style>"""
 SCRIPT = text(["popover.js", "keep_focus.js"])
 RETRY_SECONDS = 5  # between two attempts to draw a page after a database error
-CARD_STATE = re.compile(r"card-(\d+)-shown")  # the key of a card's last payload in the session state
 COOKIE = "oal-annotator"
 REMEMBER = f'document.cookie = "{COOKIE}=%s; path=/; max-age=31536000; SameSite=Lax"'
 PAGES = {
@@ -144,7 +142,8 @@ def role(store: Store, session: int) -> str | None:
     """Return the role of the user, or of a program's token, in a session: owner, annotator, reader, or None."""
     if token := access.TOKEN.get():
         return access.role_of_token(store, session, token)
-    return access.role(store, session, st.user.to_dict())
+    person = access.PERSON.get()
+    return access.role(store, session, st.user.to_dict() if person is None else person)
 
 
 def sessions(store: Store) -> list[Row]:
@@ -203,12 +202,10 @@ def _who() -> None:
 
 
 def _pass_on(old: str, new: str) -> None:
-    """Move the leases of the items on this browser's cards to the new name. Other browsers may use the old name too."""
-    for key, card in st.session_state.to_dict().items():
-        if match := CARD_STATE.fullmatch(str(key)):
-            places = [card["place"], *(place for each in card["branches"].values() for place in each.values())]
-            questions = {place["question"]["id"] for place in places if place["question"]}
-            store().pass_on(int(match[1]), questions, old, new)
+    """Move the leases in the open session to the new name, so that its card keeps its item."""
+    session = st.query_params.get("session", "")
+    if session.isdecimal() and int(session) in {row["id"] for row in sessions(store())}:
+        store().pass_on(int(session), old, new)
 
 
 @st.cache_resource
@@ -219,6 +216,10 @@ def store() -> Store:
     sweep(opened)
     opened.erase_removed()
     return opened
+
+
+NO_ROLE = "you have no role in this session any more."
+ONLY_READS = "you may read this session, but not answer in it."
 
 
 class Removed(SessionError):
@@ -235,7 +236,7 @@ def stored_settings(store: Store, session: int) -> Settings:
     except StoreError:
         raise Removed(f"this session was removed. Its owner can restore it for {RESTORABLE.days} days.") from None
     if not role(store, session):
-        raise Removed("you have no role in this session any more.")
+        raise Removed(NO_ROLE)
     return settings
 
 
@@ -258,7 +259,7 @@ def check_may_answer(store: Store, session: int) -> None:
     """Raise a SessionError if the user may not answer in a session, Removed as in `stored_settings`."""
     stored_settings(store, session)
     if role(store, session) == "reader":
-        raise SessionError("you may read this session, but not answer in it.")
+        raise SessionError(ONLY_READS)
 
 
 @contextmanager

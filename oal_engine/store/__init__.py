@@ -887,11 +887,11 @@ class Store(Database):
         )
 
     @writes
-    def pass_on(self, session: int, questions: Iterable[int], old: str, new: str) -> None:
-        """Move the leases of an annotator on these questions to another name."""
-        own = {row["question"] for row in self.leases(session) if row["annotator"] == old}
-        for question in own.intersection(questions):
-            self.lease(session, question, new)
+    def pass_on(self, session: int, old: str, new: str) -> None:
+        """Move the leases of an annotator to another name."""
+        for row in self.leases(session):
+            if row["annotator"] == old:
+                self.lease(session, row["question"], new)
 
     def leased(self, session: int, question: int, annotator: str) -> bool:
         """Return whether an annotator ever had a question, or the question before it."""

@@ -1,5 +1,7 @@
 """What annotators do on the card besides answering, in the running app: notes, guidelines, own keys, skipped items."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -113,6 +115,12 @@ def test_skipped_items_are_answered_at_the_end(label, keep, store):
     expect(card("text")).to_contain_text("item 1 ")
     card.tap("Escape")
     expect(card("text")).to_contain_text("The stream has ended")
+
+
+def test_a_page_on_which_nothing_happens_is_not_drawn_again(label):
+    """After one more drawing its browser asks with what it has seen."""
+    _, card = label()
+    card.page.wait_for_event("request", lambda request: re.search(r"pulse/\d+\?seen=\w+$", request.url))
 
 
 def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):

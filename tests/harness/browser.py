@@ -32,6 +32,10 @@ CALM = (
     "disconnected from server",
     "server is not responding",
     "net::ERR_",
+    "WebSocket onerror",
+    "DoInitPings timed out",
+    "status of 503",  # the card says why
+    "status of 401",
     "dynamically imported module: ",  # where the server lives a script that is missing is an error of its own, a 404
 )
 

@@ -24,8 +24,21 @@ MOUNT = """async script => {
   window.cleanUps = [];
   window.reviews = [];
   window.marks = [];
-  window.give = data => cleanUps.push(mount({data, parentElement: host, setStateValue: (name, value) =>
-    ({events: sent, review: reviews, marks})[name].push(structuredClone(value))}));
+  window.fetch = async (_, {body}) => {
+    const {events, review, marks: marked} = JSON.parse(body);
+    if (review !== (reviews.at(-1) ?? null)) reviews.push(review);
+    if (marked !== (marks.at(-1) ?? false)) marks.push(marked);
+    const answer = window.following;
+    window.following = null;
+    if (events.some(({id}) => !answer?.acked.includes(id))) sent.push(events);
+    return answer ? {json: async () => answer} : Promise.reject();
+  };
+  window.give = async ({session, annotator, login, ...answer}) => {
+    window.following = answer;
+    const data = {session, annotator, login, url: "card", idle: !answer.place.question};
+    cleanUps.push(mount({data, parentElement: host, setStateValue: () => {}}));
+    for (let turn = 0; turn < 20; turn++) await null;
+  };
 }"""
 
 
@@ -75,9 +88,9 @@ class Script:
             str(id): {str(label): place(then) for label, then in outcomes.items()}
             for id, outcomes in dict(branches).items()
         }
-        payload = {"boot": "b", "session": 1, "acked": [], "error": None, "classes": CLASSES, "previous": None}
+        payload = {"session": 1, "acked": [], "error": None, "classes": CLASSES, "previous": None}
         payload |= {"annotator": "anna", "login": False, "place": place(here), "branches": ahead} | changes
-        self.page.evaluate("data => { give(data) }", payload)
+        self.page.evaluate("give", payload)
 
     def run(self, ms):
         """Let the clock run."""

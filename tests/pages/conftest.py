@@ -1,3 +1,4 @@
+import json
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from oal_engine.sessions.settings import SKIP, create
 from tests.harness.pages import ADMIN, BINARY
 from ui import access
 from ui.api import server as api
+from ui.components import card
 from ui.gate import Gate
 from ui.label import card_server
 from ui.label.card_server import CardServer
@@ -78,6 +80,25 @@ def become(monkeypatch):
         monkeypatch.setattr("ui.page.logged_in", lambda: True)
 
     return as_somebody
+
+
+@pytest.fixture
+def card_client(app_store):
+    """A client of the app under card/."""
+    return TestClient(Starlette(routes=[card.route()], middleware=[Middleware(Gate)]), "http://127.0.0.1/card/")
+
+
+@pytest.fixture
+def sent(card_client):
+    """A function that sends events as the card of a session does; what the card is answered, parsed as strict JSON."""
+
+    def send(session, *events, annotator="carla", status=200, **more):
+        body = json.dumps({"annotator": annotator, "events": events} | more)
+        told = card_client.post(str(session), content=body, headers={"Content-Type": "application/json"})
+        assert status == told.status_code, told.text
+        return json.loads(told.text, parse_constant=pytest.fail)
+
+    return send
 
 
 @pytest.fixture

@@ -146,7 +146,7 @@ def test_nothing_is_written_about_a_question_of_another_session(app_store, their
         with pytest.raises(StoreError, match=rf"^session {own} has no question {question}\.$"):
             act()
     app_store.end_lease(own, theirs.current.id)
-    app_store.pass_on(own, [theirs.current.id], ANNA, BEN)
+    app_store.pass_on(own, ANNA, BEN)
     app_store.number_question(own, question, 99)
     app_store.part_prepared(own, theirs.current.id)
     assert not app_store.withdraw(own, question, ANNA)

@@ -7,7 +7,8 @@ import pytest
 
 from oal_engine.sessions.session import Session
 from oal_engine.store import ConflictError, StorageError
-from tests.harness.pages import listed, run, words
+from tests.harness.pages import ADMIN, BINARY, listed, run, words
+from ui import access
 from ui.label import messages
 from ui.page import Removed
 
@@ -65,31 +66,14 @@ def test_invalid_messages_of_lists_and_the_player_are_refused(kind, sent):
         messages.read(kind, sent)
 
 
-def mounted(at, name="card"):
-    """The data of a component, parsed as strict JSON without NaN."""
-    for element in at.get("bidi_component"):
-        if element.proto.component_name == f"oal_{name}":
-            return json.loads(element.proto.json, parse_constant=pytest.fail)
-    return None
-
-
-def sent(session, *events, at=None):
-    """The Label page after the card has sent events."""
-    at = at or run("pages/1_Label.py", session=str(session), annotator="carla")
-    at.session_state[f"card-{session}"] = {"events": [*events]}
-    at.run()
-    assert not at.exception
-    return at, mounted(at)
-
-
 @pytest.mark.parametrize("poison", BROKEN)
-def test_a_broken_event_keeps_no_other_from_being_stored(app_store, work, poison):
+def test_a_broken_event_keeps_no_other_from_being_stored(app_store, work, sent, poison):
     """A broken event is acknowledged with an error; the answers after it are stored, also when all is sent again."""
     server = work(answers=2)
     question = server.session.place.asked.id
     good = LABEL | {"id": "good", "question": question, "label": -1}
     for _ in range(2):  # a reload sends all of it again
-        _, shown = sent(server.session.id, poison, good)
+        shown = sent(server.session.id, poison, good)
         assert shown["error"].startswith("Not stored: the browser sent an invalid message (")
         assert "good" in shown["acked"]
         assert messages.identity(poison) in (*shown["acked"], None)
@@ -97,34 +81,72 @@ def test_a_broken_event_keeps_no_other_from_being_stored(app_store, work, poison
     assert -1 == app_store.standing_label(server.session.id, question)["label"]
 
 
-def test_events_that_are_no_list_are_passed_over(work):
-    """The card opens whatever is sent in place of a list of events."""
-    session = work(answers=1).session.id
-    for nonsense in ("events", 7, {"id": "x"}, [math.nan]):
-        at = run("pages/1_Label.py", session=str(session))
-        at.session_state[f"card-{session}"] = {"events": nonsense, "review": math.nan}
-        at.run()
-        assert not at.exception
-        assert mounted(at)["place"]["question"]
+@pytest.mark.parametrize(
+    "message", [{"events": "events"}, {"events": {"id": "x"}}, {"events": [NOTE] * 101}, {"review": math.nan},
+                {"marks": 1}, {"annotator": "x" * 321}],
+)  # fmt: skip
+def test_a_message_that_no_card_sends_is_refused_whole(work, sent, message):
+    """With a sentence, and nothing of it is stored."""
+    server = work(answers=1)
+    told = sent(server.session.id, **message, status=400)
+    assert told["error"].startswith("The browser sent an invalid message (")
+    assert {} == server.session.notes
 
 
-def test_preferences_that_were_broken_before_break_no_card(app_store, work):
+@pytest.mark.parametrize(("headers", "status"), [
+    ({"Origin": "http://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415), ({}, 413),
+])  # fmt: skip
+def test_a_card_of_another_page_or_kind_is_refused_before_its_body_is_read(work, card_client, headers, status):
+    """A foreign page, a form, and more than a hundred events can have."""
+    server = work(answers=1)
+    body = json.dumps({"events": [NOTE]}) + " " * (5_000_000 if status == 413 else 0)
+    told = card_client.post(
+        str(server.session.id), content=body, headers={"Content-Type": "application/json"} | headers
+    )
+    assert (status, {}) == (told.status_code, server.session.notes)
+
+
+@pytest.mark.parametrize("session", [1, 99, 10**30])
+def test_strangers_learn_nothing_of_a_session(work, sent, become, session):
+    """Its card says the same whether or not there is such a session, and stores nothing."""
+    server = work(answers=1, **BINARY, owner="anna@example.org")
+    become("eve@example.org")
+    told = sent(session, NOTE)
+    assert ("Not stored: you have no role in this session any more.", ["n"]) == (told["error"], told["acked"])
+    assert {"acked", "error", "removed"} == told.keys()
+    assert {} == server.session.notes
+
+
+def test_after_the_log_in_has_ended_events_wait_for_the_next_one(work, sent, monkeypatch):
+    """Nothing is acknowledged, so the browser keeps them."""
+    server = work(answers=1)
+    monkeypatch.setattr(access, "_rules", lambda: (True, ("@example.org",), ()))
+    assert {"error": access.LOG_IN} == sent(server.session.id, NOTE, status=401)
+    assert {} == server.session.notes
+
+
+def test_preferences_that_were_broken_before_break_no_card(app_store, work, sent):
     """Stored preferences lose only their invalid parts, and a new choice is added to them."""
     session = work(answers=1).session.id
     app_store.put_preferences("carla", {"size": math.nan, "highlight": True, "keys": 7, "more": [math.inf]})
-    at, shown = sent(session)
-    assert {"highlight": True} == shown["preferences"]
-    sent(session, CHOICE | {"changes": {"size": 2}}, at=at)
+    assert {"highlight": True} == sent(session)["preferences"]
+    sent(session, CHOICE | {"changes": {"size": 2}})
     assert {"highlight": True, "size": 2} == app_store.preferences("carla")
 
 
-def test_no_number_outside_json_goes_to_a_browser(work, monkeypatch):
+def test_no_number_outside_json_goes_to_a_browser(work, sent, monkeypatch):
     """NaN and infinite weights become null, and the item is shown all the same."""
     from oal_engine.sessions.items import Items
 
     monkeypatch.setattr(Items, "_parts", lambda *_: [["a word", math.nan], ["another", -math.inf], ["third", 0.5]])
-    _, shown = sent(work(answers=1).session.id)
+    shown = sent(work(answers=1).session.id)
     assert [["a word", None], ["another", None], ["third", 0.5]] == shown["place"]["question"]["parts"]
+
+
+def list_of(at):
+    """The data of the list on a page, parsed as strict JSON without NaN."""
+    (proto,) = (each.proto for each in at.get("bidi_component") if each.proto.component_name == "oal_item_list")
+    return json.loads(proto.json, parse_constant=pytest.fail)
 
 
 @pytest.mark.parametrize("view", [{"page": -3}, {"show": "[]"}, {"show": "nonsense"}, {"search": HALF}, "x", [1]])
@@ -132,7 +154,7 @@ def test_no_number_outside_json_goes_to_a_browser(work, monkeypatch):
 def test_a_list_is_shown_whatever_view_is_wanted(work, name, view):
     """An invalid view shows an error, an unknown filter shows no rows, and neither breaks the page."""
     at = listed(work().session.id, name, view=view)
-    shown = mounted(at, "item_list")
+    shown = list_of(at)
     assert shown["rows"] or "nonsense" in str(view) or "[]" in str(view)
     assert ("Not shown: " in (shown["error"] or "")) == ("show" not in view)
 
@@ -140,14 +162,14 @@ def test_a_list_is_shown_whatever_view_is_wanted(work, name, view):
 def test_a_mark_far_behind_the_stream_is_refused(work):
     """A mark on a round that does not exist is refused in one sentence."""
     at = listed(work().session.id, "pushed", events=[MARK | {"row": 10**15}])
-    assert mounted(at, "item_list")["error"].startswith("Not stored: a mark must be on one of the 600 rounds.")
+    assert list_of(at)["error"].startswith("Not stored: a mark must be on one of the 600 rounds.")
 
 
 def failing(*_):
     raise RuntimeError("nobody thought of this")
 
 
-def test_a_failure_of_the_server_holds_back_answers_and_nothing_else(app_store, work, monkeypatch, caplog):
+def test_a_failure_of_the_server_holds_back_answers_and_nothing_else(app_store, work, sent, monkeypatch, caplog):
     """An unexpected failure is shown and logged, and its event is not acknowledged. Later answers wait for a failed
     answer; notes do not, and nothing waits for a failed note."""
     server = work(answers=2)
@@ -155,85 +177,78 @@ def test_a_failure_of_the_server_holds_back_answers_and_nothing_else(app_store, 
     label, following = LABEL | {"question": question}, LABEL | {"id": "l2", "question": question}
     with monkeypatch.context() as broken:
         broken.setattr(Session, "answer", failing)
-        at, shown = sent(server.session.id, label, following, NOTE)
+        shown = sent(server.session.id, label, following, NOTE)
         assert ["n"] == shown["acked"]
         assert shown["error"].startswith("Not saved yet. The server failed (RuntimeError); its log says why.")
         assert "nobody thought of this" in caplog.text
         assert {0: "fine"} == server.session.notes
     with monkeypatch.context() as broken:
         broken.setattr(Session, "note", failing)
-        _, shown = sent(server.session.id, NOTE | {"id": "n2"}, label, at=at)
+        shown = sent(server.session.id, NOTE | {"id": "n2"}, label)
         assert ["l"] == shown["acked"]
-    _, shown = sent(server.session.id, NOTE | {"id": "n2"}, at=at)
+    shown = sent(server.session.id, NOTE | {"id": "n2"})
     assert (["n2"], None) == (shown["acked"], shown["error"])
     assert app_store.event("l")["number"] == app_store.standing_label(server.session.id, question)["given"]
 
 
-def test_an_answer_that_contradicts_what_is_stored_is_not_dropped(app_store, work, monkeypatch):
+def test_an_answer_that_contradicts_what_is_stored_is_not_dropped(work, sent, monkeypatch):
     """An answer that a constraint of the database refuses is not acknowledged, so that the browser keeps it."""
     server = work(answers=2)
     label = LABEL | {"question": server.session.place.asked.id}
-    at, _ = sent(server.session.id)
     with monkeypatch.context() as broken:
 
         def refuse(*_):
             raise ConflictError("The database holds something that contradicts this.")
 
         broken.setattr(Session, "answer", refuse)
-        at, shown = sent(server.session.id, label, at=at)
+        shown = sent(server.session.id, label)
         assert [] == shown["acked"]
         assert shown["error"].startswith("Not saved yet. The database holds something")
-    _, shown = sent(server.session.id, label, at=at)
+    shown = sent(server.session.id, label)
     assert (["l"], None) == (shown["acked"], shown["error"])
 
 
-def test_a_database_in_trouble_leaves_the_card_with_what_it_shows(app_store, work, monkeypatch):
-    """If the database fails, the card keeps its question, shows the error, and acknowledges nothing."""
+def test_a_database_in_trouble_leaves_the_card_with_what_it_shows(work, sent, monkeypatch):
+    """If the database fails, nothing is acknowledged or replaced, and the sentence says why."""
     server = work(answers=2)
     question = server.session.place.asked.id
     label = LABEL | {"question": question}
-    at, before = sent(server.session.id)
+    before = sent(server.session.id)
     with monkeypatch.context() as broken:
 
         def refuse(*_):
             raise StorageError("The disk is full.")
 
         broken.setattr(Session, "refresh", refuse)
-        at, shown = sent(server.session.id, label, NOTE, at=at)
-        assert before["place"] == shown["place"]
-        assert ([], "Not saved yet. The disk is full. It is kept here and sent again.") == (
-            shown["acked"], shown["error"],
-        )  # fmt: skip
-    _, shown = sent(server.session.id, label, NOTE, at=at)
+        told = sent(server.session.id, label, NOTE, status=503)
+        assert {"error": "Not saved yet. The disk is full. It is kept here and sent again."} == told
+    shown = sent(server.session.id, label, NOTE)
     assert (["l", "n"], None) == (shown["acked"], shown["error"])
     assert shown["place"] != before["place"]
 
 
-def test_an_event_has_the_name_of_its_annotator(app_store, work, monkeypatch):
+def test_an_event_has_the_name_of_its_annotator(app_store, work, sent, become):
     """Without a log-in an event is stored with the name it was sent with; with a log-in only that name counts."""
     server = work(answers=2)
     question = server.session.place.asked.id
-    at, _ = sent(server.session.id, LABEL | {"question": question, "annotator": "dora"})
+    sent(server.session.id, LABEL | {"question": question, "annotator": "dora"})
     assert "dora" == app_store.standing_label(server.session.id, question)["annotator"]
     question = Session(app_store, server.session.id).place.asked.id
-    monkeypatch.setattr("ui.components.card.who_labels", lambda: ("carla", True))
-    sent(server.session.id, LABEL | {"id": "l2", "question": question, "annotator": "dora"}, at=at)
-    assert "carla" == app_store.standing_label(server.session.id, question)["annotator"]
+    become(ADMIN)
+    sent(server.session.id, LABEL | {"id": "l2", "question": question, "annotator": "dora"})
+    assert ADMIN == app_store.standing_label(server.session.id, question)["annotator"]
 
 
-def test_a_session_that_is_removed_says_so(app_store, work):
-    """The card of a removed session takes no event and links to the other sessions, and its page is one sentence."""
+def test_a_session_that_is_removed_says_so(app_store, work, sent):
+    """The card of a removed session takes no event and says why, and its page is one sentence."""
     server = work(answers=2)
     session, question = server.session.id, server.session.place.asked.id
-    at, _ = sent(session)
+    at = run("pages/1_Label.py", session=str(session))
     app_store.remove_session(session)
     with pytest.raises(Removed):
         server.refresh()
-    with pytest.raises(Removed):
-        server.handle(messages.read(messages.CardEvent, LABEL | {"question": question}), "anna")
-    shown = server.payload("Not stored: this session was removed.", "anna", 0)
-    assert (None, "removed") == (shown["place"]["question"], shown["place"]["end"])
-    assert "This session was removed. Its owner can restore it for 30 days." == shown["place"]["result"]
-    assert {"All sessions": "./"} == shown["links"]
+    reason = "his session was removed. Its owner can restore it for 30 days."
+    told = sent(session, LABEL | {"question": question}, UNDO)
+    assert {"acked": ["l", "u"], "error": f"Not stored: t{reason}", "removed": f"T{reason}"} == told
     assert "You have no session yet." in words(at.run())
     assert not at.exception

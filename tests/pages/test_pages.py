@@ -260,41 +260,31 @@ def test_an_unknown_session_in_the_address_is_refused(store, texts, session):
     assert f"Session {session} does not exist." in words(at)
 
 
-def answer(at, session, events):
-    at.session_state[f"card-{session}"] = {"events": events}
-    return at.run()
-
-
 def event(name, question, label=None, action="label"):
     return {"id": name, "question": question, "action": action, "label": label, "seconds": 1.0}
 
 
-def test_the_card_stores_each_event_once(store, texts):
+def test_the_card_stores_each_event_once(store, texts, sent):
     """An event sent again, as after a lost connection, changes nothing; skip and undo are events too."""
     session = create(store, texts, "PAA-I", budget=20)
-    at = run("pages/1_Label.py", session=str(session), annotator="anna")
-    first = store.answers(session)[0]["id"]
-    answer(at, session, [event("e1", first, 1)])
-    answer(at, session, [event("e1", first, 1)])
+    first = sent(session, annotator="anna")["place"]["question"]["id"]
+    for _ in range(2):
+        sent(session, event("e1", first, 1), annotator="anna")
     second = store.answers(session)[1]["id"]
-    answer(at, session, [event("e1", first, 1), event("e2", second, action="skip")])
+    sent(session, event("e1", first, 1), event("e2", second, action="skip"), annotator="anna")
     third = store.answers(session)[2]["id"]
-    answer(at, session, [event("e3", third, -1), event("e4", third, action="undo")])
-    assert not at.exception
+    sent(session, event("e3", third, -1), event("e4", third, action="undo"), annotator="anna")
     assert [(row["id"], row["label"], row["annotator"]) for row in store.answers(session)] == [
         (first, 1, "anna"), (second, 0, "anna"), (third, None, None),
     ]  # fmt: skip
 
 
-def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts):
+def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts, sent):
     """An answer to an item that somebody else has answered overwrites nothing."""
     session = create(store, texts, "PAA-I", budget=20)
-    at = run("pages/1_Label.py", session=str(session), annotator="anna")
-    first = store.answers(session)[0]["id"]
-    answer(at, session, [event("e1", first, 1)])
-    late = run("pages/1_Label.py", session=str(session), annotator="ben")
-    answer(late, session, [event("e2", first, -1)])
-    assert not late.exception
+    first = sent(session, annotator="anna")["place"]["question"]["id"]
+    sent(session, event("e1", first, 1), annotator="anna")
+    assert "was answered already by anna" in sent(session, event("e2", first, -1), annotator="ben")["error"]
     assert [row["label"] for row in store.answers(session) if row["label"]] == [1]
 
 

@@ -86,7 +86,7 @@ def test_the_card_takes_events_of_annotators_only(app_store, session, become, wh
     assert [None if refused else 1] == [row["label"] for row in app_store.answers(session)][:1]
 
 
-def test_a_role_that_is_taken_away_ends_an_open_page(app_store, session, become):
+def test_a_role_that_is_taken_away_ends_an_open_page(app_store, session, become, sent):
     """The next event of a removed person is refused, and the card has no item any more."""
     app_store.put_role(session, BEN, "annotator", ANNA)
     become(BEN)
@@ -97,15 +97,10 @@ def test_a_role_that_is_taken_away_ends_an_open_page(app_store, session, become)
     for act in (server.refresh, player.refresh, lambda: server.handle(event(server), BEN)):
         with pytest.raises(Removed, match=r"^you have no role in this session any more\.$"):
             act()
-    place = server.payload(None, BEN)["place"]
-    assert (None, "removed", "You have no role in this session any more.") == (
-        place["question"],
-        place["end"],
-        place["result"],
-    )
+    assert "You have no role in this session any more." == sent(session)["removed"]
 
 
-def test_a_reader_gets_no_card_and_no_list_to_correct_in(app_store, session, become):
+def test_a_reader_gets_no_card_and_no_list_to_correct_in(app_store, session, become, sent):
     """Not even for messages of components that the page does not have."""
     opened = Session(app_store, session)
     question = opened.place.asked.id
@@ -114,9 +109,8 @@ def test_a_reader_gets_no_card_and_no_list_to_correct_in(app_store, session, bec
     become(BEN)
     forged = {"id": "e", "action": -1, "row": question}
     at = listed(session, "history", events=[forged])
-    at.session_state[f"card-{session}"] = {"events": [LABEL | {"question": opened.place.asked.id}]}
-    at.run()
-    assert not at.exception
+    told = sent(session, LABEL | {"question": opened.place.asked.id})
+    assert {"acked", "error", "removed"} == told.keys()
     assert ["Progress", "Learned", "Guidelines"] == [tab.label for tab in at.tabs]
     assert "You may read this session" in words(at)
     assert [1, None] == [row["label"] for row in app_store.answers(session)]

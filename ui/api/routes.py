@@ -53,7 +53,7 @@ class Route(NamedTuple):
     """A route. lowest: the lowest role that may call it. kind: of the message in its query or body, bytes for lines.
     most_bytes: of its body."""
 
-    act: Callable[[Call], Any]
+    act: Callable[..., Any]
     lowest: str
     kind: Any
     most_bytes: int

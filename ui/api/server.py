@@ -1,6 +1,8 @@
-"""Answer the requests of programs: who may call a route, with what, and how often; refusals in one sentence."""
+"""Answer the requests of programs and of the card: who may call a route, with what, and how often; refusals in one
+sentence."""
 
 import logging
+from collections.abc import Callable
 from hmac import compare_digest
 from typing import Any
 
@@ -30,31 +32,11 @@ STATUS = {StorageError: 503, ConflictError: 503, Removed: 403, SessionError: 409
 
 _log = logging.getLogger(__name__)
 _turns: dict[int, Turns] = {}  # by token
-_json = TypeAdapter(Any)  # numbers that are not finite become null
-
-
-async def answer(request: Request) -> Response:
-    """Answer a request, which runs in a thread: it may wait for a lock."""
-    headers: dict[str, str] = {}
-    try:
-        token, route = await run_in_threadpool(_admit, request)
-        body = await _body(request, route)
-        status, content = 200, await run_in_threadpool(_act, request, token, route, body)
-    except ClientDisconnect:  # nobody reads the answer
-        return Response(status_code=400)
-    except Refusal as refusal:
-        status, content, headers = refusal.status, _error(str(refusal)), refusal.headers
-    except ValueError as error:
-        status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
-        content = _error(capitalized(str(error)))
-    except Exception as error:
-        _log.exception("A request to %s could not be answered.", request.url.path)
-        status, content = 500, _error(f"The server failed ({type(error).__name__}); its log says why.")
-    return Response(content, status, headers | {"Cache-Control": "no-store"}, JSON)
+to_json = TypeAdapter(Any).dump_json  # numbers that are not finite become null
 
 
 def _error(sentence: str) -> bytes:
-    return _json.dump_json({"error": sentence})
+    return to_json({"error": sentence})
 
 
 def _admit(request: Request) -> tuple[Row, Route]:
@@ -109,8 +91,8 @@ async def _body(request: Request, route: Route) -> bytes:
     return bytes(body)
 
 
-def _act(request: Request, token: Row, route: Route, body: bytes) -> bytes:
-    """Return the answer of a route, as JSON, to the checked message of a request."""
+def _act(request: Request, token: Row, route: Route, body: bytes) -> Any:
+    """Return the answer of a route to the checked message of a request."""
     access.TOKEN.set(token)  # in the copy of the context that this thread has for the request
     stored_settings(store(), token["session"])
     own = _role(token, route)
@@ -121,9 +103,36 @@ def _act(request: Request, token: Row, route: Route, body: bytes) -> bytes:
     else:
         sent = messages.read_query(route.kind, dict(request.query_params))
     name = access.holder(token).mail or token["annotator"]
-    return _json.dump_json(route.act(Call(card_server(token["session"]), name, own, token, sent)))
+    return route.act(Call(card_server(token["session"]), name, own, token, sent))
+
+
+async def answer(request: Request, admit: Callable = _admit, act: Callable = _act) -> Response:
+    """Answer a request with `act(request, who, route, body)`, where who and route are of `admit(request)`.
+
+    Both run in threads, because they may wait for a lock."""
+    headers: dict[str, str] = {}
+    try:
+        who, route = await run_in_threadpool(admit, request)
+        body = await _body(request, route)
+        status, content = 200, to_json(await run_in_threadpool(act, request, who, route, body))
+    except ClientDisconnect:  # nobody reads the answer
+        return Response(status_code=400)
+    except Refusal as refusal:
+        status, content, headers = refusal.status, _error(str(refusal)), refusal.headers
+    except ValueError as error:
+        status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
+        content = _error(capitalized(str(error)))
+    except Exception as error:
+        _log.exception("A request to %s could not be answered.", request.url.path)
+        status, content = 500, _error(f"The server failed ({type(error).__name__}); its log says why.")
+    return Response(content, status, headers | {"Cache-Control": "no-store"}, JSON)
 
 
 def route() -> Address:
     """Return the route of the app that answers everything under api/."""
-    return Address(make_url_path(st.get_option("server.baseUrlPath"), PREFIX + "{path:path}"), answer, methods=METHODS)
+    return address(PREFIX + "{path:path}", answer, METHODS)
+
+
+def address(path: str, endpoint: Callable, methods: list[str]) -> Address:
+    """Return a route of the app under its base path."""
+    return Address(make_url_path(st.get_option("server.baseUrlPath"), path), endpoint, methods=methods)

@@ -16,20 +16,27 @@ const STAYING = ["note", "tag", "preferences"]; // events that lead to no other 
 const PASSIVE = { passive: true }; // the browser need not wait for the listener before it scrolls
 const MOVING = /^(Tab|Arrow|Home|End|Page)/; // keys that move the focus
 const SWIPE = 80; // pixels that a finger moves to the side to answer, at least twice as far as up or down
+const MOST_EVENTS = 100; // in a request
+const PATIENCE = 20000; // ms that the server may take to answer
 const AHEAD = 3; // skipped items known ahead; with fewer, the card asks the server for more
 
 class Card {
   constructor(parent, data) {
     this.session = data.session;
-    this.outbox = new Outbox(`card ${data.session}`, data, (events) => this.send("events", events));
+    this.parent = parent;
+    this.outbox = new Outbox(`card ${data.session}`, data, (_, again) => this.ask(again));
     this.own = stored("oal-preferences") ?? {}; // of an annotator without a name
     this.pass = null; // over the skipped items
-    this.marks = false; // the last value sent to the server
+    this.review = null; // the skipped items after this number are wanted
+    this.marks = false; // whether the terms that weigh most are wanted
     this.answered = new Map(); // by question: answers whose prediction the server has not sent yet
-    this.build();
-    parent.append(this.root);
-
     this.listening = new AbortController();
+    this.build();
+  }
+
+  // Appear with the server's first payload.
+  begin() {
+    this.parent.append(this.root);
     const { signal } = this.listening;
     document.addEventListener("pointerdown", () => (this.pointed = true), { signal, capture: true });
     document.addEventListener("keydown", (event) => this.takeSpace(event), { signal, capture: true });
@@ -47,7 +54,6 @@ class Card {
   }
 
   remove() {
-    this.setState = () => {}; // stored events are sent when the card comes back
     this.closeNote();
     this.listening.abort();
     this.outbox.close();
@@ -179,20 +185,72 @@ class Card {
 
   // Data from the server
 
-  receive(payload, setState) {
-    this.outbox.drop(payload.acked);
+  // Streamlit draws the card again if something else than its own answers may have changed its place.
+  receive(data, setState) {
+    Object.assign(this, { data, setState, isIdle: data.idle });
+    this.outbox.post();
+  }
+
+  // Send the events that are not acknowledged, and show what the server answers. There is one request at a time, so that
+  // an older answer never follows a newer one. again: the outbox has waited for an answer.
+  async ask(again) {
+    if (this.asking && again) return;
+    this.unasked = true;
+    if (this.asking) return;
+    this.asking = true;
+    try {
+      while (this.unasked) {
+        this.unasked = false;
+        await this.exchange();
+      }
+    } finally {
+      this.asking = false;
+    }
+  }
+
+  async exchange() {
+    const { pending, review, marks } = this;
+    const { url, annotator } = this.data;
+    const body = JSON.stringify({ annotator, events: pending.slice(0, MOST_EVENTS), review, marks });
+    const headers = { "Content-Type": "application/json" };
+    const signal = AbortSignal.timeout(PATIENCE);
+    const answer = await fetch(url, { method: "POST", headers, body, signal })
+      .then((response) => response.json())
+      .catch(() => null);
+    if (!answer) return; // the server cannot be reached: the outbox asks again
+    const { acked = [] } = answer;
+    this.outbox.drop(acked);
+    if (acked.length && this.pending.length) this.unasked = true;
+    if (this.listening.signal.aborted) return;
+    if (pending.length || answer.error) this.error = answer.error;
+    if (answer.place) this.hear(answer);
+    else if (this.payload) this.stop(answer.removed);
+  }
+
+  // Say what keeps the server from answering; after a removal it never will.
+  stop(removed) {
+    if (!removed) return this.report();
+    const { place } = this.payload;
+    const links = { "All sessions": "./" };
+    const over = { ...place, question: null, end: REMOVED, result: removed };
+    this.hear({ ...this.payload, place: over, branches: {}, previous: null, verdict: null, review: null, links });
+  }
+
+  hear(payload) {
     this.branches = { ...(this.pending.length ? this.branches : {}), ...payload.branches };
     this.setActions(payload);
+    const isFirst = !this.payload;
     this.payload = payload;
-    this.setState = setState;
-    this.error = payload.error;
     if (payload.place.end === REMOVED) this.pass = null;
     const taken = this.pending.filter(({ action, label }) => action === "correct" && !label);
     if (this.pass && payload.review) this.pass.know(payload.review, new Set(taken.map(({ question }) => question)));
     if (payload.verdict) this.judge(payload.verdict);
     this.wantMarks();
+    if (isFirst) this.begin();
     this.update();
-    this.outbox.hear(payload.boot);
+    const { question, end } = payload.place;
+    if (this.pending.length || end === REMOVED || !question === this.isIdle) return;
+    this.setState("idle", (this.isIdle = !question)); // for what is below the card
   }
 
   setActions({ classes, tags = [] }) {
@@ -237,8 +295,10 @@ class Card {
     this.chosen = null;
   }
 
-  send(name, value) {
-    this.setState(name, value);
+  // Ask for the skipped items after a number, or for marks.
+  want(changes) {
+    Object.assign(this, changes);
+    this.outbox.post();
   }
 
   // Actions of the annotator
@@ -260,7 +320,7 @@ class Card {
 
   push(event) {
     if (!this.pending.length) this.error = null; // else it explains the earlier unsaved events
-    this.outbox.push({ id: randomId(), annotator: this.payload.annotator, ...event });
+    this.outbox.push({ id: randomId(), annotator: this.data.annotator, ...event });
     this.update();
     this.outbox.post();
   }
@@ -377,7 +437,7 @@ class Card {
   revisit() {
     this.closeNote();
     this.pass = this.pass ? null : new Pass();
-    this.send("review", this.pass && 0);
+    this.want({ review: this.pass && 0 });
     this.update();
   }
 
@@ -396,7 +456,7 @@ class Card {
       if (answer.label) this.push({ question: question.id, action: "correct", ...answer, was: 0 });
     }
     this.update();
-    if (this.pass && pass.ahead.length < AHEAD && pass.left > pass.ahead.length) this.send("review", pass.after);
+    if (this.pass && pass.ahead.length < AHEAD && pass.left > pass.ahead.length) this.want({ review: pass.after });
   }
 
   // The note and tags of the item, the guidelines, an annotator's preferences
@@ -471,7 +531,7 @@ class Card {
   // Only annotators who switch marks on get them with the items. Without a name, only this browser knows the choice.
   wantMarks() {
     const { highlight = false } = this.own;
-    if (!this.payload.preferences && highlight !== this.marks) this.send("marks", (this.marks = highlight));
+    if (!this.payload.preferences && highlight !== this.marks) this.want({ marks: highlight });
   }
 
   get preferences() {
@@ -486,7 +546,7 @@ class Card {
     if (this.pass) carried.place = recounted(carried.place, this.pending);
     if (this.pass?.over(spare(carried.place))) {
       this.pass = null;
-      this.send("review", null);
+      this.want({ review: null });
     }
     const { place, blocker } = this.pass ? this.pass.carry(carried.place) : carried;
     this.blocker = blocker;

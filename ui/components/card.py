@@ -1,24 +1,36 @@
-"""The labeling card, a Streamlit component (card.js, keys.js, outbox.js, card.css), and the exchange of events that all
-our components share."""
+"""The labeling card, a Streamlit component (card.js, keys.js, outbox.js, card.css) with a route of its own for its
+events, so that an answer runs no page; and the exchange of events of our other components."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import uuid4
 
 import streamlit as st
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as Address
+from streamlit.url_util import make_url_path
 
 from oal_engine.sessions.settings import SessionError
 from oal_engine.store import ConflictError, StorageError, StoreError
 
+from .. import access
+from ..api import server as api
+from ..api.routes import Refusal, Route
 from ..label import messages
-from ..page import who_labels
+from ..label.card_server import CardServer, card_server
+from ..page import NO_ROLE, ONLY_READS, Removed, capitalized, role, store, stored_settings, who_labels
 from . import Mount, component
+from .pulse import MOST
 
 SCRIPTS = "dom.js", "outbox.js", "keys.js", "card.js"
 STYLES = "explained.css", "card.css"
+PATH = "card/"
+MOST_BYTES = 2**22  # of a request: a hundred events, each with a note
 BOOT = uuid4().hex  # new in every server process: the browser then sends unacknowledged events again
 SENT_AGAIN = "It is kept here and sent again."
 
@@ -26,12 +38,64 @@ _log = logging.getLogger(__name__)
 _mount = component("card", SCRIPTS, STYLES)
 
 
-def card(key: str, handle: Callable, payload: Callable) -> None:
-    """Show the card; call it in a fragment. Each new event goes to `handle(event, annotator)`, then `payload` is shown.
+def card(server: CardServer, is_idle: bool) -> None:
+    """Show the card, which asks the route for what it shows; call it in a fragment, which runs again when the card
+    becomes idle or gets an item."""
+    name, login = who_labels()
+    session = server.session.id
+    url = make_url_path(st.get_option("server.baseUrlPath"), f"{PATH}{session}")
+    data = {"session": server.name, "annotator": name, "login": login, "idle": is_idle, "url": url}
+    _mount(key=f"card-{session}", data=data | {"drawn": uuid4().hex})
 
-    payload: a function of (problem to show, annotator, review, marks), as `CardServer.payload`.
-    """
-    mount_component(_mount, key, messages.CardEvent, handle, payload, review=messages.Review, marks=messages.Marks)
+
+def route() -> Address:
+    """Return the route of the app that answers the card."""
+    return api.address(PATH + "{session:int}", _answer, ["POST"])
+
+
+async def _answer(request: Request) -> Response:
+    return await api.answer(request, _admit, _act)
+
+
+def _admit(request: Request) -> tuple[Mapping[str, Any], Route]:
+    """Return who sent a request. Somebody whose log-in has ended keeps the events until the next one."""
+    person = request.scope["person"]()
+    if problem := access.standing(person).problem:
+        raise Refusal(401, problem)
+    return person, Route(_shown, "annotator", messages.CardRequest, MOST_BYTES)
+
+
+def _act(request: Request, person: Mapping[str, Any], route: Route, body: bytes) -> dict[str, Any]:
+    """Store the events of a request, and return what its card shows now."""
+    access.PERSON.set(person)  # in the copy of the context that this thread has for the request
+    try:
+        sent = json.loads(body)  # unlike pydantic it takes half a letter, which breaks its own event only
+    except (ValueError, RecursionError):
+        sent = None
+    asked = messages.read(route.kind, sent)
+    try:
+        return route.act(min(request.path_params["session"], MOST), asked, access.standing(person).mail)
+    except Removed as gone:
+        ids = [id for event in asked.events if (id := messages.identity(event))]
+        problem = f"Not stored: {gone}" if asked.events else None
+        return {"acked": ids, "error": problem, "removed": capitalized(str(gone))}
+
+
+def _shown(session: int, asked: messages.CardRequest, login: str) -> dict[str, Any]:
+    own = role(store(), session)
+    try:
+        stored_settings(store(), session)
+    except Removed as gone:
+        raise gone if own == "owner" else Removed(NO_ROLE) from None  # strangers do not learn which sessions there are
+    if own == "reader":
+        raise Removed(ONLY_READS)
+    server = card_server(session)
+    name = login or asked.annotator
+    acked, problem = store_events(messages.CardEvent, server.handle, asked.events, name, bool(login))
+    try:
+        return server.payload(problem, name, asked.review, asked.marks) | {"acked": acked}
+    except StorageError as error:
+        raise StorageError(problem or str(error)) from error
 
 
 def mount_component(mount: Mount, key: str, kind: Any, handle: Callable, payload: Callable, **views: Any) -> None:
@@ -46,7 +110,7 @@ def mount_component(mount: Mount, key: str, kind: Any, handle: Callable, payload
     """
     state = st.session_state.get(key) or {}
     name, login = who_labels()
-    acked, problem = _handle_new(key, kind, handle, state.get("events"), name, login)
+    acked, problem = _store_new(key, kind, handle, state.get("events"), name, login)
     values = []
     for part, view in views.items():
         try:
@@ -60,19 +124,27 @@ def mount_component(mount: Mount, key: str, kind: Any, handle: Callable, payload
         st.rerun()  # the first run of a browser session knows the state only after the mount
 
 
-def _handle_new(key: str, kind: Any, handle: Callable, events: Any, name: str, login: bool) -> tuple[list, str | None]:
-    """Pass each new event to `handle`. Return the ids to acknowledge, and the first problem.
+def _store_new(key: str, kind: Any, handle: Callable, events: Any, name: str, login: bool) -> tuple[list, str | None]:
+    """Store the events that this browser session has not stored. Return the ids to acknowledge, and the first problem
+    of the events that came last."""
+    stored = st.session_state.setdefault(f"{key}-handled", set())
+    events = events if isinstance(events, list) else []
+    ids = [messages.identity(event) for event in events]
+    if new := [event for id, event in zip(ids, events) if id not in stored]:
+        acked, st.session_state[f"{key}-problem"] = store_events(kind, handle, new, name, login)
+        stored.update(acked)
+    return [id for id in ids if id in stored], st.session_state.get(f"{key}-problem")
+
+
+def store_events(
+    kind: Any, handle: Callable, events: list[Any], name: str, login: bool
+) -> tuple[list[str], str | None]:
+    """Pass events to `handle`, in their order. Return the ids to acknowledge, and the first problem.
 
     The annotator is the log-in, or without one the name that was typed in when the event was made.
     """
-    handled = st.session_state.setdefault(f"{key}-handled", set())
-    events = events if isinstance(events, list) else []
-    ids = [messages.identity(event) for event in events]
-    problems, waiting, new = [], False, False
-    for id, sent in zip(ids, events):
-        if id in handled:
-            continue
-        new = True
+    acked, problems, waiting = [], [], False
+    for sent in events:
         try:
             event = messages.read(kind, sent)
             if waiting and event.in_order:
@@ -84,17 +156,15 @@ def _handle_new(key: str, kind: Any, handle: Callable, events: Any, name: str, l
         except (messages.MessageError, SessionError, StoreError) as error:
             problems.append(f"Not stored: {error}")
         except Exception as error:
-            _log.exception("Event %s of %s could not be handled.", id, key)
+            _log.exception("Event %s could not be stored.", messages.identity(sent))
             problems.append(
                 f"Not saved yet. The server failed ({type(error).__name__}); its log says why. {SENT_AGAIN}"
             )
             waiting |= event.in_order
             continue
-        if id:
-            handled.add(id)
-    if new:
-        st.session_state[f"{key}-problem"] = next(iter(problems), None)
-    return [id for id in ids if id in handled], st.session_state.get(f"{key}-problem")
+        if id := messages.identity(sent):
+            acked.append(id)
+    return acked, next(iter(problems), None)
 
 
 def _data(key: str, payload: Callable, acked: list, problem: str | None) -> dict[str, Any]:

@@ -32,10 +32,10 @@ class Outbox {
     if (!this.events.length) this.close();
   }
 
-  post() {
-    this.send(this.events);
+  post(again = false) {
+    this.send(this.events, again);
     clearTimeout(this.retrying);
-    this.retrying = setTimeout(() => this.post(), this.delay);
+    this.retrying = setTimeout(() => this.post(true), this.delay);
     this.delay = Math.min(2 * this.delay, SLOWEST_RETRY);
   }
 

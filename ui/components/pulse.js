@@ -29,7 +29,9 @@ class Pulse {
     if (document.hidden) return;
     try {
       const { status } = await fetch(`${this.url}?seen=${encodeURIComponent(this.seen)}`, { cache: "no-store" });
-      if (status === CHANGED) this.send?.("redraws", ++this.redraws);
+      if (status !== CHANGED) return;
+      this.seen = this.drawn; // Streamlit hands over no data that are as before
+      this.send?.("redraws", ++this.redraws);
     } catch {
       // The server cannot be reached; the next question may find it.
     }

@@ -13,8 +13,7 @@ from streamlit.url_util import make_url_path
 from oal_engine.store import StoreError
 
 from .. import access
-from ..label.card_server import CardServer
-from ..page import annotator, store
+from ..page import store
 from . import component
 
 PATH = "pulse/"
@@ -63,9 +62,9 @@ def route() -> Route:
     return Route(make_url_path(st.get_option("server.baseUrlPath"), PATH + "{session:int}"), asked)
 
 
-def follow(server: CardServer, fingerprint: str) -> None:
-    """Redraw the fragment that calls this when the session differs from its fingerprint before the drawing."""
-    session = server.session.id
+def follow(session: int, seen: str) -> None:
+    """Redraw the fragment that calls this when the session differs from the fingerprint that it was drawn from, or at
+    the next question if that is ""."""
     url = make_url_path(st.get_option("server.baseUrlPath"), f"{PATH}{session}")
     with st.container(key="pulse"):
-        _mount(f"pulse-{session}", {"url": url, "seen": "" if server.expects_more(annotator()) else fingerprint})
+        _mount(f"pulse-{session}", {"url": url, "seen": seen})

@@ -21,7 +21,7 @@ from oal_engine.sessions.log import Entry, StoredQuestion, read_entry
 from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
-from ..page import Removed, capitalized, check_may_answer, counted, role, store, stored_settings
+from ..page import check_may_answer, counted, role, store, stored_settings
 from . import messages
 
 OPENING = "Opening the session. A learner new to this machine is compiled first."
@@ -92,12 +92,17 @@ class CardServer:
         self._cached_until: dict[str, float] = {}  # by name, on the clock of perf_counter
         self._last_labeled: dict[str, int] = {}  # by annotator: the question they answered last, unless they skipped it
         self._reopened: dict[str, int] = {}  # by annotator: a question whose answer is being replaced
-        self.idle: set[str] = set()  # annotators whose card had no question last
 
-    def expects_more(self, annotator: str) -> bool:
-        """Tell whether a page may have news that are not in the store: an idle card when a question is free again, or a
-        view that is still being computed."""
-        return annotator in self.idle or bool(self._running_views)
+    @property
+    def is_computing(self) -> bool:
+        """Whether a view is still being computed."""
+        return bool(self._running_views)
+
+    def is_idle(self, annotator: str) -> bool:
+        """Tell whether there is no question for an annotator now."""
+        with self._lock:
+            self.settings()
+            return self._held(annotator)[0].asked is None
 
     def settings(self) -> Settings:
         """Read the settings of the session. Raise Removed if it is not open to the user."""
@@ -195,15 +200,11 @@ class CardServer:
             keys = keys_of(session.names)
             classes = [{"label": label, "name": name, "keys": keys[label]} for label, name in session.names.items()]
             frame = {"session": self.name, "error": problem, "classes": classes, "pushed": MEANINGS["pushed"]}
-            try:
-                settings = self.settings()
-            except Removed as gone:
-                return frame | self._removed(str(gone))
+            settings = self.settings()
             place, ahead = self._held(annotator)
             preferences = self._preferences(annotator) if annotator else None
             highlight = marks if preferences is None else preferences.get("highlight")
             annotations = Annotations(session.notes, session.tags, "marks" if highlight else "item")
-            (self.idle.discard if place.asked else self.idle.add)(annotator)
             return frame | {
                 "place": self._place(place, annotations) | self._quota(place, annotator),
                 "previous": session.previous_of(annotator),
@@ -245,15 +246,6 @@ class CardServer:
     def name(self) -> str:
         """Session id unique across databases (id and creation time)."""
         return f"{self.session.id} of {self.session.settings.created_at}"
-
-    def _removed(self, why: str) -> dict[str, Any]:
-        """Return the card's data for a session that is no longer open, with the reason."""
-        counters = asdict(self.session.place.progress)
-        place = {"question": None, "end": "removed", "counters": counters, "result": capitalized(why)}
-        nothing = dict.fromkeys(("previous", "verdict", "review", "preferences"))
-        return nothing | {
-            "place": place, "branches": {}, "tags": [], "guidelines": "", "links": {"All sessions": "./"},
-        }  # fmt: skip
 
     def _skipped(self, after: int, place: Place, annotations: Annotations) -> dict[str, Any]:
         """Return the first skipped questions after a question number, and how many there are."""

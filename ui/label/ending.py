@@ -30,9 +30,10 @@ REST_OF_ITEMS_HELP = (
 
 
 def ending(server: CardServer) -> None:
-    """Show the next steps of a session that has ended, in the card's fragment and below the card."""
+    """Show the next steps of a session that has ended and has no question left, in the card's fragment below the
+    card."""
     session = server.session
-    if not session.place.progress.end or annotator() not in server.idle:
+    if not session.place.progress.end:
         return
     owned = server.is_owned()
     if not session.multiclass and linear(session.learner):

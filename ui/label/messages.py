@@ -11,6 +11,7 @@ from oal_engine.sessions.settings import LONGEST_TAG
 
 LONGEST_NOTE, LONGEST_NAME, LONGEST_SEARCH = 2_000, 320, 200  # characters
 MOST_PLACES = 40  # of the player in one message
+MOST_EVENTS = 100  # of a card in one request
 
 Id = Annotated[str, Field(min_length=1, max_length=64)]
 Row = Annotated[int, Field(ge=0, lt=2**63)]
@@ -99,6 +100,16 @@ class Preference(Event):
 CardEvent = Annotated[Answer | Undo | Correction | Note | Tag | Preference, Field(discriminator="action")]
 Marks = bool | None  # whether an annotator without a name wants terms highlighted
 Review = Row | None  # show the skipped questions after this question number again
+
+
+class CardRequest(Message):
+    """What a card sends: the name of its annotator, the events that are not acknowledged, each checked by itself, and
+    what it wants to show."""
+
+    annotator: Name = ""
+    events: Annotated[list[Any], Field(max_length=MOST_EVENTS)] = []
+    review: Review = None
+    marks: Marks = None
 
 
 class RowEvent(Event):

@@ -3,15 +3,30 @@
 import streamlit as st
 
 from oal_engine.sessions.session import Session
+from oal_engine.store import StorageError
 
 from ...page import annotator, note
 from ..card_server import CardServer
 
 
-def remember(server: CardServer) -> None:
-    """Remember the state of the session that the card was drawn from."""
+def remember(server: CardServer, name: str) -> bool:
+    """Remember the state of the session that the card is drawn from. Return whether the card has no question.
+
+    A card that is on the page stays there if the database cannot be read now."""
     session = server.session
-    st.session_state[f"shown-{session.id}"] = (*session.changed, annotator() in server.idle)
+    try:
+        is_idle = server.is_idle(name)
+    except StorageError:
+        if f"shown-{session.id}" not in st.session_state:
+            raise
+        return may_get_more(session)
+    st.session_state[f"shown-{session.id}"] = (*session.changed, is_idle)
+    return is_idle
+
+
+def may_get_more(session: Session) -> bool:
+    """Tell whether the card has no question, and so may get one although nothing in the store has changed."""
+    return st.session_state.get(f"shown-{session.id}", (False,))[-1]
 
 
 def arrivals(session: Session) -> None:
