@@ -25,7 +25,7 @@ from tests.harness.brokers import BROKERS, PARTITIONS, broker, message
 FIRST = [("a", "some first text here"), ("b", "some first text there")]
 POISON_EVERY = 10  # messages
 SEND_SECONDS = 0.02  # between messages
-LONGEST_SECONDS = 0.25  # until a kill
+LONGEST_SECONDS = 0.4  # until a kill
 
 
 def dataset(store, folder):

@@ -84,7 +84,7 @@ class Address:
 
 
 @contextmanager
-def _failures(address: Address, *errors: type[Exception]) -> Iterator[None]:
+def _failures(address: Address, *errors: Any) -> Iterator[None]:
     """Raise errors of a client as a BrokerError."""
     try:
         yield
@@ -123,15 +123,13 @@ def _redis(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
                         continue
                     if entries:
                         first = entries[0][0].decode()
-                        say(
-                            f"{address} no longer has message {last}, the last one that was read: others before {first} may be gone."
-                        )
+                        say(f"{address} no longer has message {last}, read last: others before {first} may be gone.")
                 yield Batch([Message("", id.decode(), _content(fields)) for id, fields in entries], not entries)
                 if not entries:
                     client.xread({address.name: last}, 1, int(1000 * WAIT_SECONDS))
 
 
-def _entry(id: bytes) -> tuple[int, ...]:
+def _entry(id: bytes | str) -> tuple[int, ...]:
     """Return the two numbers of the id of an entry."""
     return tuple(map(int, (id.decode() if isinstance(id, bytes) else id).split("-")))
 
@@ -154,13 +152,16 @@ def _nats(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
     except ImportError:
         raise _extra("nats-py") from None
 
+    delivered = 0  # by the subscription
+
     async def silent(error: Exception) -> None:
         """Leave errors to the calls that they end."""
 
     async def connect() -> Any:
         login = {"user": address.user, "password": address.password} if address.password else {"token": address.user}
         return await nats.connect(
-            f"{address.scheme}://{address.host}", allow_reconnect=False, connect_timeout=CONNECT_SECONDS,
+            f"{address.scheme}://{address.host}", allow_reconnect=False,
+            max_reconnect_attempts=0, connect_timeout=CONNECT_SECONDS,
             error_cb=silent, **login,
         )  # fmt: skip
 
@@ -195,7 +196,7 @@ def _nats(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
         return Batch([Message("", str(each.metadata.sequence.stream), each.data) for each in found], False)
 
     with _failures(address, nats.errors.Error, asyncio.TimeoutError), asyncio.Runner() as runner:
-        connection, delivered = runner.run(connect()), 0
+        connection = runner.run(connect())
         try:
             context = connection.jetstream(timeout=CONNECT_SECONDS)
             stream, subscription = runner.run(subscribe())
@@ -243,7 +244,7 @@ def _kafka(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
             while True:
                 messages = list[Message]()
                 for each in consumer.consume(BATCH_MESSAGES, WAIT_SECONDS):
-                    partition, error = each.partition(), each.error()
+                    partition, error = int(each.partition() or 0), each.error()
                     if error is None:
                         ended.discard(partition)
                         messages.append(Message(str(partition), str(each.offset()), each.value() or b""))

@@ -94,7 +94,8 @@ class Kafka(Broker):
     def send(self, contents):
         settings = {"bootstrap.servers": f"127.0.0.1:{self.port}"}
         if not self.made:
-            AdminClient(settings).create_topics([NewTopic("stream", PARTITIONS, 1)])["stream"].result(20)
+            admin = AdminClient(settings)  # its requests end with it
+            admin.create_topics([NewTopic("stream", PARTITIONS, 1)])["stream"].result(20)
             self.made = True
         producer = Producer(settings | {"linger.ms": 5})
         for k, each in enumerate(contents):
