@@ -103,7 +103,7 @@ def run(running, folder, kills, seed=0):
     check(data, messages, PARTITIONS if running.url.startswith("kafka") else 1, poison=sum(sent))
     store.close()
     return {
-        "kills": kills, "messages": messages, "unreadable": sum(sent), "batches between kills": len(stored_at_kills),
+        "kills": kills, "messages": messages, "unreadable": sum(sent), "states at kills": len(stored_at_kills),
         "seconds": round(perf_counter() - start),
     }  # fmt: skip
 

@@ -160,9 +160,8 @@ def _nats(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
     async def connect() -> Any:
         login = {"user": address.user, "password": address.password} if address.password else {"token": address.user}
         return await nats.connect(
-            f"{address.scheme}://{address.host}", allow_reconnect=False,
-            max_reconnect_attempts=0, connect_timeout=CONNECT_SECONDS,
-            error_cb=silent, **login,
+            f"{address.scheme}://{address.host}", allow_reconnect=False, max_reconnect_attempts=1,
+            reconnect_time_wait=0, connect_timeout=CONNECT_SECONDS, error_cb=silent, **login,
         )  # fmt: skip
 
     async def subscribe() -> Any:
