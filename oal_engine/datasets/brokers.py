@@ -45,8 +45,8 @@ class Batch(NamedTuple):
 
 
 class Address:
-    """The address of a feed, SCHEME://[USER[:PASSWORD]@]HOST[:PORT]/NAME[?OPTION=VALUE]. `str` leaves out what may be
-    secret."""
+    """The address of a feed, SCHEME://[USER[:PASSWORD]@]HOST[:PORT]/NAME[?OPTION=VALUE]. `str` leaves out all but
+    the scheme, host, port and name."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -78,7 +78,7 @@ class Address:
     def batches(self, positions: Positions, say: Say) -> Iterator[Batch]:
         """Yield the messages behind `positions`, which the caller moves on. BrokerError if the connection is lost.
 
-        say: is told what the broker no longer has.
+        say: is told which messages the broker no longer has.
         """
         return BROKERS[self.scheme](self, positions, say)
 
@@ -113,9 +113,9 @@ def _redis(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
                 together = client.pipeline(transaction=True)  # nothing is trimmed between the two
                 together.xrange(address.name, last, last)
                 together.xread({address.name: last}, BATCH_MESSAGES)
-                kept, found = together.execute()
-                entries = found[0][1] if found else []
-                if last != "0-0" and not kept and client.exists(address.name):
+                last_entry, response = together.execute()
+                entries = response[0][1] if response else []
+                if last != "0-0" and not last_entry and client.exists(address.name):
                     info = client.xinfo_stream(address.name)
                     if _entry(info["last-generated-id"]) < _entry(last):
                         say(f"{address} was made anew and ends before message {last}: it is read from its beginning.")
@@ -152,7 +152,7 @@ def _nats(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
     except ImportError:
         raise _extra("nats-py") from None
 
-    delivered = 0  # by the subscription
+    n_delivered = 0  # by the subscription
 
     async def silent(error: Exception) -> None:
         """Leave errors to the calls that they end."""
@@ -180,19 +180,19 @@ def _nats(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
         return stream, await context.pull_subscribe(subject, stream=stream, config=config)
 
     async def fetch() -> Batch:
-        nonlocal delivered
+        nonlocal n_delivered
         try:
-            found = await subscription.fetch(BATCH_MESSAGES, WAIT_SECONDS)
+            response = await subscription.fetch(BATCH_MESSAGES, WAIT_SECONDS)
         except TimeoutError:
             return Batch([], not (await subscription.consumer_info()).num_pending)
-        delivered += len(found)
-        if found[-1].metadata.sequence.consumer != delivered:
+        n_delivered += len(response)
+        if response[-1].metadata.sequence.consumer != n_delivered:
             raise nats.errors.Error("a message was lost on its way")
-        next_one, first = int(positions.get("", 0)) + 1, found[0].metadata.sequence.stream
+        next_one, first = int(positions.get("", 0)) + 1, response[0].metadata.sequence.stream
         if 1 < next_one < first and (oldest := (await context.stream_info(stream)).state.first_seq) > next_one:
-            gone = min(oldest, first) - 1
-            say(f"{address} no longer has the messages {next_one} to {gone} of its stream: they are lost here.")
-        return Batch([Message("", str(each.metadata.sequence.stream), each.data) for each in found], False)
+            last_lost = min(oldest, first) - 1
+            say(f"{address} no longer has the messages {next_one} to {last_lost} of its stream: they are lost here.")
+        return Batch([Message("", str(each.metadata.sequence.stream), each.data) for each in response], False)
 
     with _failures(address, nats.errors.Error, asyncio.TimeoutError), asyncio.Runner() as runner:
         connection = runner.run(connect())
@@ -237,38 +237,38 @@ def _kafka(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
             return kafka.TopicPartition(address.name, partition, offset)
 
         try:
-            known, ended, looked = partitions(), set[int](), time.monotonic()
-            after = {each: int(positions[str(each)]) + 1 for each in known if str(each) in positions}
-            consumer.assign([place(each, after.get(each, kafka.OFFSET_BEGINNING)) for each in known])
+            assigned, partitions_at_end, look_time = partitions(), set[int](), time.monotonic()
+            after = {each: int(positions[str(each)]) + 1 for each in assigned if str(each) in positions}
+            consumer.assign([place(each, after.get(each, kafka.OFFSET_BEGINNING)) for each in assigned])
             while True:
                 messages = list[Message]()
                 for each in consumer.consume(BATCH_MESSAGES, WAIT_SECONDS):
                     partition, error = int(each.partition() or 0), each.error()
                     if error is None:
-                        ended.discard(partition)
+                        partitions_at_end.discard(partition)
                         messages.append(Message(str(partition), str(each.offset()), each.value() or b""))
                     elif error.code() == kafka.KafkaError._PARTITION_EOF:
-                        ended.add(partition)
+                        partitions_at_end.add(partition)
                     elif error.code() == kafka.KafkaError._AUTO_OFFSET_RESET:
                         first, _ = consumer.get_watermark_offsets(place(partition, 0), timeout=CONNECT_SECONDS)
-                        say(_gone(address, partition, int(positions.get(str(partition), -1)) + 1, first))
+                        say(_gap_sentence(address, partition, int(positions.get(str(partition), -1)) + 1, first))
                         positions[str(partition)] = str(first - 1)
                         consumer.seek(place(partition, first))
                     else:
                         raise kafka.KafkaException(error)
-                yield Batch(messages, not messages and ended >= known)
+                yield Batch(messages, not messages and partitions_at_end >= assigned)
                 if lost := next((each for each in failures if each.code() == kafka.KafkaError._ALL_BROKERS_DOWN), None):
                     raise kafka.KafkaException(lost)
-                if time.monotonic() > looked + PARTITIONS_SECONDS:
-                    looked = time.monotonic()
-                    if new := partitions() - known:
-                        known |= new
+                if time.monotonic() > look_time + PARTITIONS_SECONDS:
+                    look_time = time.monotonic()
+                    if new := partitions() - assigned:
+                        assigned |= new
                         consumer.incremental_assign([place(each, kafka.OFFSET_BEGINNING) for each in new])
         finally:
             consumer.close()
 
 
-def _gone(address: Address, partition: int, offset: int, first: int) -> str:
+def _gap_sentence(address: Address, partition: int, offset: int, first: int) -> str:
     where = f"partition {partition} of {address}"
     if offset < first:
         return f"{where} no longer has the messages {offset} to {first - 1}: they are lost here."
