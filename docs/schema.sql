@@ -55,6 +55,24 @@ CREATE TABLE details (                 -- other columns of the file
     PRIMARY KEY (dataset, item)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE feeds (                   -- how far feeds of brokers are stored
+    dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE,
+    url TEXT NOT NULL,                 -- without user, password and options
+    partition TEXT NOT NULL,           -- of Kafka; '' for others
+    position TEXT NOT NULL,            -- of the last message that is stored
+    PRIMARY KEY (dataset, url, partition)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE rejected (                -- messages of feeds that could not be read
+    dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE,
+    url TEXT NOT NULL,
+    partition TEXT NOT NULL,
+    position TEXT NOT NULL,
+    content BLOB NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (dataset, url, partition, position)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE vocabulary (
     dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE,
     column INTEGER NOT NULL,

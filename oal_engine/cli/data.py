@@ -1,4 +1,4 @@
-"""The commands that read files into data sets: import, append."""
+"""The commands that read files into data sets: import, append, follow."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -14,10 +15,10 @@ from typing import Annotated
 from typer import Argument, Option
 
 from .. import datasets
-from ..datasets import feeds
+from ..datasets import brokers, feeds
 from ..datasets.features import duplicates
 from ..datasets.reading import details as more_columns
-from ..datasets.reading import layout_sentence, reasons, size_sentence
+from ..datasets.reading import layout_sentence, plural, reasons, size_sentence
 from ..datasets.reading.archives import one_file
 from ..sessions.settings import SessionError, create
 from ..store import Store
@@ -147,22 +148,74 @@ def append(
             total += batch
             if files == ["-"] and batch.skipped:
                 print(f"skipped {reasons(batch.skipped)}", file=sys.stderr, flush=True)
+    _print_total(dataset, total, as_json)
+
+
+def follow(
+    url: Annotated[
+        str,
+        Argument(
+            metavar="URL",
+            help="redis://HOST:PORT/STREAM, nats://HOST:PORT/SUBJECT (or a stream of JetStream) or "
+            "kafka://HOST:PORT/TOPIC; with TLS rediss://, tls:// and kafka+ssl://.",
+        ),
+    ],
+    name: Annotated[str, Argument(help="An imported data set.")],
+    *,
+    text: Text = None,
+    label: Label = None,
+    identity: Annotated[str | None, Option("--id", help="The field of ids.")] = None,
+    until_empty: Annotated[bool, Option("--until-empty", help="End when the broker has no more messages.")] = False,
+    rejected: Annotated[
+        bool, Option("--rejected", help="Print the messages that could not be read, as lines of JSON, and end.")
+    ] = False,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Append the messages of a broker to a data set as they arrive, each once, until Ctrl-C.
+
+    Each message is a JSON object. The environment variable OAL_FOLLOW_PASSWORD keeps a password out of URL.
+    """
+    address = brokers.Address(url)
+    store = undamaged(Store(db))
+    dataset = datasets.Dataset(store, name)
+    if rejected:
+        for row in store.rejected(dataset.id, str(address)):
+            print(json.dumps(row | {"content": row["content"].decode(errors="backslashreplace")}))
+        return
+    datasets.sweep(store)
+    total = feeds.AppendCounts()
+    say = partial(print, file=sys.stderr, flush=True)
+    columns = set_options(text=text, label=label, id=identity)
+    with _stoppable() as stopped:
+        for batch in feeds.follow(dataset, address, columns, until_empty=until_empty, stopped=stopped, say=say):
+            total += batch
+            if batch.skipped:
+                unread = sum(count for count, _ in batch.skipped.values())
+                say(f"kept {plural(unread, 'message')} aside, see --rejected: {', '.join(batch.skipped)}")
+    _print_total(dataset, total, as_json)
+
+
+def _print_total(dataset: datasets.Dataset, total: feeds.AppendCounts, as_json: bool) -> None:
     if as_json:
-        more = {"items": dataset.record["items"], "new_at_import": feeds.novelty_at_import(store.batches(dataset.id))}
+        batches = dataset.store.batches(dataset.id)
+        more = {"items": dataset.record["items"], "new_at_import": feeds.novelty_at_import(batches)}
         print(json.dumps(asdict(total) | {"skipped": _skipped(total.skipped)} | more))
     else:
-        print(f"{name}: {feeds.report(dataset, total)}")
+        print(f"{dataset.name}: {feeds.report(dataset, total)}")
 
 
 @contextmanager
 def _stoppable() -> Iterator[Event]:
-    """Yield an Event that Ctrl-C sets, so that the current batch is finished."""
+    """Yield an Event that Ctrl-C or SIGTERM sets, so that the current batch is finished."""
     stopped = Event()
-    before = signal.signal(signal.SIGINT, lambda *_: stopped.set())
+    ends = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(each, lambda *_: stopped.set()) for each in ends]
     try:
         yield stopped
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in zip(ends, before):
+            signal.signal(each, handler)
 
 
 def _skipped(skipped: dict[str, tuple[int, int]]) -> dict[str, dict[str, int]]:

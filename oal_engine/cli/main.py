@@ -20,7 +20,8 @@ from typer.main import get_install_completion_arguments
 from .. import __version__
 
 MODULES = {  # of each command
-    "import": "data", "append": "data", "datasets": "lists", "sessions": "lists", "algorithms": "replays",
+    **dict.fromkeys(["import", "append", "follow"], "data"), "datasets": "lists",
+    "sessions": "lists", "algorithms": "replays",
     "replay": "replays", "export": "sessions", "predict": "sessions", "compare": "comparisons", "tune": "comparisons",
     "results": "comparisons", "race": "comparisons", "add-labels": "sessions", "verify": "sessions",
     "publish": "sessions", "adopt": "sessions", "answers-to-check": "sessions", "reproduce": "comparisons",

@@ -393,6 +393,35 @@ class Store(Database):
             dataset, most,
         )  # fmt: skip
 
+    def feed_positions(self, dataset: int, url: str) -> dict[str, str]:
+        """Return up to which position a feed of a broker is stored, by partition."""
+        rows = self.query("SELECT partition, position FROM feeds WHERE dataset = ? AND url = ?", dataset, url)
+        return {row["partition"]: row["position"] for row in rows}
+
+    @writes
+    def move_feed(
+        self, dataset: int, url: str, before: Mapping[str, str], after: Mapping[str, str],
+        rejected: Iterable[tuple[str, str, bytes, str]],
+    ) -> None:  # fmt: skip
+        """Store new positions of a feed, and messages that cannot be read: (partition, position, content, reason).
+        ConflictError if the stored positions of these partitions are not those of `before`."""
+        stored = self.feed_positions(dataset, url)
+        if any(stored.get(partition) != before.get(partition) for partition in after):
+            raise ConflictError(f"another process follows {url} into the same data set: one is enough.")
+        self.db.conn.executemany(
+            "INSERT OR REPLACE INTO feeds (dataset, url, partition, position) VALUES (?, ?, ?, ?)",
+            [(dataset, url, *place) for place in after.items()],
+        )
+        self.db.conn.executemany(
+            "INSERT INTO rejected (dataset, url, partition, position, content, reason) VALUES (?, ?, ?, ?, ?, ?)",
+            [(dataset, url, *each) for each in rejected],
+        )
+
+    def rejected(self, dataset: int, url: str) -> list[Row]:
+        """Return the messages of a feed that could not be read: partition, position, content, reason."""
+        columns = "partition, position, content, reason"
+        return self.query(f"SELECT {columns} FROM rejected WHERE dataset = ? AND url = ?", dataset, url)
+
     # Sessions
 
     PRESENT = "NOT EXISTS (SELECT 1 FROM removals WHERE session = sessions.id AND restored_at IS NULL)"

@@ -500,6 +500,17 @@ def m2026_11_25_tokens(db: "Database") -> None:
     )
 
 
+@step
+def m2026_11_25_feeds(db: "Database") -> None:
+    """Create the tables of the positions up to which feeds of brokers are stored, and of their unreadable messages."""
+    for table, more in (("feeds", ""), ("rejected", ", content BLOB NOT NULL, reason TEXT NOT NULL")):
+        key = "dataset, url, partition" + ", position" * bool(more)
+        db.execute(f"""
+            CREATE TABLE {table} (
+                dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, url TEXT NOT NULL,
+                partition TEXT NOT NULL, position TEXT NOT NULL{more}, PRIMARY KEY ({key})) STRICT, WITHOUT ROWID""")
+
+
 class DamagedLogError(ValueError):
     """An old log of a session that cannot be converted into events, in words that follow a colon."""
 

@@ -1,0 +1,177 @@
+"""Messages of real brokers are appended once each, whatever is killed."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from threading import Event
+
+import pytest
+
+from benchmarks import kills
+from oal_engine.datasets import brokers, feeds
+from oal_engine.datasets.feeds import AppendCounts
+from oal_engine.store import ConflictError
+from tests.harness import ROOT
+from tests.harness.brokers import BROKERS, broker, message
+
+POISON = [b"no object", b"[1]", b'{"id": "x"}', b'{"text": "\xff"}', b"", b'{"text": ' + b'"' + b"x" * 200 + b'"}']
+
+
+@pytest.fixture(params=BROKERS)
+def running(request, tmp_path):
+    """Each broker in turn."""
+    with broker(request.param, tmp_path / "broker") as started:
+        yield started
+
+
+@pytest.fixture
+def dataset(store, tmp_path):
+    """A data set of two texts, with near-duplicates left out and counted."""
+    return kills.dataset(store, tmp_path)
+
+
+def followed(dataset, running, said=None, **more):
+    """Follow a broker until nothing is left, and return the counts."""
+    address = brokers.Address(running.url)
+    say = (said if said is not None else []).append
+    return sum(feeds.follow(dataset, address, until_empty=True, say=say, **more), AppendCounts())
+
+
+def later(dataset):
+    """The ids of the items that came with messages."""
+    return kills.ids(dataset)
+
+
+def test_messages_come_once_in_order(running, dataset):
+    """All messages are appended in the order of each partition, and a second run appends only the new ones."""
+    running.send(map(message, range(30)))
+    assert 30 == followed(dataset, running).appended
+    running.send(map(message, range(30, 36)))
+    counts = followed(dataset, running)
+    assert (6, 0) == (counts.appended, counts.duplicates)
+    kills.check(dataset, 36, partitions=3 if running.url.startswith("kafka") else 1)
+
+
+def test_a_message_that_cannot_be_read_is_kept_aside(running, dataset, store):
+    """It is stored once with its place and reason, and the feed goes on."""
+    running.send([message(0), *POISON, message(1)])
+    counts = followed(dataset, running, limits=feeds.replace(feeds.LIMITS, line=100))
+    assert (2, len(POISON)) == (counts.appended, sum(number for number, _ in counts.skipped.values()))
+    followed(dataset, running)
+    aside = store.rejected(dataset.id, running.url)
+    assert sorted(POISON) == sorted(row["content"] for row in aside)
+    assert all(row["reason"] and row["position"] for row in aside)
+
+
+def test_a_lost_broker_is_followed_again(running, dataset):
+    """The loss and the return are reported once each, and nothing is lost."""
+    if running.url.startswith("kafka"):
+        pytest.skip("Tansu keeps its topics in memory: they do not return")
+    running.send(map(message, range(5)))
+    said, stopped, ended = [], Event(), []
+
+    def act():
+        ended.extend(feeds.follow(dataset, brokers.Address(running.url), stopped=stopped, say=said.append))
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    try:
+        until(lambda: 5 == len(later(dataset)))
+        running.stop()
+        until(lambda: said)
+        running.start()
+        running.send(map(message, range(5, 9)))
+        until(lambda: 9 == len(later(dataset)))
+    finally:
+        stopped.set()
+        thread.join(20)
+    assert "It is tried again until it is back." in said[0]
+    assert [f"{running.url} is back."] == said[1:]
+    kills.check(dataset, 9)
+
+
+def until(true):
+    """Wait until something is true."""
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_messages_that_the_broker_deleted_are_reported(running, dataset):
+    """What was deleted before it was read is reported, and the feed goes on with what there is."""
+    if running.url.startswith("kafka"):
+        pytest.skip("Tansu deletes no records")
+    running.send(map(message, range(4)))
+    followed(dataset, running)
+    running.send(map(message, range(4, 10)))
+    running.trim(3)
+    said = []
+    assert 3 == followed(dataset, running, said).appended
+    assert 1 == len(said)
+    if running.url.startswith("nats"):
+        assert said == [f"{running.url} no longer has the messages 5 to 7 of its stream: they are lost here."]
+    else:
+        assert "no longer has message" in said[0]
+
+
+def test_a_second_follower_stops(store, dataset):
+    """Two processes that follow the same feed into a data set cannot store a message twice."""
+    store.move_feed(dataset.id, "redis://host/a", {}, {"": "5"}, [])
+    with pytest.raises(ConflictError, match="another process follows redis://host/a into the same data set"):
+        store.move_feed(dataset.id, "redis://host/a", {}, {"": "7"}, [])
+    assert {"": "5"} == store.feed_positions(dataset.id, "redis://host/a")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file://a/b",
+        "redis:///a",
+        "redis://:secret@host",
+        "kafka://u:secret@host:port/t",
+        "tweets",
+        "nats://u:sec/ret@h/t",
+    ],
+)
+def test_an_address_that_is_none_is_refused(url):
+    """The reason is one sentence, without the password."""
+    with pytest.raises(brokers.BrokerError, match=r"^URL must .*\. Got .*\.$") as refused:
+        brokers.Address(url)
+    assert "sec" not in str(refused.value)
+
+
+@pytest.mark.parametrize("scheme", BROKERS)
+def test_a_broker_that_does_not_listen_is_named_without_its_password(scheme, dataset, monkeypatch):
+    """The first connection fails with one sentence."""
+    monkeypatch.setattr(brokers, "CONNECT_SECONDS", 1)
+    address = brokers.Address(f"{scheme}://user:secret@127.0.0.1:9/stream")
+    with pytest.raises(brokers.BrokerError, match=rf"^{scheme}://127.0.0.1:9/stream cannot be read: ") as failed:
+        list(feeds.follow(dataset, address))
+    assert "secret" not in str(failed.value)
+
+
+def test_the_command_follows_and_shows_what_is_kept_aside(running, dataset, store):
+    """`follow --until-empty` ends with a summary, and `--rejected` prints the unreadable messages."""
+    running.send([message(0), b"broken"])
+
+    def oal(*options):
+        command = [sys.executable, "-m", "oal_engine", "follow", running.url, "messages", *options]
+        environment = os.environ | {"OAL_DB": str(store.path)}
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+
+    done = oal("--until-empty")
+    assert "kept 1 message aside, see --rejected" in done.stderr
+    assert "messages: appended 1, " in done.stdout
+    assert "broken" == json.loads(oal("--rejected").stdout)["content"]
+
+
+@pytest.mark.slow
+def test_no_kill_loses_or_doubles_a_message(running, tmp_path):
+    """After twenty kills at random moments each message is there once, in the order of its partition."""
+    done = kills.run(running, tmp_path / "kills", 20, seed=0)
+    assert 20 == done["kills"]
+    assert done["messages"]
