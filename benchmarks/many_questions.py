@@ -9,6 +9,7 @@ import json
 import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -41,7 +42,7 @@ FLOOR = 0.5  # of the budget, in the runs with floors
 WAYS = ("rare", "max", "separate B/K", "separate B")
 
 
-def sources(folder, names, rounds):
+def sources(folder, names):
     """Yield each stream by name: its rows, and the labels of ten questions, from the most frequent word on, by word."""
     for name in names:
         file, columns = FILES[name]
@@ -105,26 +106,23 @@ def f1(done):
     return float(metrics.evaluate(done.counts, "push")["f1"])
 
 
+def single(every, word, budget):
+    """Return the F1 of a session of one question."""
+    return f1(replace(every[word], budget=budget).replay())
+
+
 def measure(folder, names, orders, rounds, first):
     """Yield the figures of every run."""
-    for name, table_of, labels in sources(folder, names, rounds):
+    for name, table_of, labels in sources(folder, names):
         for seed in range(first, first + orders):
             order = stream.shuffled(rows.length(table_of), seed)[:rounds]
-            alone = {}  # separate sessions of B labels, which do not depend on K
-
-            def run(word, budget):
-                return Run(strategy("auto"), table_of, labels[word], order, budget=budget, seed=seed)
-
-            def single(word, budget):
-                if (word, budget) not in alone:
-                    alone[word, budget] = f1(run(word, budget).replay())
-                return alone[word, budget]
-
+            every = {word: Run(strategy("auto"), table_of, y, order, seed=seed) for word, y in labels.items()}
+            alone = cache(partial(single, every))  # a session of B labels does not depend on K
             for many in MANY:
                 words = chosen([*labels], many)
                 for budget in READINGS:
                     line = {"data": name, "order": seed, "many": many, "readings": budget}
-                    runs = [run(word, budget) for word in words]
+                    runs = [replace(every[word], budget=budget) for word in words]
                     for way in WAYS[:2]:
                         done = questions.replay(runs, way == "rare")
                         yield (
@@ -133,7 +131,7 @@ def measure(folder, names, orders, rounds, first):
                             | ({"estimates": [*map(estimated, runs, done)]} if way == "rare" else {})
                         )
                     for way, own in zip(WAYS[2:], (budget // many, budget)):
-                        yield line | {"way": way, "f1": [single(word, own) for word in words]}
+                        yield line | {"way": way, "f1": [alone(word, own) for word in words]}
                     if many == 5:
                         with_floor = [replace(each, floor=FLOOR) for each in runs]
                         done = questions.replay(with_floor)

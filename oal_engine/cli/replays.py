@@ -91,7 +91,7 @@ def replay(
         raise ValueError(f"--questions must be names, separated by commas. Got {questions!r}.")
     if names and (chosen.multiclass or importing.positive or importing.multiclass or importing.mesh_tree):
         raise ValueError(
-            "--questions needs an algorithm for two classes, and no --positive, --multiclass or --mesh-tree."
+            "--questions needs an algorithm for two classes, and no --positive, --multiclass, --mesh-tree."
         )
     if plain and not names:
         raise ValueError("--max is for --questions. Got none.")
@@ -189,8 +189,10 @@ def _stored_questions(
         kept = data.store.details(data.id, range(data.y.size))
         return data, _of_columns(names, data.details, [kept.get(item, []) for item in range(data.y.size)], name)
     if not data.columns.get("label"):
-        kept = ", ".join(filter(None, data.details)) or "none"
-        raise ValueError(f"--questions of {name} must be columns kept with its items: {kept}. Got {', '.join(names)}.")
+        columns = ", ".join(filter(None, data.details)) or "none"
+        raise ValueError(
+            f"--questions of {name} must be columns kept with its items: {columns}. Got {', '.join(names)}."
+        )
     return data, _of_words(names, data.store.label_cells(data.id), data.columns["label"], name)
 
 

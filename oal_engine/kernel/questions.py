@@ -184,7 +184,8 @@ def replay(runs: Sequence[Run], rare: bool = True, parts: Sequence[Parts] | None
     y = read_only([run.y for run in runs], np.int8)
     plan, budget = first.plan(), order.size if first.budget is None else first.budget
     means = [stream.average(part[0], run.average) for run, part in zip(runs, parts)]
-    rule, counts, curve, readings, t = shared(len(runs), plan, rare), np.array([empty()] * len(runs)), [], [], 0
+    rule, counts, curve, t = shared(len(runs), plan, rare), np.array([empty()] * len(runs)), [], 0
+    readings: list[Reading] = []
     start = perf_counter()
     while t < order.size:
         asking = plan or len(readings) < budget

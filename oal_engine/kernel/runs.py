@@ -96,8 +96,8 @@ class Run:
         """Return the worst confusion counts that the answers of a run with a floor allow at its end.
 
         If the budget is spent before the end, the counts are those at the last label. done: the whole replay, with its
-        log. are_pushes_read: whether a person has read all items that were pushed. at_last: the counts at the last label
-        (None: computed again).
+        log. are_pushes_read: whether a person has read all items that were pushed. at_last: the counts at the last
+        label (None: computed again).
         """
         asked, plan = done.log[:, 0].astype(np.int64), self.plan()
         assert plan
