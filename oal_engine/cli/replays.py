@@ -172,8 +172,8 @@ def _file_questions(
         features = importing.feature and tuple(importing.feature)
         importing = replace(importing, label="")
         data = _file_data(path, chosen, importing, reading, details=tuple(names), features=features)
-        kept = [json.loads(cells or "[]") for cells in data.items.details or ()]
-        return data, _of_columns(names, names, kept, file)
+        details = [json.loads(cells or "[]") for cells in data.items.details or ()]
+        return data, _of_columns(names, names, details, file)
     importing = replace(importing, contains=True)
     data = _file_data(path, chosen, importing, reading, positive=(names[0],), multiclass=False)
     return data, _of_words(names, [*data.items.labels], data.items.columns.label, file)
@@ -186,8 +186,8 @@ def _stored_questions(
     data = datasets.Dataset(Store(db, read_only=True), name)
     _check_options(name, importing, reading)
     if {*names} <= {*data.details}:
-        kept = data.store.details(data.id, range(data.y.size))
-        return data, _of_columns(names, data.details, [kept.get(item, []) for item in range(data.y.size)], name)
+        details = data.store.details(data.id, range(data.y.size))
+        return data, _of_columns(names, data.details, [details.get(item, []) for item in range(data.y.size)], name)
     if not data.columns.get("label"):
         columns = ", ".join(filter(None, data.details)) or "none"
         raise ValueError(
@@ -197,10 +197,10 @@ def _stored_questions(
 
 
 def _of_columns(
-    names: list[str], columns: Sequence[str | None], kept: list[list[str]], source: str
+    names: list[str], columns: Sequence[str | None], details: list[list[str]], source: str
 ) -> dict[str, np.ndarray]:
     """Return the labels of each question from its own column of 1 and 0."""
-    cells = {name: [row[columns.index(name)] if row else "" for row in kept] for name in names}
+    cells = {name: [row[columns.index(name)] if row else "" for row in details] for name in names}
     return {name: answers(each, Columns(label=name), source) for name, each in cells.items()}
 
 
@@ -276,8 +276,8 @@ def _print_questions(result: dict[str, Any]) -> None:
     columns = [(name, evaluation) for evaluation in metrics.EVALUATIONS for name in ("sum", "f1")]
     table = Table("", "positives", *(f"{name}\n{evaluation}" for name, evaluation in columns), box=box.SIMPLE)
     for name, each in (*mean["questions"].items(), *mean["all"].items()):
-        found = f"{each['positives']:,.1f}".removesuffix(".0") if "positives" in each else ""
-        table.add_row(escape(name), found, *(f"{each[evaluation][metric]:.3f}" for metric, evaluation in columns))
+        positives = f"{each['positives']:,.1f}".removesuffix(".0") if "positives" in each else ""
+        table.add_row(escape(name), positives, *(f"{each[evaluation][metric]:.3f}" for metric, evaluation in columns))
     draw(table)
 
 

@@ -58,7 +58,7 @@ class Rare(NamedTuple):
     """The state of the rule `rare`: of each question, the positives answered, the probabilities, or their roots, in the
     last rounds, and the factor of the odds."""
 
-    found: np.ndarray
+    positives: np.ndarray
     recent: np.ndarray
     factor: np.ndarray
 
@@ -75,17 +75,17 @@ class Rare(NamedTuple):
         return largest * largest if plan.squared else largest
 
     def note(self, y):
-        self.found[:] += y > 0
+        self.positives[:] += y > 0
 
 
 @njit(**METHOD)
 def _set_factors(rare, plan, t, rate):
     """Set the factor of each question, and with them the recent probabilities for which the plan finds its own."""
-    fewest = rare.found[0]
-    for k in range(rare.found.size):
-        fewest = min(fewest, rare.found[k])
-    for k in range(rare.found.size):
-        weight = max(LEAST_WEIGHT, sqrt((fewest + 1) / (rare.found[k] + 1)))
+    fewest = rare.positives[0]
+    for k in range(rare.positives.size):
+        fewest = min(fewest, rare.positives[k])
+    for k in range(rare.positives.size):
+        weight = max(LEAST_WEIGHT, sqrt((fewest + 1) / (rare.positives[k] + 1)))
         rare.factor[k] = factor_of(plan, rare.recent[k], t, rate, max(rate * weight, SMALLEST_MEAN))
     for s in range(min(t + 1, RECENT_ROUNDS)):
         plan.recent[s] = _largest(rare, s)
@@ -103,7 +103,7 @@ def _largest(rare, s):
 
 @njit(**METHOD)
 def _largest_wish(inspected, j):
-    """Return the largest probability in row j of what was inspected: the rule `max`."""
+    """Return the largest probability in row j of the inspected ones: the rule `max`."""
     largest = 0.0
     for k in range(inspected.shape[0]):
         largest = max(largest, inspected[k, j, 1])

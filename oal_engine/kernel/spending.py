@@ -88,9 +88,11 @@ spend = method("spend", default=lambda self, audit: None)
 
 @njit(**METHOD)
 def _reserved(plan, t):
-    """Return the number of labels left beyond those that the floor will need, with a margin, for items that are not
-    pushed, and the number planned for those that are. Labels are kept back, so that the floor ends before the horizon
-    only with negligible probability."""
+    """Return how many labels are left beyond the floor's, and how many are planned for pushed items.
+
+    The labels that the floor will need, with a margin, are kept back, so that it ends before the horizon only with
+    negligible probability.
+    """
     needed = plan.floor * max(0, plan.horizon - t)
     left = plan.budget - plan.audits - (plan.spent[0] - plan.spent[1])
     return left - needed - SPARE_DEVIATIONS * sqrt(needed), PUSHES * PUSHED * needed
