@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from functools import reduce
@@ -17,7 +18,7 @@ from typer import Argument, Option
 
 from .. import datasets, experiments
 from ..datasets import prior
-from ..datasets.reading import Columns, read
+from ..datasets.reading import Columns, answers, peek, read
 from ..experiments import replays
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy, alias_of, declared, strategy
@@ -58,6 +59,17 @@ def replay(
     learner: Annotated[str | None, Option(help="A learner, together with --rule.")] = None,
     rule: Annotated[str | None, Option(help="A query rule, together with --learner.")] = None,
     settings: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="A parameter; repeatable.")] = None,
+    questions: Annotated[
+        str | None,
+        Option(
+            metavar="NAME,NAME",
+            help="Several questions that one reading answers: label words (cells may hold several, a|b), or columns of "
+            "1 and 0 that are kept with the items. The budget counts readings.",
+        ),
+    ] = None,
+    plain: Annotated[
+        bool, Option("--max", help="With --questions: rare questions get no more readings than they ask for.")
+    ] = False,
     orders: Annotated[Path | None, Option(help="A file with one order per line, rows counted from 1.")] = None,
     running: Running,
     knowing: Knowing,
@@ -74,10 +86,26 @@ def replay(
     """Run an algorithm over data whose labels are known, and print its metrics under both evaluations."""
     values = {key: number(value, key, "a number") for key, value in pairs("--set", settings)}
     chosen = _strategy(algorithm, learner, rule, values)
+    names = [*dict.fromkeys(filter(None, map(str.strip, (questions or "").split(","))))]
+    if questions is not None and not names:
+        raise ValueError(f"--questions must be names, separated by commas. Got {questions!r}.")
+    if names and (chosen.multiclass or importing.positive or importing.multiclass or importing.mesh_tree):
+        raise ValueError(
+            "--questions needs an algorithm for two classes, and no --positive, --multiclass, --mesh-tree."
+        )
+    if plain and not names:
+        raise ValueError("--max is for --questions. Got none.")
     if orders and running.permutations:
         raise ValueError("--orders FILE and --permutations NUMBER cannot be given together.")
     data: datasets.FeatureTable | datasets.Dataset
-    if Path(source).is_file():
+    labels: dict[str, np.ndarray] = {}
+    if Path(source).is_file() and names:
+        data, labels = _file_questions(source, names, chosen, importing, reading)
+        positive = None
+    elif names:
+        data, labels = _stored_questions(source, names, importing, reading, db)
+        positive = None
+    elif Path(source).is_file():
         data, positive = _file_data(source, chosen, importing, reading), importing.positive
     else:
         data, positive = _stored_data(source, chosen, importing, reading, db)
@@ -92,6 +120,12 @@ def replay(
         print(words, file=sys.stderr)
         running = replace(running, budget=items)
     options = replays.ReplayOptions(positive=positive, prior=start, **asdict(running), **learning.values())
+    if names and start:
+        raise ValueError("seeds are for one question: --questions takes none.")
+    if names:
+        result = replays.replay_questions(chosen, data, labels, visits, options, not plain)
+        print(json.dumps(result)) if as_json else _print_questions(result)
+        return
     result = replays.replay(chosen, data, visits, options)
     print(json.dumps(result)) if as_json else _print(result)
 
@@ -108,9 +142,11 @@ def _strategy(algorithm: str | None, learner: str | None, rule: str | None, valu
     return strategy(algorithm, learner, rule, values)
 
 
-def _file_data(path: str, chosen: Strategy, importing: Importing, reading: Reading) -> datasets.FeatureTable:
-    """Read the rows and labels of a file for this replay only."""
-    columns = replace(importing.columns(path, reading), details=())
+def _file_data(
+    path: str, chosen: Strategy, importing: Importing, reading: Reading, **more: Any
+) -> datasets.FeatureTable:
+    """Read the rows and labels of a file for this replay only. more: of its columns."""
+    columns = replace(importing.columns(path, reading), **{"details": ()} | more)
     if chosen.multiclass and not importing.positive:
         columns = replace(columns, multiclass=True)
     items = read(path, columns, vectors=reading.vectors(importing.vectors), **reading.arguments)
@@ -118,6 +154,59 @@ def _file_data(path: str, chosen: Strategy, importing: Importing, reading: Readi
     if not options.keys() & {"features", "tokenizer"} and not chosen.tunes_itself:  # as in the papers
         options["features"] = "plain" if items.texts is None else "words"
     return datasets.file_table(items, importing.scale, **options)
+
+
+def _check_options(name: str, importing: Importing, reading: Reading, allowed: Collection[str] = ()) -> None:
+    """Refuse the options that only a file has."""
+    for option in importing.changed() + reading.changed():
+        if option not in allowed:
+            raise ValueError(f"{option} is for files: the data set {name} has been imported already.")
+
+
+def _file_questions(
+    path: str, names: list[str], chosen: Strategy, importing: Importing, reading: Reading
+) -> tuple[datasets.FeatureTable, dict[str, np.ndarray]]:
+    """Read the rows of a file, and its labels for each question."""
+    file = Path(path).name
+    if {*names} <= {*peek(path, **reading.arguments).columns}:
+        features = importing.feature and tuple(importing.feature)
+        importing = replace(importing, label="")
+        data = _file_data(path, chosen, importing, reading, details=tuple(names), features=features)
+        details = [json.loads(cells or "[]") for cells in data.items.details or ()]
+        return data, _of_columns(names, names, details, file)
+    importing = replace(importing, contains=True)
+    data = _file_data(path, chosen, importing, reading, positive=(names[0],), multiclass=False)
+    return data, _of_words(names, [*data.items.labels], data.items.columns.label, file)
+
+
+def _stored_questions(
+    name: str, names: list[str], importing: Importing, reading: Reading, db: Path | None
+) -> tuple[datasets.Dataset, dict[str, np.ndarray]]:
+    """Return a stored data set, and its labels for each question."""
+    data = datasets.Dataset(Store(db, read_only=True), name)
+    _check_options(name, importing, reading)
+    if {*names} <= {*data.details}:
+        details = data.store.details(data.id, range(data.y.size))
+        return data, _of_columns(names, data.details, [details.get(item, []) for item in range(data.y.size)], name)
+    if not data.columns.get("label"):
+        columns = ", ".join(filter(None, data.details)) or "none"
+        raise ValueError(
+            f"--questions of {name} must be columns kept with its items: {columns}. Got {', '.join(names)}."
+        )
+    return data, _of_words(names, data.store.label_cells(data.id), data.columns["label"], name)
+
+
+def _of_columns(
+    names: list[str], columns: Sequence[str | None], details: list[list[str]], source: str
+) -> dict[str, np.ndarray]:
+    """Return the labels of each question from its own column of 1 and 0."""
+    cells = {name: [row[columns.index(name)] if row else "" for row in details] for name in names}
+    return {name: answers(each, Columns(label=name), source) for name, each in cells.items()}
+
+
+def _of_words(names: list[str], cells: list[str], column: str | None, source: str) -> dict[str, np.ndarray]:
+    """Return the labels of each question from the cells of one column, which may hold several words."""
+    return {name: answers(cells, Columns(label=column, positive=(name,), contains=True), source) for name in names}
 
 
 def _stored_data(
@@ -135,9 +224,7 @@ def _stored_data(
     if importing.scale not in (None, scale):
         raise ValueError(f"--scale of the data set {name} was set at its import: {scale}. Got {importing.scale}.")
     allowed = {"--scale"} | ({"--positive"} if data.classes and not chosen.multiclass else set())
-    for option in importing.changed() + reading.changed():
-        if option not in allowed:
-            raise ValueError(f"{option} is for files: the data set {name} has been imported already.")
+    _check_options(name, importing, reading, allowed)
     return data, importing.positive if positive is None else [positive]
 
 
@@ -175,6 +262,22 @@ def _print(result: dict[str, Any]) -> None:
             mean, std = (part and reduce(getitem, path, part[evaluation]) for part in (result["mean"], spread))
             cells.append(f"{mean:.5f}" + ("" if std is None else f" ± {std:.5f}"))
         table.add_row(escape(" of ".join(path)), *cells)
+    draw(table)
+
+
+def _print_questions(result: dict[str, Any]) -> None:
+    """Print a line for each question, the mean and the worst."""
+    mean, runs = result["mean"], len(result["runs"])
+    print(
+        f"{result['algorithm']}: {result['learner']} + {result['rule']}, {result['reading']} of "
+        f"{len(mean['questions'])} questions, {runs} run{'s' * (runs > 1)}, {mean['readings']:,.1f}".removesuffix(".0")
+        + " readings"
+    )
+    columns = [(name, evaluation) for evaluation in metrics.EVALUATIONS for name in ("sum", "f1")]
+    table = Table("", "positives", *(f"{name}\n{evaluation}" for name, evaluation in columns), box=box.SIMPLE)
+    for name, each in (*mean["questions"].items(), *mean["all"].items()):
+        positives = f"{each['positives']:,.1f}".removesuffix(".0") if "positives" in each else ""
+        table.add_row(escape(name), positives, *(f"{each[evaluation][metric]:.3f}" for metric, evaluation in columns))
     draw(table)
 
 

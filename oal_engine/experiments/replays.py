@@ -1,5 +1,6 @@
 """Replay one strategy over data whose labels are known, in one or several orders of visit."""
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,9 +9,10 @@ import numpy as np
 
 from ..datasets import Dataset, FeatureTable, relabelled
 from ..datasets.prior import Prior
-from ..kernel import certainty, metrics, stream
+from ..kernel import certainty, metrics, questions, stream
 from ..kernel.algorithms import Strategy
-from ..kernel.runs import Run
+from ..kernel.rows import Rows
+from ..kernel.runs import Parts, Run
 from .specifications import MOST_RUNS
 
 
@@ -72,24 +74,10 @@ def replay(
     y, classes = data.y, data.classes
     if classes and not strategy.multiclass:
         y, classes = _one_against_the_rest(y, classes, options.positive, strategy.algorithm), ()
-    if orders is None:
-        seeds = range(options.seed, options.seed + (options.permutations or 0))
-        orders = [stream.shuffled(y.size, seed) for seed in seeds] or [np.arange(y.size)]
-    n_known = round(options.known_share * y.size)
-    first = Run(
-        strategy, data.rows, y, np.arange(y.size), len(classes),
-        rho=strategy.known_rho(options.rho, options.weights, options.metric, y), ratio=options.weights.ratio("sum"),
-        theta=options.theta, budget=options.budget, seed=options.seed, average=options.average,
-        horizon=y.size - n_known, audit=options.audit, audit_trains=options.audit_trains, pace=options.pace,
-        floor=options.floor, prior=options.prior.weights if options.prior else {},
-    )  # fmt: skip
+    orders, first, n_known = _planned(strategy, data.rows, y, len(classes), orders, options)
 
     def measure(number: int, order: np.ndarray) -> dict[str, Any]:
-        run = replace(first, order=order, seed=options.seed + number)
-        if n_known:
-            known_items = stream.sample(np.arange(y.size), n_known, run.seed)
-            run = replace(run, known_items=known_items, order=order[~np.isin(order, known_items)])
-        return {"order": number + 1} | _measured(run, options.weights, classes)
+        return {"order": number + 1} | _measured(_in_order(first, number, order, n_known), options.weights, classes)
 
     measure(0, orders[0][:0])  # compiles the loop, outside the measured time
     with ThreadPoolExecutor() as threads:
@@ -113,16 +101,96 @@ def replay(
     )
 
 
+def replay_questions(
+    strategy: Strategy,
+    data: FeatureTable | Dataset,
+    labels: Mapping[str, np.ndarray],
+    orders: list[np.ndarray] | None = None,
+    options: ReplayOptions = ReplayOptions(),
+    rare: bool = True,
+) -> dict[str, Any]:
+    """Run several questions with one reading for all, once per order. Return the metrics of each question, their mean
+    and the worst, as JSON.
+
+    labels: of all items, by question. The budget counts readings. rare: as in `questions.replay`.
+    """
+    plans = [_planned(strategy, data.rows, y, 0, orders, options) for y in labels.values()]
+    orders, _, n_known = plans[0]
+    keys = (*metrics.EVALUATIONS, metrics.LIST, "positives")
+    runs, measured = [], []
+    for number, order in enumerate(orders):
+        own = [_in_order(first, number, order, n_known) for _, first, _ in plans]
+        parts = [run.start() for run in own]
+        done = questions.replay(own, rare, parts)
+        figures = {}
+        for name, run, each, part in zip(labels, own, done, parts):
+            read = run.y[run.order[each.log[:, 0].astype(np.int64)]]
+            at_last = each.curve[max(0, each.queried - 1)]
+            figures[name] = _figures(run, each, part, options.weights, at_last=at_last)
+            figures[name]["positives"] = int((read > 0).sum())
+        two = [{e: {m: each[e][m] for m in ("sum", "f1")} for e in metrics.EVALUATIONS} for each in figures.values()]
+        over = {"mean": metrics.over(two, np.mean), "worst": metrics.over(two, np.min)}
+        runs.append({"order": number + 1, "readings": done[0].queried, "questions": figures, "all": over})
+        own_figures = {name: {key: each[key] for key in keys} for name, each in figures.items()}
+        measured.append(runs[-1] | {"questions": own_figures})
+    return {
+        "algorithm": strategy.algorithm,
+        "learner": strategy.learner,
+        "rule": strategy.rule,
+        "params": strategy.parameters,
+        "reading": "rare" if rare else "max",
+        "runs": runs,
+        "mean": {
+            key: metrics.over([run[key] for run in measured], np.mean) for key in ("readings", "questions", "all")
+        },
+    }
+
+
+def _planned(
+    strategy: Strategy, rows: Rows, y: np.ndarray, classes: int, orders: list[np.ndarray] | None,
+    options: ReplayOptions,
+) -> tuple[list[np.ndarray], Run, int]:  # fmt: skip
+    """Return the orders of visit, the run that each of them repeats, and the number of known labels."""
+    if orders is None:
+        seeds = range(options.seed, options.seed + (options.permutations or 0))
+        orders = [stream.shuffled(y.size, seed) for seed in seeds] or [np.arange(y.size)]
+    n_known = round(options.known_share * y.size)
+    first = Run(
+        strategy, rows, y, np.arange(y.size), classes,
+        rho=strategy.known_rho(options.rho, options.weights, options.metric, y), ratio=options.weights.ratio("sum"),
+        theta=options.theta, budget=options.budget, seed=options.seed, average=options.average,
+        horizon=y.size - n_known, audit=options.audit, audit_trains=options.audit_trains, pace=options.pace,
+        floor=options.floor, prior=options.prior.weights if options.prior else {},
+    )  # fmt: skip
+    return orders, first, n_known
+
+
+def _in_order(first: Run, number: int, order: np.ndarray, n_known: int) -> Run:
+    """Return a run over an order, after the known labels that its seed draws."""
+    run = replace(first, order=order, seed=first.seed + number)
+    if not n_known:
+        return run
+    known_items = stream.sample(np.arange(run.y.size), n_known, run.seed)
+    return replace(run, known_items=known_items, order=order[~np.isin(order, known_items)])
+
+
 def _measured(run: Run, weights: metrics.Weights, classes: tuple[str, ...]) -> dict[str, Any]:
     """Run once. Return the labels asked, the metrics, their lower bounds if there is a floor, and the seconds taken."""
     parts = run.start()
-    done = run.replay(log=True, parts=parts)
+    return _figures(run, run.replay(log=True, parts=parts), parts, weights, classes)
+
+
+def _figures(
+    run: Run, done: stream.Replay, parts: Parts, weights: metrics.Weights, classes: tuple[str, ...] = (),
+    at_last: np.ndarray | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the labels asked, the metrics, their lower bounds if there is a floor, and the seconds taken."""
     tables = dict.fromkeys(metrics.EVALUATIONS, done.counts) | {metrics.LIST: run.listed(done, parts)}
     measured = {name: metrics.as_json(counts, name, weights, classes) for name, counts in tables.items()}
     floors: dict[str, Any] = {"floor": None}
     if run.floor and run.budget is not None and run.order.size:
         for name, are_pushes_read in (("floor", False), ("floor_if_read", True)):
-            bounds = certainty.floors(run.worst_counts(done, are_pushes_read), weights)
+            bounds = certainty.floors(run.worst_counts(done, are_pushes_read, at_last), weights)
             floors[name] = {e: {metric: value.item() for metric, value in each.items()} for e, each in bounds.items()}
     return {"queried": int(done.queried), **measured, **floors, "seconds": done.seconds}
 

@@ -90,16 +90,21 @@ class Run:
         everything = self.predict(np.append(self.known_items, self.order), parts)
         return everything - answered + answered[..., ::-1]
 
-    def worst_counts(self, done: stream.Replay, are_pushes_read: bool = False) -> certainty.Tables:
+    def worst_counts(
+        self, done: stream.Replay, are_pushes_read: bool = False, at_last: np.ndarray | None = None
+    ) -> certainty.Tables:
         """Return the worst confusion counts that the answers of a run with a floor allow at its end.
 
         If the budget is spent before the end, the counts are those at the last label. done: the whole replay, with its
-        log. are_pushes_read: whether a person has read all items that were pushed.
+        log. are_pushes_read: whether a person has read all items that were pushed. at_last: the counts at the last
+        label (None: computed again).
         """
         asked, plan = done.log[:, 0].astype(np.int64), self.plan()
         assert plan
         end = int(asked[-1]) + 1 if done.queried == self.budget else self.order.size
-        counts = self.replay([end]).counts if end < self.order.size else done.counts
+        counts = done.counts
+        if end < self.order.size:
+            counts = self.replay([end]).counts if at_last is None else at_last
         size, rounds, pushes, true_pushes = (
             np.array([n]) for n in (asked.size, end, counts[1].sum(), counts[1, 2].sum())
         )

@@ -57,12 +57,11 @@ class Plan(NamedTuple):
         return self.spent[0] < self.budget
 
     def chances(self, t, pi, predicted):
-        check, least = 0.0, 0.0
+        check, least, left = 0.0, 0.0, rule_labels(self, t)
         if t < self.horizon:
             check = min(1.0, max(0.0, (self.audits - self.spent[1]) / (self.horizon - t)))
-        left = self.budget - self.audits - (self.spent[0] - self.spent[1])
         if self.floor:
-            least, left = _floored(self, t, left, predicted)
+            least = _floored(self, t, predicted)
             if self.paced:
                 _noted(self, t, pi)  # in case the rule has labels again later
         if left <= 0:
@@ -88,19 +87,37 @@ spend = method("spend", default=lambda self, audit: None)
 
 
 @njit(**METHOD)
-def _floored(plan, t, left, predicted):
-    """Return the floor of an item, and how many of the remaining labels the rule may spend.
+def _reserved(plan, t):
+    """Return how many labels are left beyond the floor's, and how many are planned for pushed items.
 
     The labels that the floor will need, with a margin, are kept back, so that it ends before the horizon only with
     negligible probability.
     """
     needed = plan.floor * max(0, plan.horizon - t)
-    beyond = left - needed - SPARE_DEVIATIONS * sqrt(needed)
-    pushed = PUSHES * PUSHED * needed
+    left = plan.budget - plan.audits - (plan.spent[0] - plan.spent[1])
+    return left - needed - SPARE_DEVIATIONS * sqrt(needed), PUSHES * PUSHED * needed
+
+
+@njit(**METHOD)
+def rule_labels(plan, t):
+    """Return how many of the remaining labels the rule may spend."""
+    beyond, pushed = _reserved(plan, t)
+    return int(beyond - pushed)
+
+
+@njit(**METHOD)
+def _floored(plan, t, predicted):
+    """Return the floor of an item.
+
+    predicted: +1 pushed, -1 not; of several questions: +1 if all push the item, 0 if only some
+    do. The others were promised the floor for it, which therefore is never lowered.
+    """
+    beyond, pushed = _reserved(plan, t)
     least = plan.floor
-    if predicted > 0:
-        least *= PUSHED * (min(1.0, max(0.0, beyond) / pushed) if pushed else 1.0)
-    return min(1.0, least), int(beyond - pushed)
+    if predicted >= 0:
+        raised = PUSHED * (min(1.0, max(0.0, beyond) / pushed) if pushed else 1.0)
+        least *= raised if predicted else max(1.0, raised)
+    return min(1.0, least)
 
 
 @njit(**METHOD)
@@ -133,26 +150,41 @@ def _paced(plan, t, pi, left):
     rules the odds work too. The factor is found by bisection: with it the mean probability over the last rounds equals
     the rate. A label left over after the paced rounds, because an answer there was a skip, is asked for at once.
     """
-    recent, force = plan.recent, plan.force
+    force = plan.force
+    pi = _noted(plan, t, pi)
+    rate = new_rate(plan, t, left)
+    if rate:
+        force[0], force[1] = factor_of(plan, plan.recent, t, rate, rate), rate
+    return _eased(plan, pi, force[0], force[1])
+
+
+@njit(**METHOD)
+def new_rate(plan, t, left):
+    """Return the rate to spend `left` labels at from round t on, or 0 if it is not set in this round."""
     end = plan.paced
     if t < end and left > plan.reserve:
         left -= plan.reserve
     elif plan.reserve or plan.floor:
         end = plan.horizon
-    pi = _noted(plan, t, pi)
     if t < ROUNDS_PER_SETTING or t % ROUNDS_PER_SETTING == 0 or t > end - ROUNDS_PER_SETTING or t == plan.paced:
-        rate, n_recent = min(1.0, left / max(1, end - t)), min(t + 1, RECENT_ROUNDS)
-        low, high = 1 / EASIEST, EASIEST
-        for _ in range(HALVINGS):
-            factor, total = sqrt(low * high), 0.0
-            for k in range(n_recent):
-                total += _eased(plan, recent[k], factor, rate)
-            if total < rate * n_recent:
-                low = factor
-            else:
-                high = factor
-        force[0], force[1] = sqrt(low * high), rate
-    return _eased(plan, pi, force[0], force[1])
+        return min(1.0, left / max(1, end - t))
+    return 0.0
+
+
+@njit(**METHOD)
+def factor_of(plan, recent, t, rate, mean):
+    """Return the factor of the odds with which the recent probabilities, eased for a rate, have this mean."""
+    n_recent = min(t + 1, RECENT_ROUNDS)
+    low, high = 1 / EASIEST, EASIEST
+    for _ in range(HALVINGS):
+        factor, total = sqrt(low * high), 0.0
+        for k in range(n_recent):
+            total += _eased(plan, recent[k], factor, rate)
+        if total < mean * n_recent:
+            low = factor
+        else:
+            high = factor
+    return sqrt(low * high)
 
 
 def extended(plan: Plan, more: Plan, t: int, all_spent: bool) -> Plan:

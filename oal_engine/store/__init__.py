@@ -271,6 +271,11 @@ class Store(Database):
         )  # fmt: skip
         return [row["text"] for row in rows]
 
+    def label_cells(self, dataset: int) -> list[str]:
+        """Return the label cell of each item of a data set, as in its file."""
+        rows = self.query("SELECT label FROM items WHERE dataset = ? ORDER BY position", dataset)
+        return [row["label"] for row in rows]
+
     def label_words(self, dataset: int) -> dict[str, int]:
         """Return the class of each label word of a data set, {word: y}."""
         rows = self.query("SELECT DISTINCT label, y FROM items WHERE dataset = ?", dataset)

@@ -362,3 +362,39 @@ def test_a_share_of_the_items_is_known_before_the_stream(run, ok, numbers):
     assert stream.replay(data.rows, data.y, rest, *parts, seed=3).queried == result["runs"][0]["queried"]
     assert "after 30 known ones" in run("replay", numbers, *RUN[:-1], "--known", 0.5)[1]
     assert "known must be >= 0 and < 1" in run("replay", numbers, *RUN, "--known", 1)[2]
+
+
+def test_several_questions_from_words_or_columns(ok, run, tmp_path):
+    """Label words that share a cell, and columns of 1 and 0, in a file or a data set, give the same figures: those of
+    each question, their mean and the worst."""
+    rng = np.random.default_rng(0)
+    has = rng.random((80, 2)) < [0.5, 0.2]
+    texts = [" ".join([*np.array(["sun", "rain"])[row], "day", f"n{k % 7}"]) for k, row in enumerate(has)]
+    cells = [
+        [k, text, *map(int, row), "|".join(np.array(["a", "b"])[row])] for k, (text, row) in enumerate(zip(texts, has))
+    ]
+    path = tmp_path / "days.csv"
+    path.write_text("\n".join(",".join(map(str, row)) for row in [["id", "text", "x", "y", "topics"], *cells]))
+
+    def replay(data, *options):
+        return ok("replay", data, "--algorithm", "auto", "--budget", 30, *options, "--json")
+
+    words = replay(path, "--questions", "a,b", "--label", "topics")
+    ok("import", path, "--name", "days", "--label", "topics", "--contains", "--positive", "a")
+    assert words["mean"] == replay("days", "--questions", "a,b")["mean"]
+    columns = replay("days", "--questions", "x,y")
+    assert words["mean"]["all"] == columns["mean"]["all"]
+    assert words["mean"]["all"] == replay(path, "--questions", "x,y")["mean"]["all"]
+    (first,) = words["runs"]
+    f1 = [first["questions"][name]["push"]["f1"] for name in "ab"]
+    assert (30, "rare") == (first["readings"], words["reading"])
+    assert [np.mean(f1), min(f1)] == pytest.approx([first["all"][key]["push"]["f1"] for key in ("mean", "worst")])
+    for options, message in (
+        (("--questions", "a,c"), "does not occur in column 'topics'"),
+        (("--max",), "--max is for --questions"),
+        (("--questions", "a,b", "--positive", "a"), "no --positive"),
+        (("--questions", "a,b", "--label", "x"), "--label is for files"),
+    ):
+        code, _, err = run("replay", "days", "--algorithm", "auto", *options)
+        assert 1 == code
+        assert message in err

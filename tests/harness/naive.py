@@ -400,11 +400,12 @@ class Plan:
         if self.floor:
             needed = self.floor * max(0, self.horizon - t)
             beyond = wishes - needed - 2 * np.sqrt(needed)
-            if predicted > 0:
-                least = 3 * self.floor * (np.clip(beyond / (0.3 * needed), 0, 1) if needed else 1)
+            if predicted >= 0:
+                raised = 3 * (np.clip(beyond / (0.3 * needed), 0, 1) if needed else 1)
+                least = self.floor * (raised if predicted else max(1, raised))
             least, wishes = min(1, least), int(beyond - 0.3 * needed)
         if self.paced and (self.floor or wishes > 0):
-            self.past.append(min(pi ** (1 / self.power), 1 - 2**-30))
+            self.past.append(np.minimum(pi ** (1 / self.power), 1 - 2**-30))
         if wishes <= 0:
             return check, 1 - (1 - check) * (1 - least)
         if self.paced:
@@ -414,17 +415,20 @@ class Plan:
                 end = self.horizon
             if t < 64 or t % 64 == 0 or t > end - 64 or t == self.paced:
                 self.rate = min(1, left / max(1, end - t))
-                recent = np.array(self.past[-256:])
-
-                def excess(easing):
-                    return self.eased(recent, easing).mean() - self.rate
-
-                easings = (-60, 60)
-                self.easing = brentq(excess, *easings) if excess(60) > 0 else 60
+                self.set_easing(np.array(self.past[-256:]))
             pi = self.eased(self.past[-1], self.easing)
         if t < self.first:
             pi = 1.0
         return check, 1 - (1 - check) * (1 - least) * (1 - pi)
+
+    def set_easing(self, recent):
+        self.easing = self.easing_for(recent, self.rate)
+
+    def easing_for(self, recent, mean):
+        def excess(easing):
+            return self.eased(recent, easing).mean() - mean
+
+        return brentq(excess, -60, 60) if excess(60) > 0 else 60
 
     def eased(self, pi, easing):
         odds = 2**easing * pi / (1 - pi)
@@ -433,6 +437,52 @@ class Plan:
     def spend(self, audit):
         self.audits, self.wishes = self.audits - audit, self.wishes - (not audit)
         return self.trains or not audit
+
+
+class PlanOfQuestions(Plan):
+    """A plan for the probabilities of several questions. rare: one with few positives so far gets more readings."""
+
+    def __init__(self, questions, rare, *values, **more):
+        super().__init__(*values, **more)
+        self.found, self.own, self.rare = np.zeros(questions), np.zeros(questions), rare
+
+    def set_easing(self, recent):
+        if self.rare:
+            weights = np.maximum(0.2, ((self.found + 1) / (self.found + 1).min()) ** -0.5)
+            self.own = np.array(
+                [self.easing_for(recent[:, [k]], max(self.rate * w, 1e-6), own=0) for k, w in enumerate(weights)]
+            )
+        self.easing = self.easing_for(recent, self.rate)
+
+    def easing_for(self, recent, mean, own=None):
+        self.own = self.own if own is None else own
+        return super().easing_for(recent, mean)
+
+    def eased(self, pi, easing):
+        return super().eased(pi, easing + self.own).max(axis=-1)
+
+
+def replay_questions(X, Y, order, learners, rule, plan, budget, seed=0):
+    """Replay several questions with one reading for all; the readings (round, margins, probability) and the predictions
+    (round, question)."""
+    readings, predictions, seen = [], [], np.zeros((len(Y), 2), int)
+    for t, i in enumerate(order):
+        margins = [learner.margin(X[i]) for learner in learners]
+        predicted = [learner.predict(X[i], 0.0) for learner in learners]
+        predictions.append(predicted)
+        if len(readings) == budget:
+            continue
+        pi = [probability(rule, each, X[i], p, 0, 0.0, t + 1, 0, ()) for each, p in zip(learners, margins)]
+        check, chance = plan.chances(t, np.array(pi), 1 if min(predicted) > 0 else -1 if max(predicted) < 0 else 0)
+        if draw(seed, t) < chance:
+            readings.append((t, margins, chance))
+            if plan.spend(draw(seed, t) < check):
+                plan.found = plan.found + (Y[:, i] > 0)
+                for learner, y, p, counts in zip(learners, Y[:, i], margins, seen):
+                    counts[int(y > 0)] += 1
+                    rho = (counts[0] + 1) / (counts[1] + 1) if y > 0 else 1.0
+                    learner.update(X[i], y, p, rho, 0.0, chance)
+    return readings, predictions
 
 
 def replay(

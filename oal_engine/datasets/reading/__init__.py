@@ -4,7 +4,7 @@ from .codings import Codings
 from .columns import Columns
 from .file import VECTORS, Vectors, open_items, read, read_lines, read_vectors
 from .items import MISSING, Item, Items, reasons
-from .labels import gaps_among, may_be_gap
+from .labels import answers, gaps_among, may_be_gap
 from .parsed import Skipped, counted, plural
 from .preview import Peek, description, layout_sentence, peek, size_sentence
 from .readers import READERS, reader_for

@@ -1,0 +1,213 @@
+"""Several questions about each item, and one reading that answers them all.
+
+Each question has its own learner, rule and objective. One plan decides which items are read, from the questions'
+probabilities pi_k of asking, and one draw decides whether an item is. A reading costs one label of the budget.
+
+max: the plan is given the largest pi_k, and is that of a single question, to the bit.
+rare: the rarer the positives of a question were so far, the more readings it gets. With P_k positives answered, rate
+rho, root or probability r_k, and E(r, f) the probability of `spending._eased` with its odds multiplied by f, over the
+last rounds s:
+
+    w_k = max(0.2, (P_k + 1)^-1/2 / max_j (P_j + 1)^-1/2)
+    f_k : mean_s E(r_k,s, f_k) = max(rho w_k, 1e-6)
+    g   : mean_s max_k E(r_k,s, g f_k) = rho
+    pi  = max_k E(r_k, g f_k)
+
+E is monotone, so max_k E(r_k, g f_k) is E(r', g) of the largest r_k with its odds multiplied by f_k: given r', the plan
+finds g as its factor. The rule is not published; docs/many-questions.md has measurements.
+
+Given the past, the probability of a reading depends on the item alone, so the estimates and floors of each question
+hold as they do for a session of one, with this probability and its own predictions.
+"""
+
+from collections.abc import Sequence
+from math import sqrt
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from . import stream
+from .draws import draw
+from .jit import METHOD, method
+from .learners import classes
+from .metrics import empty
+from .rows import Rows, read_only
+from .runs import Parts, Run
+from .spending import RECENT_ROUNDS, SURE, Plan, chances, factor_of, is_open, new_rate, rule_labels, spend, teaches
+
+BLOCK = 64  # most rounds whose margins are computed before a draw, which may make them worthless
+LEAST_WEIGHT = 0.2  # of a question with many positives: a smaller one would silence it
+SMALLEST_MEAN = 1e-6  # of a question's own probability
+
+
+class Reading(NamedTuple):
+    """A reading: its round (the end, if there was none), its probability, the draw below it, whether it is an audit,
+    and the margin and the predicted class of each question."""
+
+    t: int
+    probability: float
+    draw: float
+    audit: int
+    margins: np.ndarray
+    predicted: np.ndarray
+
+
+class Rare(NamedTuple):
+    """The state of the rule `rare`: of each question, the positives answered, the probabilities, or their roots, in the
+    last rounds, and the factor of the odds."""
+
+    positives: np.ndarray
+    recent: np.ndarray
+    factor: np.ndarray
+
+    def wish(self, plan, t, inspected, j):
+        s = t % RECENT_ROUNDS
+        for k in range(self.factor.size):
+            pi = inspected[k, j, 1]
+            self.recent[k, s] = min(sqrt(pi) if plan.squared else pi, SURE)
+        left = rule_labels(plan, t)
+        rate = new_rate(plan, t, left) if left > 0 else 0.0
+        if rate:
+            _set_factors(self, plan, t, rate)
+        largest = _largest(self, s)
+        return largest * largest if plan.squared else largest
+
+    def note(self, y):
+        self.positives[:] += y > 0
+
+
+@njit(**METHOD)
+def _set_factors(rare, plan, t, rate):
+    """Set the factor of each question, and with them the recent probabilities for which the plan finds its own."""
+    fewest = rare.positives[0]
+    for k in range(rare.positives.size):
+        fewest = min(fewest, rare.positives[k])
+    for k in range(rare.positives.size):
+        weight = max(LEAST_WEIGHT, sqrt((fewest + 1) / (rare.positives[k] + 1)))
+        rare.factor[k] = factor_of(plan, rare.recent[k], t, rate, max(rate * weight, SMALLEST_MEAN))
+    for s in range(min(t + 1, RECENT_ROUNDS)):
+        plan.recent[s] = _largest(rare, s)
+
+
+@njit(**METHOD)
+def _largest(rare, s):
+    """Return the largest recent probability or root, each with its odds multiplied by the factor of its question."""
+    largest = 0.0
+    for k in range(rare.factor.size):
+        odds = rare.factor[k] * rare.recent[k, s]
+        largest = max(largest, odds / (odds + 1 - rare.recent[k, s]))
+    return min(largest, SURE)
+
+
+@njit(**METHOD)
+def _largest_wish(inspected, j):
+    """Return the largest probability in row j of the inspected ones: the rule `max`."""
+    largest = 0.0
+    for k in range(inspected.shape[0]):
+        largest = max(largest, inspected[k, j, 1])
+    return largest
+
+
+wish = method("wish", default=lambda self, plan, t, inspected, j: _largest_wish(inspected, j))
+note = method("note", default=lambda self, y: None)
+
+
+def shared(questions: int, plan: Plan | None, rare: bool = True) -> Rare | bool:
+    """Return the state in which a run begins, False for `max`. One question, and a plan without a pace, have nothing to
+    weigh."""
+    if not (rare and questions > 1 and plan and plan.paced):
+        return False
+    return Rare(np.zeros(questions, np.int64), np.zeros((questions, RECENT_ROUNDS)), np.ones(questions))
+
+
+@njit(**stream.COMPILE)
+def until_reading(y, order, seed, t, asking, rule, inspected, counts):
+    """Run the inspected rounds from t on until an item is read, and count the predictions of every question. Return the
+    round, or the one after the last, and the probability, the draw, and whether it is an audit.
+
+    y, inspected, counts: a first axis of questions; else as in `stream.inspect_rounds`.
+    """
+    many = inspected.shape[0]
+    for j in range(inspected.shape[1]):
+        i = order[t + j]
+        if y[0, i] == stream.KNOWN_LABEL:
+            continue
+        check, chance, pushes, u = 0.0, 0.0, 0, draw(seed, t + j)
+        for k in range(many):
+            pushes += inspected[k, j, 3] > 0
+        if is_open(asking):
+            pi = wish(rule, asking, t + j, inspected, j)
+            check, chance = chances(asking, t + j, pi, int(pushes == many) - int(pushes == 0))
+        for k in range(many):
+            counts[k, int(inspected[k, j, 3] > 0), y[k, i] + 1, int(u < chance)] += 1
+        if u < chance:
+            return t + j, chance, u, int(u < check)
+    return t + inspected.shape[1], 0.0, 0.0, 0
+
+
+def next_reading(
+    rows: Rows, y: np.ndarray, order: np.ndarray, parts: Sequence[Parts], seed: int, t: int, stop: int,
+    asking: Plan | bool, rule: Rare | bool, counts: np.ndarray,
+) -> Reading:  # fmt: skip
+    """Run rounds t .. stop - 1 until an item is read, and count the predictions of every question.
+
+    y, counts: as in `stream.until_query`, with a first axis of questions. asking: a plan, or whether anything is read.
+    Where the blocks of rounds begin has no effect: they are computed again after each reading.
+    """
+    size, ignored = BLOCK // 8, empty()
+    while t < stop:
+        size = min(2 * size, BLOCK) if is_open(asking) else stop - t
+        block = np.zeros((len(parts), min(size, stop - t), 4))
+        for truth, part, inspected in zip(y, parts, block):
+            stream.inspect_rounds(rows, truth, order, *part, seed, t, True, ignored, inspected)
+        end, probability, u, audit = until_reading(y, order, seed, t, asking, rule, block, counts)
+        if end < t + block.shape[1]:
+            margins, predicted = block[:, end - t, 0], block[:, end - t, 3].astype(np.int8)
+            return Reading(end, probability, u, audit, margins, predicted)
+        t = end
+    return Reading(stop, 0.0, 0.0, 0, np.zeros(len(parts)), np.zeros(len(parts), np.int8))
+
+
+def replay(runs: Sequence[Run], rare: bool = True, parts: Sequence[Parts] | None = None) -> list[stream.Replay]:
+    """Run several questions over one stream whose labels are known, and return a replay for each: its curve has the
+    counts after each reading and at the end, and its log the probability of the reading.
+
+    runs: one for each question, over the same rows and order, with the same seed, plan and budget of readings. rare:
+    whether rare questions get more of them, else `max`. parts: states from `Run.start`, which are modified.
+    """
+    first, parts = runs[0], parts or [run.start() for run in runs]
+    if any(classes(learner) for learner, *_ in parts):
+        raise ValueError("several questions need learners of positives and negatives. Got one of several classes.")
+    order = stream.checked_order(first.order, first.rows)
+    y = read_only([run.y for run in runs], np.int8)
+    plan, budget = first.plan(), order.size if first.budget is None else first.budget
+    means = [stream.average(part[0], run.average) for run, part in zip(runs, parts)]
+    rule, counts, curve, t = shared(len(runs), plan, rare), np.array([empty()] * len(runs)), [], 0
+    readings: list[Reading] = []
+    start = perf_counter()
+    while t < order.size:
+        asking = plan or len(readings) < budget
+        now = next_reading(first.rows, y, order, parts, first.seed, t, order.size, asking, rule, counts)
+        if now.t < order.size:
+            readings.append(now)
+            curve.append(counts.copy())
+            if plan:
+                spend(plan, now.audit)
+            answers = y[:, order[now.t]] * (plan is None or teaches(plan, now.audit))
+            note(rule, answers)
+            for part, mean, margin, predicted, label in zip(parts, means, now.margins, now.predicted, answers):
+                asked = stream.Question(now.t, margin, 0.0, now.probability, now.draw, now.audit, int(predicted))
+                stream.learn(first.rows, order, *part, mean, asked, int(label), len(readings) == budget)
+        t = now.t + 1
+    curve.append(counts)
+    return [
+        stream.Replay(
+            np.array([each[k] for each in curve]), len(readings),
+            np.array([(now.t, now.margins[k], now.probability) for now in readings]).reshape(-1, 3),
+            np.array([(now.audit, now.predicted[k]) for now in readings], np.int8).reshape(-1, 2),
+            part[0], perf_counter() - start,
+        )
+        for k, part in enumerate(parts)
+    ]  # fmt: skip
