@@ -220,13 +220,8 @@ class Dataset:
         documents, settings = self.record["documents"], self.record["vectorizer"]
         if documents is None or settings is None:
             return None
-        terms = self.store.vocabulary(self.id)
-        return vectorizer.Vocabulary(
-            [row["term"] for row in terms],
-            np.array([row["document_frequency"] for row in terms], dtype=np.int64),
-            documents,
-            json.loads(settings),
-        )
+        terms, frequencies = self.store.vocabulary(self.id)
+        return vectorizer.Vocabulary(terms, np.array(frequencies, dtype=np.int64), documents, json.loads(settings))
 
     def new_terms(self, items: Iterable[int]) -> dict[int, str]:
         """Return terms outside the vocabulary by hash column, for `items` and the items of all earlier calls."""

@@ -5,7 +5,7 @@ All SQL about them is here. The numeric rows of data sets are memory-mapped file
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -136,6 +136,11 @@ class Store(Database):
             raise StoreError(f"{kind} {key} does not exist. There are: {names or 'none'}.")
         return row
 
+    def _columns(self, select: str, names: Sequence[str], *values: object) -> list[list[Any]]:
+        """Return the named columns of a SELECT as lists: for very many rows, quicker than `query`."""
+        lists = ", ".join(f"json_group_array({name}) AS {name}" for name in names)
+        return [json.loads(column) for column in self.query(f"SELECT {lists} FROM ({select})", *values)[0].values()]
+
     # Data sets
 
     @property
@@ -225,10 +230,8 @@ class Store(Database):
 
     def ids(self, dataset: int) -> list[str]:
         """Return the ids of all items of a data set, in order."""
-        return json.loads(self.query(
-            "SELECT json_group_array(id) AS ids FROM (SELECT id FROM items WHERE dataset = ? ORDER BY position)",
-            dataset,
-        )[0]["ids"])  # fmt: skip
+        (ids,) = self._columns("SELECT id FROM items WHERE dataset = ? ORDER BY position", ["id"], dataset)
+        return ids
 
     def positions(self, dataset: int, ids: Collection[str]) -> dict[str, int]:
         """Return {id: position}. Unknown ids are omitted."""
@@ -253,9 +256,13 @@ class Store(Database):
         )  # fmt: skip
         return {row["item"]: json.loads(row["cells"]) for row in rows}
 
-    def vocabulary(self, dataset: int) -> list[Row]:
+    def vocabulary(self, dataset: int) -> tuple[list[str], list[int]]:
         """Return terms and document frequencies in the order of their columns."""
-        return self.query("SELECT term, document_frequency FROM vocabulary WHERE dataset = ? ORDER BY column", dataset)
+        terms, frequencies = self._columns(
+            "SELECT term, document_frequency FROM vocabulary WHERE dataset = ? ORDER BY column",
+            ["term", "document_frequency"], dataset,
+        )  # fmt: skip
+        return terms, frequencies
 
     # Data sets that grow
 

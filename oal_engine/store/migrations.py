@@ -23,9 +23,14 @@ STEPS: dict[str, Step] = {}
 LIST = "_sqlite_migrations"  # the table of that list; versions of sqlite-utils make it differently
 _WORDS = f"create|table|unique|index|on|integer|text|primary|key|id|migration_set|name|applied_at|(idx_)?{LIST}[a-z_]*"
 _OF_LIST = re.compile(rf'(({_WORDS})\b|[\s,()"\[\]])+', re.IGNORECASE | re.ASCII)
-_STATISTICS = {  # of SQLite's ANALYZE
-    ("table", name, name, f"CREATE TABLE {name}({columns})")
-    for name, columns in (("sqlite_stat1", "tbl,idx,stat"), ("sqlite_stat4", "tbl,idx,neq,nlt,ndlt,sample"))
+_OF_OTHERS = {  # plain tables of SQLite's ANALYZE, and of Litestream, which copies the database
+    ("table", name, name, f"CREATE TABLE {name}{columns}")
+    for name, columns in (
+        ("sqlite_stat1", "(tbl,idx,stat)"),
+        ("sqlite_stat4", "(tbl,idx,neq,nlt,ndlt,sample)"),
+        ("_litestream_seq", " (id INTEGER PRIMARY KEY, seq INTEGER)"),
+        ("_litestream_lock", " (id INTEGER)"),
+    )
 }
 
 
@@ -570,7 +575,7 @@ def applied(connection: sqlite3.Connection) -> list[str]:
     if ("table", LIST) in {row[:2] for row in of_list}:
         listed = connection.execute(f"SELECT migration_set, name FROM {LIST} ORDER BY id LIMIT 1000")
         names = [str(name) for group, name in listed if group == SET]
-    own = {_spaced(row) for row in present - of_list - _STATISTICS}
+    own = {_spaced(row) for row in present - of_list - _OF_OTHERS}
     if all(name in STEPS for name in names):  # the schema of a newer version is not known
         expected = _made_by(*(STEPS[name] for name in names))
         for kind, name, *_ in sorted(own - expected, key=str):

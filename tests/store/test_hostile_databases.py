@@ -156,6 +156,18 @@ def test_a_list_of_steps_without_an_end_is_not_read_to_it(path):
     assert "was written by a newer OAL Studio" in refusal(Store, path)
 
 
+def test_the_tables_of_litestream_are_known_and_no_more(path):
+    """A database opens while Litestream copies it; a trigger on its tables is refused."""
+    change(
+        path,
+        "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
+        "CREATE TABLE _litestream_lock (id INTEGER)",
+    )
+    Store(path).close()
+    change(path, "CREATE TRIGGER t AFTER INSERT ON _litestream_seq BEGIN DELETE FROM items; END")
+    assert "holds the trigger 't', which OAL Studio does not make" in refusal(Store, path)
+
+
 def test_what_sqlite_itself_adds_is_known(path):
     """The statistics of ANALYZE, VACUUM and spaces in a statement change nothing."""
     change(path, "ANALYZE", "VACUUM", "UPDATE sqlite_master SET sql = replace(sql, ', ', ',  ') WHERE name = 'items'")

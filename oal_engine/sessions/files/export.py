@@ -161,17 +161,18 @@ def _ranked(
     fitted, dataset, order, log = model.of_session(session), session.dataset, session.order, session.log
     scores = fitted.scores(dataset.rows)[order]
     ranking = np.argsort(-fitted.decided(scores)[0], kind="stable") if ranking is None else ranking
-    words, rounds = session.settings.answers, [entry.round for entry in log]
-    asked, labels, classes = np.zeros(order.size, int), np.full(order.size, None), np.full(order.size, None)
-    asked[rounds] = 1
-    labels[rounds], classes[rounds] = [each.label or None for each in log], [words[each.label] for each in log]
-    origins = np.full(order.size, MODEL, object)
-    origins[[each.round for each in log if each.label]] = ANSWER
-    if known_labels := session.known_labels:
-        places = np.flatnonzero(np.isin(order, [*known_labels]))
-        rows = [known_labels[item] for item in order[places].tolist()]
-        labels[places], classes[places] = [row["label"] for row in rows], [words[row["label"]] for row in rows]
-        origins[places] = [origin(row) for row in rows]
+    words, known_labels = session.settings.answers, session.known_labels
+    # The answers, then the known labels. `numbers` has the number of its own for each round, 0 for none.
+    sources = [(entry.label, ANSWER if entry.label else MODEL) for entry in log]
+    numbers = np.zeros(order.size, int)
+    numbers[[entry.round for entry in log]] = np.arange(1, len(log) + 1)
+    asked = (numbers > 0).astype(int)
+    places = np.flatnonzero(np.isin(order, [*known_labels]))
+    sources += [(row["label"], origin(row)) for row in map(known_labels.__getitem__, order[places].tolist())]
+    numbers[places] = np.arange(len(log) + 1, len(sources) + 1)
+    labels = pa.array([None, *(label or None for label, _ in sources)], pa.int64())
+    classes = pa.array([None, *(words[label] for label, _ in sources)], pa.string())
+    origins = pa.array([MODEL, *(source for _, source in sources)], pa.string())
     columns = {"rank": int, "id": str, "position": int, "round": int} | fitted.fields
     columns |= {"asked": int, "label": int, "class": str, "origin": str} | dict.fromkeys(more, float)
     item_cells = ItemColumns(session.store, session.settings, columns, texts)
@@ -185,7 +186,8 @@ def _ranked(
             cells: dict[str, Any] = {
                 "rank": range(place.start + 1, place.stop + 1), "id": ids.take(order[t]), "position": order[t],
                 "round": t + 1, **dict(zip(fitted.fields, fitted.predictions(scores[t]))),
-                "asked": asked[t], "label": labels[t], "class": classes[t], "origin": origins[t],
+                "asked": asked[t], "label": labels.take(numbers[t]), "class": classes.take(numbers[t]),
+                "origin": origins.take(numbers[t]),
                 **{name: [None] * t.size if each is None else each[place.start : place.stop]
                    for name, each in more.items()},
             }  # fmt: skip
