@@ -39,8 +39,8 @@ _mount = component("card", SCRIPTS, STYLES)
 
 
 def card(server: CardServer, is_idle: bool) -> None:
-    """Show the card, which asks the route for what it shows; call it in a fragment, which runs again when the card
-    becomes idle or gets an item."""
+    """Show the card, which asks the route for its item; call it in a fragment, which runs again when the card becomes
+    idle or gets an item."""
     name, login = who_labels()
     session = server.session.id
     url = make_url_path(st.get_option("server.baseUrlPath"), f"{PATH}{session}")
@@ -62,11 +62,11 @@ def _admit(request: Request) -> tuple[Mapping[str, Any], Route]:
     person = request.scope["person"]()
     if problem := access.standing(person).problem:
         raise Refusal(401, problem)
-    return person, Route(_shown, "annotator", messages.CardRequest, MOST_BYTES)
+    return person, Route(_payload, "annotator", messages.CardRequest, MOST_BYTES)
 
 
 def _act(request: Request, person: Mapping[str, Any], route: Route, body: bytes) -> dict[str, Any]:
-    """Store the events of a request, and return what its card shows now."""
+    """Store the events of a request, and return the data that its card shows now."""
     access.PERSON.set(person)  # in the copy of the context that this thread has for the request
     try:
         sent = json.loads(body)  # unlike pydantic it takes half a letter, which breaks its own event only
@@ -81,12 +81,12 @@ def _act(request: Request, person: Mapping[str, Any], route: Route, body: bytes)
         return {"acked": ids, "error": problem, "removed": capitalized(str(gone))}
 
 
-def _shown(session: int, asked: messages.CardRequest, login: str) -> dict[str, Any]:
+def _payload(session: int, asked: messages.CardRequest, login: str) -> dict[str, Any]:
     own = role(store(), session)
     try:
         stored_settings(store(), session)
     except Removed as gone:
-        raise gone if own == "owner" else Removed(NO_ROLE) from None  # strangers do not learn which sessions there are
+        raise gone if own == "owner" else Removed(NO_ROLE) from None  # strangers learn of no session
     if own == "reader":
         raise Removed(ONLY_READS)
     server = card_server(session)

@@ -103,8 +103,8 @@ Review = Row | None  # show the skipped questions after this question number aga
 
 
 class CardRequest(Message):
-    """What a card sends: the name of its annotator, the events that are not acknowledged, each checked by itself, and
-    what it wants to show."""
+    """A request of a card: the name of its annotator, the events that are not acknowledged, each checked by itself,
+    and the skipped items and marks that it wants."""
 
     annotator: Name = ""
     events: Annotated[list[Any], Field(max_length=MOST_EVENTS)] = []
