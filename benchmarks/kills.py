@@ -26,6 +26,7 @@ FIRST = [("a", "some first text here"), ("b", "some first text there")]
 POISON_EVERY = 10  # messages
 SEND_SECONDS = 0.02  # between messages
 LONGEST_SECONDS = 0.4  # until a kill
+LONGEST_START_SECONDS = 60  # until the first message is sent
 
 
 def dataset(store, folder):
@@ -63,6 +64,7 @@ def _follow(path, url):
 def run(running, folder, kills, seed=0):
     """Kill a follower `kills` times, and check what it stored. Return counts and seconds."""
     chance, start, ended = random.Random(seed), perf_counter(), threading.Event()
+    begun = threading.Event()
     folder.mkdir()
     store = Store(folder / "studio.db")
     dataset(store, folder)
@@ -78,9 +80,11 @@ def run(running, folder, kills, seed=0):
                 batch += [b"poison %d.%d" % (number, k) for k in range(PARTITIONS)]
             running.send(batch)
             sent.append(len(batch) - PARTITIONS)
+            begun.set()
 
     producer = threading.Thread(target=send)
     producer.start()
+    begun.wait(LONGEST_START_SECONDS)  # a follower of a stream that does not exist yet ends with a sentence
     fork, stored_at_kills = multiprocessing.get_context("fork"), set()
     try:
         for _ in range(kills):

@@ -5,7 +5,6 @@ A further broker is a generator like `_redis`, named in `BROKERS`.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -147,6 +146,7 @@ def _nats(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
     """Read a stream of NATS JetStream, or those of its messages that have a subject."""
     try:
         import nats
+        from anyio.from_thread import start_blocking_portal  # its thread has a loop, as a notebook's has one that runs
         from nats.js import api
         from nats.js.errors import NotFoundError
     except ImportError:
@@ -194,16 +194,16 @@ def _nats(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
             say(f"{address} no longer has the messages {next_one} to {last_lost} of its stream: they are lost here.")
         return Batch([Message("", str(each.metadata.sequence.stream), each.data) for each in response], False)
 
-    with _failures(address, nats.errors.Error, asyncio.TimeoutError), asyncio.Runner() as runner:
-        connection = runner.run(connect())
+    with _failures(address, nats.errors.Error), start_blocking_portal() as portal:
+        connection = portal.call(connect)
         try:
             context = connection.jetstream(timeout=CONNECT_SECONDS)
-            stream, subscription = runner.run(subscribe())
+            stream, subscription = portal.call(subscribe)
             while True:
-                yield runner.run(fetch())
+                yield portal.call(fetch)
         finally:
             with suppress(nats.errors.Error, OSError):
-                runner.run(connection.close())
+                portal.call(connection.close)
 
 
 def _kafka(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:

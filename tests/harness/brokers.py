@@ -1,6 +1,5 @@
 """Brokers that a test starts, stops and fills: Redis, NATS, and Tansu, which speaks the protocol of Kafka."""
 
-import asyncio
 import json
 import os
 import signal
@@ -11,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 import nats
 import redis
+from anyio.from_thread import start_blocking_portal
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -75,10 +75,12 @@ class Nats(Broker):
             for each in contents:
                 await stream.publish("stream", each)
 
-        asyncio.run(self._do(act))
+        with start_blocking_portal() as portal:
+            portal.call(self._do, act)
 
     def trim(self, kept):
-        asyncio.run(self._do(lambda stream: stream.purge_stream("all", keep=kept)))
+        with start_blocking_portal() as portal:
+            portal.call(self._do, lambda stream: stream.purge_stream("all", keep=kept))
 
 
 class Kafka(Broker):

@@ -33,6 +33,7 @@ CALM = (
     "server is not responding",
     "net::ERR_",
     "WebSocket onerror",
+    "Connection timed out.",
     "DoInitPings timed out",
     "status of 503",  # the card says why
     "status of 401",
