@@ -227,12 +227,17 @@ class Card:
 
     def tap(self, key):
         """Press a key, whatever comes of it."""
-        self.page.bring_to_front()  # a tab behind another one is slow
+        self.page.bring_to_front()  # a tab behind another one is slow, and may not have painted its item
+        self.painted()
         self.page.keyboard.press(key)
 
     def saved(self):
         """Wait until the server has acknowledged everything, and what it said is painted."""
         self._wait("[data-unsaved='0']")
+        self.painted()
+
+    def painted(self):
+        """Wait for the next paint."""
         self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
 
     def _wait(self, state):
