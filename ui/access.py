@@ -23,9 +23,7 @@ Rules = tuple[bool, tuple[str, ...], tuple[str, ...]]  # whether a log-in is req
 SECTIONS = ("auth", "access")
 LOGIN_KEYS = {"redirect_uri", "cookie_secret"}  # a section with one of these keys is meant to be [auth]
 TOKEN: ContextVar[Row | None] = ContextVar("TOKEN", default=None)  # of a request of a program; pages have none
-PERSON: ContextVar[Mapping[str, Any] | None] = ContextVar(
-    "PERSON", default=None
-)  # of a card's request; pages have st.user
+PERSON: ContextVar[Any] = ContextVar("PERSON", default=None)  # who sent a request of a card; pages have st.user
 
 _login_required = False  # once True, a changed or missing secrets file never opens the app in this server process
 

@@ -497,6 +497,7 @@ def follow(
     stopped, is_lost, joined = stopped or Event(), None, 0
     wanted = _feed_columns(dataset, columns or {}, as_json=True)
     positions = dataset.store.feed_positions(dataset.id, str(address))
+    stored = dict(positions)  # the reader goes back in `positions` if a stream was made anew
     _digest_older(dataset)
     while not stopped.is_set():
         try:
@@ -505,7 +506,8 @@ def follow(
                     say(f"{address} is back.")
                 is_lost = False
                 if batch.messages:
-                    yield _append_messages(dataset, address, positions, batch.messages, wanted, limits, joined)
+                    yield _append_messages(dataset, address, stored, batch.messages, wanted, limits, joined)
+                    positions |= {each.partition: each.position for each in batch.messages}
                     joined = FEED_BATCH_ITEMS
                 if stopped.is_set() or (until_empty and batch.at_end):
                     return

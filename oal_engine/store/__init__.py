@@ -425,7 +425,8 @@ class Store(Database):
             [(dataset, url, *place) for place in after.items()],
         )
         self.db.conn.executemany(
-            "INSERT INTO rejected (dataset, url, partition, position, content, reason) VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO rejected (dataset, url, partition, position, content, reason)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
             [(dataset, url, *each) for each in rejected],
         )
 

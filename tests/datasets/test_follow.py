@@ -55,6 +55,25 @@ def test_messages_come_once_in_order(running, dataset):
     kills.check(dataset, 36, partitions=3 if running.url.startswith("kafka") else 1)
 
 
+class MadeAnew:
+    """The address of a stream that was deleted and has begun again at its first position."""
+
+    def __str__(self):
+        return "nats://host:1/stream"
+
+    def batches(self, positions, say):
+        positions[""] = "0"
+        yield brokers.Batch([brokers.Message("", "1", b"[]"), brokers.Message("", "2", message(len(positions)))], True)
+
+
+def test_a_stream_that_was_made_anew_is_read_from_its_beginning(dataset):
+    """Its positions may go back, and what cannot be read may have the place of an earlier message."""
+    appended = [sum(feeds.follow(dataset, MadeAnew(), until_empty=True), AppendCounts()) for _ in range(2)]
+    assert [1, 0] == [each.appended for each in appended]
+    assert {"": "2"} == dataset.store.feed_positions(dataset.id, str(MadeAnew()))
+    assert ["[]"] == [row["content"].decode() for row in dataset.store.rejected(dataset.id, str(MadeAnew()))]
+
+
 def test_a_message_that_cannot_be_read_is_kept_aside(running, dataset, store):
     """It is stored once with its place and reason, and the feed goes on."""
     running.send([message(0), *POISON, message(1)])
