@@ -38,7 +38,7 @@ def f1(session):
     """Return F1 of the current model on the items without a label, in percent."""
     others = np.setdiff1d(np.arange(session.rounds), [*another_pass.labels(session).labels])
     margins, predicted = np.zeros(others.size), np.zeros(others.size, np.int8)
-    theta = session.state.objective.theta
+    theta = session.settings.theta
     stream.predict_rounds(session.dataset.rows, others, session.learner, theta, 0, others.size, margins, predicted)
     counts = metrics.empty(0)
     np.add.at(counts, ((predicted > 0).astype(int), session.y[others] + 1, 0), 1)

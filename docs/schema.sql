@@ -155,7 +155,8 @@ CREATE TABLE sessions (
     tags TEXT,                         -- JSON: names; NULL: none
     repeat REAL NOT NULL DEFAULT 0,    -- share of the questions asked again of the same person
     people INTEGER NOT NULL DEFAULT 2, -- who answer a question that overlaps
-    quota INTEGER NOT NULL DEFAULT 0   -- answers that one person may give; 0: no limit
+    quota INTEGER NOT NULL DEFAULT 0,  -- answers that one person may give; 0: no limit
+    questions TEXT                     -- JSON: name and guidelines of several questions about each item; NULL: one
 ) STRICT;
 
 CREATE TABLE prior_weights (           -- with which the learner begins
@@ -181,6 +182,7 @@ CREATE TABLE questions (               -- stored before they are shown
     audit INTEGER NOT NULL DEFAULT 0,  -- whether it is a random check
     overlap INTEGER NOT NULL DEFAULT 0, -- whether two people answer it
     repeat INTEGER NOT NULL DEFAULT 0, -- whether one person is asked twice
+    parts TEXT,                        -- JSON: margin and predicted class for each of several questions; NULL: one
     UNIQUE (session, parent, branch),
     UNIQUE (session, number)
 ) STRICT;
@@ -212,7 +214,9 @@ CREATE TABLE labels (                  -- made of events: the label of each ques
     first INTEGER NOT NULL,            -- label before all corrections
     annotator TEXT NOT NULL,
     answered_at TEXT NOT NULL,
-    seconds REAL
+    seconds REAL,
+    labels TEXT,                       -- JSON: for each of several questions; NULL: one
+    firsts TEXT                        -- JSON: before all corrections
 ) STRICT;
 
 CREATE TABLE opinions (                -- made of events: further answers that count now

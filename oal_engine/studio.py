@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from inspect import signature
@@ -78,7 +78,7 @@ class OpenSession:
     def __init__(self, store: Store, session: int, annotator: str = "python") -> None:
         self._session, self.annotator = Session(store, session), annotator
         self.id, self.name = session, self._session.settings.name
-        self.classes = list(self._session.names.values())
+        self.classes = self._session.settings.question_names or list(self._session.names.values())
         self._search = Search(self._session.dataset)
 
     def __iter__(self) -> Iterator[Question]:
@@ -99,17 +99,22 @@ class OpenSession:
         item = next(columns.items([held[0].item]))
         return Question(held[0].number, held[0].probability, {name: item[name] for name in columns.columns}, held[0])
 
-    def answer(self, question: Question, word: str | None) -> None:
-        """Store and learn the class of a question, by its name; None skips it."""
+    def answer(self, question: Question, word: str | Collection[str] | None) -> None:
+        """Store and learn the class of a question, by its name; None skips it. word: with several questions about each
+        item, the names of those whose answer is yes."""
         self._session.answer(uuid4().hex, question.stored.id, self._label(word), self.annotator)
 
-    def correct(self, question: Question | int, word: str | None) -> None:
-        """Replace an earlier answer. question: also its number in `labels`."""
+    def correct(self, question: Question | int, word: str | Collection[str] | None) -> None:
+        """Replace an earlier answer. question: also its number in `labels`. word: as of `answer`."""
         number = question if isinstance(question, int) else question.number
         entry = next((each for each in self._session.log if each.number == number), None)
         if entry is None:
             raise SessionError(f"session {self.id} has no question {number}.")
-        self._session.correct(uuid4().hex, entry.id, self._label(word), self.annotator)
+        label = self._label(word)
+        if not self._session.several:
+            self._session.correct(uuid4().hex, entry.id, label, self.annotator)
+        for name, each in zip(self._session.settings.question_names, label or [SKIP] * self._session.several):
+            self._session.correct(uuid4().hex, entry.id, each, self.annotator, name=name)
 
     def undo(self) -> None:
         """Take back the last answer."""
@@ -186,9 +191,11 @@ class OpenSession:
         options = {"texts": texts} if what in exports.TABLES else {}
         _run("export", **options, **more, session=self.id, what=what, out=Path(path), db=self._session.store.path)
 
-    def _label(self, word: str | None) -> int:
-        """Return the label of a class by its name."""
-        if word is not None and word not in self.classes:
+    def _label(self, word: str | Collection[str] | None) -> Any:
+        """Return the label of a class by its name, or those of several questions by the names of the yeses."""
+        if self._session.several and word is not None and not isinstance(word, str) and {*word} <= {*self.classes}:
+            return [1 if name in word else -1 for name in self.classes]
+        if word is not None and (self._session.several or word not in self.classes):
             raise SessionError(f"an answer must be {', '.join(self.classes)}, or None to skip. Got {word}.")
         return SKIP if word is None else [*self._session.names][self.classes.index(word)]
 

@@ -58,6 +58,9 @@ def export(
     first: Annotated[
         int | None, Option(min=1, metavar="N", help="Items of the positives, the surest first (default: the list).")
     ] = None,
+    question: Annotated[
+        str | None, Option(help="The name of one of several questions: what is written is about it.")
+    ] = None,
     db: Db = None,
 ) -> None:
     """Write labels, decisions, predictions for all items, the positives, second opinions, the table of all items (also
@@ -75,7 +78,15 @@ def export(
     with progress_bar() as progress:
         store = Store(db, read_only=True)
         note = exports.export(
-            store, session, what, kind, out, texts, partial(progress, what), **({"first": first} if first else {})
+            store,
+            session,
+            what,
+            kind,
+            out,
+            texts,
+            partial(progress, what),
+            question,
+            **({"first": first} if first else {}),
         )
     if note:
         print(note, file=sys.stderr)

@@ -11,6 +11,7 @@ NUMBERED = re.compile(r"(.+), pass (\d+)")
 
 def labels(session: Session) -> KnownLabels:
     """Return the labels that a session has learned: answers, known labels and marks, in their order."""
+    session.state.only()
     by_item = {lesson.item: lesson.label for lesson in session.state.lessons if lesson.label != SKIP}
     return KnownLabels(by_item, f"session {session.settings.name}")
 

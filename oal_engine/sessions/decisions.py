@@ -1,13 +1,16 @@
 """The decisions of a session along its stream."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """Margin, predicted class and whether the item was asked, in each round; only the first `rounds` have passed."""
+    """Margin, predicted class and whether the item was asked, in each round; only the first `rounds` have passed.
+
+    Margins and predicted classes of several questions have a first axis of questions.
+    """
 
     margins: np.ndarray
     predicted: np.ndarray
@@ -15,16 +18,21 @@ class Decisions:
     rounds: int = 0
 
     @classmethod
-    def empty(cls, rounds: int) -> "Decisions":
-        """Return a record with room for `rounds` rounds, of which none has passed."""
-        return cls(np.zeros(rounds), np.zeros(rounds, np.int8), np.zeros(rounds, bool))
+    def empty(cls, *shape: int) -> "Decisions":
+        """Return a record with room for some rounds, the last number of the shape, of which none has passed."""
+        return cls(np.zeros(shape), np.zeros(shape, np.int8), np.zeros(shape[-1], bool))
 
     def longer(self, rounds: int) -> "Decisions":
         """Return a copy with room for `rounds` rounds."""
-        margins, predicted, asked = (np.resize(part, rounds) for part in (self.margins, self.predicted, self.asked))
-        return Decisions(margins, predicted, asked, self.rounds)
+        longer = Decisions.empty(*self.margins.shape[:-1], rounds)
+        for new, old in zip(longer._arrays(rounds), self._arrays(rounds)):
+            new[..., : old.shape[-1]] = old
+        return replace(longer, rounds=self.rounds)
+
+    def _arrays(self, rounds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.margins[..., :rounds], self.predicted[..., :rounds], self.asked[:rounds]
 
     @property
     def passed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Margins, predicted classes and whether each item was asked, of the rounds that have passed."""
-        return self.margins[: self.rounds], self.predicted[: self.rounds], self.asked[: self.rounds]
+        return self._arrays(self.rounds)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from math import isclose
 from operator import attrgetter, itemgetter
 from time import perf_counter
@@ -21,11 +22,13 @@ from .. import __version__
 from ..datasets import Dataset
 from ..kernel import metrics, rows, spending, stream
 from ..kernel.learners import Learner, count_index, weights
+from ..kernel.questions import Rare, next_reading, note, shared
 from ..store import Row, Store
 from .log import (
     Answered,
     Asked,
     Changed,
+    Corrected,
     Entry,
     Event,
     Grown,
@@ -43,6 +46,7 @@ from .settings import SKIP, SessionError, Settings, session_labels
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
 FACTS_OF_ROW, FACTS_OF_ENTRY = itemgetter(*FACTS), attrgetter(*FACTS)
 NEAR = partial(isclose, rel_tol=1e-6, abs_tol=1e-9)  # for logs of another version of the engine
+SEVERAL = "the session asks several questions about each item, and this is about one of them: name it."
 SAFE = "its labels are safe and can be exported."
 NONE_KNOWN = np.empty(0, np.int64)
 POINTS = 200  # of the curves along a stream; every question is a point, too
@@ -73,29 +77,40 @@ class Stream(NamedTuple):
 
 
 class Outstanding(NamedTuple):
-    """A question that was asked and not answered yet, and the cell of the counts that its item is in."""
+    """A question that was asked and not answered yet, and the cell of the counts that its item is in.
+
+    parts: margin and predicted class for each of several questions. `question` then has the largest of them, and `cell`
+    an array for each axis.
+    """
 
     question: stream.Question
-    cell: tuple[int, int]
+    cell: tuple[Any, ...]
+    parts: tuple[tuple[float, int], ...] = ()
+
+    def of_part(self, k: int) -> "Outstanding":
+        """Return it as one of several questions sees it."""
+        margin, predicted = self.parts[k]
+        _, *cell = (int(place[k]) for place in self.cell)
+        return Outstanding(self.question._replace(margin=margin, predicted=predicted), (*cell,))
 
 
 @dataclass
 class State:
     """Everything that an event changes.
 
+    parts: the learner, rule, objective and average; of several questions about each item, those of each. Then counts
+    have a first axis of questions, also in `closed` and `trail`.
     question: the question asked last, if it waits; if no round is left, its round is `rounds`. outstanding: all waiting
     questions by number; at most one if a single person labels.
     """
 
-    learner: Learner
-    rule: tuple[Any, ...]
-    objective: stream.Objective
-    average: stream.Average
+    parts: tuple[stream.Parts, ...]
     counts: np.ndarray
     question: stream.Question
     rounds: int  # length of the stream
     budget: int  # with added labels
     plan: spending.Plan | None = None  # of the budget, if it has one
+    weighing: Rare | bool = False  # of several questions under the plan
     spent: int = 0  # labels
     audited: int = 0  # spent labels of random checks
     since: int = 0  # first round that this learner decided
@@ -111,13 +126,16 @@ class State:
 
     def arrays(self) -> list[np.ndarray]:
         """Return the state's arrays in a fixed order."""
-        parts = (*self.learner, *self.rule, *self.objective, *self.average, *(self.plan or ()), self.counts)
-        return [part for part in parts if isinstance(part, np.ndarray)]
+        own = (value for part in self.parts for each in part for value in each)
+        weighing = self.weighing if isinstance(self.weighing, Rare) else ()
+        values = (*own, *(self.plan or ()), *weighing, self.counts)
+        return [value for value in values if isinstance(value, np.ndarray)]
 
     def copy(self) -> "State":
         """Return a copy that shares no arrays."""
-        parts = ("learner", "rule", "objective", "average", "plan", "before")
-        own: dict[str, Any] = {name: (part := getattr(self, name)) and _copied(part) for name in parts}
+        names = ("plan", "before", "weighing")
+        own: dict[str, Any] = {name: (value := getattr(self, name)) and _copied(value) for name in names}
+        own["parts"] = tuple(stream.Parts(*map(_copied, part)) for part in self.parts)
         return replace(
             self, **own, counts=self.counts.copy(), trail=self.trail.copy(), lessons=self.lessons.copy(),
             answers=self.answers.copy(), outstanding=self.outstanding.copy(),
@@ -129,11 +147,31 @@ class State:
         digest = hashlib.sha256(repr((self.spent, *map(float, question))).encode())
         for array in self.arrays():
             digest.update(array.reshape(-1).data)
-        for number, (other, _) in self.outstanding.items():
+        for number, other in self.outstanding.items():
             if number != self.number:
-                digest.update(repr((number, *map(float, other[:-2]))).encode())
+                digest.update(repr((number, *map(float, other.question[:-2]))).encode())
+            if other.parts:
+                digest.update(repr((number, other.parts)).encode())
         digest.update(self.known_items.data)
         return digest.hexdigest()[:32]
+
+    def only(self) -> stream.Parts:
+        """Return the learner, rule, objective and average, if there is one question about each item."""
+        if len(self.parts) > 1:
+            raise SessionError(SEVERAL)
+        return self.parts[0]
+
+    def of_part(self, k: int) -> "State":
+        """Return the state as one of several questions sees it, with the same arrays."""
+        outstanding = {number: waiting.of_part(k) for number, waiting in self.outstanding.items()}
+        lessons = [lesson._replace(label=lesson.labels[k], labels=()) for lesson in self.lessons]
+        return replace(
+            self, parts=self.parts[k : k + 1], weighing=False, counts=self.counts[k], lessons=lessons,
+            closed=self.closed and (self.closed[0], self.closed[1][k]),
+            trail=[(rounds, counts[k]) for rounds, counts in self.trail], outstanding=outstanding,
+            question=outstanding[self.number].question if self.question.predicted else self.question,
+            answers=Counter(lesson.label for lesson in lessons),
+        )  # fmt: skip
 
     @property
     def labels(self) -> list[int]:
@@ -158,7 +196,8 @@ class State:
     @property
     def waits_since(self) -> int:
         """First round whose question is still unanswered although later rounds have passed, or `rounds`."""
-        return min((t for (t, *_), _ in self.outstanding.values() if t < self.question.t), default=self.rounds)
+        waiting = (each.question.t for each in self.outstanding.values())
+        return min((t for t in waiting if t < self.question.t), default=self.rounds)
 
     @property
     def asks_on(self) -> bool:
@@ -176,7 +215,8 @@ class Progress:
     """How far a session is.
 
     labels, answers: current labels, in all and by class. streamed: rounds that have passed, including the waiting
-    question's. stream: rounds in all. pushed: items predicted positive and not asked (None: K classes). waiting: this
+    question's. stream: rounds in all. pushed: items predicted positive and not asked (None: K classes, or several
+    questions). waiting: this
     person has a question. others: only other people have one. known_items: items whose labels are known from elsewhere,
     which no other number counts.
     """
@@ -231,6 +271,7 @@ class Run:
         self.store, self.settings = store, settings
         self.dataset = Dataset(store, settings.dataset)
         self.strategy, self.weights, self.names = settings.strategy, settings.weights, settings.names
+        self.several = len(settings.question_names)  # questions about each item, 0 if it is one
         self.multiclass = self.strategy.multiclass  # an answer is one of K classes, not positive or negative
         self.prior = store.prior_weights(settings.id)
         first = settings.items
@@ -244,12 +285,13 @@ class Run:
 
     def _take(self, rounds: int | None = None) -> None:
         """Take the present items into the stream. Later ones follow the items that the session began with."""
-        self.y = self._session_labels(self.dataset.y)
+        y = self.dataset.y
+        self.y = rows.read_only(np.zeros((self.several, y.size)), np.int8) if self.several else self._session_labels(y)
         self.labelled = bool(self.y.all())  # whether metrics are exact
-        later = np.arange(self.order.size, self.y.size)
+        later = np.arange(self.order.size, y.size)
         self.order = stream.checked_order(np.concatenate((self.order, later)), self.dataset.rows)
-        self._stream = Stream(NONE_KNOWN, self.y, np.zeros(self.y.size, bool))
-        self.rounds = self.y.size if rounds is None else rounds
+        self._stream = Stream(NONE_KNOWN, self.y, np.zeros(y.size, bool))
+        self.rounds = y.size if rounds is None else rounds
 
     def _session_labels(self, y: np.ndarray) -> np.ndarray:
         """Translate labels of the data set into labels of the session, 0 for a label that it does not have."""
@@ -284,11 +326,11 @@ class Run:
                 return self._grown(state, rounds)
             case Asked():
                 return self._run(state, state.question.t + 1)
-            case Answered(label, number):
-                return self._answered(state, label, number or state.number)
+            case Answered(label, number, labels):
+                return self._answered(state, label, number or state.number, labels)
             case Unanswered():
                 state.spent, state.audited = state.spent + 1, state.audited + state.question.audit
-                return self._answered(state, SKIP, state.number)
+                return self._answered(state, SKIP, state.number, (SKIP,) * self.several)
             case Changed(changes):
                 add_changes(state.lessons, changes)
                 state.answers = Counter(state.labels)
@@ -303,14 +345,25 @@ class Run:
 
     def start(self) -> State:
         """Return the state before any event, with a stream of no rounds."""
+        settings, plan, no_question = self.settings, self.settings.plan(), stream.Question(0, *stream.NOTHING)
+        parts, counts = tuple(self._part() for _ in range(self.several or 1)), self._no_counts()
+        weighing = shared(self.several, plan)
+        return State(
+            parts, np.array([counts] * self.several) if self.several else counts, no_question, 0, settings.budget,
+            plan, weighing,
+        )  # fmt: skip
+
+    def _no_counts(self) -> np.ndarray:
+        return metrics.empty(len(self.settings.classes or ()))
+
+    def _part(self) -> stream.Parts:
+        """Return a learner, a rule, an objective and an average before any event."""
         settings, classes = self.settings, len(self.settings.classes or ())
         learner, rule = self.strategy.build(self.dataset.rows.columns, classes)
         if self.prior:
             stream.apply_prior(learner, self.prior)
         objective = stream.objective(settings.theta, settings.rho, self.weights.ratio("sum"))
-        average, no_question = stream.average(learner, settings.averaged), stream.Question(0, *stream.NOTHING)
-        counts = metrics.empty(classes)
-        return State(learner, rule, objective, average, counts, no_question, 0, settings.budget, settings.plan())
+        return stream.Parts(learner, rule, objective, stream.average(learner, settings.averaged))
 
     def _grown(self, state: State, rounds: int) -> State:
         end, state.rounds = state.rounds, max(state.rounds, rounds)
@@ -320,24 +373,23 @@ class Run:
             state.trail.pop()
         return self._run(state, end)
 
-    def _answered(self, state: State, label: int, number: int) -> State:
+    def _answered(self, state: State, label: int, number: int, labels: tuple[int, ...]) -> State:
         question, start, last = state.outstanding.pop(number).question, perf_counter(), number == state.number
         t = question.t if last else state.streamed - 1  # the round in which it is learned
-        state.lessons.append(
-            Lesson(number, int(self.order[question.t]), t, question.audit, label, question.probability)
-        )
+        item = int(self.order[question.t])
+        state.lessons.append(Lesson(number, item, t, question.audit, label, question.probability, labels=labels))
         state.answers[label] += 1
         if label != SKIP:
             state.spent += 1
             state.audited += question.audit
-            y, spent = label if self.settings.audit_trains or not question.audit else 0, state.spent == state.budget
+            teaches, spent = self.settings.audit_trains or not question.audit, state.spent == state.budget
+            y = [each * teaches for each in labels or (label,)]
             if last:
-                stream.learn(
-                    self.dataset.rows, self.order, state.learner, state.rule, state.objective, state.average, question,
-                    y, spent,
-                )  # fmt: skip
+                for part, own in zip(state.parts, y):
+                    stream.learn(self.dataset.rows, self.order, *part, question, own, spent)
+                note(state.weighing, np.array(y))
             else:
-                self._teach(state, np.array([self.order[question.t]]), [y], [t], [question.probability], spent)
+                self._teach(state, np.array([item]), np.array([y]), [t], [question.probability], spent)
         if last:
             state = self._run_on(state, t + 1)
         elif state.question.predicted == 0:  # a reserved label may be free again, or the last one was spent
@@ -366,19 +418,40 @@ class Run:
         state.since, state.before, y = t, state.plan and _copied(state.plan), self.stream_of(state).y
         while True:
             stop = min(state.rounds, self._point(t))
-            state.question = question = stream.until_query(
-                self.dataset.rows, y, self.order, state.learner, state.rule, state.objective, self.settings.seed,
-                t, stop, asking, state.counts,
-            )  # fmt: skip
-            t = question.t
+            next_question = self._next_of_several if self.several else self._next
+            asked = next_question(state, y, t, stop, asking)
+            state.question, t = asked.question, asked.question.t
             if t < stop:
-                cell = count_index(state.learner, question.predicted, int(self.y[self.order[t]]))
                 state.number += 1
-                state.outstanding[state.number] = Outstanding(question, cell)
+                state.outstanding[state.number] = asked
             if t < stop or stop in (state.rounds, self._point(stop - 1)):
                 state.trail.append((t + (t < stop), state.counts.copy()))
             if t < stop or stop == state.rounds:
                 return state
+
+    def _next(self, state: State, y: np.ndarray, t: int, stop: int, asking: bool | spending.Plan) -> Outstanding:
+        """Run rounds t .. stop - 1 to the next question, if there is one."""
+        learner, rule, objective, _ = state.parts[0]
+        question = stream.until_query(
+            self.dataset.rows, y, self.order, learner, rule, objective, self.settings.seed, t, stop, asking,
+            state.counts,
+        )  # fmt: skip
+        label = int(self.y[self.order[question.t]]) if question.t < stop else 0
+        return Outstanding(question, count_index(learner, question.predicted, label))
+
+    def _next_of_several(
+        self, state: State, y: np.ndarray, t: int, stop: int, asking: bool | spending.Plan
+    ) -> Outstanding:
+        """Run rounds t .. stop - 1 to the next item that is asked about, if there is one."""
+        parts = [(part.learner, part.rule, part.objective) for part in state.parts]
+        reading = next_reading(
+            self.dataset.rows, y, self.order, parts, self.settings.seed, t, stop, asking, state.weighing, state.counts
+        )
+        own = tuple(zip(reading.margins.tolist(), reading.predicted.tolist()))
+        margin, predicted = max(own)
+        question = stream.Question(reading.t, margin, 0.0, reading.probability, reading.draw, reading.audit, predicted)
+        cell = np.arange(self.several), (reading.predicted > 0).astype(int), np.ones(self.several, int)
+        return Outstanding(question, cell, own)
 
     def _point(self, t: int) -> int:
         """Return the next round after t at which the curves have a point: POINTS of them in the items that the session
@@ -391,8 +464,9 @@ class Run:
         """Train the learner of a state anew on the current labels, from the first round. The past of the stream stays
         as it is."""
         new = self.taught(state.lessons, state.budget)
-        for name in ("learner", "rule", "objective", "average", "spent", "audited"):
-            setattr(state, name, getattr(new, name))
+        state.parts, state.spent, state.audited = new.parts, new.spent, new.audited
+        if isinstance(state.weighing, Rare) and isinstance(new.weighing, Rare):
+            state.weighing.positives[:] = new.weighing.positives
         state.since = state.streamed
         if state.streamed:
             self._refresh_scratch(state)
@@ -416,37 +490,43 @@ class Run:
         lessons = [lesson for lesson in lessons if lesson.label != SKIP]
         spent = sum(not lesson.is_known for lesson in lessons)
         trains = self.settings.audit_trains
-        columns = [(each.item, each.label * (trains or not each.audit), each.round) for each in lessons]
-        items, y, times = np.array(columns, np.int64).reshape(-1, 3).T
+        columns = [(each.item, each.round, trains or not each.audit) for each in lessons]
+        items, times, teaches = np.array(columns, np.int64).reshape(-1, 3).T
+        labels = np.array([each.labels or (each.label,) for each in lessons], np.int64)
         state = self.start()
         state.spent, state.audited = spent, sum(each.audit for each in lessons)
+        y = labels.reshape(len(lessons), len(state.parts)) * teaches[:, None]
         self._teach(state, items, y, times, [each.chance for each in lessons], state.spent == budget)
         return state
 
     def _teach(
-        self, state: State, items: np.ndarray, y: ArrayLike, rounds: ArrayLike, chances: ArrayLike, spent: bool
+        self, state: State, items: np.ndarray, y: np.ndarray, rounds: ArrayLike, chances: ArrayLike, spent: bool
     ) -> None:
-        """Teach a state the labels y of items, each as if in its round and asked with its chance. spent: the last label
-        ends the budget."""
-        stream.teach(
-            self.dataset.rows, stream.checked_order(items, self.dataset.rows), rows.read_only(y, np.int8),
-            np.array(rounds, np.int64), np.array(chances, np.float64), state.learner, state.rule, state.objective,
-            state.average, spent,
-        )  # fmt: skip
+        """Teach a state the labels y of items, each as if in its round and asked with its chance. y: a column for each
+        question. spent: the last label ends the budget."""
+        for part, own in zip(state.parts, y.T):
+            stream.teach(
+                self.dataset.rows, stream.checked_order(items, self.dataset.rows), rows.read_only(own, np.int8),
+                np.array(rounds, np.int64), np.array(chances, np.float64), *part, spent,
+            )  # fmt: skip
+        if state.weighing:
+            for own in y:
+                note(state.weighing, own)
 
     def _refresh_scratch(self, state: State) -> None:
         """Fill the scratch arrays of a learner from the last row: the waiting question's, or the last of the stream."""
         t = state.question.t
-        if state.question.predicted == 0:
-            margins, predicted = np.zeros(t), np.zeros(t, np.int8)
-            stream.predict_rounds(
-                self.dataset.rows, self.order, state.learner, state.objective.theta, t - 1, t, margins, predicted
-            )
-        else:
-            stream.inspect_rounds(
-                self.dataset.rows, self.y, self.order, state.learner, state.rule, state.objective, self.settings.seed,
-                t, _copied(state.plan) if state.plan else True, np.zeros_like(state.counts), np.zeros((1, 4)),
-            )  # fmt: skip
+        for (learner, rule, objective, _), y in zip(state.parts, np.atleast_2d(self.y)):
+            if state.question.predicted == 0:
+                margins, predicted = np.zeros(t), np.zeros(t, np.int8)
+                stream.predict_rounds(
+                    self.dataset.rows, self.order, learner, objective.theta, t - 1, t, margins, predicted
+                )
+            else:
+                stream.inspect_rounds(
+                    self.dataset.rows, y, self.order, learner, rule, objective, self.settings.seed, t,
+                    _copied(state.plan) if state.plan else True, self._no_counts(), np.zeros((1, 4)),
+                )  # fmt: skip
 
     def follow(self, log: Log) -> Iterator[State]:
         """Fold a log, checking every question and digest. Yield the state at the start and after every event, changed
@@ -474,8 +554,11 @@ class Run:
     def _possible(self, state: State, event: Event) -> bool:
         """Return whether an event can follow a state."""
         match event:
-            case Answered(_, number):
-                return (number or state.number) in state.outstanding
+            case Answered(_, number, labels):
+                return (number or state.number) in state.outstanding and len(labels) == self.several
+            case Changed(changes):
+                corrections = (change for change in changes if isinstance(change, Corrected))
+                return all(len(change.labels) == self.several for change in corrections)
             case Asked():
                 return state.asks_on
             case LabelsKnown(labels):
@@ -511,9 +594,11 @@ class Run:
 
     def _check_question(self, state: State, log: Log, checked: tuple[int, int, int]) -> None:
         """Compare the question asked last with the log."""
-        entry, waiting = log.entries[state.number - 1], self.facts(state.question)
-        asked, stored = FACTS_OF_ROW(waiting), FACTS_OF_ENTRY(entry)
-        if not (asked == stored if self.settings.exact else all(map(NEAR, asked, stored))):
+        entry, waiting = log.entries[state.number - 1], self.facts(state.outstanding[state.number])
+        asked = [*FACTS_OF_ROW(waiting), *chain(*waiting.get("parts", ()))]
+        stored = [*FACTS_OF_ENTRY(entry), *chain(*(entry.parts or ()))]
+        same = asked == stored if self.settings.exact else all(map(NEAR, asked, stored))
+        if not same or len(asked) != len(stored):
             self._differs(checked, entry, waiting)
 
     def _differs(self, checked: tuple[int, int, int], entry: Entry, waiting: Row | None = None) -> NoReturn:
@@ -524,10 +609,11 @@ class Run:
             checked, entry, waiting,
         )  # fmt: skip
 
-    def facts(self, question: stream.Question) -> Row:
-        """Return the facts of a question to store: {name in FACTS: value}."""
-        item = int(self.order[question.t])
-        return {"round": question.t, "item": item} | {name: getattr(question, name) for name in FACTS[2:]}
+    def facts(self, asked: Outstanding) -> Row:
+        """Return the facts of a question to store: {name in FACTS: value}, and `parts` if there are several."""
+        question, item = asked.question, int(self.order[asked.question.t])
+        parts = {"parts": [*map(list, asked.parts)]} if asked.parts else {}
+        return {"round": question.t, "item": item} | {name: getattr(question, name) for name in FACTS[2:]} | parts
 
     # Reading
 
@@ -540,21 +626,22 @@ class Run:
         answers = {label: state.answers[label] for label in self.names}
         streamed = state.streamed if state.outstanding else self.rounds
         passed = streamed - int(state.counts.sum()) if state.known_items.size else 0  # rounds of known items
-        pushed = None if self.multiclass else int(metrics.pushed(state.counts))
+        pushed = None if self.multiclass or self.several else int(metrics.pushed(state.counts))
         progress = Progress(
             state.spent, state.budget, answers, state.answers[SKIP], streamed - passed,
             self.rounds - passed - self.known_from(state, streamed), pushed,
             asked is not None, not asked and bool(state.outstanding), state.known_items.size,
         )  # fmt: skip
         counts = state.counts.copy()
-        for _, cell in state.outstanding.values():
-            counts[*cell, 1] -= 1
-        return Place(asked, progress, weights(state.learner), counts)
+        for waiting in state.outstanding.values():
+            counts[*waiting.cell, 1] -= 1
+        own = [weights(part.learner) for part in state.parts]
+        return Place(asked, progress, np.array(own) if self.several else own[0], counts)
 
     @property
     def learner(self) -> Learner:
-        """The current learner."""
-        return self.state.learner
+        """The current learner. SessionError with several questions."""
+        return self.state.only().learner
 
     @property
     def labels(self) -> list[int]:
@@ -569,16 +656,18 @@ class Run:
 
     @property
     def counts(self) -> np.ndarray:
-        """The current table of counts."""
+        """The current table of counts. SessionError with several questions."""
+        self.state.only()
         return self.state.counts
 
     def curve(self, points: int = 500) -> tuple[np.ndarray, np.ndarray]:
         """Return rounds and tables of counts along the stream, at most `points` of each, without the items of waiting
         questions."""
         trail, state = self.state.trail, self.state
+        state.only()
         keep = np.unique(np.linspace(0, len(trail) - 1, min(points, len(trail))).astype(int))
         rounds, counts = np.array([trail[k][0] for k in keep]), np.array([trail[k][1] for k in keep])
-        for question, cell in state.outstanding.values():
+        for question, cell, _ in state.outstanding.values():
             counts[:, *cell, 1] -= question.t < rounds
         if state.outstanding and state.question.predicted:
             rounds[-1] = state.question.t

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..output.jsonlines import LONGEST_LINE, Check, or_none, whole, words
 from ..store import Row, Store
-from .settings import LONGEST_TAG, MOST_LABELS, SessionError
+from .settings import LONGEST_TAG, MOST_LABELS, MOST_QUESTIONS, SessionError
 
 is_count, is_flag, is_label = whole(0), whole(0, 1), whole(-1, 127)
 LONGEST_ORIGIN = 600  # characters
@@ -32,10 +32,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answered:
-    """A question is answered, or skipped (SKIP). number: of the question (None: the one asked last)."""
+    """A question is answered, or skipped (SKIP). number: of the question (None: the one asked last). labels: of each of
+    several questions; then `label` is their summary."""
 
     label: int
     number: int | None = None
+    labels: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,11 @@ class Unanswered:
 
 @dataclass(frozen=True)
 class Corrected:
-    """The question of this number gets another label."""
+    """The question of this number gets another label, or, with several questions, other labels."""
 
     number: int
     label: int
+    labels: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,15 +90,28 @@ class LabelsAdded:
     horizon: int
 
 
+def summary(labels: Iterable[int]) -> int:
+    """Return the label of a whole answer to several questions: 1 if any has a yes, SKIP if nobody could tell any."""
+    return max(labels, key=lambda label: (abs(label), label))
+
+
+def is_labels(value: Any) -> bool:
+    """Return whether a value may be the labels of several questions."""
+    return isinstance(value, list) and 2 <= len(value) <= MOST_QUESTIONS and all(map(whole(-1, 1), value))
+
+
 Event = Grown | Asked | Answered | Unanswered | Changed | LabelsKnown | LabelsAdded
 FIELDS: dict[str, dict[str, Check]] = {  # by kind of event in the log: its own fields
     "grown": {"rounds": is_count},
     "asked": {},
     **{
-        kind: {"question": is_count, "label": is_label, "highlighted": or_none(is_flag)}
+        kind: {"question": is_count, "label": is_label, "highlighted": or_none(is_flag), "labels": or_none(is_labels)}
         for kind in ("answered", "corrected")
     },
-    **{kind: {"question": is_count, "label": is_label} for kind in ("second", "late", "again")},
+    **{
+        kind: {"question": is_count, "label": is_label, "labels": or_none(is_labels)}
+        for kind in ("second", "late", "again")
+    },
     **{kind: {"question": is_count} for kind in ("undone", "withdrawn")},
     "known": {"item": is_count, "label": is_label, "origin": words(LONGEST_ORIGIN)},
     "marked": {"item": is_count, "wrong": is_flag, "trains": is_flag},
@@ -155,15 +171,16 @@ def _merged(events: Iterable[tuple[int, Event]]) -> Iterator[tuple[int, Event]]:
 def typed(row: Row, numbers: Mapping[int, int]) -> Event | None:
     """Return the event of a row, or None if it changes no state. numbers: {question id: question number}."""
     data, number = row["data"], numbers.get(row["question"], -1)
+    labels = tuple(data.get("labels", ())) if row["kind"] in ("answered", "corrected") else ()
     match row["kind"]:
         case "grown":
             return Grown(data["rounds"])
         case "asked":
             return Asked()
         case "answered":
-            return Answered(row["label"], number)
+            return Answered(row["label"], number, labels)
         case "corrected":
-            return Changed((Corrected(number, row["label"]),))
+            return Changed((Corrected(number, row["label"], labels),))
         case "marked" if data["trains"]:
             return Changed((Marked(row["item"]),))
         case "known":
@@ -178,7 +195,7 @@ class Lesson(NamedTuple):
 
     number: of its question (0: a mark, or a known label). round: in which it is learned (-1: before the first).
     audit: 1 for a random check. label: the current one (SKIP: nothing is learned). chance: with which it was asked (1:
-    it was not). is_known: whether it came from elsewhere and cost nothing.
+    it was not). is_known: whether it came from elsewhere and cost nothing. labels: of each of several questions.
     """
 
     number: int
@@ -188,6 +205,7 @@ class Lesson(NamedTuple):
     label: int
     chance: float = 1.0
     is_known: bool = False
+    labels: tuple[int, ...] = ()
 
 
 def add_known(lessons: list[Lesson], labels: Iterable[tuple[int, int]]) -> None:
@@ -205,8 +223,10 @@ def add_changes(lessons: list[Lesson], changes: tuple[Change, ...]) -> None:
     """Replace corrected labels, and add marks as lessons in the round of the last answer."""
     for change in changes:
         match change:
-            case Corrected(number, label):
-                lessons[:] = [old._replace(label=label) if old.number == number else old for old in lessons]
+            case Corrected(number, label, labels):
+                lessons[:] = [
+                    old._replace(label=label, labels=labels) if old.number == number else old for old in lessons
+                ]
             case Marked(item):
                 lessons.append(Lesson(0, item, lessons[-1].round if lessons else 0, 0, -1))
 
@@ -219,7 +239,8 @@ class StoredQuestion:
     """A waiting question.
 
     number: in the session. margin, probability, predicted, audit: when it was asked; audit is 1 for a random check.
-    old: its last answer that was taken back. blind: it was answered before, and nothing may reveal that answer.
+    old: its last answer that was taken back. blind: it was answered before, and nothing may reveal that answer. parts:
+    margin and predicted class for each of several questions; `margin` and `predicted` are then the largest of them.
     """
 
     id: int
@@ -232,6 +253,7 @@ class StoredQuestion:
     old: int | None
     audit: int = 0
     blind: bool = False
+    parts: list[list[float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -239,7 +261,7 @@ class Entry:
     """A question of the log as it was asked, and its answer (None: it waits).
 
     label: the current one. first: the label given first. annotator, answered_at: of the current label. seconds: between
-    showing the item and the answer.
+    showing the item and the answer. parts: as of a waiting question. labels, firsts: of each of several questions.
     """
 
     id: int
@@ -257,13 +279,16 @@ class Entry:
     annotator: str | None
     answered_at: str | None
     seconds: float | None
+    parts: list[list[float]] | None = None
+    labels: list[int] | None = None
+    firsts: list[int] | None = None
     note: str = field(default="", compare=False)  # of its item
     tags: tuple[str, ...] = field(default=(), compare=False)  # of its item
 
     @property
     def corrected(self) -> bool:
         """Whether the current label differs from the first one."""
-        return self.label != self.first
+        return (self.label, self.labels) != (self.first, self.firsts)
 
     @property
     def mistake(self) -> bool:
@@ -274,8 +299,16 @@ class Entry:
         """Return the question as it waited."""
         return StoredQuestion(
             self.id, self.number, self.round, self.item, self.margin, self.probability, self.predicted, old, self.audit,
-            blind,
+            blind, self.parts,
         )  # fmt: skip
+
+    def of_part(self, k: int) -> "Entry":
+        """Return the entry as one of several questions sees it."""
+        assert self.parts, "only sessions of several questions have parts"
+        margin, predicted = self.parts[k]
+        label, first = (labels and labels[k] for labels in (self.labels, self.firsts))
+        own: dict[str, Any] = {"margin": margin, "predicted": int(predicted), "label": label, "first": first}
+        return replace(self, **own, parts=None, labels=None, firsts=None)
 
 
 COLUMNS = itemgetter(*(column.name for column in fields(Entry) if column.compare))
@@ -325,7 +358,9 @@ class Log:
         """Return the questions as they were after this number of answers and of questions."""
         answered = {*self.order[:answers]}
         return [
-            entry if entry.number in answered else replace(entry, label=None, first=None, annotator=None)
+            entry
+            if entry.number in answered
+            else replace(entry, label=None, first=None, annotator=None, labels=None, firsts=None)
             for entry in self.entries[:questions]
         ]
 
@@ -339,7 +374,8 @@ class Log:
                     break
                 entry = self.entries[self.order[done] - 1]
                 done, round = done + 1, max(entry.round, lessons[-1].round if lessons else 0)
-                lessons.append(Lesson(entry.number, entry.item, round, entry.audit, event.label, entry.probability))
+                lesson = Lesson(entry.number, entry.item, round, entry.audit, event.label, entry.probability)
+                lessons.append(lesson._replace(labels=event.labels))
             elif isinstance(event, Changed):
                 add_changes(lessons, event.changes)
             elif isinstance(event, LabelsKnown):

@@ -212,8 +212,8 @@ class Trace(Run):
         answers = [(at, event) for at in later if isinstance(event := self._events[at], Answered)]
         answered_at = next(at for at, event in answers if event.number in (None, number))
         state = next(self._states(answered_at, answered_at))
-        before = weights(state.learner).copy()
-        after = weights(self.apply(state, self._events[answered_at]).learner)
+        before = weights(state.only().learner).copy()
+        after = weights(self.apply(state, self._events[answered_at]).only().learner)
         return top_terms.moved(before, after, latent=self.dataset.latent)
 
     def _gap(self, number: int) -> tuple[int, int]:
@@ -235,8 +235,9 @@ class Trace(Run):
                 own = state.copy()  # a rule may use the learner's scratch arrays
                 parts = [*(part for part in parts if part[0] < start), (start, own)]
         for (t, state), end in zip(parts, [*(start for start, _ in parts[1:]), stop]):
+            learner, rule, objective, _ = state.only()
             stream.inspect_rounds(
-                self.dataset.rows, self.stream_of(state).y, self.order, state.learner, state.rule, state.objective,
+                self.dataset.rows, self.stream_of(state).y, self.order, learner, rule, objective,
                 self.settings.seed, t, state.before or True, counts, facts[t - first : end - first],
             )  # fmt: skip
         assert counts is not None, "the rounds are between two questions"
@@ -350,6 +351,7 @@ def what_if(trace: Trace, chosen: Strategy) -> WhatIf:
     The labels of the data answer the questions if every item has one, else the answers of the session. A question
     without an answer costs its label and teaches nothing.
     """
+    trace.state.only()
     settings = trace.settings
     published = ALGORITHMS.get(settings.algorithm)
     rho = "laplace" if published and published.rho is not None else settings.rho

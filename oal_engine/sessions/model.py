@@ -25,6 +25,7 @@ from ..output.tables import BLOCK_ROWS, FEATURES, SCORE, TEXT, OutputTable, Part
 from ..store import Row
 from .insights import calibration
 from .insights.calibration import Calibration
+from .one_question import OneQuestion
 from .session import Session
 
 Rows = rows.Rows
@@ -264,7 +265,7 @@ class Model:
         return numbers
 
 
-def of_session(session: Session) -> Model:
+def of_session(session: Session | OneQuestion) -> Model:
     """Return the current model of an open session."""
     settings, dataset, learner = session.settings, session.dataset, session.learner
     if not learners.linear(learner):
@@ -314,7 +315,7 @@ def of_session(session: Session) -> Model:
     )
 
 
-def calibrated(session: Session) -> Calibration:
+def calibrated(session: Session | OneQuestion) -> Calibration:
     """Fit the probability that an item is positive, by its margin. With K classes: that the prediction is right, by the
     gap between the two highest scores."""
     log = [entry for entry in session.log if entry.label]

@@ -7,7 +7,7 @@ appended to the data set follow the items that the session began with.
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
@@ -38,6 +38,7 @@ from .log import (
     StoredQuestion,
     read_entries,
     read_entry,
+    summary,
     unseen,
 )
 from .remarks import Remarks
@@ -91,7 +92,7 @@ class Session(Run):
             self._recorded == self.rounds  # else the log has to say that the stream has grown
             and bool(waiting) == self.state.waits
             and all(
-                not state.waits or self.facts(state.question).items() <= stored.get(label, {}).items()
+                not state.waits or self.facts(state.outstanding[state.number]).items() <= stored.get(label, {}).items()
                 for label, state in ahead.items()
             )
         ):
@@ -119,7 +120,7 @@ class Session(Run):
             if self.grown:
                 self.dataset.refresh()
                 self._take()
-        self._decisions = Decisions.empty(self.rounds)
+        self._decisions = Decisions.empty(*[self.several] * bool(self.several), self.rounds)
         self._entries: list[Entry] = []  # answered entries that `log` has read
         self._undo_point: tuple[State, Decisions] | None = None  # before the last answer, if undo can go back to it
         for state in self.follow(log):
@@ -135,10 +136,10 @@ class Session(Run):
     def _record_decisions(self) -> None:
         """Record the decisions of the rounds up to the waiting question, before the learner changes."""
         decisions, state, rounds = self._decisions, self.state, self.state.streamed
-        stream.predict_rounds(
-            self.dataset.rows, self.order, self.learner, state.objective.theta, state.since, rounds,
-            decisions.margins, decisions.predicted,
-        )  # fmt: skip
+        for part, *own in zip(state.parts, np.atleast_2d(decisions.margins), np.atleast_2d(decisions.predicted)):
+            stream.predict_rounds(
+                self.dataset.rows, self.order, part.learner, part.objective.theta, state.since, rounds, *own
+            )
         decisions.asked[state.since : rounds] = False
         if state.known_items.size:
             left_out = state.since + np.flatnonzero(self.stream_of(state).rounds[state.since : rounds])
@@ -148,9 +149,10 @@ class Session(Run):
         self._decisions = replace(decisions, rounds=rounds)
 
     def _ahead(self) -> dict[int, State]:
-        """Compute the state after each possible answer to the waiting question; none if they take too much memory."""
+        """Compute the state after each possible answer to the waiting question; none if they take too much memory.
+        Several questions have too many possible answers."""
         size = sum(array.nbytes for array in self.state.arrays()) * (1 + len(self.names))
-        if [*self.state.outstanding] != [self.state.number] or size > BRANCH_LIMIT:
+        if [*self.state.outstanding] != [self.state.number] or size > BRANCH_LIMIT or self.several:
             return {}
         return {label: self.apply(self.state.copy(), Answered(label)) for label in (*self.names, SKIP)}
 
@@ -160,7 +162,8 @@ class Session(Run):
         parent = self._ids[-1] if self._ids else 0
         with self.store.transaction():
             if waits := self.state.waits:
-                question = question or self._put(self.state, None if self._shared else parent, label)
+                # After answers to several questions that have the same label, different items may be asked about.
+                question = question or self._put(self.state, None if self._shared or self.several else parent, label)
                 self._asked = [*self._asked[: self.state.number - 1], question]
             else:
                 question, self._asked = None, self._asked[: self.state.number]
@@ -182,7 +185,7 @@ class Session(Run):
         for coin, seed in (("overlap", OVERLAP), ("repeat", REPEAT)):
             if share := getattr(self.settings, coin):
                 place[coin] = int(draw(self.settings.seed ^ seed, state.question.t) < share)
-        return self.store.put_question(place | self.facts(state.question))
+        return self.store.put_question(place | self.facts(state.outstanding[state.number]))
 
     def _waiting(self, state: State, id: int | None, number: int | None = None) -> StoredQuestion | None:
         """Return the question of a state by its number (None: the last one), given the id that it is stored under; None
@@ -190,7 +193,7 @@ class Session(Run):
         if id is None:
             return None
         number = number or state.number
-        facts = self.facts(state.outstanding[number].question)
+        facts = self.facts(state.outstanding[number])
         del facts["draw"]
         return StoredQuestion(id=id, number=number, old=self.store.old_label(self.id, id), **facts)
 
@@ -463,8 +466,9 @@ class Session(Run):
         return entry.question(None if blind else entry.label, blind) if entry and entry.label is not None else None
 
     def _answer_again(
-        self, event: str, question: int, page_question: int, label: int, annotator: str, seconds: float | None
-    ) -> None:
+        self, event: str, question: int, page_question: int, label: int, annotator: str, seconds: float | None,
+        data: Row | None,
+    ) -> None:  # fmt: skip
         """Store a further answer to a question: a second or repeated one that was asked for, or a late one.
 
         page_question: the question that the page showed; another one if `question` was asked in its place."""
@@ -477,7 +481,9 @@ class Session(Run):
             raise SessionError(f"this item was answered already by {standing['annotator'] or 'somebody'}.")
         kind = "again" if self.store.answered_by(self.id, question, annotator) else "second"
         kind = kind if was_asked_for else "late"
-        self.store.put_event(self.id, kind, event, annotator, question=question, label=label, seconds=seconds)
+        self.store.put_event(
+            self.id, kind, event, annotator, question=question, label=label, seconds=seconds, data=data
+        )
         if was_asked_for:
             self.store.end_lease(self.id, question)
             self._last_opinion = self._last_opinion | {annotator: question}
@@ -502,34 +508,56 @@ class Session(Run):
         if label not in (*self.names, SKIP):
             raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
 
+    def _checked(self, given: int | Iterable[int]) -> tuple[int, tuple[int, ...]]:
+        """Return the label of an answer, and the labels of several questions."""
+        if not isinstance(given, Iterable):
+            self._check_label(given)
+            if self.several and given != SKIP:
+                names = ", ".join(self.settings.question_names)
+                raise SessionError(f"an answer must have a label for each of {names}, or be 0 (skip). Got {given}.")
+            return given, (SKIP,) * self.several
+        labels = tuple(given)
+        if len(labels) != self.several:
+            raise SessionError(f"an answer must have {self.several or 'one of the'} labels. Got {len(labels)}.")
+        for label in labels:
+            self._check_label(label)
+        labels = tuple(map(int, labels))
+        return summary(labels), labels
+
     def answer(
-        self, event: str, question: int, label: int, annotator: str = "", seconds: float | None = None,
-        highlighted: bool | None = None,
+        self, event: str, question: int, given: int | Iterable[int], annotator: str = "",
+        seconds: float | None = None, highlighted: bool | None = None,
     ) -> None:  # fmt: skip
-        """Store and learn an answer (a class or SKIP). A repeated event changes nothing.
+        """Store and learn an answer: a class or SKIP, or such a label for each of several questions. A repeated event
+        changes nothing.
 
         A page may also answer a prepared question, whatever was asked since: if its item waits, this is the answer to
         it, else a late answer.
         """
-        self._check_label(label)
+        label, labels = self._checked(given)
+        data = self._data(labels, highlighted)
         with self._event(event) as new:
             if not new:
                 return
             page_question, question = question, self._asked_instead(question)
             number = self._number_of(question)
             if number not in self.state.outstanding or self.ended(self.state):
-                self._answer_again(event, question, page_question, label, annotator, seconds)
+                own = self._data(labels, None)
+                self._answer_again(event, question, page_question, label, annotator, seconds, own)
                 return
-            event_number = self._store_answer("answered", event, question, label, annotator, seconds, highlighted)
+            event_number = self.store.put_event(
+                self.id, "answered", event, annotator, question=question, label=label, seconds=seconds, data=data
+            )
             self.store.withdraw(self.id, question, annotator)  # a further answer to a label that was taken back
             self.store.end_lease(self.id, question)
             self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
             last = number == self.state.number
             prepared = self._branches.get(label) if last else None
-            self._undo_point = (self.state, self._decisions) if prepared or self._shared else None
+            self._undo_point = (self.state, self._decisions) if prepared or self._shared or self.several else None
             self._ids, self._by = [*self._ids, question], self._by | {question: annotator}
             waiting = None if last or not self._current else self._current.id
-            self.state, following = prepared or (self.apply(self.state.copy(), Answered(label, number)), waiting)
+            answered = Answered(label, number, labels)
+            self.state, following = prepared or (self.apply(self.state.copy(), answered), waiting)
             self._record_decisions()
             self._settle(following)
             if self._current and len(self.state.outstanding) == 1 and self.allowed(annotator) > 0:
@@ -539,16 +567,12 @@ class Session(Run):
             if len(self._ids) % DIGEST_EVERY == 0:
                 self.store.put_digest(self.id, event_number, self.state.digest())
 
-    def _store_answer(
-        self, kind: str, event: str, question: int, label: int, annotator: str, seconds: float | None,
-        highlighted: bool | None,
-    ) -> int:  # fmt: skip
-        """Store a label of a question, with whether terms were highlighted (None: not known). Return the number of the
-        event."""
-        data = None if highlighted is None else {"highlighted": int(highlighted)}
-        return self.store.put_event(
-            self.id, kind, event, annotator, question=question, label=label, seconds=seconds, data=data
-        )
+    @staticmethod
+    def _data(labels: Sequence[int], highlighted: bool | None) -> Row:
+        """Return what an event stores besides the label: the labels of several questions, and whether terms were
+        highlighted (None: not known)."""
+        shown = {} if highlighted is None else {"highlighted": int(highlighted)}
+        return shown | ({"labels": list(labels)} if labels else {})
 
     def _number_of(self, question: int) -> int:
         """Return the number of a question, 0 if it was not asked."""
@@ -606,29 +630,36 @@ class Session(Run):
 
     def correct(
         self, event: str, question: int, label: int, annotator: str = "", seconds: float | None = None,
-        highlighted: bool | None = None,
+        highlighted: bool | None = None, name: str | None = None,
     ) -> None:  # fmt: skip
-        """Replace an earlier answer or skip. Do nothing if it is the same or the event is repeated.
+        """Replace an earlier answer or skip. Do nothing if it is the same or the event is repeated. name: of the one of
+        several questions that gets this label.
 
         The past of the stream stays: the questions, their chances, and the pushed items. The learner is trained anew on
         the current answers and continues from there.
         """
         self._check_label(label)
+        part = self.settings.place_of(name) if self.several or name else None
         with self._event(event) as new:
             if not new:
                 return
             if question not in self._ids:
                 raise SessionError("only an item that was answered can be corrected.")
             number = self._number_of(question)
-            old = next(lesson.label for lesson in self.state.lessons if lesson.number == number)
-            if label == old:
+            old = next(lesson for lesson in self.state.lessons if lesson.number == number)
+            labels = () if part is None else (*old.labels[:part], label, *old.labels[part + 1 :])
+            label = summary(labels) if labels else label
+            if (label, labels) == (old.label, old.labels):
                 return
-            if old == SKIP:
+            if old.label == SKIP:
                 self._check_budget("an answer to a skipped item")
-            self._store_answer("corrected", event, question, label, annotator, seconds, highlighted)
+            data = self._data(labels, highlighted)
+            self.store.put_event(
+                self.id, "corrected", event, annotator, question=question, label=label, seconds=seconds, data=data
+            )
             if question in self._leases.of(annotator).own:  # a corrected answer needs no second one of this person
                 self.store.end_lease(self.id, question)
-            self._change(Changed((Corrected(number, label),)))
+            self._change(Changed((Corrected(number, label, labels),)))
 
     def _check_budget(self, expense: str) -> None:
         """Raise SessionError if the budget has no label left except the one for the waiting question."""
@@ -688,6 +719,7 @@ class Session(Run):
         """Mark an item that passed without a question as wrongly predicted, or (wrong=False) remove the mark.
 
         trains: the item is learned as a negative, which costs a label."""
+        self.state.only()
         with self._event(event) as new:
             if not new:
                 return
@@ -715,6 +747,7 @@ class Session(Run):
         A label replaces the known label that its item has; SKIP makes the item unknown again. origin: "file", "search",
         or another word for where the labels come from.
         """
+        self.state.only()
         for item, label in labels.items():
             self._check_item("a known label", item)
             self._check_label(label)
@@ -785,7 +818,8 @@ class Session(Run):
         """Return the learner's weights before the last `answers` answers."""
         with self._lock:
             log = Log.read(self.store, self.id)
-            return weights(self.taught(log.lessons(max(0, len(self._ids) - answers)), self.state.budget).learner)
+            lessons = log.lessons(max(0, len(self._ids) - answers))
+            return weights(self.taught(lessons, self.state.budget).only().learner)
 
     @property
     def log(self) -> list[Entry]:

@@ -1,9 +1,10 @@
 """The settings of a session: one frozen record, checked once when the session is made."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..datasets.prior import Prior
 from ..kernel import metrics, rows, spending, stream
 from ..kernel.algorithms import ALGORITHMS, Strategy, stored, strategy
 from ..kernel.parameters import Values
+from ..kernel.query_rules import leaves_out
 from ..output.tables import SKIPPED
 from ..store import Row, Store
 
@@ -25,6 +27,8 @@ MOST_KNOWN = 100_000  # labels that a session can begin with: whenever it is ope
 NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
 EXACT_ENGINES = "0.2.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
 MOST_TAGS, LONGEST_TAG = 20, 60  # tags of a session, and characters of a tag
+MOST_QUESTIONS, LONGEST_NAME = 26, 60  # questions about each item, and characters of the name of one
+SOME, NONE = "some", "none"  # the classes of a whole answer to several questions: with and without a yes
 
 
 class SessionError(ValueError):
@@ -37,7 +41,8 @@ class Settings:
 
     items: length of the stream when the session began; this part is shuffled. budget: without labels added later.
     classes: names of the labels 1 .. K (None: a positive and a negative class). prior: knowledge before the first
-    answer, without the weights made from it (`Prior.source`). For the other settings see `Options`.
+    answer, without the weights made from it (`Prior.source`). questions: None, if there is one about each item. For the
+    other settings see `Options`.
     """
 
     id: int
@@ -76,6 +81,7 @@ class Settings:
     guidelines: str
     feedback_trains: bool
     tags: list[str] | None
+    questions: list[dict[str, str]] | None
     prior: dict[str, Any] | None
     engine: str
     created_at: str
@@ -93,6 +99,18 @@ class Settings:
         if self.classes:
             return dict(enumerate(self.classes, 1))
         return {POSITIVE: self.positive_name, NEGATIVE: self.negative_name}
+
+    @cached_property
+    def question_names(self) -> list[str]:
+        """The names of several questions about each item; none if there is one."""
+        return [question["name"] for question in self.questions or ()]
+
+    def place_of(self, question: str | None) -> int:
+        """Return the place of one of several questions by its name."""
+        if question is None or question not in self.question_names:
+            allowed = f"one of {', '.join(self.question_names)}" if self.questions else "left out: the session asks one"
+            raise SessionError(f"the name of a question must be {allowed}. Got {question}.")
+        return self.question_names.index(question)
 
     @cached_property
     def answers(self) -> dict[int | None, str | None]:
@@ -158,7 +176,8 @@ class Options:
     be of the positive class. prior: such knowledge, prepared already. shown: further columns of the file to show with
     the items (None: the data set's choice). tags: names that annotators can tag items with. known_labels: labels that
     the session begins with, which cost nothing: "file" (the labels of a file that has gaps), a number of the file's
-    labels, drawn by the seed, or the labels.
+    labels, drawn by the seed, or the labels. questions: several yes/no questions about each item, which one answer
+    answers: their names, or for each {"name": ..., "guidelines": ...} (empty: one question); the budget counts answers.
     """
 
     budget: float = 300
@@ -193,6 +212,7 @@ class Options:
     shown: Sequence[str] | None = None
     tags: Sequence[str] | None = ()
     known_labels: str | float | KnownLabels | None = None
+    questions: Sequence[str | Mapping[str, str]] | None = ()
 
 
 def create(
@@ -212,6 +232,7 @@ def create(
     """
     chosen, own = strategy(algorithm, learner, rule, parameters), Options(**options)
     data = store.dataset(dataset)
+    questions = _questions(chosen, own)
     names = _names(chosen, own, data)
     chosen.build(data["features"], len(names["classes"]))
     if own.metric not in ("sum", "cost"):
@@ -248,6 +269,7 @@ def create(
         "owner": own.owner.strip(), "prior": json.dumps(seeds.source) if seeds else None, "engine": __version__,
         "shown": None if own.shown is None else json.dumps(list(own.shown)),
         "tags": json.dumps(checked_tags(own.tags)) if own.tags else None,
+        "questions": json.dumps(questions) if questions else None,
     }  # fmt: skip
     for key in ("weights", "seed_words", "seed_items", "seed_texts", "known_labels"):
         del values[key]
@@ -303,6 +325,35 @@ def checked_tags(names: Iterable[str]) -> list[str]:
     return tags
 
 
+def _questions(chosen: Strategy, options: Options) -> list[dict[str, str]]:
+    """Check and return the questions about each item as records; none if there is one."""
+    if not options.questions:
+        return []
+    records = [{"name": each} if isinstance(each, str) else dict(each) for each in options.questions]
+    if wrong := {*chain(*records)} - {"name", "guidelines"}:
+        raise SessionError(f"a question has a name and guidelines. Got {min(wrong)}.")
+    questions = [{key: str(each.get(key, "")).strip() for key in ("name", "guidelines")} for each in records]
+    names = [each["name"] for each in questions]
+    if not 2 <= len(names) <= MOST_QUESTIONS or len({*names}) < len(names) or not all(names):
+        words = ", ".join(names)[:200]
+        raise SessionError(f"a session asks one question, or 2 to {MOST_QUESTIONS} with different names. Got {words}.")
+    if longest := [name for name in names if len(name) > LONGEST_NAME or "|" in name]:
+        raise SessionError(
+            f"a name of a question has {LONGEST_NAME} characters at most and no |. Got {longest[0][:80]}."
+        )
+    if leaves_out(chosen.rule):
+        raise SessionError(f"several questions need a rule that gives every item a chance. Got {chosen.rule}.")
+    excluded = {
+        "several classes": chosen.multiclass or options.classes, "a positive class": options.positive_class,
+        "averaged weights": options.averaged, "known labels": options.known_labels is not None,
+        "seed words, items or texts": options.prior or options.seed_words or options.seed_items or options.seed_texts,
+        "an overlap": options.overlap, "a repeat": options.repeat,
+    }  # fmt: skip
+    if unsupported := [name for name, value in excluded.items() if value]:
+        raise SessionError(f"a session of several questions cannot have {unsupported[0]}.")
+    return questions
+
+
 def effective_rho(chosen: Strategy, rho: float | str, weights: metrics.Weights, metric: str) -> float:
     """Return the rho that a strategy runs with if no labels are known beforehand (0: Laplace's estimate)."""
     if rho == "auto":
@@ -339,7 +390,7 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
     if options.classes:
         count = len(options.classes)
         raise SessionError(f"{chosen.algorithm} asks for a positive and a negative class. Got {count} classes.")
-    names = [options.positive_name.strip(), options.negative_name.strip()]
+    names = [SOME, NONE] if options.questions else [options.positive_name.strip(), options.negative_name.strip()]
     if not all(names) or len(set(names)) < 2:
         raise SessionError("a session needs two different class names.")
     return {"positive_name": names[0], "negative_name": names[1], "classes": []}

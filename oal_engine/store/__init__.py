@@ -26,8 +26,10 @@ ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # of an e-mail
 JSON: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("columns", "scaling", "vectorizer", "checksums"), dict),
     **dict.fromkeys(("parameters", "prior", "specification", "versions", "preferences", "data"), dict),
-    **dict.fromkeys(("feature_names", "shown", "tags", "lines", "datasets"), list), "classes": (dict, list),
+    **dict.fromkeys(("feature_names", "shown", "tags", "lines", "datasets", "questions"), list),
+    **dict.fromkeys(("parts", "labels", "firsts"), list), "classes": (dict, list),
 }  # types of the values in columns of JSON  # fmt: skip
+OF_PARTS = ", standing.data ->> '$.labels' AS labels, answered.data ->> '$.labels' AS firsts"  # in LABELS
 ROLES = ("reader", "annotator", "owner")  # in a session, each with the rights of those before it
 FOLDER = re.compile(r"[0-9a-f]{16}", re.ASCII)  # of the rows of a data set
 RESTORABLE = timedelta(days=30)  # period in which a removed session can be restored
@@ -52,6 +54,11 @@ def digest_of(secret: str) -> str:
 
 def _decoded(row: Row, *columns: str) -> Row:
     return row | {column: row[column] and _from_json(row[column], column) for column in columns}
+
+
+def _of_parts(row: Row) -> Row:
+    """Decode what a row of a question has for each of several questions, if it has."""
+    return _decoded(row, *(row.keys() & {"parts", "labels", "firsts"})) if row["parts"] else row
 
 
 def _from_json(words: str, column: str) -> Any:
@@ -469,7 +476,7 @@ class Store(Database):
         )
         if row is None:
             raise StoreError(f"session {session} does not exist.")
-        return _decoded(row, "parameters", "classes", "prior", "shown", "tags")
+        return _decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions")
 
     def sessions(self) -> list[Row]:
         """Return all sessions with their progress, the one last worked on first. Their budget includes added labels.
@@ -488,7 +495,7 @@ class Store(Database):
             LEFT JOIN questions ON questions.session = sessions.id AND number IS NOT NULL
             LEFT JOIN labels ON question = questions.id
             WHERE {self.PRESENT} GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
-        return [_decoded(row, "classes") for row in rows]
+        return [_decoded(row, "classes", "questions") for row in rows]
 
     def shown_columns(self, session: int) -> list[str] | None:
         """Return the columns that a session shows with its items (None: the choice of its data set)."""
@@ -626,18 +633,19 @@ class Store(Database):
     # The log of a session
 
     ANSWERS = (
-        "SELECT questions.*, label, first, annotator, answered_at, seconds FROM questions"
+        "SELECT questions.*, label, first, annotator, answered_at, seconds, labels, firsts FROM questions"
         " LEFT JOIN labels ON question = id WHERE session = ?"
     )
 
     def answers(self, session: int, after: int = 0) -> list[Row]:
         """Return the questions of a session after number `after` in order, each with its current label (None: not
-        answered yet), who gave it and when, and the first label."""
-        return self.query(f"{self.ANSWERS} AND number > ? ORDER BY number", session, after)
+        answered yet), who gave it and when, and the first label. parts, labels, firsts: of several questions."""
+        return [_of_parts(row) for row in self.query(f"{self.ANSWERS} AND number > ? ORDER BY number", session, after)]
 
     def answer(self, session: int, question: int) -> Row | None:
         """Return one question as `answers` does, or None if the session has not asked it."""
-        return self.one(f"{self.ANSWERS} AND id = ? AND number IS NOT NULL", session, question)
+        row = self.one(f"{self.ANSWERS} AND id = ? AND number IS NOT NULL", session, question)
+        return row and _of_parts(row)
 
     def events(self, session: int, *kinds: str, after: int = 0) -> list[Row]:
         """Return the log of a session after a number, or only events of some kinds, in order: number, id (None: not
@@ -668,7 +676,8 @@ class Store(Database):
         for table, (select, kinds) in self.DERIVED.items():
             if kind in kinds:
                 self.db.execute(f"DELETE FROM {table} WHERE question = ?", [question])
-                self.db.execute(f"INSERT INTO {table} {select.format('AND answered.question = ?')}", [question])
+                own = select.format(labels=OF_PARTS, where="AND answered.question = ?")
+                self.db.execute(f"INSERT INTO {table} {own}", [question])
         if kind == "undone":
             answered = "SELECT max(number) FROM events WHERE question = ? AND kind = 'answered'"
             self.db.execute(f"DELETE FROM digests WHERE session = ? AND number >= ({answered})", [session, question])
@@ -724,12 +733,13 @@ class Store(Database):
         for table, (select, _) in self.DERIVED.items():
             own = "question IN (SELECT id FROM questions WHERE session = ?)"
             self.db.execute(f"DELETE FROM {table} WHERE {own}", [session])
-            self.db.execute(f"INSERT INTO {table} {select.format('AND answered.session = ?')}", [session])
+            derived = select.format(labels=OF_PARTS, where="AND answered.session = ?")
+            self.db.execute(f"INSERT INTO {table} {derived}", [session])
 
     def _answers_follow(self, session: int) -> bool:
         """Return whether the labels and further answers of a session follow from its events."""
         for table, (select, _) in self.DERIVED.items():
-            own = select.format("AND answered.session = ?")
+            own = select.format(labels=OF_PARTS, where="AND answered.session = ?")
             stored = f"SELECT {table}.* FROM {table} JOIN questions ON questions.id = question WHERE session = ?"
             for one, other in ((own, stored), (stored, own)):
                 if self.one(f"SELECT * FROM ({one}) EXCEPT SELECT * FROM ({other})", session, session):
@@ -743,7 +753,7 @@ class Store(Database):
             " OR EXISTS (SELECT 1 FROM events WHERE question = questions.id)) ORDER BY id",
             session,
         )
-        return History(questions, self.events(session), self.digests(session))
+        return History([*map(_of_parts, questions)], self.events(session), self.digests(session))
 
     @writes
     def put_history(self, session: int, history: History) -> None:
@@ -755,9 +765,8 @@ class Store(Database):
             return id + last * ((id > 0) - (id < 0))
 
         for row in history.questions:
-            self._insert(
-                "questions", row | {"session": session, "id": moved(row["id"]), "parent": moved(row["parent"])}
-            )
+            place = {"session": session, "id": moved(row["id"]), "parent": moved(row["parent"])}
+            self._insert("questions", row | place | {"parts": row["parts"] and json.dumps(row["parts"])})
         self.db.execute("DELETE FROM events WHERE session = ?", [session])
         for number, row in enumerate(history.events, 1):
             question = row["question"] and moved(row["question"])
@@ -855,8 +864,10 @@ class Store(Database):
     def put_question(self, values: Row) -> int:
         """Store a question before it is shown, and return its id. The same (session, parent, branch) keeps its id.
 
-        parent: id of the question before it (None: it follows no single question).
+        parent: id of the question before it (None: it follows no single question). parts: of several questions.
         """
+        if "parts" in values:
+            values = values | {"parts": json.dumps(values["parts"])}
         if values["parent"] is None:
             id = self.number("SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'questions'")
             values = values | {"id": id, "parent": -id}

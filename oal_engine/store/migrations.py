@@ -389,18 +389,18 @@ def m2026_11_24_data_of_comparisons(db: "Database") -> None:
 
 LABELS = """
     SELECT answered.question, answered.number AS given, standing.label, answered.label AS first,
-        standing.annotator, standing.at AS answered_at, standing.seconds
+        standing.annotator, standing.at AS answered_at, standing.seconds{labels}
     FROM events AS answered
     JOIN events AS standing ON standing.session = answered.session AND standing.number = (
         SELECT max(number) FROM events WHERE question = answered.question AND kind IN ('answered', 'corrected'))
     WHERE answered.kind = 'answered' AND NOT EXISTS (
         SELECT 1 FROM events AS later WHERE later.question = answered.question AND later.number > answered.number
-        AND later.kind = 'undone') {}"""  # an answer that counts, with its last correction
+        AND later.kind = 'undone') {where}"""  # an answer that counts, with its last correction
 OPINIONS = """
     SELECT question, annotator, min(number) AS given, kind, label, at AS answered_at, seconds FROM events AS answered
     WHERE kind IN ('second', 'late', 'again') AND NOT EXISTS (
         SELECT 1 FROM events AS later WHERE later.question = answered.question AND later.number > answered.number
-        AND later.annotator = answered.annotator AND later.kind = 'withdrawn') {}
+        AND later.annotator = answered.annotator AND later.kind = 'withdrawn') {where}
     GROUP BY question, annotator"""  # the first one of each person
 
 
@@ -441,8 +441,8 @@ def m2026_11_24_events(db: "Database") -> None:
             _convert_log(db, session, items, created_at, event_ids)
         except (ValueError, TypeError, LookupError, AttributeError, sqlite3.IntegrityError) as error:
             raise DamagedLogError(f"the log of session {session} ({name}) contradicts itself: {error!r}") from error
-    db.execute(f"INSERT INTO labels {LABELS.format('')}")
-    db.execute(f"INSERT INTO opinions {OPINIONS.format('')}")
+    db.execute(f"INSERT INTO labels {LABELS.format(labels='', where='')}")
+    db.execute(f"INSERT INTO opinions {OPINIONS.format(where='')}")
     for table in (
         "labels_before", "opinions_before", "digests_before", "feedback", "additions", "shared", "notes", "tags",
     ):  # fmt: skip
@@ -514,6 +514,15 @@ def m2026_11_25_feeds(db: "Database") -> None:
             CREATE TABLE {table} (
                 dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, url TEXT NOT NULL,
                 partition TEXT NOT NULL, position TEXT NOT NULL{more}, PRIMARY KEY ({key})) STRICT, WITHOUT ROWID""")
+
+
+@step
+def m2026_11_26_questions(db: "Database") -> None:
+    """Add several yes/no questions about each item; NULL means one."""
+    db.execute("ALTER TABLE sessions ADD COLUMN questions TEXT")  # JSON: name and guidelines of each
+    db.execute("ALTER TABLE questions ADD COLUMN parts TEXT")  # JSON: margin and predicted class of each
+    db.execute("ALTER TABLE labels ADD COLUMN labels TEXT")  # JSON: the label of each
+    db.execute("ALTER TABLE labels ADD COLUMN firsts TEXT")  # JSON: before all corrections
 
 
 class DamagedLogError(ValueError):

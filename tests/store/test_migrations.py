@@ -75,8 +75,8 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
         "sessions": {"classes": None, "positive_class": None, "items": 3, "horizon": 3, "audit": 0.0, "audit_trains": 1,
                      "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0, "log_version": 0,
                      "prior": None, "floor": 0.0, "overlap": 0.0, "repeat": 0.0, "lease": 300.0, "shown": None,
-                     "tags": None, "people": 2, "quota": 0},
-        "questions": {"audit": 0, "overlap": 0, "repeat": 0},
+                     "tags": None, "people": 2, "quota": 0, "questions": None},
+        "questions": {"audit": 0, "overlap": 0, "repeat": 0, "parts": None},
     }  # fmt: skip
     assert [] == store.batches(1)
     for table in kept:
@@ -95,7 +95,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     expected = [nothing | {"number": n, "at": at} | row for n, (at, row) in enumerate(zip(times, events), 1)]
     assert expected == store.events(session)
     standing = {"question": question, "given": 4, "label": 1, "first": 1, "answered_at": times[3]} | label
-    assert [standing] == store.query("SELECT * FROM labels")
+    assert [standing | {"labels": None, "firsts": None}] == store.query("SELECT * FROM labels")
     assert {4: "digest"} == store.digests(session)
     assert [] == store.problems()
     answer(store, session, ask(store, session, parent=question, branch=1, number=2, item=1), -1, "later")

@@ -319,7 +319,10 @@ def test_what_counts_follows_from_the_events(store, session, told):
     first, second, third = told
     at = [None, *(row["at"] for row in store.events(session))]
     expected = {
-        "labels": [(first, 2, -1, 1, "Cat", at[8], None), (second, 6, 1, 0, "Ann", at[17], None)],
+        "labels": [
+            (first, 2, -1, 1, "Cat", at[8], None, None, None),
+            (second, 6, 1, 0, "Ann", at[17], None, None, None),
+        ],
         "opinions": [
             (first, "Ann", 10, "again", -1, at[10], None),
             (second, "Cat", 12, "late", -1, at[12], 3.0),

@@ -70,6 +70,12 @@ def card_server(session: int) -> CardServer:
     return CardServer(session)
 
 
+SEVERAL_QUESTIONS = (
+    "this session asks several questions about each item, and this page can ask only one: answer it from Python, and "
+    "export it on the command line."
+)
+
+
 class Annotations(NamedTuple):
     """Notes and tags by item, and which details of an item are shown."""
 
@@ -83,6 +89,8 @@ class CardServer:
 
     def __init__(self, session: int) -> None:
         self.session = Session(store(), session)
+        if self.session.several:
+            raise SessionError(SEVERAL_QUESTIONS)
         self._lock = threading.Lock()
         self._items = Items(self.session)
         self.search = Search(self.session.dataset)

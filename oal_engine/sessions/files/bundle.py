@@ -18,11 +18,20 @@ from ...kernel.algorithms import stored
 from ...output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ...store import ConflictError, History, Row, Store
 from ...store.old_logs import OldLog
-from ..log import checked_event, lasting
-from ..settings import LONGEST_TAG, MOST_LABELS, SessionError, create, stored_options
+from ..log import checked_event, is_labels, lasting, summary
+from ..settings import (
+    LONGEST_NAME,
+    LONGEST_TAG,
+    MOST_LABELS,
+    MOST_QUESTIONS,
+    SessionError,
+    create,
+    stored_options,
+)
 
 FORMAT = 3
 DATASET = ("name", "items", "features")
+ANSWERS = ("answered", "corrected", "second", "late", "again")  # kinds of events
 MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
 
 
@@ -68,7 +77,11 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
         | {name: settings[name] for name, (usual, _) in ADDED.items() if settings[name] != usual},
     }
     rows = (
-        {key: place[row[key]] if row[key] and key in PLACED[kind] else row[key] for key in KINDS[kind]}
+        {
+            key: place[row[key]] if row[key] and key in PLACED[kind] else row[key]
+            for key in KINDS[kind]
+            if key not in OMITTED or row[key]
+        }
         for kind, part in parts.items()
         for row in part
     )
@@ -86,7 +99,26 @@ def names(value: Any) -> bool:
 
 def is_data(value: Any) -> bool:
     """Return whether a value may be the data of an event."""
-    return isinstance(value, dict) and len(value) <= 4 and all(isinstance(each, (int, str)) for each in value.values())
+    return (
+        isinstance(value, dict) and len(value) <= 4
+        and all(isinstance(each, (int, str)) or is_labels(each) for each in value.values())
+    )  # fmt: skip
+
+
+def is_parts(value: Any) -> bool:
+    """Return whether a value may be the margins and predicted classes of several questions."""
+    return (
+        isinstance(value, list) and 2 <= len(value) <= MOST_QUESTIONS
+        and all(isinstance(each, list) and len(each) == 2 and number(each[0]) and each[1] in (-1, 1) for each in value)
+    )  # fmt: skip
+
+
+def is_question(value: Any) -> bool:
+    """Return whether a value may be one of several questions about each item."""
+    return (
+        isinstance(value, dict) and value.keys() == {"name", "guidelines"}
+        and words(LONGEST_NAME)(value["name"]) and words(LONGEST_LINE)(value["guidelines"])
+    )  # fmt: skip
 
 
 # Fields that refer to questions, which are numbered from 1 in a file
@@ -95,7 +127,7 @@ QUESTION = {
     "id": whole(1), "number": or_none(whole(1)), "parent": whole(-(2**53)), "branch": whole(-1, 127),
     "round": whole(0), "item": whole(0), "margin": number, "probability": number, "draw": number,
     "audit": whole(0, 1), "predicted": whole(-1, 127), "asked_at": time, "overlap": whole(0, 1),
-    "repeat": whole(0, 1),
+    "repeat": whole(0, 1), "parts": or_none(is_parts),
 }  # fmt: skip
 EVENT = {
     "id": or_none(words(200)), "kind": words(20), "at": time, "annotator": words(200), "question": or_none(whole(1)),
@@ -105,6 +137,7 @@ DIGEST = {"number": whole(1), "digest": words(64)}
 KINDS = {"question": QUESTION, "event": EVENT, "digest": DIGEST}  # parts of `History`
 # Lines of version 2, whose log was in nine tables
 COINS = ("overlap", "repeat")  # fields of a question; version 2 omits zeros
+OMITTED = {"parts": None}  # a field of a question that a file omits if there is one about each item
 WHO = {"event": words(200), "annotator": words(200)}
 PLACE = {"position": or_none(whole(0)), "at_end": or_none(whole(0))}
 ANSWER = WHO | {"question": whole(1), "label": whole(-1, 127), "answered_at": time, "seconds": or_none(number)}
@@ -127,6 +160,7 @@ ADDED: dict[str, tuple[Any, Check]] = {
     "people": (2, whole(2)), "quota": (0, whole(0)),
     "shown": (None, or_none(names)),
     "tags": (None, or_none(names)),
+    "questions": (None, or_none(lambda value: isinstance(value, list) and all(map(is_question, value)))),
 }  # fmt: skip
 HEAD = {
     "name": words(500), "budget": whole(1), "seed": whole(0), "items": whole(0), "horizon": whole(1),
@@ -163,11 +197,11 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
         raise JsonLinesError(f"the first line must say that this is a published session of version 2 or {FORMAT}.")
     _check_head(head)
     if version != FORMAT:
-        parts = _parts(entries, OLD_KINDS, {f"{kind}s": 0 for kind in LATER}, dict.fromkeys(COINS, 0))
+        parts = _parts(entries, OLD_KINDS, {f"{kind}s": 0 for kind in LATER}, dict.fromkeys(COINS, 0) | OMITTED)
         return head, _converted(
             *parts.values(), items=head["dataset"]["items"], created_at=head["settings"]["created_at"]
         )
-    parts = _parts(entries, KINDS)
+    parts = _parts(entries, KINDS, of_question=OMITTED)
     events = [row | {"number": place, "data": row["data"] or {}} for place, row in enumerate(parts["event"], 1)]
     return head, History(parts["question"], events, {row["number"]: row["digest"] for row in parts["digest"]})
 
@@ -282,6 +316,7 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
     allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
     _check_questions(history.questions, items, allowed)
     _check_events(history, items, allowed)
+    _check_parts(history, len(settings["questions"] or ()))
     try:
         with store.transaction():
             dataset = _match(store, head["dataset"], among)
@@ -339,6 +374,17 @@ def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
         raise JsonLinesError("a digest is of an event that the session does not have.")
 
 
+def _check_parts(history: History, several: int) -> None:
+    """Check that questions and answers have parts for each of several questions about an item."""
+    for row in history.questions:
+        if len(row["parts"] or ()) != several:
+            raise JsonLinesError(f"question {row['id']} does not have the parts of the session's questions.")
+    for row in history.events:
+        labels = row["data"].get("labels") if row["kind"] in ANSWERS else None
+        if row["kind"] in ANSWERS and (len(labels or ()) != several or (labels and summary(labels) != row["label"])):
+            raise JsonLinesError(f"event {row['number']:,} does not have the labels of the session's questions.")
+
+
 def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     """Create a session with these settings, with the checks of every new session. Return its id."""
     ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
@@ -347,7 +393,7 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     session = create(store, dataset, **stored_options(settings) | {"owner": owner, "cap": False})
     store.update_session(session, {key: settings[key] for key in ("created_at", "engine", "items")})
     created = store.session(session)
-    wrong = [key for key in (*HEAD, "floor") if created[key] != settings[key]]
+    wrong = [key for key in (*HEAD, "floor", "questions") if created[key] != settings[key]]
     if wrong:
         got = json.dumps(settings[wrong[0]])[:80]
         raise JsonLinesError(f"invalid value for {wrong[0]} in the settings. Got {got}.")

@@ -1,6 +1,7 @@
 """Export a session: its labels, every decision of its stream, predictions, all items, the model, or a report."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +15,7 @@ from ...store import Row, Store
 from .. import model
 from ..insights import certainty, outcome
 from ..log import read_entries
+from ..one_question import OneQuestion
 from ..remarks import Remarks
 from ..session import Session
 from ..settings import SessionError, Settings
@@ -39,12 +41,13 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
     return a sentence if the numbers of the items cannot be read, else None.
     """
     settings, log, notes = Settings.read(store, session), read_entries(store, session), Remarks(store, session).notes
+    columns = LABELS | _of_questions(settings)
     known_labels = [*store.known_labels(session).values()]
     words, missing = settings.answers, None
     try:
-        item_cells = ItemColumns(store, settings, LABELS, True)
+        item_cells = ItemColumns(store, settings, columns, True)
     except DataError as error:
-        item_cells = ItemColumns(store, settings, LABELS, False)
+        item_cells = ItemColumns(store, settings, columns, False)
         missing = f"Written without the numbers of the items: {error}"
 
     def each() -> Iterator[Row]:
@@ -56,18 +59,32 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
                     "class": words[entry.label], "first": words[entry.first], "corrected": int(entry.corrected),
                     "note": notes.get(entry.item), "origin": ANSWER if entry.label else None,
                     "asking_probability": entry.probability,
-                }  # fmt: skip
+                } | _cells(settings, entry.parts or (), entry.labels)  # fmt: skip
         for part in blocks(len(known_labels), item_cells.lot):
             rows = known_labels[part.start : part.stop]
             for row, item in zip(rows, item_cells.items([row["item"] for row in rows])):
                 word = words[row["label"]]
-                yield dict.fromkeys(LABELS) | item | {
+                yield dict.fromkeys(columns) | item | {
                     "session": session, "label": row["label"], "class": word, "first": word, "corrected": 0,
                     "note": notes.get(row["item"]), "origin": origin(row), "annotator": row["annotator"],
                     "answered_at": row["at"],
                 }  # fmt: skip
 
     return item_cells.table(each(), len(log) + len(known_labels)), missing
+
+
+def _of_questions(settings: Settings) -> dict[str, type]:
+    """Return the columns of each of several questions."""
+    kinds = {"label": int, "margin": float, "predicted": int}
+    return {f"{what}:{name}": kind for name in settings.question_names for what, kind in kinds.items()}
+
+
+def _cells(settings: Settings, parts: Iterable[Sequence[float]], labels: Sequence[int] | None) -> Row:
+    """Return the cells of each of several questions. parts: margins and predicted classes. labels: None if there are
+    none."""
+    given = labels or [0] * len(settings.question_names)
+    cells = ((label or None, margin, predicted) for label, (margin, predicted) in zip(given, parts))
+    return dict(zip(_of_questions(settings), chain(*cells)))
 
 
 DECISIONS = {
@@ -79,25 +96,28 @@ DECISIONS = {
 def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certainty.Certainty | None]:
     """Return a table of every round so far: the decision when it passed, and the current label. Also return the
     guaranteed minimum metrics of these decisions, or None."""
-    decided, words = session.decided, session.settings.answers
-    answers = {entry.round: (entry.audit, entry.label, ANSWER) for entry in session.log}
-    known_labels = {item: (None, row["label"], origin(row)) for item, row in session.known_labels.items()}
-    item_cells = ItemColumns(session.store, session.settings, DECISIONS, texts)
+    settings, words = session.settings, session.settings.answers
+    margins, predicted, asked = session.decided
+    parts = np.stack((margins.T, predicted.T), axis=-1) if settings.questions else np.zeros((asked.size, 0, 2))
+    decided = (margins.max(axis=0), predicted.max(axis=0), asked) if settings.questions else session.decided
+    answers = {entry.round: (entry.audit, entry.label, ANSWER, entry.labels) for entry in session.log}
+    known_labels = {item: (None, row["label"], origin(row), None) for item, row in session.known_labels.items()}
+    item_cells = ItemColumns(session.store, settings, DECISIONS | _of_questions(settings), texts)
 
     def each() -> Iterator[Row]:
         for t in blocks(decided[0].size, item_cells.lot):
             part = slice(t.start, t.stop)
             items = item_cells.items(session.order[part].tolist())
             for k, item, *decision in zip(t, items, *(values[part].tolist() for values in decided)):
-                margin, predicted, asked = decision
+                margin, side, was_asked = decision
                 place = item["position"]
-                audit, label, source = known_labels.get(place) or answers.get(k, (0, None, MODEL))
+                audit, label, source, labels = known_labels.get(place) or answers.get(k, (0, None, MODEL, None))
                 yield item | {
-                    "round": k + 1, "margin": margin, "predicted": predicted, "asked": int(asked), "audit": audit,
+                    "round": k + 1, "margin": margin, "predicted": side, "asked": int(was_asked), "audit": audit,
                     "label": label or None, "class": words[label], "origin": source if label else MODEL,
-                }  # fmt: skip
+                } | _cells(settings, ((each, int(side)) for each, side in parts[k]), labels)  # fmt: skip
 
-    return item_cells.table(each(), decided[0].size), certainty.of_session(session)
+    return item_cells.table(each(), asked.size), None if settings.questions else certainty.of_session(session)
 
 
 OPINIONS = {
@@ -214,17 +234,18 @@ WHATS = (*TABLES, "model", "report")
 
 def export(
     store: Store, session: int, what: str, kind: str, out: Path | str | None = None, texts: bool = False,
-    progress: Callable[[int, int], None] | None = None, **options: Any,
+    progress: Callable[[int, int], None] | None = None, question: str | None = None, **options: Any,
 ) -> str | None:  # fmt: skip
     """Write one of WHATS to a file, or to the standard output (None), all or nothing. Return a sentence on it, or None.
 
     kind: format of a table, for the table of all items also one of tools.TOOLS, for a model one of
     model_formats.FORMATS. progress: called with (rows done, all).
-    options: further arguments of the table.
+    question: the name of one of several questions that it is about. options: further arguments of the table.
     """
     if what not in WHATS:
         raise ValueError(f"--what must be one of {', '.join(WHATS)}. Got {what}.")
-    opened = None if what == "labels" else Session(store, session)
+    opened: Any = None if what == "labels" else Session(store, session)
+    opened = OneQuestion(opened, question) if question else opened
     with whole(out) as file:
         if opened and what == "model":
             model_formats.FORMATS[kind].write(model.of_session(opened), file)

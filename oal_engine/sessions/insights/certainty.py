@@ -12,6 +12,7 @@ import numpy as np
 from ...kernel import certainty, spending
 from ...kernel.certainty import Floors
 from ..look_back import Trace
+from ..one_question import OneQuestion
 from ..session import Session
 
 RECOMMENDED = 0.5  # share of the budget: more makes the model worse and the floors hardly higher
@@ -53,15 +54,15 @@ class Certainty:
 class _Answers:
     """The answers of a session as arrays, and the current numbers of rounds and pushes."""
 
-    def __init__(self, run: Session | Trace):
+    def __init__(self, run: Session | Trace | OneQuestion):
         state, waiting = run.state, not run.ended(run.state)
         self.plan, self.weights = state.plan, run.weights
-        self.rounds, counts = state.question.t, state.counts
+        self.rounds, counts = state.question.t, run.counts
         if not waiting and state.closed:
             self.rounds, counts = state.closed
         last = state.question
         if state.waits_since < self.rounds:  # rounds after a waiting question are not covered
-            last = next(q for q, _ in state.outstanding.values() if q.t == state.waits_since)
+            last = next(each.question for each in state.outstanding.values() if each.question.t == state.waits_since)
             self.rounds, waiting, counts = last.t, True, dict(state.trail)[last.t + 1]
         self.pushes = int(counts[1].sum()) - (waiting and last.predicted > 0)
         self.passed = int(counts.sum()) - (waiting and last.predicted != 0)  # rounds without those of known items
@@ -87,12 +88,12 @@ def _at(floors: Floors, k: int) -> dict[str, dict[str, float]]:
     return {name: {metric: float(values[k]) for metric, values in each.items()} for name, each in floors.items()}
 
 
-def has_floor(run: Session | Trace) -> bool:
+def has_floor(run: Session | Trace | OneQuestion) -> bool:
     """Return whether the plan of a session has a floor."""
     return bool(run.state.plan and run.state.plan.promised)
 
 
-def of_session(run: Session | Trace) -> Certainty | None:
+def of_session(run: Session | Trace | OneQuestion) -> Certainty | None:
     """Return the current floors of a session, without the waiting question; None if its plan has no floor."""
     if not has_floor(run):
         return None
@@ -106,7 +107,7 @@ def of_session(run: Session | Trace) -> Certainty | None:
     )
 
 
-def curve(run: Session | Trace, points: int = 60) -> list[Certainty]:
+def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Certainty]:
     """Return the floors at most `points` times along the stream, and now."""
     if not has_floor(run):
         return []
@@ -122,13 +123,13 @@ def curve(run: Session | Trace, points: int = 60) -> list[Certainty]:
     return past if now is None or (past and past[-1].rounds == now.rounds) else [*past, now]
 
 
-def expected(run: Session | Trace) -> float | None:
+def expected(run: Session | Trace | OneQuestion) -> float | None:
     """Return the floor of recall expected at the end, if the rest of the stream is like the past; None if the plan has
     no floor."""
     return _expected(run, _Answers(run), 0) if has_floor(run) else None
 
 
-def _expected(run: Session | Trace, answers: _Answers, more: int) -> float:
+def _expected(run: Session | Trace | OneQuestion, answers: _Answers, more: int) -> float:
     """Return the expected final floor of recall if `more` labels were added now. The plan must have a floor."""
     state, plan, t = run.state, run.state.plan, answers.rounds
     assert plan, "a session with a floor has a plan"
@@ -151,7 +152,7 @@ def _expected(run: Session | Trace, answers: _Answers, more: int) -> float:
     return float((pushed + hits[0]) / (pushed + hidden)) if pushed + hidden else 0.0
 
 
-def labels_for(run: Session | Trace, points: float = STEP) -> int | None:
+def labels_for(run: Session | Trace | OneQuestion, points: float = STEP) -> int | None:
     """Return how many labels, added now, would raise the expected final floor of recall by `points` (0.05: 5 percentage
     points); None if no number would."""
     if not has_floor(run):
@@ -174,7 +175,7 @@ def forecast(labels: int, items: int, prevalence: float) -> float:
     return exp(-exp(-constant) * (labels * prevalence) ** -positives * (labels / items) ** -asked)
 
 
-def sentences(session: Session) -> list[str]:
+def sentences(session: Session | OneQuestion) -> list[str]:
     """Describe the guarantee now, the one expected at the end, and the gain from more labels; nothing if the plan has
     no floor."""
     current = of_session(session)

@@ -21,6 +21,7 @@ from ...kernel.metrics import EVALUATIONS, METRICS, Weights
 from ...kernel.query_rules import leaves_out
 from ..log import Entry
 from ..look_back import Trace
+from ..one_question import OneQuestion
 from ..session import Session
 
 # Minimum numbers of answers for an estimate
@@ -234,7 +235,7 @@ def rarer(wrong: Side) -> np.ndarray:
 class Answers:
     """The answers of a session as arrays, and the numbers of rounds and pushes up to each."""
 
-    def __init__(self, run: Session | Trace):
+    def __init__(self, run: Session | Trace | OneQuestion):
         state, plan = run.state, run.state.plan
         self.run, self.leaves_out = run, leaves_out(run.settings.rule)  # whether only audits can ask some items
         self.silent = self.leaves_out and not (plan and plan.audits)
@@ -252,7 +253,7 @@ class Answers:
             self.rounds[-1] = max((t for t in trail if t <= limit), default=0)
         over = spent or limit <= min(state.question.t, run.rounds - 1)
         self.closed = int(self.rounds[-1]) - 1 if over else None
-        none = np.zeros_like(state.counts)
+        none = np.zeros_like(run.counts)
         tables = [trail.get(t, none) for t in self.rounds.tolist()]
         if run.multiclass:  # tables of many classes are too large for one array
             self.passed = np.array([table.sum() for table in tables])
@@ -309,7 +310,7 @@ def _estimates(values: Windows, enough: Enough) -> list[Metrics]:
     ]
 
 
-def look(run: Session | Trace, points: int = 60) -> Overview:
+def look(run: Session | Trace | OneQuestion, points: int = 60) -> Overview:
     """Estimate the metrics of a session from its log alone: now, of its last quarter, and at most `points` times along
     the stream."""
     answers = Answers(run)
@@ -318,12 +319,12 @@ def look(run: Session | Trace, points: int = 60) -> Overview:
     return Overview(now, _look(late, 1)[0] if late else None, curve)
 
 
-def of_session(run: Session | Trace) -> Estimates:
+def of_session(run: Session | Trace | OneQuestion) -> Estimates:
     """Estimate the current metrics of a session."""
     return _look(Answers(run), 1)[0]
 
 
-def curve(run: Session | Trace, points: int = 60) -> list[Point]:
+def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Point]:
     """Estimate the metrics at most `points` times along the stream, leaving out times without any estimate."""
     return _look(Answers(run), points)[1]
 

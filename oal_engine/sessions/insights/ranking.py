@@ -232,7 +232,7 @@ def _margins_without(session: Session, places: np.ndarray) -> np.ndarray:
     numbers = {lesson.number for lesson in left_out}
     others = [lesson for lesson in lessons if lesson.number not in numbers]
     items = np.array([lesson.item for lesson in left_out])
-    return _margins(session, session.taught(others, session.state.budget).learner, items)
+    return _margins(session, session.taught(others, session.state.budget).only().learner, items)
 
 
 def margins_left_out(answers: int, margins: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

@@ -65,7 +65,7 @@ def show(server: CardServer) -> None:
             with column:
                 _heading(STRONGEST.format(name))
                 _terms([(term, label * value, _figure(label * value)) for term, (value,) in strongest[label]])
-    if weights := learners.member_weights(session.state.learner):
+    if weights := learners.member_weights(session.learner):
         with st.expander(RESEARCHERS):
             _heading(WEIGHTS)
             _terms([(name, share, percent(share)) for name, share in weights.items()], longest=1)

@@ -1,0 +1,292 @@
+"""Sessions of several yes/no questions about each item: one answer answers all, and everything else is as before."""
+
+import io
+
+import numpy as np
+import pytest
+
+from oal_engine.kernel import questions
+from oal_engine.kernel.runs import Run
+from oal_engine.sessions import another_pass, look_back, model
+from oal_engine.sessions.files import bundle, export
+from oal_engine.sessions.insights import certainty, estimates
+from oal_engine.sessions.one_question import OneQuestion
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SessionError, create
+from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of, travelled
+
+NAMES = ["half", "fifth", "rare"]
+X = stream_of()[0]
+SCORES = X @ np.random.default_rng(7).normal(size=(X.shape[1], len(NAMES)))
+Y = np.where(SCORES > np.quantile(SCORES, (0.5, 0.8, 0.95), axis=0).diagonal(), 1, -1).T
+PLANS = [{}, {"floor": 0.5}, {"audit": 0.3, "audit_trains": False}, {"floor": 0.3, "pace": 0.5, "shuffled": True}]
+
+
+def of_several(store, data="unlabelled", **more):
+    """A new session of three questions, opened."""
+    return begin(store, data, "auto", questions=NAMES, **more)
+
+
+def give(opened, labels=None, **more):
+    """Answer the current question, truly if not otherwise; its id."""
+    asked = opened.current
+    opened.answer(next(EVENTS), asked.id, Y[:, asked.item] if labels is None else labels, **more)
+    return asked.id
+
+
+def labelled(store, count=25, **more):
+    """A session with answers, among them skips, labels that nobody could tell, an undo and corrections."""
+    opened = of_several(store, **more)
+    for number in range(count):
+        labels = Y[:, opened.current.item]
+        id = give(opened, 0 if number % 7 == 6 else labels * [1, number % 5 > 0, 1])
+        if number == 9:
+            take_back(opened)
+            give(opened, -labels)
+        if number % 10 == 4:
+            opened.correct(next(EVENTS), id, int(-labels[1]), name="fifth")
+    return opened
+
+
+@pytest.mark.parametrize("more", PLANS)
+def test_a_session_reads_and_learns_as_a_replay_does(store, more):
+    """Rounds, probabilities, margins, predictions, audits, counts and weights of a session are those of a replay of its
+    questions over the same stream, to the bit."""
+    opened = of_several(store, **more)
+    settings = opened.settings
+    while opened.current:
+        give(opened)
+    runs = [
+        Run(
+            opened.strategy, opened.dataset.rows, y, opened.order, rho=settings.rho, ratio=opened.weights.ratio("sum"),
+            theta=settings.theta, budget=settings.budget, seed=settings.seed, horizon=settings.horizon,
+            audit=settings.audit, audit_trains=settings.audit_trains, pace=settings.pace, floor=settings.floor,
+        )
+        for y in Y
+    ]  # fmt: skip
+    for k, (name, replayed) in enumerate(zip(NAMES, questions.replay(runs))):
+        part = OneQuestion(opened, name)
+        log = [(entry.round, entry.margin, entry.probability) for entry in part.log]
+        assert log == [tuple(line) for line in replayed.log.tolist()]
+        assert [[entry.audit, entry.predicted] for entry in part.log] == replayed.decided.tolist()
+        assert Y[k, [entry.item for entry in part.log]].tolist() == [entry.label for entry in part.log]
+        assert part.counts.sum(1).tolist() == replayed.counts.sum(1).tolist()
+        for ours, theirs in zip(part.learner, replayed.learner):
+            if isinstance(ours, np.ndarray):
+                assert ours.tobytes() == theirs.tobytes()
+    assert look_back.verify(store, opened.id).verified
+
+
+@pytest.mark.parametrize("more", PLANS)
+def test_everything_that_happens_to_an_answer_is_rebuilt(store, other, more):
+    """Answers, skips, an undo and corrections give the same state when the session is opened again, and verify."""
+    opened = labelled(store, **more)
+    again = Session(other, opened.id)
+    assert opened.digest() == again.digest()
+    assert opened.current == again.current
+    assert [entry.labels for entry in opened.log] == [entry.labels for entry in again.log]
+    give(opened)
+    again.refresh()
+    assert opened.digest() == again.digest()
+    report = look_back.verify(store, opened.id)
+    assert report.verified
+    assert report.answers == 26
+
+
+def test_an_answer_is_taken_back_as_a_whole(store):
+    """Undo takes back the labels of all questions: the state is that before, and the same answer leads to the same."""
+    opened = labelled(store, 12)
+    before, asked = opened.digest(), opened.current
+    give(opened)
+    after = opened.digest()
+    take_back(opened)
+    assert before == opened.digest()
+    assert asked.id == opened.current.id
+    give(opened)
+    assert after == opened.digest()
+    for event in ("again", "again"):
+        opened.undo(event, asked.id)
+    assert before == Session(store, opened.id).digest()
+
+
+def test_a_correction_is_of_one_question(store):
+    """A corrected label trains its question anew; the others keep every bit, and the first labels stay in the log."""
+    opened = of_several(store)
+    ids = [give(opened) for _ in range(10)]
+    before, labels = opened.state.copy(), opened.log[3].labels
+    opened.correct(next(EVENTS), ids[3], -labels[1], name="fifth")
+    entry = opened.log[3]
+    assert entry.corrected
+    assert (labels, [labels[0], -labels[1], labels[2]]) == (entry.firsts, entry.labels)
+    same = [
+        [array.tobytes() for array in new if isinstance(array, np.ndarray)]
+        == [array.tobytes() for array in old if isinstance(array, np.ndarray)]
+        for new, old in zip((part.learner for part in opened.state.parts), (part.learner for part in before.parts))
+    ]
+    assert [True, False, True] == same
+    assert before.spent == opened.state.spent
+
+
+def test_an_answer_without_any_label_is_a_skip(store):
+    """Where no question can be told the item is skipped and costs nothing; one label is enough for it to cost one."""
+    opened = of_several(store)
+    give(opened, [0, 0, 0])
+    give(opened, 0)
+    assert (0, 2) == (opened.place.progress.labels, opened.place.progress.skipped)
+    give(opened, [0, -1, 0])
+    assert {1: 0, -1: 1} == opened.place.progress.answers
+    id = give(opened, [1, -1, 0])
+    assert (2, {1: 1, -1: 1}) == (opened.place.progress.labels, opened.place.progress.answers)
+    for name in ("half", "fifth"):
+        opened.correct(next(EVENTS), id, 0, name=name)
+    assert (1, 3) == (opened.place.progress.labels, opened.place.progress.skipped)
+
+
+def test_a_session_of_several_questions_travels(store, tmp_path):
+    """A published session verifies elsewhere, and is published there as the same lines."""
+    opened = labelled(store, floor=0.5)
+    there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
+    adopted = travelled(store, opened.id, there)
+    assert adopted.digest() == opened.digest()
+    assert NAMES == adopted.settings.question_names
+    there.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('"labels": [0, 0, 0]', '"labels": [0, 0]', "does not have the labels"),
+        ('"labels": [0, 0, 0]', '"labels": [0, 1, 0]', "does not have the labels"),
+        ('"labels": [0, 0, 0]', '"labels": [0, 2, 0]', "invalid value for data"),
+        ('"parts": [[0.0, 1], [0.0, 1], [0.0, 1]]', '"parts": [[0.0, 1], [0.0, 1]]', "does not have the parts"),
+        ('"name": "rare"', '"name": "half"', "different names"),
+    ],
+)
+def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sentence):
+    """A published session with too few labels, a label that is none, or questions of the same name is refused."""
+    opened = of_several(store)
+    give(opened, 0)
+    text = text_of(store, opened.id)
+    assert old in text
+    there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
+    with pytest.raises(ValueError, match=sentence):
+        bundle.adopt(there, io.StringIO(text.replace(old, new, 1)))
+    assert [] == there.sessions()
+    there.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"questions": ["one"]}, "2 to 26 with different names. Got one"),
+        ({"questions": ["a", "a "]}, "different names. Got a, a."),
+        ({"questions": ["a", ""]}, "different names"),
+        ({"questions": [str(k) for k in range(27)]}, "2 to 26"),
+        ({"questions": ["a", "b|c"]}, r"no \|. Got b\|c"),
+        ({"questions": ["a", {"name": "b", "key": "x"}]}, "name and guidelines. Got key"),
+        ({"averaged": True}, "cannot have averaged weights"),
+        ({"overlap": 0.1}, "cannot have an overlap"),
+        ({"repeat": 0.1}, "cannot have a repeat"),
+        ({"seed_items": ["i1"]}, "cannot have seed words"),
+        ({"known_labels": "file"}, "cannot have known labels"),
+        ({"classes": ["a", "b"]}, "cannot have several classes"),
+        ({"algorithm": "auto-classes", "classes": ["a", "b"]}, "cannot have several classes"),
+        ({"algorithm": "Q_D"}, "a rule that gives every item a chance"),
+    ],
+)
+def test_settings_that_several_questions_do_not_have_are_refused(store, more, sentence):
+    """Names that do not serve, and settings that are of one question, are refused in a sentence."""
+    with pytest.raises(SessionError, match=sentence):
+        create(store, "sparse", **{"algorithm": "auto", "budget": 40, "questions": NAMES} | more)
+
+
+def test_what_is_about_one_question_is_refused(store):
+    """Answers, corrections and views that need one question say so in a sentence, and change nothing."""
+    opened = of_several(store)
+    id = give(opened)
+    before = opened.digest()
+    for call, sentence in (
+        (lambda: give(opened, 1), "a label for each of half, fifth, rare"),
+        (lambda: give(opened, [1, 1]), "3 labels. Got 2"),
+        (lambda: give(opened, [1, 1, 2]), "a label must be"),
+        (lambda: opened.correct("e", id, 1), "one of half, fifth, rare. Got None"),
+        (lambda: opened.correct("e", id, 1, name="other"), "Got other"),
+        (lambda: opened.know("e", {250: 1}, "file"), "several questions"),
+        (lambda: opened.feedback("e", 0, True), "several questions"),
+        (lambda: opened.curve(), "several questions"),
+        (lambda: estimates.of_session(opened), "several questions"),
+        (lambda: model.of_session(opened), "several questions"),
+        (lambda: another_pass.begin(opened), "several questions"),
+        (lambda: look_back.what_if(look_back.Trace(store, opened.id), opened.strategy), "several questions"),
+        (lambda: OneQuestion(opened, "other"), "Got other"),
+        (lambda: begin(store).correct("e", 1, 1, name="half"), "left out"),
+        (lambda: begin(store).answer("e", 1, [1, -1]), "one of the labels. Got 2"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            call()
+    assert before == opened.digest() == Session(store, opened.id).digest()
+
+
+def test_estimates_floors_and_models_are_of_one_question(store):
+    """One of the questions has its estimates, its floor, which is below the truth, and its model, like a session."""
+    opened = of_several(store, budget=150, floor=0.5)
+    while opened.current:
+        give(opened)
+    trace = look_back.Trace(store, opened.id)
+    for k, name in enumerate(NAMES):
+        part = OneQuestion(opened, name)
+        _, predicted, asked = part.decided
+        hit = (predicted > 0) | asked
+        positive = Y[k, opened.order[: hit.size]] > 0
+        floors, found = certainty.of_session(part), estimates.of_session(part)
+        assert 0 <= floors.recall <= (hit & positive).sum() / positive.sum()
+        assert found.positives == (asked & positive).sum()
+        later = OneQuestion(trace, name)
+        assert (found, floors) == (estimates.of_session(later), certainty.of_session(later))
+        fitted = model.of_session(part)
+        margins, _ = fitted.decided(fitted.scores(opened.dataset.rows))
+        np.testing.assert_allclose(margins[opened.order[-1]], part.decided[0][-1])
+        assert [name, f"not {name}"] == fitted.head["classes"]
+
+
+def test_several_people_share_the_questions(store):
+    """Two people answer one session of several questions: each gets other items, and the log verifies."""
+    opened = of_several(store)
+    for number in range(12):
+        who = ("anna", "ben")[number % 2]
+        asked = opened.held(who)[0]
+        opened.answer(next(EVENTS), asked.id, Y[:, asked.item], who)
+    assert 12 == len({entry.item for entry in opened.log if entry.label})
+    assert opened.digest() == Session(store, opened.id).digest()
+    assert look_back.verify(store, opened.id).verified
+
+
+def test_tables_have_columns_for_each_question(store):
+    """Exported labels and decisions have the label, margin and predicted class of each question."""
+    opened = labelled(store, 5)
+    labels = export.labels(store, opened.id)[0].frame
+    decisions = export.decisions(opened)[0].frame
+    for k, name in enumerate(NAMES):
+        entries = [entry.of_part(k) for entry in opened.log]
+        assert [entry.label or None for entry in entries] == [
+            None if np.isnan(label) else label for label in labels[f"label:{name}"].astype(float)
+        ]
+        assert [entry.margin for entry in entries] == labels[f"margin:{name}"].tolist()
+        asked = decisions[decisions["asked"] == 1]
+        assert [entry.predicted for entry in entries] == asked[f"predicted:{name}"].tolist()
+        assert [entry.margin for entry in entries] == asked[f"margin:{name}"].tolist()
+    assert {"some", "none"} == set(labels["class"].dropna())
+
+
+def test_the_budget_grows_and_the_stream_goes_on(store):
+    """Added labels are readings, and a session that ended goes on after them as it does when it is opened again."""
+    opened = of_several(store, budget=10)
+    while opened.current:
+        give(opened)
+    assert "budget" == opened.place.progress.end
+    opened.add_labels(next(EVENTS), 5)
+    while opened.current:
+        give(opened)
+    assert 15 == opened.place.progress.labels
+    assert opened.digest() == Session(store, opened.id).digest()
+    assert look_back.verify(store, opened.id).verified
