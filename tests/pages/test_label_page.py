@@ -490,7 +490,7 @@ def test_the_page_says_how_much_each_learner_is_heard(work):
     """Where several learners are averaged, the page names them, each with its share."""
     server = work(5, algorithm="auto")
     text = words(listed(server.session.id, "learned"))
-    for name, share in learners.member_weights(server.session.state.learner).items():
+    for name, share in learners.member_weights(server.session.learner).items():
         assert re.search(f">{name}<.*>{percent(share)}<", text)
 
 

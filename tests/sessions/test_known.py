@@ -75,7 +75,7 @@ def test_known_labels_are_learned_before_the_first_question(store):
     plain = begin(store)
     taught = plain.taught(opened.state.lessons, 40)
     assert labels == [(lesson.item, lesson.label) for lesson in opened.state.lessons]
-    assert all(np.array_equal(a, b) for a, b in zip(taught.learner, opened.learner))
+    assert all(np.array_equal(a, b) for a, b in zip(taught.only().learner, opened.learner))
 
 
 def test_the_labels_of_a_file_with_gaps(store, partly):

@@ -193,7 +193,7 @@ def test_the_same_algorithm_gives_the_same_session(store, data, algorithm, more)
     assert (True, 1.0, 0) == (alternative.exact, alternative.share, alternative.different)
     assert [(e.round + 1, e.predicted, e.label) for e in trace.log] == alternative.asked
     assert trace.counts.tobytes() == alternative.run.counts.tobytes()
-    assert weights(trace.state.learner).tobytes() == weights(alternative.run.state.learner).tobytes()
+    assert weights(trace.state.only().learner).tobytes() == weights(alternative.run.state.only().learner).tobytes()
 
 
 def test_another_algorithm_is_the_replay_of_it(store):

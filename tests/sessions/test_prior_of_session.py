@@ -57,7 +57,7 @@ def test_the_learner_begins_with_what_is_known(store, algorithm):
     assert (0, 0.0) == first[0] != first[1]
     progress = opened.place.progress
     assert (0, 40, 0) == (progress.labels, progress.left, estimates.of_session(opened).positives)
-    assert not opened.state.objective.seen.any()
+    assert not opened.state.only().objective.seen.any()
 
 
 def test_a_session_is_rebuilt_with_what_it_began_with(store):
@@ -95,7 +95,7 @@ def test_another_algorithm_begins_with_the_same(store):
     trace = Trace(store, answered(store).id)
     other = what_if(trace, strategy("OAAL"))
     assert trace.prior == other.run.prior
-    assert weights(trace.start().learner).tolist() == weights(other.run.start().learner).tolist()
+    assert weights(trace.start().only().learner).tolist() == weights(other.run.start().only().learner).tolist()
 
 
 def test_the_report_says_what_a_session_began_with(store):
