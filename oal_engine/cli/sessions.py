@@ -58,9 +58,7 @@ def export(
     first: Annotated[
         int | None, Option(min=1, metavar="N", help="Items of the positives, the surest first (default: the list).")
     ] = None,
-    question: Annotated[
-        str | None, Option(help="The name of one of several questions: what is written is about it.")
-    ] = None,
+    question: Annotated[str | None, Option(help="One of several questions, by its name.")] = None,
     db: Db = None,
 ) -> None:
     """Write labels, decisions, predictions for all items, the positives, second opinions, the table of all items (also

@@ -508,15 +508,15 @@ class Session(Run):
         if label not in (*self.names, SKIP):
             raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
 
-    def _checked(self, given: int | Iterable[int]) -> tuple[int, tuple[int, ...]]:
+    def _checked(self, answer: int | Iterable[int]) -> tuple[int, tuple[int, ...]]:
         """Return the label of an answer, and the labels of several questions."""
-        if not isinstance(given, Iterable):
-            self._check_label(given)
-            if self.several and given != SKIP:
+        if not isinstance(answer, Iterable):
+            self._check_label(answer)
+            if self.several and answer != SKIP:
                 names = ", ".join(self.settings.question_names)
-                raise SessionError(f"an answer must have a label for each of {names}, or be 0 (skip). Got {given}.")
-            return given, (SKIP,) * self.several
-        labels = tuple(given)
+                raise SessionError(f"an answer must have a label for each of {names}, or be 0 (skip). Got {answer}.")
+            return answer, (SKIP,) * self.several
+        labels = tuple(answer)
         if len(labels) != self.several:
             raise SessionError(f"an answer must have {self.several or 'one of the'} labels. Got {len(labels)}.")
         for label in labels:
@@ -525,7 +525,7 @@ class Session(Run):
         return summary(labels), labels
 
     def answer(
-        self, event: str, question: int, given: int | Iterable[int], annotator: str = "",
+        self, event: str, question: int, answer: int | Iterable[int], annotator: str = "",
         seconds: float | None = None, highlighted: bool | None = None,
     ) -> None:  # fmt: skip
         """Store and learn an answer: a class or SKIP, or such a label for each of several questions. A repeated event
@@ -534,7 +534,7 @@ class Session(Run):
         A page may also answer a prepared question, whatever was asked since: if its item waits, this is the answer to
         it, else a late answer.
         """
-        label, labels = self._checked(given)
+        label, labels = self._checked(answer)
         data = self._data(labels, highlighted)
         with self._event(event) as new:
             if not new:
@@ -569,10 +569,10 @@ class Session(Run):
 
     @staticmethod
     def _data(labels: Sequence[int], highlighted: bool | None) -> Row:
-        """Return what an event stores besides the label: the labels of several questions, and whether terms were
-        highlighted (None: not known)."""
-        shown = {} if highlighted is None else {"highlighted": int(highlighted)}
-        return shown | ({"labels": list(labels)} if labels else {})
+        """Return further fields of an event: the labels of several questions, and whether terms were highlighted (None:
+        not known)."""
+        parts = {"labels": [*labels]} if labels else {}
+        return parts if highlighted is None else parts | {"highlighted": int(highlighted)}
 
     def _number_of(self, question: int) -> int:
         """Return the number of a question, 0 if it was not asked."""

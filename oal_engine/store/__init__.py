@@ -57,7 +57,7 @@ def _decoded(row: Row, *columns: str) -> Row:
 
 
 def _of_parts(row: Row) -> Row:
-    """Decode what a row of a question has for each of several questions, if it has."""
+    """Decode the fields of several questions in a row of a question."""
     return _decoded(row, *(row.keys() & {"parts", "labels", "firsts"})) if row["parts"] else row
 
 

@@ -96,7 +96,9 @@ def test_an_answered_item_is_judged_by_a_model_that_did_not_learn_it(store):
     labels = np.array([entry.label for entry in log])
     assert (labels * final).mean() > (labels * left_out).mean()
     others = [lesson for lesson in opened.state.lessons if lesson.item != log[5].item]
-    assert ranking._margins(opened, opened.taught(others, 100).only().learner, np.array([log[5].item]))[0] == left_out[5]
+    assert (
+        ranking._margins(opened, opened.taught(others, 100).only().learner, np.array([log[5].item]))[0] == left_out[5]
+    )
 
 
 def test_answers_that_come_in_another_order_keep_their_margins(store):

@@ -151,7 +151,9 @@ def test_skip_spends_and_teaches_nothing(store):
 
     def learned():
         state = opened.state
-        return [array.tobytes() for array in (state.only().learner.w, state.only().learner.s, state.only().objective.seen)]
+        return [
+            array.tobytes() for array in (state.only().learner.w, state.only().learner.s, state.only().objective.seen)
+        ]
 
     before, expected = opened.place, learned()
     say(opened, SKIP)

@@ -82,8 +82,8 @@ def _of_questions(settings: Settings) -> dict[str, type]:
 def _cells(settings: Settings, parts: Iterable[Sequence[float]], labels: Sequence[int] | None) -> Row:
     """Return the cells of each of several questions. parts: margins and predicted classes. labels: None if there are
     none."""
-    given = labels or [0] * len(settings.question_names)
-    cells = ((label or None, margin, predicted) for label, (margin, predicted) in zip(given, parts))
+    standing = labels or [0] * len(settings.question_names)
+    cells = ((label or None, margin, predicted) for label, (margin, predicted) in zip(standing, parts))
     return dict(zip(_of_questions(settings), chain(*cells)))
 
 
@@ -240,7 +240,7 @@ def export(
 
     kind: format of a table, for the table of all items also one of tools.TOOLS, for a model one of
     model_formats.FORMATS. progress: called with (rows done, all).
-    question: the name of one of several questions that it is about. options: further arguments of the table.
+    question: the name of one of several questions. options: further arguments of the table.
     """
     if what not in WHATS:
         raise ValueError(f"--what must be one of {', '.join(WHATS)}. Got {what}.")
