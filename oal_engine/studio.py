@@ -110,10 +110,8 @@ class OpenSession:
         entry = next((each for each in self._session.log if each.number == number), None)
         if entry is None:
             raise SessionError(f"session {self.id} has no question {number}.")
-        label = self._label(word)
-        if not self._session.several:
-            self._session.correct(uuid4().hex, entry.id, label, self.annotator)
-        for name, each in zip(self._session.settings.question_names, label or [SKIP] * self._session.several):
+        label, names = self._label(word), self._session.settings.question_names
+        for name, each in (dict(zip(names, label)) if names else {None: label}).items():
             self._session.correct(uuid4().hex, entry.id, each, self.annotator, name=name)
 
     def undo(self) -> None:
@@ -193,9 +191,10 @@ class OpenSession:
 
     def _label(self, word: str | Collection[str] | None) -> Any:
         """Return the label of a class by its name, or those of several questions by the names of the yeses."""
-        if self._session.several and word is not None and not isinstance(word, str) and {*word} <= {*self.classes}:
-            return [1 if name in word else -1 for name in self.classes]
-        if word is not None and (self._session.several or word not in self.classes):
+        several = self._session.several
+        if several and not isinstance(word, str) and {*(word or ())} <= {*self.classes}:
+            return [SKIP if word is None else 1 if name in word else -1 for name in self.classes]
+        if word is not None and (several or word not in self.classes):
             raise SessionError(f"an answer must be {', '.join(self.classes)}, or None to skip. Got {word}.")
         return SKIP if word is None else [*self._session.names][self.classes.index(word)]
 
@@ -205,7 +204,8 @@ class OpenSession:
 
     def _repr_html_(self) -> str:
         self._session.refresh()
-        rows = [[page.head_cell(name), page.word_cell(words)] for name, words in outcome.table(self._session)]
+        until_now = [] if self._session.several else outcome.table(self._session)
+        rows = [[page.head_cell(name), page.word_cell(words)] for name, words in until_now]
         return page.sentence(repr(self)) + page.html_table(["Until now", ""], rows)
 
 

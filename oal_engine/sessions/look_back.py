@@ -224,6 +224,7 @@ class Trace(Run):
     def _inspect(self, number: int, first: int, stop: int) -> tuple[np.ndarray, np.ndarray, State]:
         """Return margin, probability, draw and prediction of the rounds first .. stop - 1 before a question, shape
         (rounds, 4), the counts after them, and the state that decided the last one."""
+        self.state.only()
         facts, counts = np.zeros((stop - first, 4)), None
         begin, parts = self._asked_at[number - 2] + 1 if number > 1 else 0, list[tuple[int, State]]()
         for state in self._states(begin, self._asked_at[number - 1]):

@@ -108,6 +108,21 @@ def test_an_answer_is_changed(session):
     assert "skipped" == session.labels["class"][0]
 
 
+def test_several_questions_have_one_answer(studio):
+    """The names of the yeses answer all questions; a correction names them anew, and None skips."""
+    session = studio.new_session("demo:tweets", budget=5, questions=["late", "lost"])
+    for question, word in zip(session, (["late"], [], None, ["late", "lost"])):
+        session.answer(question, word)
+    session.correct(2, ["lost"])
+    assert [[1, -1], [-1, 1], [None, None], [1, 1]] == [
+        [None if label != label else label for label in line]
+        for line in session.labels[["label:late", "label:lost"]].astype(float).values.tolist()[:4]
+    ]
+    with pytest.raises(ValueError, match=r"must be late, lost, or None to skip\. Got late\."):
+        session.answer(session.question, "late")
+    assert "3 of 5 labels" in session._repr_html_()
+
+
 def test_known_labels(session):
     """Known labels are learned and cost nothing; the ids of items that were asked are returned."""
     question = session.question

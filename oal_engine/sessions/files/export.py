@@ -242,6 +242,8 @@ def export(
     model_formats.FORMATS. progress: called with (rows done, all).
     question: the name of one of several questions. options: further arguments of the table.
     """
+    if question and what in ("labels", "report"):
+        raise ValueError(f"--question is for neither labels, which are of all questions, nor a report. Got {what}.")
     if what not in WHATS:
         raise ValueError(f"--what must be one of {', '.join(WHATS)}. Got {what}.")
     opened: Any = None if what == "labels" else Session(store, session)
