@@ -5,6 +5,8 @@ import io
 import numpy as np
 import pytest
 
+from oal_engine import datasets
+from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.kernel import questions
 from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back, model
@@ -91,6 +93,7 @@ def test_everything_that_happens_to_an_answer_is_rebuilt(store, other, more):
     report = look_back.verify(store, opened.id)
     assert report.verified
     assert report.answers == 26
+    assert [] == store.problems()
 
 
 def test_an_answer_is_taken_back_as_a_whole(store):
@@ -292,5 +295,26 @@ def test_the_budget_grows_and_the_stream_goes_on(store):
     while opened.current:
         give(opened)
     assert 15 == opened.place.progress.labels
+    assert opened.digest() == Session(store, opened.id).digest()
+    assert look_back.verify(store, opened.id).verified
+
+
+def test_appended_items_follow(store):
+    """Items that are appended while a question waits, or after the stream has ended, follow it; the log verifies."""
+    names, ids = [f"f{j}" for j in range(X.shape[1])], [f"i{k}" for k in range(300)]
+    parts = [
+        reading.Items(ids[part], None, X[part], names, ids[part], np.zeros(100, np.int8), {})
+        for part in (slice(0, 100), slice(100, 200), slice(200, 300))
+    ]
+    datasets.add(store, "growing questions", datasets.table(parts[0]), "made.npz")
+    opened = of_several(store, "growing questions", budget=50, horizon=300, pace=1.0)
+    for part in parts[1:]:
+        for _ in range(8):
+            give(opened)
+        feeds.append(Dataset(store, "growing questions"), part)
+        opened.refresh()
+    while opened.current:
+        give(opened)
+    assert opened.log[-1].item > 250
     assert opened.digest() == Session(store, opened.id).digest()
     assert look_back.verify(store, opened.id).verified

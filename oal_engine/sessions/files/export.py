@@ -84,7 +84,8 @@ def _cells(settings: Settings, parts: Iterable[Sequence[float]], labels: Sequenc
     none."""
     standing = labels or [0] * len(settings.question_names)
     cells = ((label or None, margin, predicted) for label, (margin, predicted) in zip(standing, parts))
-    return dict(zip(_of_questions(settings), chain(*cells)))
+    columns = _of_questions(settings)
+    return dict.fromkeys(columns) | dict(zip(columns, chain(*cells)))
 
 
 DECISIONS = {
