@@ -216,9 +216,8 @@ class Progress:
 
     labels, answers: current labels, in all and by class. streamed: rounds that have passed, including the waiting
     question's. stream: rounds in all. pushed: items predicted positive and not asked (None: K classes, or several
-    questions). waiting: this
-    person has a question. others: only other people have one. known_items: items whose labels are known from elsewhere,
-    which no other number counts.
+    questions). waiting: this person has a question. others: only other people have one. known_items: items whose labels
+    are known from elsewhere, which no other number counts.
     """
 
     labels: int
