@@ -47,6 +47,8 @@ def test_one_question_is_a_session_of_today(more):
     today = outcomes([run.replay(log=True)])
     assert today == outcomes(questions.replay([run]))
     assert today * 4 == outcomes(questions.replay([run] * 4, rare=False))
+    marks = [0, 50, 333, 333, ROUNDS]
+    assert bits(run.replay(marks, log=True)) == bits(questions.replay([run], marks=marks)[0])
 
 
 @pytest.mark.parametrize("rare", [True, False])
