@@ -51,12 +51,15 @@ def stored_questions(data: Dataset, names: Sequence[str]) -> dict[str, np.ndarra
     if {*names} <= {*data.details}:
         details = data.store.details(data.id, range(data.y.size))
         return column_questions(names, data.details, [details.get(item, []) for item in range(data.y.size)], data.name)
+    columns = ", ".join(filter(None, data.details)) or "none"
     if not data.columns.get("label"):
-        columns = ", ".join(filter(None, data.details)) or "none"
         raise ExperimentError(
             f"questions of {data.name} must be columns kept with its items: {columns}. Got {', '.join(names)}."
         )
-    return word_questions(names, data.store.label_cells(data.id), data.columns["label"], data.name)
+    try:
+        return word_questions(names, data.store.label_cells(data.id), data.columns["label"], data.name)
+    except reading.DataError as error:
+        raise ExperimentError(f"{str(error).removesuffix('.')}; columns kept with its items: {columns}.") from None
 
 
 def column_questions(

@@ -121,7 +121,8 @@ def test_the_command_and_its_files(data, store, command):
     [
         ({"questions": "a,b"}, "questions of a comparison must be a list of texts. Got a,b."),
         ({"questions": ["a", "a"]}, "questions of a comparison must differ. Got a, a."),
-        ({"questions": ["a", "c"]}, "The positive label 'c' does not occur in column 'topics' of days, which holds"),
+        ({"questions": ["x", "c"]}, "The positive label 'x' does not occur in column 'topics' of days, which holds"),
+        ({"questions": ["a", "c"]}, "; columns kept with its items: x, y."),
         ({"data": ["letters"]}, "questions of letters must be columns kept with its items: none. Got a, b."),
         ({"data": ["letters=x"]}, "questions need a whole data set, such as letters. Got letters=x."),
         ({"algorithms": {"auto-classes": {}}}, "questions need algorithms for two classes. Got auto-classes."),
@@ -134,8 +135,9 @@ def test_the_command_and_its_files(data, store, command):
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(data, store, changes, message):
     """Names that are no questions of the data, and settings for one question, are refused before anything runs."""
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}") as error:
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
         experiments.compare(spec(**changes), store)
+    assert str(error.value).startswith(message) or str(error.value).endswith(message)
     assert "\n" not in str(error.value)
     assert [] == store.comparisons()
 
