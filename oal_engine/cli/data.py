@@ -91,9 +91,9 @@ def import_(
     with ExitStack() as opened:
         file, progress = opened.enter_context(opening()), opened.enter_context(progress_bar())
         columns = replace(importing.columns(file, reading), details=_named(details), shown_columns=_named(show))
-        own = {"parts": Parts(paths, opened.enter_context(workers.executor()))} if parts else {}
+        own = Parts(paths, opened.enter_context(workers.executor())) if parts else None
         dataset, items = datasets.import_file(
-            store, file, name, columns, request, progress, **own, **set_options(tokenizer=importing.tokenizer)
+            store, file, name, columns, request, progress, parts=own, **set_options(tokenizer=importing.tokenizer)
         )
     session = _session_with_labels(store, dataset) if begin_with_labels else None
     if as_json:

@@ -23,7 +23,7 @@ from .reading.archives import ARCHIVE, JUNK, MAIL, TEXT, in_order, pack
 from .reading.items import DUPLICATE, Item, ItemBuilder
 from .reading.parsed import Line, name_list
 from .reading.readers import READERS, reader_for
-from .reading.sources import CHUNK_LINES, DataError, Opening, PhaseProgress, Progress, open_source
+from .reading.sources import CHUNK_LINES, DataError, FileOrPath, Opening, PhaseProgress, Progress, open_source
 
 SHOWN_BYTES = 2**24  # of the first parts, from which the columns are guessed
 ITEMS, TERMS, FEATURES, PROJECTION = "items.jsonl", "terms.json", "features.json", "projection.npy"
@@ -101,7 +101,7 @@ class _Read(NamedTuple):
 
 
 def table(
-    first: Path,
+    first: FileOrPath,
     parts: Parts,
     columns: reading.Columns | None,
     folder: Path,
@@ -136,7 +136,11 @@ def table(
                     frequency[term] = frequency.get(term, 0) + texts
                 for line, *item in _lines(read[part].folder):
                     line += before
-                    yield line, item[0] if len(item) == 1 else Item(item[0] or str(line), *item[1:3], [], item[3])
+                    if len(item) > 1:
+                        id, text, label, cells = item
+                        yield line, Item(id or str(line), text, label, [], cells)
+                    else:
+                        yield line, item[0]
                 before += read[part].lines
 
         items = reading.read(first, columns, folder=folder, rows=rows, **options)

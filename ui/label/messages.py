@@ -104,8 +104,8 @@ Review = Row | None  # show the skipped questions after this question number aga
 
 class CardRequest(Message):
     """A request of a card: the name of its annotator, the events that are not acknowledged, each checked by itself,
-    the skipped items and marks that it wants, and the fingerprint that the panel beside it was drawn from, when it is
-    time to ask for news."""
+    the skipped items and marks that it wants, and the fingerprint that the panel shows when it is time to ask for
+    news."""
 
     annotator: Name = ""
     events: Annotated[list[Any], Field(max_length=MOST_EVENTS)] = []
