@@ -207,9 +207,10 @@ class Session(Run):
     def refresh(self) -> None:
         """Rebuild if another process has changed the log. Continue the stream if the data set has grown."""
         with self._all_or_nothing():
-            if self.store.log_version(self.id) != self.version or (self.grown and self._begins_with_file):
+            grown = self.grown
+            if self.store.log_version(self.id) != self.version or (grown and self._begins_with_file):
                 self._rebuild()
-            elif self.grown:
+            elif grown:
                 with self.store.transaction():
                     self._take_new_items()
             self._take_later_labels()

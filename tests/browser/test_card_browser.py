@@ -244,7 +244,9 @@ def test_space_skips_wherever_was_clicked(label, store):
     card("guidelines").wait_for()
     skipped(4)
     page.get_by_role("tab", name="Learned").click()
+    expect(page.get_by_role("tab", name="Learned")).to_be_focused()
     page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Guidelines")).to_be_focused()
     page.keyboard.press(" ")
     card.saved()
     assert [0] * 4 == [label for _, label, _ in history(store, session)]

@@ -76,7 +76,8 @@ def write_files(folder):
     table = pa.table({"moment": texts, "concept": rare, "embedding": vectors.tolist()})
     parquet.write_table(table, folder / "moments.parquet")
     (folder / "tweets").mkdir()
-    parquet.write_table(table, folder / "tweets" / "part-1.parquet")
+    for k in (1, 2):
+        parquet.write_table(table, folder / "tweets" / f"part-{k}.parquet")
     for k, (text, label) in enumerate(zip(texts, rare)):
         path = folder / "reviews" / ("neg", "pos")[label] / f"{k}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)

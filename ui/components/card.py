@@ -25,7 +25,7 @@ from ..label import messages
 from ..label.card_server import CardServer, card_server
 from ..page import NO_ROLE, ONLY_READS, Removed, capitalized, role, store, stored_settings, who_labels
 from . import Mount, component
-from .pulse import MOST
+from .pulse import MOST, has_news
 
 SCRIPTS = "dom.js", "outbox.js", "keys.js", "card.js"
 STYLES = "explained.css", "card.css"
@@ -93,7 +93,8 @@ def _payload(session: int, asked: messages.CardRequest, login: str) -> dict[str,
     name = login or asked.annotator
     acked, problem = store_events(messages.CardEvent, server.handle, asked.events, name, bool(login))
     try:
-        return server.payload(problem, name, asked.review, asked.marks) | {"acked": acked}
+        payload = server.payload(problem, name, asked.review, asked.marks) | {"acked": acked}
+        return payload | {"news": asked.seen is not None and has_news(session, asked.seen)}
     except StorageError as error:
         raise StorageError(problem or str(error)) from error
 
