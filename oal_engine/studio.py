@@ -110,9 +110,7 @@ class OpenSession:
         entry = next((each for each in self._session.log if each.number == number), None)
         if entry is None:
             raise SessionError(f"session {self.id} has no question {number}.")
-        label, names = self._label(word), self._session.settings.question_names
-        for name, each in (dict(zip(names, label)) if names else {None: label}).items():
-            self._session.correct(uuid4().hex, entry.id, each, self.annotator, name=name)
+        self._session.correct(uuid4().hex, entry.id, self._label(word), self.annotator)
 
     def undo(self) -> None:
         """Take back the last answer."""
@@ -204,8 +202,7 @@ class OpenSession:
 
     def _repr_html_(self) -> str:
         self._session.refresh()
-        until_now = [] if self._session.several else outcome.table(self._session)
-        rows = [[page.head_cell(name), page.word_cell(words)] for name, words in until_now]
+        rows = [[page.head_cell(name), page.word_cell(words)] for name, words in outcome.table(self._session)]
         return page.sentence(repr(self)) + page.html_table(["Until now", ""], rows)
 
 

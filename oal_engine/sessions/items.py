@@ -95,7 +95,8 @@ class Items:
             common = np.zeros(dataset.rows.columns, bool)
             common[top_terms.common(self.run)] = True
             self._common = answers, common
-        weights = place.weights[columns]
+        several = self.run.several  # questions, each with its own weights
+        weights = np.abs(place.weights[:, columns]).max(axis=0) if several else place.weights[columns]
         if prior:  # without the knowledge that the session began with
             weights = weights - [prior.get(column, 0.0) for column in columns.tolist()]
         if self.run.multiclass:
@@ -219,8 +220,12 @@ def why(settings: Settings, asked: StoredQuestion, progress: Progress) -> str:
 
 def verdict(entry: Entry) -> dict[str, Any] | None:
     """Return the model's opinion of an answered item: the predicted class, the margin, and the chance of being asked.
-    None if the margin was 0 or the item has no answer."""
+    Of several questions, on how many answers it agreed. None if the margin was 0 or the item has no answer."""
+    asked = f"{'Random check, chance' if entry.audit else 'Chance'} {percent(entry.probability)}."
+    if entry.parts:
+        pairs = zip(entry.labels or (), entry.parts)
+        told = [label == predicted for label, (margin, predicted) in pairs if label and margin]
+        return {"question": entry.id, "agreed": sum(told), "of": len(told), "asked": asked} if told else None
     if not (entry.label and entry.margin):
         return None
-    asked = f"{'Random check, chance' if entry.audit else 'Chance'} {percent(entry.probability)}."
     return {"question": entry.id, "label": entry.predicted, "margin": _score(entry.margin), "asked": asked}

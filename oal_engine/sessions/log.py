@@ -239,8 +239,9 @@ class StoredQuestion:
     """A waiting question.
 
     number: in the session. margin, probability, predicted, audit: when it was asked; audit is 1 for a random check.
-    old: its last answer that was taken back. blind: it was answered before, and nothing may reveal that answer. parts:
-    margin and predicted class for each of several questions; `margin` and `predicted` are then the largest of them.
+    old: its last answer that was taken back; of several questions the label of each. blind: it was answered before, and
+    nothing may reveal that answer. parts: margin and predicted class for each of several questions; `margin` and
+    `predicted` are then the largest of them.
     """
 
     id: int
@@ -250,7 +251,7 @@ class StoredQuestion:
     margin: float
     probability: float
     predicted: int
-    old: int | None
+    old: int | list[int] | None
     audit: int = 0
     blind: bool = False
     parts: list[list[float]] | None = None
@@ -295,7 +296,7 @@ class Entry:
         """Whether the answer is another class than the predicted one."""
         return bool(self.label) and self.label != self.predicted
 
-    def question(self, old: int | None = None, blind: bool = False) -> StoredQuestion:
+    def question(self, old: int | list[int] | None = None, blind: bool = False) -> StoredQuestion:
         """Return the question as it waited."""
         return StoredQuestion(
             self.id, self.number, self.round, self.item, self.margin, self.probability, self.predicted, old, self.audit,

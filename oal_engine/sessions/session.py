@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import takewhile
 from math import inf
 from time import monotonic
+from typing import cast
 
 import numpy as np
 
@@ -464,7 +465,9 @@ class Session(Run):
     def answered(self, question: int, blind: bool = False) -> StoredQuestion | None:
         """Return an answered question, with its answer unless `blind`; None if it was not answered."""
         entry = read_entry(self.store, self.id, question)
-        return entry.question(None if blind else entry.label, blind) if entry and entry.label is not None else None
+        if entry is None or entry.label is None:
+            return None
+        return entry.question(None if blind else entry.labels or entry.label, blind)
 
     def _answer_again(
         self, event: str, question: int, page_question: int, label: int, annotator: str, seconds: float | None,
@@ -505,7 +508,7 @@ class Session(Run):
                 if new:
                     self.version = self.store.count_change(self.id)
 
-    def _check_label(self, label: int) -> None:
+    def _check_label(self, label: object) -> None:
         if label not in (*self.names, SKIP):
             raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
 
@@ -630,17 +633,20 @@ class Session(Run):
         )  # fmt: skip
 
     def correct(
-        self, event: str, question: int, label: int, annotator: str = "", seconds: float | None = None,
-        highlighted: bool | None = None, name: str | None = None,
+        self, event: str, question: int, answer: int | Iterable[int], annotator: str = "",
+        seconds: float | None = None, highlighted: bool | None = None, name: str | None = None,
     ) -> None:  # fmt: skip
-        """Replace an earlier answer or skip. Do nothing if it is the same or the event is repeated. name: of the one of
-        several questions that gets this label.
+        """Replace an earlier answer or skip. Do nothing if it is the same or the event is repeated. answer: as of
+        `answer`. name: of the one of several questions that gets this label; the others keep theirs.
 
         The past of the stream stays: the questions, their chances, and the pushed items. The learner is trained anew on
         the current answers and continues from there.
         """
-        self._check_label(label)
-        part = self.settings.place_of(name) if self.several or name else None
+        if name is None:
+            label, labels = self._checked(answer)
+        else:
+            self._check_label(answer)
+            part = self.settings.place_of(name)
         with self._event(event) as new:
             if not new:
                 return
@@ -648,8 +654,9 @@ class Session(Run):
                 raise SessionError("only an item that was answered can be corrected.")
             number = self._number_of(question)
             old = next(lesson for lesson in self.state.lessons if lesson.number == number)
-            labels = () if part is None else (*old.labels[:part], label, *old.labels[part + 1 :])
-            label = summary(labels) if labels else label
+            if name is not None:
+                labels = (*old.labels[:part], cast(int, answer), *old.labels[part + 1 :])
+                label = summary(labels)
             if (label, labels) == (old.label, old.labels):
                 return
             if old.label == SKIP:

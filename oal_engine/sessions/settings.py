@@ -105,6 +105,12 @@ class Settings:
         """The names of several questions about each item; none if there is one."""
         return [question["name"] for question in self.questions or ()]
 
+    @property
+    def all_guidelines(self) -> str:
+        """The guidelines, followed by those of each of several questions."""
+        own = (f"{each['name']}: {each['guidelines']}" for each in self.questions or () if each["guidelines"])
+        return "\n\n".join(filter(None, (self.guidelines, *own)))
+
     def place_of(self, question: str | None) -> int:
         """Return the place of one of several questions by its name."""
         if question is None or question not in self.question_names:

@@ -845,15 +845,19 @@ class Store(Database):
         """Return the current label of a question, or None."""
         return self.one(f"SELECT * FROM labels WHERE {self.QUESTION}", session, question)
 
-    def old_label(self, session: int, question: int) -> int | None:
-        """Return the last label of a question that was taken back, or None."""
+    def old_label(self, session: int, question: int) -> int | list[int] | None:
+        """Return the last label of a question that was taken back, or the labels of several questions; None if there
+        is none."""
         row = self.one(
-            f"SELECT label FROM events WHERE {self.QUESTION} AND kind IN ('answered', 'corrected')"
+            f"SELECT label, data FROM events WHERE {self.QUESTION} AND kind IN ('answered', 'corrected')"
             " AND EXISTS (SELECT 1 FROM events AS later WHERE later.question = events.question AND kind = 'undone'"
             " AND later.number > events.number) ORDER BY number DESC LIMIT 1",
             session, question,
         )  # fmt: skip
-        return int(row["label"]) if row else None
+        if row is None:
+            return None
+        labels: list[int] | None = (row["data"] and _from_json(row["data"], "data") or {}).get("labels")
+        return labels or int(row["label"])
 
     def prepared(self, session: int, question: int) -> dict[int, Row]:
         """Return the prepared questions that follow a question, by the answer to it."""

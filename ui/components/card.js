@@ -2,6 +2,7 @@
 // acknowledged: an answer is painted at once, an older payload does not undo it, and a reload loses nothing.
 
 const DOUBLE_CLICK = 500; // ms after a paint in which the second click of a double click is not meant for the new item
+const DEAF = 400; // ms after a paint in which nothing confirms the answer to several questions
 const CALM = 250; // ms before the status says "unsaved", so that it does not flicker at every label
 const GONE = 4000; // ms after which the server counts as gone, not slow
 const LINE = 13; // characters of a class's name in one line of a button, if there are many classes
@@ -18,6 +19,8 @@ const MOVING = /^(Tab|Arrow|Home|End|Page)/; // keys that move the focus
 const SWIPE = 80; // pixels that a finger moves to the side to answer, at least twice as far as up or down
 const MOST_EVENTS = 100; // in a request
 const PATIENCE = 20000; // ms that the server may take to answer
+const SAID = { 1: "yes", 0: "cannot tell", "-1": "no" }; // of one of several questions
+const COLUMN = 6; // of several questions that stand below each other; more have two columns
 const AHEAD = 3; // skipped items known ahead; with fewer, the card asks the server for more
 
 class Card {
@@ -29,6 +32,7 @@ class Card {
     this.pass = null; // over the skipped items
     this.review = null; // the skipped items after this number are wanted
     this.marks = false; // whether the terms that weigh most are wanted
+    this.labels = []; // of several questions, as the lines show them
     this.answered = new Map(); // by question: answers whose prediction the server has not sent yet
     this.listening = new AbortController();
     this.build();
@@ -84,6 +88,9 @@ class Card {
         <div part="rules" class="rules scroll plain" dir="auto" tabindex="0" role="region" aria-label="Guidelines"></div>
       </aside>
       <div part="buttons" class="buttons">
+        <div part="several" class="several" role="group" aria-label="Questions" hidden>
+          <div part="lines" class="lines scroll"></div><p part="heard" class="unseen" role="status"></p>
+        </div>
         <div part="classes" class="classes"></div>
         <div part="finder" class="finder row muted">
           <input part="find" type="text" placeholder="Find a class" aria-label="Find a class" dir="auto" autocomplete="off">
@@ -167,14 +174,25 @@ class Card {
     return quietButton("button.tool.row.bare", { title, ...label, ...testid(id) }, run, h("span", name), key(""));
   }
 
-  button(action, label, name, id) {
+  button(action, label, name, id, answer = (time) => this.act(action, label, time)) {
     const run = (event) => {
-      if (event.detail < 2 || event.timeStamp - this.seen > DOUBLE_CLICK) this.act(action, label, event.timeStamp);
+      if (event.detail < 2 || event.timeStamp - this.seen > DOUBLE_CLICK) answer(event.timeStamp);
     };
     const attributes = { "data-answer": action === "skip" ? 0 : label, ...testid(id) };
     const word = h("span.name.clamp", { dir: "auto", title: name }, name);
     const rest = [h("span.count"), key(""), h("span.mark", "was your answer")];
     return quietButton(`button.row.${action}`, attributes, run, word, ...rest);
+  }
+
+  // One of several questions: a button that says yes and, pressed again, no, and one that says that nobody can tell.
+  line({ name, guidelines }, place) {
+    const id = testid(`line-${place + 1}`);
+    const say = (label) => (event) => this.say(place, label, event.timeStamp);
+    const word = h("span.name.clamp.grow", { dir: "auto", title: guidelines || name }, name);
+    const own = quietButton("button.line.switch.row", id, say(1), key(""), word, h("span.told.small"));
+    const words = { title: "Cannot tell (Shift and the key)", "aria-label": `Cannot tell: ${name}` };
+    const unsure = quietButton("button.unsure", { ...words, ...testid(`unsure-${place + 1}`) }, say(0), "?");
+    return h("div.row", own, unsure);
   }
 
   tagButton(name, id) {
@@ -255,9 +273,10 @@ class Card {
     this.setState("idle", (this.isIdle = !question)); // for what is below the card
   }
 
-  setActions({ classes, tags = [] }) {
-    if (JSON.stringify([classes, tags]) === this.offered) return;
-    this.offered = JSON.stringify([classes, tags]);
+  setActions({ classes, questions = [], tags = [] }) {
+    const offered = JSON.stringify([classes, questions, tags]);
+    if (offered === this.offered) return;
+    this.offered = offered;
     const two = classes.some(({ label }) => label < 0);
     const longest = Math.max(...classes.map(({ name }) => name.length));
     this.root.classList.toggle("many", classes.length > FEW);
@@ -265,7 +284,16 @@ class Card {
     const rows = Math.ceil(classes.length / (classes.length > 9 ? 6 : 5));
     this.classes.style.setProperty("--columns", Math.ceil(classes.length / rows));
     this.classes.style.setProperty("--name", `${Math.min(longest, LINE)}ch`);
-    const buttons = classes.map(({ label, name }) => this.button("label", label, name, `button-${label}`));
+    const confirm = (time) => this.confirm(time);
+    const buttons = questions.length
+      ? [this.button("confirm", null, "Confirm", "confirm", confirm)]
+      : classes.map(({ label, name }) => this.button("label", label, name, `button-${label}`));
+    const lines = questions.map((question, place) => this.line(question, place));
+    this.several.hidden = !lines.length;
+    this.root.classList.toggle("of-several", Boolean(lines.length));
+    this.lines.classList.toggle("double", lines.length > COLUMN);
+    this.lines.replaceChildren(...lines);
+    this.drawLines();
     const tagButtons = tags.map(({ name }, place) => this.tagButton(name, `tag-${place + 1}`));
     this.classes.replaceChildren(...buttons);
     buttons[0].classList.toggle("filled", two);
@@ -273,6 +301,10 @@ class Card {
     this.tags.hidden = !tags.length;
     this.tags.replaceChildren(...tagButtons);
     const action = (id, name, keys, button, run) => ({ id, name, keys, button, run });
+    const several = questions.map(({ name, keys }, place) => {
+      const say = (time, shift) => this.say(place, shift ? 0 : 1, time);
+      return action(`line ${place + 1}`, name, keys, lines[place].firstChild, say);
+    });
     const answers = classes.map(({ label, name, keys }, place) => {
       const id = two ? { 1: "positive", "-1": "negative" }[label] : `class ${label}`;
       return action(id, name, keys, buttons[place], (time) => this.act("label", label, time));
@@ -282,7 +314,7 @@ class Card {
     );
     const tool = (id, name, keys, button) => action(id, name, keys, button, () => button.hidden || button.click());
     this.actions = [
-      ...answers,
+      ...(several.length ? [...several, action("confirm", "Confirm", ["enter"], buttons[0], confirm)] : answers),
       ...(this.finder.hidden ? [] : [action("find", "Find a class", ["/"], this.finder, () => this.find.focus())]),
       action("skip", "Skip", [" "], this.skip, (time) => this.act("skip", null, time)),
       action("undo", "Undo", ["z", "backspace"], this.undo, (time) => this.act("undo", null, time)),
@@ -305,7 +337,32 @@ class Card {
 
   // Actions of the annotator
 
-  act(action, label, time) {
+  // Several questions have one answer: a label for each, no unless something else is said.
+
+  say(place, label, time) {
+    if (this.blocker || !this.place.question || !(time >= this.seen)) return;
+    this.labels[place] = this.labels[place] === label ? -1 : label;
+    this.drawLines();
+    put(this.heard, `${this.payload.questions[place].name}: ${SAID[this.labels[place]]}`);
+  }
+
+  confirm(time) {
+    const label = summary(this.labels);
+    if (!(time >= this.seen + DEAF)) return;
+    if (label) this.act("label", label, time, { labels: [...this.labels] });
+    else this.act("skip", null, time);
+  }
+
+  drawLines() {
+    for (const [place, { firstChild: line, lastChild: unsure }] of [...this.lines.children].entries()) {
+      const label = this.labels[place] ?? -1;
+      line.setAttribute("aria-pressed", label ? label > 0 : "mixed");
+      put(line.querySelector(".told"), label < 0 ? "" : SAID[label]);
+      unsure.setAttribute("aria-pressed", !label);
+    }
+  }
+
+  act(action, label, time, more = {}) {
     if (this.blocker || !(time >= this.seen)) return; // seen is when the item was painted: no blind answers
     const seconds = Math.round((time - this.seen) / 100) / 10;
     const question = action === "undo" ? this.previous() : this.place.question?.id;
@@ -314,7 +371,7 @@ class Card {
     this.flash(action, label);
     this.remember(action, label);
     const { highlight: highlighted = false } = this.preferences;
-    const answer = { item: this.place.question?.item, label, seconds, highlighted };
+    const answer = { item: this.place.question?.item, label, ...more, seconds, highlighted };
     if (this.pass) this.answerSkipped(action, answer);
     else if (action === "undo") this.push({ question, action, label, seconds });
     else this.push({ question, action, ...answer });
@@ -349,21 +406,23 @@ class Card {
     this.answered.set(question.id, { label, words: whole(words) || question.title?.trim() || `#${question.number}` });
   }
 
-  judge({ question, label, margin, asked }) {
+  judge({ question, label, margin, asked, agreed, of }) {
     const answer = this.answered.get(question);
     if (!answer) return;
     this.answered.delete(question);
-    const { name } = this.payload.classes.find((known) => known.label === label);
-    const agreed = answer.label === label ? "you agreed" : "you disagreed";
-    const verdict = `The model said “${name}” (${margin}); ${agreed}. ${asked}`;
+    const name = this.payload.classes.find((known) => known.label === label)?.name;
+    const same = answer.label === label ? "you agreed" : "you disagreed";
+    const said = of ? `agreed on ${agreed} of ${of}` : `said “${name}” (${margin}); ${same}`;
+    const verdict = `The model ${said}. ${asked}`;
     this.said.replaceChildren(h("q.cut", { dir: "auto" }, answer.words), h("span.cut", { title: verdict }, verdict));
   }
 
-  // A click leaves the focus on a control outside the card, where Space would press it again. After a click, Space is
-  // meant for the card; after moving to the control with the keyboard, for the control.
+  // A click leaves the focus on a control outside the card, where Space would press it again, and Enter too. After a
+  // click, they are meant for the card; after moving to the control with the keyboard, for the control.
   takeSpace(event) {
     if (MOVING.test(event.key)) this.pointed = false;
-    const action = event.key === " " && this.pointed && this.hears(event) && this.shortcuts.get(" ");
+    const presses = event.key === " " || event.key === "Enter";
+    const action = presses && this.pointed && this.hears(event) && this.shortcuts.get(letter(event));
     const control = event.composedPath()[0];
     if (!action || !control.closest?.(PRESSED_BY_SPACE)) return;
     event.preventDefault();
@@ -379,13 +438,17 @@ class Card {
   onKey(event) {
     const target = event.composedPath()[0];
     if (!this.hears(event)) return;
-    if (event.key === " " && target.closest?.(PRESSED_BY_SPACE)) return; // the browser presses it, once
+    const pressed = { " ": PRESSED_BY_SPACE, Enter: `${PRESSED_BY_SPACE}, a` }[event.key];
+    if (pressed && target.closest?.(pressed)) return; // the browser presses it, once
     if (this.scroll(event.key, target)) return event.preventDefault();
     if (event.key === "Escape") return this.escape();
-    const action = this.shortcuts.get(letter(event));
+    // With several questions, Shift and a digit are two keys, whatever sign they print.
+    const shifted = event.shiftKey && this.lines.childElementCount && /^Digit\d$/.test(event.code);
+    const name = shifted ? event.code.at(-1) : letter(event);
+    const action = this.shortcuts.get(name);
     if (!action) return;
     event.preventDefault();
-    if (!event.repeat) action.run(event.timeStamp);
+    if (!event.repeat) action.run(event.timeStamp, event.shiftKey && event.key !== name);
   }
 
   // With more classes than keys, a class is found by letters of its name, and Enter answers with it.
@@ -430,7 +493,8 @@ class Card {
 
   flash(action, label) {
     const answer = { skip: 0, label }[action];
-    const button = action === "undo" ? this.undo : this.answers().find(({ dataset }) => dataset.answer === `${answer}`);
+    const own = this.answers().find(({ dataset }) => dataset.answer === `${answer}`) ?? this.classes.firstChild;
+    const button = action === "undo" ? this.undo : own;
     button.animate([{ boxShadow: "0 0 0 3px var(--focus)" }, { boxShadow: "0 0 0 3px transparent" }], 300);
   }
 
@@ -559,7 +623,8 @@ class Card {
     this.root.classList.toggle("waiting", Boolean(blocker));
     this.root.classList.toggle("revisiting", Boolean(this.pass));
     this.root.classList.toggle("ended", !this.place.question);
-    for (const button of this.answers()) disable(button, blocker || !this.place.question);
+    const buttons = [...this.answers(), ...this.lines.querySelectorAll("button")];
+    for (const button of buttons) disable(button, blocker || !this.place.question);
     disable(this.undo, blocker || this.previous() == null);
     this.undo.classList.toggle("unneeded", !blocker && this.previous() == null); // it keeps its place
     this.arrange();
@@ -594,6 +659,12 @@ class Card {
   show(place) {
     const { question, end, result, found, counters } = place;
     const ended = `${end} ${counters.skipped} ${result} ${found}`;
+    if (question?.id !== this.place?.question?.id || !this.place) {
+      const old = [question?.old].flat();
+      this.labels = [...this.lines.children].map((_, place) => (summary(old) ? old[place] : -1));
+      put(this.heard, "");
+      this.drawLines();
+    }
     const painting = question ? `${question.id} ${isMarked(question)}` : ended;
     this.place = place;
     this.root.classList.toggle("over", !question && FINAL.includes(end));
@@ -623,7 +694,8 @@ class Card {
     this.written.hidden = !note || !this.memo.hidden;
     const tags = this.tagsOf(question);
     for (const button of this.tags.children) button.setAttribute("aria-pressed", tags.has(button.dataset.tag));
-    for (const button of this.answers()) button.classList.toggle("old", button.dataset.answer === `${question?.old}`);
+    const old = Array.isArray(question?.old) ? summary(question.old) : question?.old;
+    for (const button of this.answers()) button.classList.toggle("old", button.dataset.answer === `${old}`);
     this.offer.hidden = !this.pass && (!counters.skipped || spare(place) <= 0 || end === REMOVED);
     this.count(counters);
   }
@@ -729,6 +801,11 @@ function carry(place, events, branches) {
     place = next;
   }
   return { place, blocker: null };
+}
+
+// The label of a whole answer to several questions: 1 with any yes, 0 if nobody can tell any.
+function summary(labels) {
+  return labels.includes(1) ? 1 : labels.includes(-1) ? -1 : 0;
 }
 
 function isMarked({ parts, features }) {

@@ -6,7 +6,7 @@ const OTHERS = { c: "Streamlit", r: "Streamlit" }; // C clears its caches, R run
 const NAMES = { " ": "Space", backspace: "Backspace", delete: "Delete" };
 
 function printed(key) {
-  return NAMES[key] ?? key.toUpperCase();
+  return key === "enter" ? "Enter" : (NAMES[key] ?? key.toUpperCase());
 }
 
 // Return the reason to refuse a key, or null.

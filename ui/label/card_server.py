@@ -70,12 +70,6 @@ def card_server(session: int) -> CardServer:
     return CardServer(session)
 
 
-SEVERAL_QUESTIONS = (
-    "this session asks several questions about each item, and this page can ask only one: answer it from Python, and "
-    "export it on the command line."
-)
-
-
 class Annotations(NamedTuple):
     """Notes and tags by item, and which details of an item are shown."""
 
@@ -89,8 +83,6 @@ class CardServer:
 
     def __init__(self, session: int) -> None:
         self.session = Session(store(), session)
-        if self.session.several:
-            raise SessionError(SEVERAL_QUESTIONS)
         self._lock = threading.Lock()
         self._items = Items(self.session)
         self.search = Search(self.session.dataset)
@@ -150,19 +142,20 @@ class CardServer:
             case messages.Correction():
                 self._check_item(event)
                 self._check_label(event)
-                session.correct(event.id, event.question, event.label, annotator, event.seconds, event.highlighted)
+                label = event.labels or event.label
+                session.correct(event.id, event.question, label, annotator, event.seconds, event.highlighted)
             case messages.Answer():
                 self._check_item(event)
-                label = SKIP if event.action == "skip" else cast(int, event.label)  # the session refuses None
+                given = SKIP if event.action == "skip" else event.labels or cast(int, event.label)
                 again = self._reopened.pop(annotator, None) == event.question
-                answer = session.correct if again else session.answer
-                answer(event.id, event.question, label, annotator, event.seconds, event.highlighted)
+                answer = session.correct if again else session.answer  # both refuse None
+                answer(event.id, event.question, given, annotator, event.seconds, event.highlighted)
 
     def _remember(self, event: messages.Event, annotator: str) -> None:
         """Remember the question that an annotator labeled last, and forget it after a skip or an undo."""
         if isinstance(event, messages.Answer | messages.Correction | messages.Undo):
             self._last_labeled.pop(annotator, None)
-        if isinstance(event, messages.Answer | messages.Correction) and event.label:
+        if isinstance(event, messages.Answer | messages.Correction) and (event.labels or event.label):
             self._last_labeled[annotator] = event.question
 
     def _verdict(self, annotator: str) -> dict[str, Any] | None:
@@ -205,10 +198,12 @@ class CardServer:
     def _frame(self, problem: str | None, annotator: str, review: int | None, marks: bool | None) -> dict[str, Any]:
         with self._lock:
             session = self.session
-            keys = keys_of(session.names)
+            settings, keys = self.settings(), keys_of(session.names)
             classes = [{"label": label, "name": name, "keys": keys[label]} for label, name in session.names.items()]
             frame = {"session": self.name, "error": problem, "classes": classes, "pushed": MEANINGS["pushed"]}
-            settings = self.settings()
+            if settings.questions:
+                keys = keys_of(dict(enumerate(settings.question_names, 1)))
+                frame["questions"] = [each | {"keys": keys[k]} for k, each in enumerate(settings.questions, 1)]
             place, ahead = self._held(annotator)
             preferences = self._preferences(annotator) if annotator else None
             highlight = marks if preferences is None else preferences.get("highlight")
@@ -223,7 +218,7 @@ class CardServer:
                 },
                 "review": None if review is None else self._skipped(review, place, annotations),
                 "tags": with_keys(settings.tags or (), keys.values()),
-                "guidelines": settings.guidelines,
+                "guidelines": settings.all_guidelines,
                 "links": {
                     "Download or replay it": f"Replay?session={session.id}",
                     "New session on this data": f"./?new={session.dataset.id}",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from oal_engine.sessions.settings import LONGEST_TAG
+from oal_engine.sessions.settings import LONGEST_TAG, MOST_QUESTIONS
 
 LONGEST_NOTE, LONGEST_NAME, LONGEST_SEARCH, LONGEST_FINGERPRINT = 2_000, 320, 200, 64  # characters
 MOST_PLACES = 40  # of the player in one message
@@ -16,6 +16,7 @@ MOST_EVENTS = 100  # of a card in one request
 Id = Annotated[str, Field(min_length=1, max_length=64)]
 Row = Annotated[int, Field(ge=0, lt=2**63)]
 Class = Annotated[int, Field(ge=-1, le=127)]
+Labels = Annotated[list[Annotated[int, Field(ge=-1, le=1)]], Field(min_length=2, max_length=MOST_QUESTIONS)]
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 Word = Annotated[str, Field(max_length=40)]
 
@@ -43,6 +44,7 @@ class _OnQuestion(Event):
     question: Row
     item: Row | None = None  # the item that was on the screen
     label: Class | None = None
+    labels: Labels | None = None  # of each of several questions; then `label` is their summary
     seconds: Annotated[float, Field(ge=0, le=1e9)] | None = None
     highlighted: bool | None = None
     in_order: ClassVar[bool] = True

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...kernel import rows
 from ..log import Entry
+from ..one_question import OneQuestion
 from ..session import Session
 
 MOST = 3000  # latest answers to check: time grows with the third power of their number
@@ -101,7 +102,7 @@ class AnswerChecks:
     items: int
 
 
-def of_session(session: Session) -> AnswerChecks:
+def of_session(session: Session | OneQuestion) -> AnswerChecks:
     """Return the answers of an open session to check."""
     answered = [entry for entry in session.log if entry.label]
     latest, order = answered[-MOST:], session.order

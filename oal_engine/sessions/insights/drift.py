@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from ...datasets.features import duplicates
 from ...kernel import drift, rows
 from ..fold import Run
+from ..one_question import OneQuestion
 from ..session import Session
 from . import estimates, top_terms
 from .curves import percent
@@ -63,7 +64,7 @@ def _imported(run: Run) -> int:
     return int(batches[0]["items"]) if batches and not batches[0]["first"] else run.settings.items
 
 
-def answered(run: Session) -> tuple[int, drift.Change] | None:
+def answered(run: Session | OneQuestion) -> tuple[int, drift.Change] | None:
     """Return the round from which on the answers differ, and how; None if no change was noticed, or with several
     classes."""
     if run.multiclass or (answers := estimates.Answers(run)).silent:
@@ -76,7 +77,7 @@ def answered(run: Session) -> tuple[int, drift.Change] | None:
     return changed and (int(answers.rounds[changed.since]), changed)
 
 
-def sentences(run: Session) -> list[str]:
+def sentences(run: Session | OneQuestion) -> list[str]:
     """Describe each change that was noticed, in one text for each alarm."""
     at, changed, texts = noticed(run), answered(run), []
     if at is not None:

@@ -13,6 +13,7 @@ from ...output.plots import METRICS, NAMES, OF_THE_LIST, TITLES
 from .. import model
 from ..fold import Run
 from ..session import Session
+from ..settings import SKIP
 from . import certainty, estimates, ranking
 from .curves import percent
 from .estimates import Estimate, Estimates, jeffreys, reduced
@@ -38,12 +39,24 @@ def summary(session: Session) -> list[str]:
 
 
 def table(session: Session) -> list[tuple[str, str]]:
-    """Return the lines of a table of the positives found and the quality of the model: (name, value in words)."""
+    """Return the lines of a table of the positives found and the quality of the model: (name, value in words). Of
+    several questions, the lines are the readings and the yeses to each question."""
+    if session.several:
+        return [*_yeses(session)]
     lines = []
     if not session.multiclass and linear(session.learner):
         lines = of_session(session).lines(session.settings.positive_name)
     certain = certainty.of_session(session)
     return [*lines, *_metric_lines(session), *([("Guaranteed", str(certain))] if certain else [])]
+
+
+def _yeses(session: Session) -> Iterator[tuple[str, str]]:
+    """Yield the number of readings, and of the yeses among the answers to each of several questions."""
+    answers = [lesson.labels for lesson in session.state.lessons if lesson.label != SKIP]
+    yield "Readings", f"{len(answers):,}"
+    for k, name in enumerate(session.settings.question_names):
+        told = [labels[k] for labels in answers if labels[k] != SKIP]
+        yield name, f"{told.count(1):,} yes of {len(told):,}"
 
 
 def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
