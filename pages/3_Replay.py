@@ -9,6 +9,7 @@ from oal_engine.sessions import look_back
 from oal_engine.sessions.files import bundle
 from oal_engine.sessions.files.player import UNTIL_MISMATCH
 from oal_engine.sessions.insights.curves import metric_lines, percent
+from oal_engine.sessions.settings import Settings
 from oal_engine.store import Store
 from ui import charts, replay
 from ui.downloads import downloads_button, page_button, with_access_check
@@ -55,6 +56,10 @@ PUBLISH_PAGE = (
 ADOPTED = "It is session {} here. {}"
 UNKNOWN = "{} {} does not exist. The last one is {:,}."
 NO_SESSION = "You have no session yet. Start one on the home page, or open a published one:"
+NO_PLAYER = (
+    "This session asks several questions about each item, and the player shows sessions of one. Download has the "
+    "labels and decisions of all questions, and the predictions and the model of each."
+)
 NO_QUESTION = "No question yet."
 NOTHING_TO_COMPARE = "What if needs a session that verifies and has questions."
 
@@ -152,6 +157,21 @@ def publish(store: Store, session: int, steps: int) -> None:
     page_button(store, session)
 
 
+def without_player(store: Store, settings: Settings) -> None:
+    """Show what a session of several questions has: downloads, verification and publishing."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        heading(settings.name, f"{settings.algorithm} on {settings.dataset_name}")
+        downloads_button(store, settings.id, False, settings.question_names)
+    note(NO_PLAYER)
+    tabs = st.tabs(["Verify", "Publish", "Open a published session"])
+    with tabs[0]:
+        verify(store, settings.id)
+    with tabs[1]:
+        publish(store, settings.id, 0)
+    with tabs[2]:
+        adopt(store)
+
+
 @st.fragment
 @guarded()
 def adopt(store: Store) -> None:
@@ -188,6 +208,10 @@ with guarded():
     if problem := reason_to_withhold(store, session, annotator(), role(store, session)):
         note(problem)
         st.page_link("pages/1_Label.py", label="Give them on Label", query_params={"session": str(session)})
+        st.stop()
+    settings = stored_settings(store, session)
+    if settings.questions:
+        without_player(store, settings)
         st.stop()
     player = replay.player(session)
     player.refresh()

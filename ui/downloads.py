@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -27,6 +27,7 @@ CHOICES = {
     "model": "Model: predicts new items, here or in other programs",
     "report": "Report: one page of HTML",
 }
+OF_ALL, OF_ONE = ("labels", "decisions"), ("predictions", "positives", "model")  # of several questions
 SUFFIXES = {"report": ".html"}  # of exports in one format alone
 WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
@@ -34,12 +35,17 @@ EXPORTS = BoundedSemaphore(MAX_EXPORTS)
 PAGE_BUTTON = "Download as a page (HTML)"
 
 
-def downloads_button(store: Store, session: int, multiclass: bool) -> None:
-    """Show a button that opens the downloads of a session."""
+def downloads_button(store: Store, session: int, multiclass: bool, questions: Sequence[str] = ()) -> None:
+    """Show a button that opens the downloads of a session. questions: the names of several questions."""
     choices = [what for what in CHOICES if not (multiclass and what == "positives")]
+    if questions:
+        choices = [*OF_ALL, *OF_ONE]
     with st.popover("Download", icon=":material/download:"):
         what = st.selectbox("What", choices, format_func=CHOICES.__getitem__, key="download-what", width=WIDTH)
-        kind, texts = None, False
+        kind, texts, options = None, False, list[str]()
+        if questions and what in OF_ONE:
+            question = st.selectbox("Question", questions, key=f"download-question-{session}", width=WIDTH)
+            options = [f"--question={question}"]
         if what not in SUFFIXES:
             formats = _formats(store, session, what)
             key = f"download-as-{len(formats)}"  # a choice is kept as long as it is one
@@ -47,7 +53,7 @@ def downloads_button(store: Store, session: int, multiclass: bool) -> None:
             kind = st.selectbox("Format", [*formats], format_func=words.__getitem__, key=key, width=WIDTH)
         if what in ("decisions", "predictions", "positives"):
             texts = st.checkbox("With texts or numbers", key="download-texts")
-        _export_button("Download", store, session, what, kind, ["--texts"] * texts, "download")
+        _export_button("Download", store, session, what, kind, options + ["--texts"] * texts, "download")
         st.text("Prepared on request; labeling is not interrupted.")
 
 

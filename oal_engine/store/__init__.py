@@ -856,7 +856,7 @@ class Store(Database):
         )  # fmt: skip
         if row is None:
             return None
-        labels: list[int] | None = (row["data"] and _from_json(row["data"], "data") or {}).get("labels")
+        labels: list[int] | None = ((row["data"] and _from_json(row["data"], "data")) or {}).get("labels")
         return labels or int(row["label"])
 
     def prepared(self, session: int, question: int) -> dict[int, Row]:

@@ -26,7 +26,7 @@ from .openapi import JSON, LINES
 from .routes import ROUTES, Call, Refusal, Route
 
 PREFIX = "api/"
-SEVERAL_QUESTIONS = "programs answer one question about each item, and this session asks several: use its page or Python."
+SEVERAL_QUESTIONS = "programs answer one question about each item, and this session asks several: use its page."
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 CALLS_PER_SECOND = 50.0  # of a token
 STATUS = {StorageError: 503, ConflictError: 503, Removed: 403, SessionError: 409, StoreError: 409, ValueError: 400}

@@ -4,8 +4,8 @@ it."""
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from oal_engine.sessions.fold import Run
 from oal_engine.sessions.items import above_text, file_numbers
-from oal_engine.sessions.session import Session
 
 from ..label import messages
 from ..label.card_server import CardServer
@@ -42,7 +42,7 @@ def show(server: CardServer, name: str, correct: Callable, page: Callable, event
 
 
 def page_of(
-    session: Session, positions: Sequence[int], view: messages.View, more_words: Callable[[int], str] | None = None
+    session: Run, positions: Sequence[int], view: messages.View, more_words: Callable[[int], str] | None = None
 ) -> Page:
     """Return one page of the items at these positions: [(index in `positions`, item)], and the counts in words.
 
@@ -68,12 +68,12 @@ def page_of(
     return matches[first : first + PAGE], _counted(first, PAGE, None)
 
 
-def _items(session: Session, positions: Sequence[int]) -> list[dict[str, Any]]:
+def _items(session: Run, positions: Sequence[int]) -> list[dict[str, Any]]:
     items = session.store.items(session.dataset.id, [int(position) for position in positions], texts=True)
     return [items[int(position)] for position in positions]
 
 
-def _visible_columns(session: Session, positions: Sequence[int]) -> list[list[str]]:
+def _visible_columns(session: Run, positions: Sequence[int]) -> list[list[str]]:
     """Return the cells of the columns that are shown with the items at these positions."""
     chosen = session.shown_columns
     places = [place for place, column in enumerate(session.dataset.details) if column in chosen]
@@ -91,7 +91,7 @@ def _counted(first: int, n_items: int, total: int | None, within: str = "") -> d
     return {"total": range_words, "newer": first > 0, "older": total is None or first + PAGE < total}
 
 
-def row(session: Session, item: dict[str, Any], position: int, whole: bool) -> dict[str, Any]:
+def row(session: Run, item: dict[str, Any], position: int, whole: bool) -> dict[str, Any]:
     """Return an item's id, the heading and facts above its text, and a snippet; with the whole text if `whole`."""
     above, text = above_text(session, position, item["text"]), item["text"]
     if text is None:
@@ -106,6 +106,6 @@ def row(session: Session, item: dict[str, Any], position: int, whole: bool) -> d
     }
 
 
-def _features(session: Session, position: int) -> str:
+def _features(session: Run, position: int) -> str:
     """Return the numbers of a vector as its file has them, one per line."""
     return "\n".join(f"{name}: {value}" for _, name, value in file_numbers(session.dataset, position))

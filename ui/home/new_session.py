@@ -98,6 +98,13 @@ WHAT_COUNTS_HELP = (
 )
 
 
+QUESTIONS = "Several questions, one a line (name: guidelines)"
+QUESTIONS_HINT = "exercise: also a walk\nfood"
+QUESTIONS_HELP = (
+    "Each reading answers all of them, yes or no. The names, words and labels of the two classes are then not used."
+)
+
+
 def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     """Show the form: few fields, a button that starts the session, and all other settings in an expander.
     Return the keyword arguments of `settings.create`, and whether the form was sent."""
@@ -127,6 +134,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
                 "What counts", WHAT_COUNTS, default="Balance", required=True, key="new-counts", help=WHAT_COUNTS_HELP
             )
             first = WHAT_COUNTS[counts]
+            if questions := _questions():
+                classes, beginning, n_known = {"questions": questions}, {}, 0
         feed, certain = st.container(), st.container()
         shares = _team() | {
             "repeat": _share(AGAIN, AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1)),
@@ -135,7 +144,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         chosen = choose_strategy(many, first=first)
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         plan = _plan(kind.rule)
-        if _labelled(row) and many == bool(row["classes"]):
+        if _labelled(row) and many == bool(row["classes"]) and "questions" not in classes:
             n_known, beginning = _some_known_labels(row)
         more = _more(many) | shares | {"guidelines": guidelines.strip(), "owner": annotator()}
     if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(kind.rule):
@@ -236,6 +245,16 @@ def _other_class(column: DeltaGenerator, row: dict[str, Any], positive: str) -> 
         name = own["negative_name"]
     key, most = f"new-negative-{row['id']}-{positive}", NAME_CHARACTERS
     return column.text_input("Name of the other class", name[:most], most, key=key)
+
+
+def _questions() -> list[dict[str, str]]:
+    """Ask for several questions about each item, and return the name and the guidelines of each."""
+    written = st.text_area(
+        QUESTIONS, placeholder=QUESTIONS_HINT, max_chars=LONGEST_GUIDELINES, height=68, key="new-questions",
+        help=QUESTIONS_HELP,
+    )  # fmt: skip
+    lines = [line.partition(":") for line in written.splitlines() if line.strip()]
+    return [{"name": name.strip(), "guidelines": guidelines.strip()} for name, _, guidelines in lines]
 
 
 def _examples(row: dict[str, Any], positive: str, guidelines: str) -> dict[str, list[str]]:

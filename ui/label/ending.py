@@ -36,12 +36,12 @@ def ending(server: CardServer) -> None:
     if not session.place.progress.end:
         return
     owned = server.is_owned()
-    if not session.multiclass and linear(session.learner):
+    if not (session.several or session.multiclass) and linear(session.learner):
         _list(server)
-    downloads_button(session.store, session.id, session.multiclass)
+    downloads_button(session.store, session.id, session.multiclass, session.settings.question_names)
     if session.room > 0 and owned:
         more_labels(session, "add-labels")
-    elif owned and (left := session.rounds - len(another_pass.labels(session).labels)):
+    elif owned and not session.several and (left := session.rounds - len(another_pass.labels(session).labels)):
         _another_pass(session, left)
 
 

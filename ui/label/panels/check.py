@@ -6,12 +6,13 @@ from typing import Any
 from oal_engine.sessions.insights import agreement, answer_checks
 from oal_engine.sessions.insights.agreement import AnswerPair
 from oal_engine.sessions.insights.answer_checks import AnswerCheck, AnswerChecks
+from oal_engine.sessions.one_question import seen
 
 from ...components import item_list
 from ...page import annotator, note
 from ..card_server import CardServer
 from ..messages import View
-from . import history
+from . import chosen_question, history
 
 AT_ODDS, DECISIVE, TWICE, AGAIN = "all", "depends", "twice", "again"
 SHOWS = [(AT_ODDS, "At odds with the others"), (DECISIVE, "Most depends on it")]
@@ -37,20 +38,22 @@ NONE_AT_ODDS = "No answer is at odds with the others."
 def show(server: CardServer) -> None:
     """Show both lists; call it in a fragment."""
     note(MEANS)
-    checks = server.in_background("checks", lambda: answer_checks.of_session(server.session))
-    item_list.show(server, "check", partial(history.change, server.session), lambda view: page(server, view, checks))
+    session, name = server.session, chosen_question(server)
+    checks = server.in_background(f"checks {name}", lambda: answer_checks.of_session(seen(session, name)))
+    store = partial(history.change, session, name=name)
+    item_list.show(server, history.list_of("check", name), store, lambda view: page(server, view, checks, name))
 
 
-def page(server: CardServer, view: View, checks: AnswerChecks | None) -> dict[str, Any]:
-    """Return one page of a view, the most urgent answers first. checks: None while the answers are being checked."""
-    session, log = server.session, server.log
-    unseen = session.unseen(annotator())
-    answers = {entry.id: entry for entry in log if entry.id not in unseen}
+def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str | None = None) -> dict[str, Any]:
+    """Return one page of a view, the most urgent answers first. checks: None while the answers are being checked. name:
+    of one of several questions."""
+    session, unseen = seen(server.session, name), server.session.unseen(annotator())
+    answers = {entry.id: entry for entry in history.entries_of(server, session) if entry.id not in unseen}
     shows = SHOWS + DIFFER * bool(session.settings.overlap) + CHANGED * bool(session.settings.repeat)
     if view.show == TWICE:
-        return _differing(server, view, agreement.answer_pairs(session), NO_DIFFERENCE) | {"shows": shows}
+        return _differing(server, view, agreement.answer_pairs(server.session), NO_DIFFERENCE) | {"shows": shows}
     if view.show == AGAIN:
-        own = [pair for pair in agreement.answer_pairs(session, "again") if pair.other == annotator()]
+        own = [pair for pair in agreement.answer_pairs(server.session, "again") if pair.other == annotator()]
         return _differing(server, view, own, NO_CHANGE) | {"shows": shows}
     lists = {AT_ODDS: checks.at_odds, DECISIVE: checks.decisive} if checks else {}
     # Answers corrected in the meantime are left out until the next check.

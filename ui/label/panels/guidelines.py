@@ -27,7 +27,7 @@ def show(server: CardServer) -> None:
     """Show guidelines and settings; call it in a fragment."""
     session = server.session
     settings = server.settings()
-    words, owner = settings.guidelines, settings.owner
+    words, owner = settings.all_guidelines, settings.owner
     if words:
         st.html(
             '<div dir="auto" style="white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:plaintext;'
@@ -37,7 +37,7 @@ def show(server: CardServer) -> None:
         st.text(NO_GUIDELINES)
     if server.is_owned():
         with st.expander("Write the guidelines"):  # one fixed label: a new one would close the expander
-            _edit(session, words)
+            _edit(session, settings.guidelines)
         with st.expander("Tags"):
             _edit_tags(session, settings.tags or [])
         if session.dataset.details:

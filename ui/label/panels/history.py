@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from oal_engine.sessions.fold import Run
 from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.log import Entry
+from oal_engine.sessions.one_question import OneQuestion, seen
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
 
@@ -13,6 +15,7 @@ from ...components import item_list
 from ...page import annotator
 from ..card_server import CardServer
 from ..messages import RowEvent, RowTag, View
+from . import chosen_question
 
 TAGGED = "tag "  # prefix of a filter by tag
 MEANS = (
@@ -20,6 +23,7 @@ MEANS = (
     "asked stay."
 )
 SKIPPED = "It was skipped. Answering uses one of the {:,} labels left; the model is retrained with it."
+UNTOLD = "Nobody could tell, or the item was skipped; answering a skipped item uses one of the {:,} labels left."
 SKIPPED_AND_SPENT = "It was skipped; the budget is spent, so it can no longer be answered."
 EMPTY, NO_MATCH = "Nothing is answered yet.", "No answer fits."
 KINDS = {"wrong": "Predicted otherwise", "corrected": "Corrected", "noted": "With a note", "audit": "Random checks"}
@@ -27,25 +31,36 @@ KINDS = {"wrong": "Predicted otherwise", "corrected": "Corrected", "noted": "Wit
 
 def show(server: CardServer) -> None:
     """Show the history; call it in a fragment."""
-    store = partial(change, server.session)
-    item_list.show(server, "history", store, lambda view: page(server, view), RowEvent | RowTag)
+    name = chosen_question(server)
+    store = partial(change, server.session, name=name)
+    item_list.show(server, list_of("history", name), store, lambda view: page(server, view, name), RowEvent | RowTag)
 
 
-def change(session: Session, event: RowEvent | RowTag, by: str) -> None:
-    """Store a correction made in a row, or a tag of its item."""
+def list_of(panel: str, question: str | None) -> str:
+    """Return the name of a list. Each question has its own, so that no correction is taken for one of another."""
+    return panel if question is None else f"{panel} {question}"
+
+
+def change(session: Session, event: RowEvent | RowTag, by: str, name: str | None = None) -> None:
+    """Store a correction made in a row, or a tag of its item. name: of one of several questions."""
     if isinstance(event, RowEvent):
-        session.correct(event.id, event.row, event.action, by, highlighted=False)
+        session.correct(event.id, event.row, event.action, by, highlighted=False, name=name)
     elif asked := session.answered(event.row):
         session.tag(event.id, asked.item, event.tag, event.added, by)
     else:
         raise SessionError("only an item that was answered can be tagged here.")
 
 
-def page(server: CardServer, view: View) -> dict[str, Any]:
-    """Return one page of a view, the newest answers first."""
-    session = server.session
-    unseen = session.unseen(annotator())
-    answered = [entry for entry in reversed(server.log) if entry.label is not None and entry.id not in unseen]
+def entries_of(server: CardServer, run: Session | OneQuestion) -> list[Entry]:
+    """Return the history of a session, of several questions as one of them sees it."""
+    return server.log if isinstance(run, Session) else [entry.of_part(run.part) for entry in server.log]
+
+
+def page(server: CardServer, view: View, name: str | None = None) -> dict[str, Any]:
+    """Return one page of a view, the newest answers first. name: of one of several questions."""
+    session, unseen = seen(server.session, name), server.session.unseen(annotator())
+    log = entries_of(server, session)
+    answered = [entry for entry in reversed(log) if entry.label is not None and entry.id not in unseen]
     tags = tag_names(server)
     entries = [entry for entry in answered if _fits(entry, view.show)]
     notes = {entry.item: " ".join((entry.note, *entry.tags)) for entry in entries}
@@ -74,14 +89,14 @@ def _fits(entry: Entry, show: str) -> bool:
     return show in ("all", str(entry.label))
 
 
-def _shows(session: Session, tags: list[str]) -> list[tuple[str, str]]:
+def _shows(session: Run, tags: list[str]) -> list[tuple[str, str]]:
     classes = [(str(label), name) for label, name in [*session.names.items(), (SKIP, "Skipped")]]
     tagged = [(f"{TAGGED}{tag}", f"Tag: {tag}") for tag in tags]
     return [("all", "All answers"), *classes, *KINDS.items(), *tagged]
 
 
 def row(
-    session: Session, entry: Entry, item: dict[str, Any], opened: int | None, tags: Sequence[str] = ()
+    session: Session | OneQuestion, entry: Entry, item: dict[str, Any], opened: int | None, tags: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return an answer as a row of a list, in which it can be corrected and its item tagged.
 
@@ -99,6 +114,7 @@ def row(
     by = [entry.annotator] if entry.annotator else []
     by += [f"{entry.seconds:.1f} s"] if entry.seconds is not None else []
     left = session.place.progress.left
+    skipped = UNTOLD if isinstance(session, OneQuestion) else SKIPPED if left else SKIPPED_AND_SPENT
     if label != SKIP or not left:  # a skipped item may come again, and its chance hints at the model's prediction
         by.append("random check" if entry.audit else f"{percent(entry.probability)} chance of being asked")
     return item_list.row(session, item, entry.item, opened == entry.id) | {
@@ -110,5 +126,5 @@ def row(
         "tags": [(tag, tag in entry.tags) for tag in tags],
         "label": "Answer",
         "actions": [(*choice, choice[0] == label) for choice in [*names.items(), (SKIP, "Skip")]],
-        "means": MEANS if label != SKIP else SKIPPED.format(left) if left else SKIPPED_AND_SPENT,
+        "means": MEANS if label != SKIP else skipped.format(left),
     }

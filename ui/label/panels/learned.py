@@ -12,10 +12,12 @@ from oal_engine.sessions.insights import top_terms
 from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.insights.top_terms import Moved
 from oal_engine.sessions.log import Entry
+from oal_engine.sessions.one_question import OneQuestion, seen
 from oal_engine.sessions.session import Session
 
 from ...page import counted, note
 from ..card_server import CardServer
+from . import chosen_question
 
 WAITING = "The model waits for its first answer."
 NOTHING = "Nothing is learned yet."
@@ -42,7 +44,8 @@ STYLE = """<style>
 
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
-    session = server.session
+    name = chosen_question(server)
+    session = seen(server.session, name)
     proof = _proof(session, server.log)
     if session.settings.prior:
         proof += f" {prior.described(session.settings.prior)}"
@@ -54,16 +57,16 @@ def show(server: CardServer) -> None:
         "Terms that moved most", LAST_ANSWERS, format_func="in the last {} answers".format, default=LAST_ANSWERS[0],
         required=True, key="learned-back",
     )  # fmt: skip
-    moved, strongest = server.recent("learned", lambda: _view(session))
+    moved, strongest = server.recent(f"learned {name}", lambda: _view(session))
     _terms([(name, new - old, f"{_figure(old)} → {_figure(new)}") for name, (old, new) in moved[back]])
     names = session.names
     if session.multiclass:
         label = st.selectbox("Strongest terms of", names, format_func=names.__getitem__, key="learned-class")
         _terms([(term, value, _figure(value)) for term, (value,) in strongest[label]])
     else:
-        for column, (label, name) in zip(st.columns(2), names.items()):
+        for column, (label, word) in zip(st.columns(2), names.items()):
             with column:
-                _heading(STRONGEST.format(name))
+                _heading(STRONGEST.format(word))
                 _terms([(term, label * value, _figure(label * value)) for term, (value,) in strongest[label]])
     if weights := learners.member_weights(session.learner):
         with st.expander(RESEARCHERS):
@@ -71,7 +74,7 @@ def show(server: CardServer) -> None:
             _terms([(name, share, percent(share)) for name, share in weights.items()], longest=1)
 
 
-def _view(session: Session) -> tuple[dict[int, Lines], dict[int, Lines]]:
+def _view(session: Session | OneQuestion) -> tuple[dict[int, Lines], dict[int, Lines]]:
     """Return the terms that moved, by number of last answers; and the strongest terms, by class."""
     now, latent, common = session.place.weights, session.dataset.latent, top_terms.common(session)
     strongest = {
@@ -90,7 +93,7 @@ def _view(session: Session) -> tuple[dict[int, Lines], dict[int, Lines]]:
     )
 
 
-def _moved(session: Session, moves: list[Moved]) -> Lines:
+def _moved(session: Session | OneQuestion, moves: list[Moved]) -> Lines:
     """Return the terms that moved, each with the old and the new weight, and with its class if there are several."""
     return [
         (name if label is None else f"{name} → {session.names[label]}", values)
@@ -101,7 +104,7 @@ def _moved(session: Session, moves: list[Moved]) -> Lines:
     ]
 
 
-def _proof(session: Session, log: list[Entry]) -> str:
+def _proof(session: Session | OneQuestion, log: list[Entry]) -> str:
     """Return numbers that show whether the model is learning."""
     place = session.place
     labels = place.progress.labels

@@ -6,13 +6,14 @@ import streamlit as st
 
 from oal_engine.output.plots import NAMES
 from oal_engine.sessions.insights import certainty, curves, drift, estimates, outcome
+from oal_engine.sessions.one_question import OneQuestion, seen
 from oal_engine.sessions.session import Session
 
 from ... import charts
 from ...metric_table import table
 from ...page import counted, note
 from ..card_server import CardServer
-from . import spending, stopping
+from . import chosen_question, spending, stopping
 
 FEWEST = 10  # answers: fewer say little
 LATER = "Curves and figures appear here after {} answers: {} to go."
@@ -25,12 +26,16 @@ CLOSED = (
 
 def show(server: CardServer) -> None:
     """Show the progress of a session; call it in a fragment."""
-    progress = server.session.place.progress
+    session = server.session
+    progress = session.place.progress
     if progress.labels < FEWEST and not progress.end:
         note(LATER.format(FEWEST, counted(FEWEST - progress.labels, "more answer")))
         return
-    sentences, drawn, lines, problem, changed = server.recent("progress", lambda: _view(server.session))
-    if changed and not st.session_state.get(away := f"changed-{server.session.id}-{len(changed)}"):
+    name = chosen_question(server)
+    sentences, drawn, lines, problem, changed = server.recent(
+        f"progress {name}", lambda: _view(session, seen(session, name))
+    )
+    if changed and not st.session_state.get(away := f"changed-{session.id}-{len(changed)}"):
         note(" ".join(changed))
         st.button(PUT_AWAY, key="put-away", on_click=st.session_state.__setitem__, args=(away, True))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
@@ -42,23 +47,25 @@ def show(server: CardServer) -> None:
         table(lines[0], lines[1:])
 
 
-def _view(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple], str | None, list[str]]:
+def _view(
+    session: Session, run: Session | OneQuestion
+) -> tuple[list[str], list[curves.Chart], list[tuple], str | None, list[str]]:
     """Return the sentences, the charts, the lines of the table, the reason if it has no estimates, and the
-    changes of the stream."""
+    changes of the stream. run: the session as its question sees it."""
     place, log, (metric, title) = session.place, session.log, stopping.METRICS[session.multiclass]
-    drawn, lines, problem, closed, late = curves.of_session(session), [], None, None, None
+    drawn, lines, problem, closed, late = curves.of_session(run), [], None, None, None
     values: stopping.Curve | None = None
-    if session.labelled:
+    if run.labelled:
         until = "At the end" if place.progress.end else "So far"
-        lines = [(until, *NAMES.values()), *curves.metric_lines(session, place.counts)]
-        rounds, counts = session.curve()
-        values = rounds, session.evaluate(counts, "push")[metric]
+        lines = [(until, *NAMES.values()), *curves.metric_lines(run, place.counts)]
+        rounds, counts = run.curve()
+        values = rounds, run.evaluate(counts, "push")[metric]
     else:
-        estimate, quarter, points = estimates.look(session)
+        estimate, quarter, points = estimates.look(run)
         problem = estimate.reason
         if estimate.available:
             closed, late = estimate.closed, outcome.last_quarter(quarter)
-            drawn = [*curves.estimated(session, points), *drawn]
+            drawn = [*curves.estimated(run, points), *drawn]
             lines = [("Estimated", *NAMES.values()), *curves.estimate_lines(estimate.metrics)]
             known_rounds, ends = estimates.line(points, "push", metric)
             values = known_rounds, ends[0]
@@ -69,6 +76,6 @@ def _view(session: Session) -> tuple[list[str], list[curves.Chart], list[tuple],
     if closed is not None:
         sentences.append(CLOSED.format(closed + 1))
     if not place.progress.end:
-        sentences.append(stopping.sentence(log, theta, title, values))
-    sentences += [*outcome.differing(session), *certainty.sentences(session)]
-    return sentences, drawn, lines, problem, drift.sentences(session)
+        sentences.append(stopping.sentence(log if run is session else run.log, theta, title, values))
+    sentences += [*outcome.differing(run), *certainty.sentences(run)]
+    return sentences, drawn, lines, problem, drift.sentences(run)
