@@ -693,12 +693,3 @@ def test_guidelines_are_written_on_the_page_and_literal(app_store, keep, owner):
     assert "Count <b>every</b> $walk$" == app_store.session(session)["guidelines"]
     bodies = " ".join(str(element.proto.body) for element in at.get("html"))
     assert "&lt;b&gt;every&lt;/b&gt; $walk$" in bodies
-
-
-def test_a_session_of_several_questions_is_not_asked_here(app_store):
-    """The Label and Replay pages say in a sentence that they show one question about each item."""
-    items = reading.Items(["a", "b"], ["first text", "second text"], None, None, ["", ""], np.zeros(2, np.int8), {})
-    dataset = datasets.add(app_store, "d", datasets.table(items), "d.txt")
-    session = create(app_store, dataset, "auto", questions=["one", "two"], budget=1)
-    assert "this page can ask only one" in words(run("pages/1_Label.py", session=str(session)))
-    assert "several questions about each item" in words(run("pages/3_Replay.py", session=str(session)))

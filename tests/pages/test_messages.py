@@ -27,7 +27,8 @@ BROKEN = [
                                    {"item": 2**63}, {"id": "x" * 65}, {"annotator": HALF})),
     *(TAG | change for change in ({"tag": HALF}, {"tag": "x" * 61}, {"tag": None}, {"given": 1}, {"item": "0"})),
     *(LABEL | change for change in ({"label": 128}, {"label": "1"}, {"label": True}, {"question": None},
-                                    {"seconds": math.nan}, {"seconds": math.inf}, {"seconds": -1}, {"highlighted": 7})),
+                                    {"seconds": math.nan}, {"seconds": math.inf}, {"seconds": -1}, {"highlighted": 7},
+                                    {"labels": [1]}, {"labels": [1, 2]}, {"labels": [1, "1"]}, {"labels": [1] * 27})),
     *(CHOICE | {"changes": change} for change in ({"size": math.nan}, {"size": 1e300}, {"size": "b"}, {"keys": []},
                                                   {"keys": {"skip": HALF}}, {"keys": {"x" * 41: "y"}}, None)),
     UNDO | {"question": "1"}, CORRECTION | {"was": None}, CORRECTION | {"label": None}, LABEL | {"action": "drop"},
@@ -36,8 +37,12 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(
-    "sent", [NOTE, TAG, LABEL, CHOICE, UNDO, CORRECTION, LABEL | {"action": "skip", "label": None}]
-)
+    "sent",
+    [
+        NOTE, TAG, LABEL, CHOICE, UNDO, CORRECTION, LABEL | {"action": "skip", "label": None},
+        LABEL | {"labels": [1, 0, -1]},
+    ],
+)  # fmt: skip
 def test_events_of_the_card_are_read(sent):
     """All known fields of an event are read, and unknown ones are ignored."""
     event = messages.read(messages.CardEvent, sent | {"more": HALF}).model_dump(exclude_unset=True, by_alias=True)

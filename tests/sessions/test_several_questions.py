@@ -12,7 +12,7 @@ from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back, model
 from oal_engine.sessions.files import bundle, export
 from oal_engine.sessions.insights import certainty, estimates
-from oal_engine.sessions.one_question import OneQuestion
+from oal_engine.sessions.one_question import OneQuestion, seen
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
 from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of, travelled
@@ -130,6 +130,50 @@ def test_a_correction_is_of_one_question(store):
     assert before.spent == opened.state.spent
 
 
+def test_a_whole_answer_is_corrected_at_once(store):
+    """A correction with a label for each question is one event, and the same log as the corrections one by one has;
+    with 0 the item is skipped."""
+    opened = of_several(store)
+    ids = [give(opened) for _ in range(6)]
+    labels = opened.log[2].labels
+    opened.correct(next(EVENTS), ids[2], [-label for label in labels])
+    assert [-label for label in labels] == opened.log[2].labels
+    assert 1 == len(store.events(opened.id, "corrected"))
+    opened.correct(next(EVENTS), ids[2], 0)
+    assert (0, [0, 0, 0], 5) == (opened.log[2].label, opened.log[2].labels, opened.place.progress.labels)
+    assert opened.digest() == Session(store, opened.id).digest()
+
+
+def test_an_item_that_was_taken_back_comes_with_its_labels(store):
+    """After an undo, the question knows the label that each question had, also when the session is opened again."""
+    opened = of_several(store)
+    give(opened, [1, 0, -1])
+    assert [1, 0, -1] == opened.answered(opened.previous).old
+    take_back(opened)
+    assert [1, 0, -1] == opened.current.old == Session(store, opened.id).current.old
+    give(opened, 0)
+    take_back(opened)
+    assert [0, 0, 0] == opened.current.old
+
+
+def test_one_question_has_a_place_and_a_past(store):
+    """The progress is that of the session, with the answers to this question; its weights before the last answers are
+    those that the same answers had led to."""
+    opened, fewer = of_several(store), of_several(store)
+    for number in range(20):
+        give(opened)
+        if number < 10:
+            give(fewer)
+    for k, name in enumerate(NAMES):
+        part = seen(opened, name)
+        assert (20, True) == (part.place.progress.labels, part.place.progress.waiting)
+        assert part.place.progress.answers[1] == sum(entry.labels[k] == 1 for entry in opened.log if entry.labels)
+        before, past = part.earlier(10), OneQuestion(fewer, name).place.weights
+        assert before.tobytes() == past.tobytes()
+        assert not np.array_equal(before, part.place.weights)
+    assert seen(opened, None) is opened
+
+
 def test_an_answer_without_any_label_is_a_skip(store):
     """Where no question can be told the item is skipped and costs nothing; one label is enough for it to cost one."""
     opened = of_several(store)
@@ -212,7 +256,9 @@ def test_what_is_about_one_question_is_refused(store):
         (lambda: give(opened, 1), "a label for each of half, fifth, rare"),
         (lambda: give(opened, [1, 1]), "3 labels. Got 2"),
         (lambda: give(opened, [1, 1, 2]), "a label must be"),
-        (lambda: opened.correct("e", id, 1), "one of half, fifth, rare. Got None"),
+        (lambda: opened.correct("e", id, 1), "a label for each of half, fifth, rare"),
+        (lambda: opened.correct("e", id, [1, -1]), "3 labels. Got 2"),
+        (lambda: opened.correct("e", id, [1], name="half"), "a label must be"),
         (lambda: opened.correct("e", id, 1, name="other"), "Got other"),
         (lambda: opened.know("e", {250: 1}, "file"), "several questions"),
         (lambda: opened.feedback("e", 0, True), "several questions"),

@@ -1,0 +1,226 @@
+"""The labeling card of a session of several questions, alone: its lines, its keys, and what it sends."""
+
+import pytest
+
+from tests.harness.browser import DESKTOP, PHONE, bounds
+from tests.harness.scripted_card import ALL, COUNTERS, place, question
+
+NAMES = {"classes": [{"label": 1, "name": "some", "keys": ["a"]}, {"label": -1, "name": "none", "keys": ["x"]}]}
+KEYS = "123456789qwe"
+DEAF = 400  # ms after a paint
+
+
+def asking(count):
+    """The questions of a session, in the server's words."""
+    return [{"name": f"topic {n}", "guidelines": f"What {n} means", "keys": [KEYS[n - 1]]} for n in range(1, count + 1)]
+
+
+@pytest.fixture
+def give(script):
+    """A function that shows an item with several lines, and lets the time pass in which nothing is confirmed."""
+
+    def shown(here, count=3, **changes):
+        script.give(here, questions=asking(count), **NAMES, **changes)
+        script.run(DEAF)
+
+    return shown
+
+
+def states(script, count=3):
+    """What each line says: true for yes, mixed for nobody can tell."""
+    return [script(f"line-{n}").get_attribute("aria-pressed") for n in range(1, count + 1)]
+
+
+def sent(script):
+    """The events sent last as (question, action, label, labels)."""
+    return [(each["question"], each["action"], each["label"], each.get("labels")) for each in script.events]
+
+
+def test_keys_set_the_lines_and_enter_confirms_them_all(script, give):
+    """A key says yes and takes it back, Shift and the key that nobody can tell; Enter sends a label for each line, a no
+    for those that say nothing."""
+    give(1, 4)
+    assert ["false"] * 4 == states(script, 4)
+    script.press("1", "2", "2", "Shift+3", "Shift+4", "4")
+    assert ["true", "false", "mixed", "true"] == states(script, 4)
+    assert [] == script.posts
+    script.press("Enter")
+    assert [(1, "label", 1, [1, -1, 0, 1])] == sent(script)
+
+
+@pytest.mark.parametrize(
+    ("keys", "event"),
+    [
+        (["Enter"], ("label", -1, [-1, -1, -1])),
+        (["Shift+1", "Enter"], ("label", -1, [0, -1, -1])),
+        (["Shift+1", "Shift+1", "Enter"], ("label", -1, [-1, -1, -1])),
+        (["Shift+1", "Shift+2", "Shift+3", "Enter"], ("skip", None, None)),
+        (["1", " "], ("skip", None, None)),
+    ],
+)
+def test_enter_alone_is_none_of_these_and_space_skips(script, give, keys, event):
+    """Without a yes every question gets a no; where nobody can tell any the item is skipped."""
+    give(1)
+    script.press(*keys)
+    assert [(1, *event)] == sent(script)
+
+
+def test_letters_are_keys_of_the_later_lines(script, give):
+    """The tenth line has Q, with Shift as well, and lines come in the order of the questions."""
+    give(1, 12)
+    assert [key.upper() for key in KEYS] == [script(f"line-{n}").locator("kbd").inner_text() for n in range(1, 13)]
+    assert "topic 12" in script("line-12").inner_text()
+    script.press("q", "Shift+W")
+    assert ["true", "mixed", "false"] == states(script, 12)[9:]
+
+
+def test_nothing_is_confirmed_before_the_item_can_be_read(script, give):
+    """For 0.4 seconds after the paint neither Enter nor the button confirms, while the lines can be set."""
+    give(1)
+    script.hand(2, questions=asking(3), **NAMES)
+    script.press("1", "Enter")
+    script("confirm").click()
+    assert (["true", "false", "false"], []) == (states(script), script.posts)
+    script.run(DEAF)
+    script("confirm").click()
+    assert [(2, "label", 1, [1, -1, -1])] == sent(script)
+
+
+def test_the_card_waits_with_its_answer_and_the_next_item_has_none(script, give):
+    """Until the server answers, the lines stay as they were sent and nothing can be changed; then they are off."""
+    give(1, previous=9)
+    script.press("2", "Enter", "1", "Enter", " ", "z")
+    assert (1, ["false", "true", "false"], 1) == (script.shown, states(script), len(script.events))
+    assert (
+        "true" == script("line-1").get_attribute("aria-disabled") == script("unsure-1").get_attribute("aria-disabled")
+    )
+    script.run(300)
+    assert "unsaved 1 · waiting for the server…" == script.status
+    give(2, acked=script.ids, previous=1)
+    assert (2, ["false"] * 3, "Saved") == (script.shown, states(script), script.status)
+    assert "false" == script("line-1").get_attribute("aria-disabled")
+    script.press("Enter")
+    assert [(2, "label", -1, [-1, -1, -1])] == sent(script)
+
+
+def test_a_prepared_item_is_shown_at_once(script, give):
+    """Where the next item is known, as among several people, it is there without the server."""
+    give(1)
+    script.give(1, {1: {1: 2, -1: 3, 0: 4}}, questions=asking(3), **NAMES)
+    script.press("3", "Enter")
+    assert (2, ["false"] * 3) == (script.shown, states(script))
+    assert [(1, "label", 1, [-1, -1, 1])] == sent(script)
+
+
+def test_an_answer_that_was_refused_stays_on_the_lines(script, give):
+    """The server's sentence is shown, and nothing has to be entered again."""
+    give(1)
+    script.press("2", "Enter")
+    give(1, acked=script.ids, error="Not stored: somebody was faster.")
+    assert (["false", "true", "false"], "Not stored: somebody was faster.") == (states(script), script.status)
+
+
+def test_undo_shows_the_lines_as_they_were(script, give):
+    """Z takes the whole answer back; its item comes with its labels, a skipped one with none and the mark on Skip."""
+    give(2, previous=1)
+    script.press("z")
+    assert [(1, "undo", None, None)] == sent(script)
+    give(question(1, old=[1, -1, 0]), acked=script.ids)
+    assert ["true", "false", "mixed"] == states(script)
+    script.press("Enter")
+    assert [(1, "label", 1, [1, -1, 0])] == sent(script)
+    give(question(3, old=[0, 0, 0]), acked=script.ids)
+    assert ["false"] * 3 == states(script)
+    assert script("skip").locator(".mark").is_visible()
+
+
+def test_a_skipped_item_gets_a_label_for_each_question(script, give):
+    """In the pass over the skipped items an answer is a correction of all questions."""
+    here = place(5, counters=COUNTERS | {"skipped": 1})
+    give(here)
+    script("offer").click()
+    give(here, review={"after": 0, "left": 1, "questions": [question(2)]})
+    assert 2 == script.shown
+    script.press("3", "Enter")
+    assert [(2, "correct", 1, [-1, -1, 1])] == sent(script)
+
+
+def test_the_verdict_counts_the_lines_on_which_the_model_agreed(script, give):
+    """After the answer, and not before, the page tells on how many lines the model said the same."""
+    give(1)
+    script.press("1", "Enter")
+    assert "" == script("said").inner_text()
+    verdict = {"question": 1, "agreed": 2, "of": 3, "asked": "Chance 18 %."}
+    give(2, acked=script.ids, verdict=verdict, previous=1)
+    words = script("said").locator("> *").all_inner_texts()
+    assert ["item 1", "The model agreed on 2 of 3. Chance 18 %."] == words
+
+
+def test_lines_are_buttons_for_fingers_and_screen_readers(script, give):
+    """Each line is a button that tells its state in its name, another one says that nobody can tell, and what a key has
+    set is announced."""
+    give(1)
+    script.page.get_by_role("button", name="Cannot tell: topic 2").click()
+    line = script("line-2")
+    assert "mixed" == line.get_attribute("aria-pressed")
+    assert script.page.get_by_role("button", name="topic 2 cannot tell").count() == 1
+    assert "topic 2: cannot tell" == script("heard").inner_text()
+    script.press("2")
+    assert "topic 2: yes" == script("heard").inner_text()
+    line.click()
+    assert "topic 2: no" == script("heard").inner_text()
+    assert "false" == script("unsure-2").get_attribute("aria-pressed")
+
+
+def test_space_and_enter_press_the_line_with_the_focus(script, give):
+    """A line that was reached with Tab is set by Space and Enter, which then neither skip nor confirm."""
+    give(1)
+    script("line-1").focus()
+    script.press(" ")
+    assert ["true", "false", "false"] == states(script)
+    script.press("Enter")
+    assert (["false"] * 3, []) == (states(script), script.posts)
+
+
+def test_enter_after_a_click_elsewhere_is_the_cards(script, give):
+    """A control that was clicked is not pressed by Enter, which confirms."""
+    script.page.evaluate("window.clicked = 0")
+    give(1)
+    script.page.locator("#button").click()
+    script.press("Enter")
+    assert (1, [(1, "label", -1, [-1, -1, -1])]) == (script.page.evaluate("clicked"), sent(script))
+
+
+def test_enter_in_a_session_of_one_question_does_nothing(script):
+    """There is neither a line nor a button to confirm."""
+    script.give(1, ALL)
+    script.run(DEAF)
+    script.press("Enter", "2")
+    assert [] == script.posts
+    assert not script("several").is_visible()
+    assert 0 == script("confirm").count()
+
+
+def test_twelve_lines_fit_on_a_screen(script, give):
+    """In a usual window twelve lines stand in two columns, none of them cut off, and the button below them."""
+    script.page.set_viewport_size(DESKTOP)
+    give(1, 12)
+    left, top, _, _ = bounds(script("line-1"))
+    assert top == bounds(script("line-2"))[1]
+    assert left < bounds(script("line-2"))[0]
+    assert script("lines").evaluate("lines => lines.scrollHeight <= lines.clientHeight + 1")
+    assert bounds(script("line-12"))[3] <= bounds(script("confirm"))[1]
+    assert bounds(script("confirm"))[3] <= DESKTOP["height"]
+
+
+def test_a_phone_has_a_line_below_the_other_and_confirms_at_the_bottom(script, give):
+    """Each line has the whole width with its small button, and the thumb finds Confirm below everything else."""
+    script.page.set_viewport_size(PHONE)
+    give(1, 5)
+    lines = [bounds(script(f"line-{n}")) for n in range(1, 6)]
+    assert 1 == len({left for left, *_ in lines})
+    assert sorted({top for _, top, *_ in lines}) == [top for _, top, *_ in lines]
+    assert all(bottom - top >= 44 for _, top, _, bottom in lines)
+    assert bounds(script("lines"))[2] - bounds(script("unsure-1"))[2] < 2
+    assert all(bounds(script(name))[3] <= bounds(script("confirm"))[1] for name in ("lines", "skip"))
+    script.page.set_viewport_size(DESKTOP)

@@ -1,0 +1,225 @@
+"""Sessions of several questions on the pages: the form, the card's server, the panels, the end and the downloads."""
+
+import pytest
+
+from oal_engine.sessions import look_back
+from oal_engine.sessions.insights import answer_checks
+from oal_engine.sessions.one_question import OneQuestion
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SessionError, create
+from tests.harness.pages import BINARY, form, listed, press, run, words
+from tests.harness.sessions import EVENTS
+from ui import downloads
+from ui.label import messages
+from ui.label.card_server import CardServer
+from ui.label.panels import check, history
+
+NAMES = ["good", "straight", "odd"]
+QUESTIONS = ["good", {"name": "straight", "guidelines": "It names street 0."}, "odd"]
+
+
+def send(server, action, question, **more):
+    """Handle an event of anna's card."""
+    event = {"id": next(EVENTS), "action": action, "question": question.id} | more
+    server.handle(messages.read(messages.CardEvent, event), "anna")
+
+
+def truth(server, question):
+    """The true label of each question about an item."""
+    text = server.session.dataset.item(question.item)["text"]
+    return [1 if word in text else -1 for word in ("good", "Straße0", "other1")]
+
+
+@pytest.fixture
+def several(app_store, keep):
+    """A function that makes a session of three questions and answers some; the card server of the session."""
+
+    def make(answers=0, **settings):
+        server = CardServer(create(app_store, keep(), **BINARY, **{"questions": QUESTIONS, "budget": 200} | settings))
+        for _ in range(answers):
+            asked = server.session.current
+            send(server, "label", asked, item=asked.item, label=1, labels=truth(server, asked), seconds=1.5)
+        return server
+
+    return make
+
+
+def test_the_card_gets_its_lines(several):
+    """The payload has the questions in their order with their keys, tags have other digits, and the guidelines of the
+    session are followed by those of its questions. Nothing tells what the model thinks."""
+    payload = several(tags=["ask"], guidelines="Read it all.").payload(annotator="anna")
+    assert [(name, [key]) for name, key in zip(NAMES, "123")] == [
+        (each["name"], each["keys"]) for each in payload["questions"]
+    ]
+    assert ([{"name": "ask", "keys": ["4"]}], {}) == (payload["tags"], payload["branches"])
+    assert "Read it all.\n\nstraight: It names street 0." == payload["guidelines"]
+    assert not {"margin", "parts", "predicted"} & payload["questions"][0].keys()
+    assert "old" in payload["place"]["question"]
+
+
+def test_a_session_of_one_question_has_no_lines(work):
+    """Its payload has no questions, and it takes no list of labels."""
+    server = work(1)
+    assert "questions" not in server.payload()
+    with pytest.raises(SessionError, match="one of the labels. Got 2"):
+        send(server, "label", server.session.current, labels=[1, -1])
+
+
+def test_an_answer_is_stored_told_and_taken_back_as_a_whole(several):
+    """The labels of an answer are stored, the verdict counts those that the model had predicted, and an undo brings the
+    item back with them."""
+    server = several(12)
+    session, asked = server.session, server.session.current
+    labels = truth(server, asked)
+    send(server, "label", asked, item=asked.item, label=1, labels=labels, seconds=2.0, highlighted=True)
+    (entry,) = [each for each in session.log if each.id == asked.id]
+    assert labels == entry.labels
+    margins = [margin for margin, _ in entry.parts]
+    agreed = sum(label == predicted for label, (margin, predicted) in zip(labels, entry.parts) if margin)
+    payload = server.payload(annotator="anna")
+    told = payload["verdict"]
+    assert (asked.id, agreed, sum(map(bool, margins))) == (told["question"], told["agreed"], told["of"])
+    assert 13 == payload["place"]["counters"]["labels"]
+    send(server, "undo", asked)
+    payload = server.payload(annotator="anna")
+    assert (asked.id, labels, None) == (
+        payload["place"]["question"]["id"], payload["place"]["question"]["old"], payload["verdict"],
+    )  # fmt: skip
+    with pytest.raises(SessionError, match="a label for each of good, straight, odd"):
+        send(server, "label", asked, label=1)
+    send(server, "skip", asked)
+    (skipped,) = server.payload(annotator="anna", review=0)["review"]["questions"]
+    assert asked.id == skipped["id"]
+    send(server, "correct", asked, label=1, labels=[1, 0, -1], was=0)
+    assert [1, 0, -1] == next(each.labels for each in session.log if each.id == asked.id)
+    assert look_back.verify(session.store, session.id).verified
+
+
+def test_marks_are_those_of_any_question(several):
+    """Terms are marked that weigh most for one of the questions, all alike."""
+    parts = several(20).payload(marks=True)["place"]["question"]["parts"]
+    assert {0, True} == {weight for _, weight in parts}
+
+
+def test_two_people_get_their_next_items_at_once(several):
+    """As soon as others label too, each gets two items, and the next one is shown whatever the answer."""
+    server = several(3)
+    server.payload(annotator="anna")
+    server.payload(annotator="ben")
+    payload = server.payload(annotator="ben")
+    ahead = payload["branches"][str(payload["place"]["question"]["id"])]
+    assert {"1", "-1", "0"} == ahead.keys()
+    assert 1 == len({each["question"]["id"] for each in ahead.values()})
+
+
+PANELS = ("progress", "history", "check", "learned")
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_panels_show_the_question_that_is_chosen(several, name):
+    """Progress, History, Check and Learned ask for the question; marks and known labels have no panel."""
+    server = several(30)
+    session = server.session.id
+    at = listed(session, name, run("pages/1_Label.py", session=str(session), annotator="anna"))
+    assert ["Progress", "History", "Check", "Learned", "Guidelines"] == [tab.label for tab in at.tabs]
+    box = at.selectbox(key=f"question-{session}")
+    assert NAMES == box.options
+    before = words(at)
+    assert not box.set_value("odd").run().exception
+    if name in ("progress", "learned"):
+        assert before != words(at)
+
+
+def test_progress_is_about_one_question(several):
+    """Its chart of the answers counts those to the question, and the labels left are those of the session."""
+    server = several(30)
+    session = server.session.id
+    at = listed(session, "progress", run("pages/1_Label.py", session=str(session), annotator="anna"))
+    assert "170 labels left" in words(at)
+    charts = " ".join(str(each.proto) for each in at.get("plotly_chart"))
+    assert "not good" in charts
+    at.selectbox(key=f"question-{session}").set_value("odd").run()
+    assert "not odd" in " ".join(str(each.proto) for each in at.get("plotly_chart"))
+
+
+def test_history_corrects_one_question(several):
+    """A list has the answers to the question that is chosen; a correction there leaves the labels of the others."""
+    server = several(10)
+    session = server.session
+    entry = session.log[4]
+    rows = {row["id"]: row for row in history.page(server, messages.View(), "odd")["rows"]}
+    assert {each.id for each in session.log if each.label is not None} == rows.keys()
+    assert ("odd" if entry.labels[2] > 0 else "not odd") == rows[entry.id]["chips"][0][0]
+    event = messages.RowEvent(id="corrected", row=entry.id, action=-entry.labels[2])
+    history.change(session, event, "anna", name="odd")
+    assert [*entry.labels[:2], -entry.labels[2]] == session.log[4].labels
+    (row,) = history.page(server, messages.View(show="corrected"), "odd")["rows"]
+    assert entry.id == row["id"]
+    assert [] == history.page(server, messages.View(show="corrected"), "good")["rows"]
+
+
+def test_check_finds_the_line_that_was_missed(several):
+    """An answer that the others contradict is listed under its question alone, to be corrected there."""
+    server = several(60)
+    session = server.session
+    entry = next(each for each in session.log if each.labels and each.labels[0] > 0)
+    session.correct("missed", entry.id, -1, name="good")
+    listed_under = {
+        name: [row["id"] for row in check.page(server, messages.View(), checks, name)["rows"]]
+        for name in NAMES
+        for checks in [answer_checks.of_session(OneQuestion(session, name))]
+    }
+    assert entry.id in listed_under["good"]
+    assert entry.id not in listed_under["straight"]
+
+
+def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several):
+    """The card tells the readings and the yeses to each question; both pages offer the files of all questions, and those
+    of the one that is chosen."""
+    server = several(12, budget=12)
+    session = server.session
+    place = server.payload(annotator="anna")["place"]
+    yeses = [sum(entry.labels[k] > 0 for entry in session.log) for k in range(3)]
+    lines = [("Readings", "12"), *((name, f"{count} yes of 12") for name, count in zip(NAMES, yeses))]
+    assert ("budget", lines) == (place["end"], place["found"])
+    for page in ("pages/1_Label.py", "pages/3_Replay.py"):
+        at = run(page, session=str(session.id), annotator="anna")
+        what = at.selectbox(key="download-what")
+        assert [downloads.CHOICES[name] for name in (*downloads.OF_ALL, *downloads.OF_ONE)] == what.options
+        assert not what.set_value("model").run().exception
+        assert NAMES == at.selectbox(key=f"download-question-{session.id}").options
+    for what in downloads.OF_ONE:
+        assert downloads.export(session.store.path, session.id, what, ["--question=odd"])
+    assert "several questions about each item" in words(run("pages/3_Replay.py", session=str(session.id)))
+
+
+def test_programs_are_refused_in_a_sentence(several, program):
+    """The interface for programs answers one question about each item."""
+    answer = program(several().session.id).get("session")
+    assert (409, True) == (answer.status_code, "this session asks several" in answer.json()["error"])
+
+
+def test_the_form_starts_a_session_of_several_questions(app_store, keep):
+    """Each line is a question with its guidelines; the two classes, their words and the labels of the file are not
+    used. A single line is refused."""
+    keep("gaps", 40)
+    at = form()
+    at.text_area(key="new-questions").set_value("good: It is good.\n\n odd \nlate: a: b").run()
+    press(at, "new-send")
+    settings = Session(app_store, app_store.sessions()[0]["id"]).settings
+    expected = [("good", "It is good."), ("odd", ""), ("late", "a: b")]
+    assert expected == [(each["name"], each["guidelines"]) for each in settings.questions]
+    assert (None, None) == (settings.positive_class, settings.prior)
+    at = form()
+    at.text_area(key="new-questions").set_value("good").run()
+    at.button(key="new-send").click().run()
+    assert "a session asks one question, or 2 to 26 with different names. Got good." in words(at)
+    assert 1 == len(app_store.sessions())
+
+
+def test_the_form_of_one_question_is_as_it_was(app_store, keep):
+    """Nothing written there means a session of one question."""
+    keep()
+    press(form(), "new-send")
+    settings = Session(app_store, app_store.sessions()[0]["id"]).settings
+    assert (None, "Relevant") == (settings.questions, settings.positive_name)
