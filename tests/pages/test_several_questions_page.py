@@ -61,7 +61,7 @@ def test_a_session_of_one_question_has_no_lines(work):
     """Its payload has no questions, and it takes no list of labels."""
     server = work(1)
     assert "questions" not in server.payload()
-    with pytest.raises(SessionError, match="one of the labels. Got 2"):
+    with pytest.raises(SessionError, match=r"one of the labels\. Got 2"):
         send(server, "label", server.session.current, labels=[1, -1])
 
 
@@ -174,8 +174,8 @@ def test_check_finds_the_line_that_was_missed(several):
 
 
 def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several):
-    """The card tells the readings and the yeses to each question; both pages offer the files of all questions, and those
-    of the one that is chosen."""
+    """The card tells the readings and the yeses to each question; both pages offer the files of all questions, and
+    those of the one that is chosen."""
     server = several(12, budget=12)
     session = server.session
     place = server.payload(annotator="anna")["place"]
