@@ -8,11 +8,12 @@ from playwright.sync_api import expect
 from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.kernel import metrics
+from oal_engine.sessions import look_back
 from oal_engine.sessions.files import export
 from oal_engine.sessions.insights import curves, outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.browser import PHONE, Card, button, history, listeners, tab
+from tests.harness.browser import PHONE, Card, button, choose, history, listeners, tab
 from tests.harness.markup import MARKUP, RUN
 
 # Labeling
@@ -40,6 +41,52 @@ def test_keys_answer_with_one_of_several_classes(label, store, tmp_path):
     card.press("z")
     card.saved()
     assert history(store, session) == [*pressed[:-1], (*pressed[-1][:2], False)]
+
+
+def test_several_questions_are_answered_by_keys(label, app, store):
+    """Enter stores the labels of all lines, once around a kill of the server too; an undo brings the lines back, and a
+    correction in History is of one question."""
+    session, card = label(questions=["good", "even", "hot"], budget=40)
+    states = [card(f"line-{n}") for n in (1, 2, 3)]
+
+    def readable():
+        card.page.wait_for_timeout(450)  # before that nothing is confirmed
+
+    for keys in (["1"], [], ["2", "Shift+3"]):
+        readable()
+        for key in keys:
+            card.tap(key)
+        card.press("Enter")
+    card.saved()
+    readable()
+    app.kill()
+    card.tap("3")
+    card.tap("Enter")
+    old = card.question
+    expect(card("status")).to_contain_text("waiting for the server")
+    expect(states[2]).to_have_attribute("aria-pressed", "true")
+    app.start()
+    expect(card.root).not_to_have_attribute("data-question", old)
+    card.saved()
+    expect(states[2]).to_have_attribute("aria-pressed", "false")
+    card.press("z")
+    expect(states[2]).to_have_attribute("aria-pressed", "true")
+    card.tap("1")
+    readable()
+    card.press("Enter")
+    card.saved()
+    given = [[1, -1, -1], [-1, -1, -1], [-1, 1, 0], [1, -1, 1]]
+    assert given == [row["labels"] for row in store.answers(session) if row["labels"]]
+    tab(card.page, "History")
+    choose(card.page, "Question", "even")
+    row(card.page, "item 0 ").locator(".head").click()
+    row(card.page, "questions already asked stay").get_by_role("button", name="even", exact=True).click()
+    row(card.page, "was not even").wait_for()
+    assert [1, 1, -1] == store.answers(session)[0]["labels"]
+    readable()
+    card.press("Enter")
+    card.saved()
+    assert look_back.verify(store, session).verified
 
 
 def test_keys_go_through_what_is_found(label, store, texts):
