@@ -158,7 +158,7 @@ def publish(store: Store, session: int, steps: int) -> None:
 
 
 def without_player(store: Store, settings: Settings) -> None:
-    """Show what a session of several questions has: downloads, verification and publishing."""
+    """Show the downloads of a session of several questions, verify it, and publish it."""
     with st.container(horizontal=True, vertical_alignment="center"):
         heading(settings.name, f"{settings.algorithm} on {settings.dataset_name}")
         downloads_button(store, settings.id, False, settings.question_names)

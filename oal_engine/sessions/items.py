@@ -224,8 +224,8 @@ def verdict(entry: Entry) -> dict[str, Any] | None:
     asked = f"{'Random check, chance' if entry.audit else 'Chance'} {percent(entry.probability)}."
     if entry.parts:
         pairs = zip(entry.labels or (), entry.parts)
-        told = [label == predicted for label, (margin, predicted) in pairs if label and margin]
-        return {"question": entry.id, "agreed": sum(told), "of": len(told), "asked": asked} if told else None
+        same = [label == predicted for label, (margin, predicted) in pairs if label and margin]
+        return {"question": entry.id, "agreed": sum(same), "of": len(same), "asked": asked} if same else None
     if not (entry.label and entry.margin):
         return None
     return {"question": entry.id, "label": entry.predicted, "margin": _score(entry.margin), "asked": asked}

@@ -50,6 +50,6 @@ class OneQuestion(Run):
         return weights(self.taught(self.state.lessons[:-answers], self.state.budget).only().learner)
 
 
-def seen(session: Session, name: str | None) -> Session | OneQuestion:
-    """Return a session as one of its several questions sees it (None: the session asks one)."""
+def part_of(session: Session, name: str | None) -> Session | OneQuestion:
+    """Return one of the several questions of a session by its name (None: the session, which asks one)."""
     return session if name is None else OneQuestion(session, name)

@@ -846,8 +846,7 @@ class Store(Database):
         return self.one(f"SELECT * FROM labels WHERE {self.QUESTION}", session, question)
 
     def old_label(self, session: int, question: int) -> int | list[int] | None:
-        """Return the last label of a question that was taken back, or the labels of several questions; None if there
-        is none."""
+        """Return the last label of a question that was taken back, of several questions the label of each, or None."""
         row = self.one(
             f"SELECT label, data FROM events WHERE {self.QUESTION} AND kind IN ('answered', 'corrected')"
             " AND EXISTS (SELECT 1 FROM events AS later WHERE later.question = events.question AND kind = 'undone'"

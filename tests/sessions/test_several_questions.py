@@ -12,7 +12,7 @@ from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back, model
 from oal_engine.sessions.files import bundle, export
 from oal_engine.sessions.insights import certainty, estimates
-from oal_engine.sessions.one_question import OneQuestion, seen
+from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
 from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of, travelled
@@ -165,13 +165,13 @@ def test_one_question_has_a_place_and_a_past(store):
         if number < 10:
             give(fewer)
     for k, name in enumerate(NAMES):
-        part = seen(opened, name)
+        part = part_of(opened, name)
         assert (20, True) == (part.place.progress.labels, part.place.progress.waiting)
         assert part.place.progress.answers[1] == sum(entry.labels[k] == 1 for entry in opened.log if entry.labels)
         before, past = part.earlier(10), OneQuestion(fewer, name).place.weights
         assert before.tobytes() == past.tobytes()
         assert not np.array_equal(before, part.place.weights)
-    assert seen(opened, None) is opened
+    assert part_of(opened, None) is opened
 
 
 def test_an_answer_without_any_label_is_a_skip(store):

@@ -661,7 +661,7 @@ class Card {
     const ended = `${end} ${counters.skipped} ${result} ${found}`;
     if (question?.id !== this.place?.question?.id || !this.place) {
       const old = [question?.old].flat();
-      this.labels = [...this.lines.children].map((_, place) => (summary(old) ? old[place] : -1));
+      this.labels = [...this.lines.children].map((_, k) => (summary(old) ? old[k] : -1));
       put(this.heard, "");
       this.drawLines();
     }

@@ -146,10 +146,10 @@ class CardServer:
                 session.correct(event.id, event.question, label, annotator, event.seconds, event.highlighted)
             case messages.Answer():
                 self._check_item(event)
-                given = SKIP if event.action == "skip" else event.labels or cast(int, event.label)
+                labels = SKIP if event.action == "skip" else event.labels or cast(int, event.label)
                 again = self._reopened.pop(annotator, None) == event.question
                 answer = session.correct if again else session.answer  # both refuse None
-                answer(event.id, event.question, given, annotator, event.seconds, event.highlighted)
+                answer(event.id, event.question, labels, annotator, event.seconds, event.highlighted)
 
     def _remember(self, event: messages.Event, annotator: str) -> None:
         """Remember the question that an annotator labeled last, and forget it after a skip or an undo."""

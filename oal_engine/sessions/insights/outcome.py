@@ -52,11 +52,11 @@ def table(session: Session) -> list[tuple[str, str]]:
 
 def _yeses(session: Session) -> Iterator[tuple[str, str]]:
     """Yield the number of readings, and of the yeses among the answers to each of several questions."""
-    answers = [lesson.labels for lesson in session.state.lessons if lesson.label != SKIP]
-    yield "Readings", f"{len(answers):,}"
+    readings = [lesson.labels for lesson in session.state.lessons if lesson.label != SKIP]
+    yield "Readings", f"{len(readings):,}"
     for k, name in enumerate(session.settings.question_names):
-        told = [labels[k] for labels in answers if labels[k] != SKIP]
-        yield name, f"{told.count(1):,} yes of {len(told):,}"
+        labels = [each[k] for each in readings if each[k] != SKIP]
+        yield name, f"{labels.count(1):,} yes of {len(labels):,}"
 
 
 def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import Any
 from oal_engine.sessions.insights import agreement, answer_checks
 from oal_engine.sessions.insights.agreement import AnswerPair
 from oal_engine.sessions.insights.answer_checks import AnswerCheck, AnswerChecks
-from oal_engine.sessions.one_question import seen
+from oal_engine.sessions.one_question import part_of
 
 from ...components import item_list
 from ...page import annotator, note
@@ -39,7 +39,7 @@ def show(server: CardServer) -> None:
     """Show both lists; call it in a fragment."""
     note(MEANS)
     session, name = server.session, chosen_question(server)
-    checks = server.in_background(f"checks {name}", lambda: answer_checks.of_session(seen(session, name)))
+    checks = server.in_background(f"checks {name}", lambda: answer_checks.of_session(part_of(session, name)))
     store = partial(history.change, session, name=name)
     item_list.show(server, history.list_of("check", name), store, lambda view: page(server, view, checks, name))
 
@@ -47,7 +47,7 @@ def show(server: CardServer) -> None:
 def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str | None = None) -> dict[str, Any]:
     """Return one page of a view, the most urgent answers first. checks: None while the answers are being checked. name:
     of one of several questions."""
-    session, unseen = seen(server.session, name), server.session.unseen(annotator())
+    session, unseen = part_of(server.session, name), server.session.unseen(annotator())
     answers = {entry.id: entry for entry in history.entries_of(server, session) if entry.id not in unseen}
     shows = SHOWS + DIFFER * bool(session.settings.overlap) + CHANGED * bool(session.settings.repeat)
     if view.show == TWICE:

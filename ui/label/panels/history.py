@@ -7,7 +7,7 @@ from typing import Any
 from oal_engine.sessions.fold import Run
 from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.log import Entry
-from oal_engine.sessions.one_question import OneQuestion, seen
+from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
 
@@ -58,7 +58,7 @@ def entries_of(server: CardServer, run: Session | OneQuestion) -> list[Entry]:
 
 def page(server: CardServer, view: View, name: str | None = None) -> dict[str, Any]:
     """Return one page of a view, the newest answers first. name: of one of several questions."""
-    session, unseen = seen(server.session, name), server.session.unseen(annotator())
+    session, unseen = part_of(server.session, name), server.session.unseen(annotator())
     log = entries_of(server, session)
     answered = [entry for entry in reversed(log) if entry.label is not None and entry.id not in unseen]
     tags = tag_names(server)

@@ -12,7 +12,7 @@ from oal_engine.sessions.insights import top_terms
 from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.insights.top_terms import Moved
 from oal_engine.sessions.log import Entry
-from oal_engine.sessions.one_question import OneQuestion, seen
+from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 
 from ...page import counted, note
@@ -45,7 +45,7 @@ STYLE = """<style>
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
     name = chosen_question(server)
-    session = seen(server.session, name)
+    session = part_of(server.session, name)
     proof = _proof(session, server.log)
     if session.settings.prior:
         proof += f" {prior.described(session.settings.prior)}"

@@ -6,7 +6,7 @@ import streamlit as st
 
 from oal_engine.output.plots import NAMES
 from oal_engine.sessions.insights import certainty, curves, drift, estimates, outcome
-from oal_engine.sessions.one_question import OneQuestion, seen
+from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 
 from ... import charts
@@ -33,7 +33,7 @@ def show(server: CardServer) -> None:
         return
     name = chosen_question(server)
     sentences, drawn, lines, problem, changed = server.recent(
-        f"progress {name}", lambda: _view(session, seen(session, name))
+        f"progress {name}", lambda: _view(session, part_of(session, name))
     )
     if changed and not st.session_state.get(away := f"changed-{session.id}-{len(changed)}"):
         note(" ".join(changed))
