@@ -96,8 +96,6 @@ WHAT_COUNTS_HELP = (
     "Balance: few relevant items are missed, and few items in the list are wrong (F1). Find them all: fewer are "
     "missed, and more items in the list are wrong (the sum of sensitivity and specificity)."
 )
-
-
 QUESTIONS = "Several questions, one a line (name: guidelines)"
 QUESTIONS_HINT = "exercise: also a walk\nfood"
 QUESTIONS_HELP = (
