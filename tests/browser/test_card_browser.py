@@ -243,6 +243,7 @@ def test_space_skips_wherever_was_clicked(label, store):
     page.get_by_role("button", name="Save").first.click()
     card("guidelines").wait_for()
     skipped(4)
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     page.get_by_role("tab", name="Learned").click()
     expect(page.get_by_role("tab", name="Learned")).to_be_focused()
     page.keyboard.press("ArrowRight")
