@@ -148,8 +148,7 @@ def role(store: Store, session: int) -> str | None:
     """Return the role of the user, or of a program's token, in a session: owner, annotator, reader, or None."""
     if token := access.TOKEN.get():
         return access.role_of_token(store, session, token)
-    person = access.PERSON.get()
-    return access.role(store, session, st.user.to_dict() if person is None else person)
+    return access.role(store, session, access.STANDING.get() or _standing())
 
 
 def sessions(store: Store) -> list[Row]:
