@@ -34,7 +34,7 @@ from oal_engine.sessions import look_back
 from oal_engine.sessions.settings import create
 
 CARD, PULSE = "oal_card", "oal_pulse"
-PULSE_SECONDS = 2.5, 3.5
+PULSE_SECONDS = 2.5, 3.5  # between two questions; twice that after the card has asked
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 AIM = 300  # milliseconds from a key to its acknowledgement, at p95
 VOCABULARY = 20_000
@@ -54,6 +54,7 @@ class Annotator:
         self.sent, self.acknowledged, self.problems = {}, {}, []
         self.opened, self.drawn, self.mounted = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.card, self.pulse, self.redraws = {}, {}, 0
+        self.seen, self.asked_at, self.pulse_at = None, 0.0, 0.0
         self.asking, self.unasked, self.is_cut = False, False, False
 
     async def work(self, address, start, until, pause):
@@ -93,11 +94,15 @@ class Annotator:
         self.asking = True
         while self.unasked:
             self.unasked, cuts = False, self.n_cuts
-            message = {"annotator": self.name, "events": self.pending, "review": None, "marks": False}
+            seen = self.seen if perf_counter() > self.asked_at + PULSE_SECONDS[0] else None
+            message = {"annotator": self.name, "events": self.pending, "review": None, "marks": False, "seen": seen}
             with suppress(HTTPError):
                 answer = None if self.is_cut else await client.post(self.card["url"], json=message)
                 if answer and cuts == self.n_cuts:
                     await self.take(page, answer.json())
+                    if seen is not None and "news" in answer.json():
+                        self.wait(2)
+                        await self.hear(page, answer.json()["news"])
         self.asking = False
 
     async def take(self, page, answer):
@@ -118,17 +123,28 @@ class Annotator:
             await page.set_state(CARD, "idle", idle)
 
     async def follow(self, page, client):
-        """Ask for news as pulse.js does, and redraw the panel when there are some."""
-        drawn = None
+        """Ask for news as pulse.js does, unless the card has asked, and redraw the panel when there is any."""
         await self.drawn.wait()
+        self.wait()
         while True:
-            await asyncio.sleep(self.rng.uniform(*PULSE_SECONDS))
-            seen, drawn = self.pulse["seen"] if self.pulse["seen"] == drawn else "", self.pulse["seen"]
+            await asyncio.sleep(max(0, self.pulse_at - perf_counter()))
+            if perf_counter() < self.pulse_at:
+                continue
+            self.wait()
             with suppress(HTTPError):
-                answer = await client.get(self.pulse["url"], params={"seen": seen})
-                if answer.status_code == codes.OK:
-                    self.redraws += 1
-                    await page.set_state(PULSE, "redraws", self.redraws)
+                answer = await client.get(self.pulse["url"], params={"seen": self.seen})
+                await self.hear(page, answer.status_code == codes.OK)
+
+    def wait(self, times=1):
+        """Let the next question for news be some time from now."""
+        self.asked_at = perf_counter()
+        self.pulse_at = self.asked_at + times * self.rng.uniform(*PULSE_SECONDS)
+
+    async def hear(self, page, has_news):
+        """Redraw the panel if there is news."""
+        if has_news:
+            self.seen, self.redraws = self.pulse["seen"], self.redraws + 1
+            await page.set_state(PULSE, "redraws", self.redraws)
 
     async def cut(self, page, until):
         """Cut the line of a page at random times, `cuts` a minute on average, up to the time `until`."""
@@ -158,6 +174,7 @@ class Annotator:
     def receive(self, component, payload):
         """Keep the data that the page gives the card, or the pulse."""
         if component == PULSE:
+            self.seen = payload["seen"] if payload["seen"] == self.pulse.get("seen") else ""
             self.pulse = payload
             self.drawn.set()
         if component == CARD:

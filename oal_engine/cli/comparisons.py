@@ -7,6 +7,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from rich import box
 from rich.markup import escape
 from rich.table import Column, Table
@@ -21,7 +22,20 @@ from ..output import tables
 from ..reproduction import reproduce as reproduction
 from ..reproduction.published import BLOCKS
 from ..store import Store
-from .terminal import PAGE, Db, Json, Knowing, Learning, draw, format_of, progress_bar, set_options, show
+from .terminal import (
+    PAGE,
+    Db,
+    Json,
+    Knowing,
+    Learning,
+    Questions,
+    draw,
+    format_of,
+    progress_bar,
+    question_names,
+    set_options,
+    show,
+)
 from .workers import Workers
 
 Data = Annotated[list[str] | None, Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
@@ -104,6 +118,7 @@ def compare(
     learning: Learning,
     held_out: Annotated[bool | None, Option("--held-out", help="Measure the final model on an unseen fold.")] = None,
     floor: Annotated[float | None, Option(help="Share of each budget for floors under recall and F1.")] = None,
+    questions: Questions = None,
     spec: Annotated[Path | None, Option(help="A specification in TOML or JSON; other options override it.")] = None,
     workers: Workers,
     running: Running,
@@ -113,6 +128,7 @@ def compare(
     values = specifications.contents(spec) if spec else {}
     values |= set_options(data=sources, budgets=budget, tune=tune, held_out=held_out, floor=floor)
     values |= measuring.values() | learning.values()
+    values |= {"questions": names} if (names := question_names(questions)) else {}
     values |= {f"seed_{name}": texts for name, texts in knowing.lists.items() if texts}
     compared = values.get("algorithms", {})
     if algorithms:
@@ -223,13 +239,16 @@ def _print_comparison(comparison: experiments.Comparison) -> None:
     spec = comparison.spec
     runs = f"{spec.permutations} run{'s' * (spec.permutations > 1)}"
     print(f"{comparison.name}: {runs}; {specifications.PROTOCOLS[spec.tune]}")
+    if spec.questions:
+        print(f"mean over the questions that each reading answers: {', '.join(spec.questions)}")
     tests = comparison.tests()
     for (source, budget), lines in comparison.blocks().items():
         print(f"\n{source}, {figures.budget_name(budget)}")
         names = ("accuracy", "macro_f1") if next(iter(lines.values())).classes else ("sum", "f1")
         columns = [(metric, evaluation) for evaluation in metrics.EVALUATIONS for metric in names]
         columns += [(names[1], metrics.LIST)] * comparison.has_list
-        table = Table("", Column("settings", no_wrap=True), "labels", *map("\n".join, columns), "", box=box.SIMPLE)
+        spent = "readings" if spec.questions else "labels"
+        table = Table("", Column("settings", no_wrap=True), spent, *map("\n".join, columns), "", box=box.SIMPLE)
         for name, line in lines.items():
             cells = []
             for metric, evaluation in columns:
@@ -241,6 +260,9 @@ def _print_comparison(comparison: experiments.Comparison) -> None:
             asked = "" if spec.held_out else f"{line.asked.mean():,.0f}"
             settings = specifications.outlined(line.setting).replace(", ", "\n")
             table.add_row(escape(line.algorithm), settings, asked, *cells, mark)
+            if spec.questions:
+                worst = (comparison.values(line, *each, over=np.min).mean() for each in columns)
+                table.add_row("worst question", "", "", *(f"{value:.3f}" for value in worst))
         draw(table)
     print(f"best and level are by {spec.criterion} under {spec.evaluation}.")
     print("level: no significant difference from the best (paired t-test, Holm, 5 %).")

@@ -17,6 +17,7 @@ from typer import Argument, Option
 from .. import datasets
 from ..datasets import brokers, feeds
 from ..datasets.features import duplicates
+from ..datasets.parts import Parts, first_parts, parts_of
 from ..datasets.reading import details as more_columns
 from ..datasets.reading import layout_sentence, plural, reasons, size_sentence
 from ..datasets.reading.archives import one_file
@@ -25,6 +26,7 @@ from ..store import Store
 from .files import Importing, Label, Reading, Text, Vectors
 from .lists import DATASET
 from .terminal import Db, Json, progress_bar, set_options, undamaged
+from .workers import Workers
 
 
 def import_(
@@ -35,6 +37,10 @@ def import_(
     name: Annotated[str, Option(help="Name of the data set.")],
     importing: Importing,
     reading: Reading,
+    workers: Workers,
+    parts: Annotated[
+        bool, Option("--parts", help="FILE is a folder: each of its files is read by a worker. For texts.")
+    ] = False,
     near_duplicates: Annotated[
         str,
         Option(
@@ -73,13 +79,21 @@ def import_(
     )  # fmt: skip
     store = Store(db)
     datasets.sweep(store)
-    with one_file(files, reading.limits) as file:
+    if parts and (len(files) > 1 or not files[0].is_dir()):
+        raise ValueError("--parts needs one folder.")
+    if not parts and workers != Workers():
+        raise ValueError("--workers, --processes and --scheduler are for --parts.")
+    paths = parts_of(files[0]) if parts else []
+    opening = partial(first_parts, paths) if parts else partial(one_file, files, reading.limits)
+    with opening() as file:
         if size := size_sentence(file, **reading.arguments):
             print(size, file=sys.stderr, flush=True)
-    with one_file(files, reading.limits) as file, progress_bar() as progress:
+    with ExitStack() as opened:
+        file, progress = opened.enter_context(opening()), opened.enter_context(progress_bar())
         columns = replace(importing.columns(file, reading), details=_named(details), shown_columns=_named(show))
+        own = Parts(paths, opened.enter_context(workers.executor())) if parts else None
         dataset, items = datasets.import_file(
-            store, file, name, columns, request, progress, **set_options(tokenizer=importing.tokenizer)
+            store, file, name, columns, request, progress, parts=own, **set_options(tokenizer=importing.tokenizer)
         )
     session = _session_with_labels(store, dataset) if begin_with_labels else None
     if as_json:

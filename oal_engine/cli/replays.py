@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from functools import reduce
@@ -18,8 +18,9 @@ from typer import Argument, Option
 
 from .. import datasets, experiments
 from ..datasets import prior
-from ..datasets.reading import Columns, answers, peek, read
+from ..datasets.reading import Columns, peek, read
 from ..experiments import replays
+from ..experiments.sources import column_questions, stored_questions, word_questions
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy, alias_of, declared, strategy
 from ..kernel.learners import LEARNERS, is_multiclass
@@ -30,7 +31,7 @@ from ..sessions.files import model_file
 from ..sessions.settings import capped_words
 from ..store import Store
 from .files import Importing, Reading
-from .terminal import Db, Json, Knowing, Learning, draw, number, pairs, show
+from .terminal import Db, Json, Knowing, Learning, Questions, draw, number, pairs, question_names, show
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,7 @@ def replay(
     learner: Annotated[str | None, Option(help="A learner, together with --rule.")] = None,
     rule: Annotated[str | None, Option(help="A query rule, together with --learner.")] = None,
     settings: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="A parameter; repeatable.")] = None,
-    questions: Annotated[
-        str | None,
-        Option(
-            metavar="NAME,NAME",
-            help="Several questions that one reading answers: label words (cells may hold several, a|b), or columns of "
-            "1 and 0 that are kept with the items. The budget counts readings.",
-        ),
-    ] = None,
+    questions: Questions = None,
     plain: Annotated[
         bool, Option("--max", help="With --questions: rare questions get no more readings than they ask for.")
     ] = False,
@@ -86,9 +80,7 @@ def replay(
     """Run an algorithm over data whose labels are known, and print its metrics under both evaluations."""
     values = {key: number(value, key, "a number") for key, value in pairs("--set", settings)}
     chosen = _strategy(algorithm, learner, rule, values)
-    names = [*dict.fromkeys(filter(None, map(str.strip, (questions or "").split(","))))]
-    if questions is not None and not names:
-        raise ValueError(f"--questions must be names, separated by commas. Got {questions!r}.")
+    names = question_names(questions)
     if names and (chosen.multiclass or importing.positive or importing.multiclass or importing.mesh_tree):
         raise ValueError(
             "--questions needs an algorithm for two classes, and no --positive, --multiclass, --mesh-tree."
@@ -103,7 +95,9 @@ def replay(
         data, labels = _file_questions(source, names, chosen, importing, reading)
         positive = None
     elif names:
-        data, labels = _stored_questions(source, names, importing, reading, db)
+        data = datasets.Dataset(Store(db, read_only=True), source)
+        _check_options(source, importing, reading)
+        labels = stored_questions(data, names)
         positive = None
     elif Path(source).is_file():
         data, positive = _file_data(source, chosen, importing, reading), importing.positive
@@ -173,40 +167,10 @@ def _file_questions(
         importing = replace(importing, label="")
         data = _file_data(path, chosen, importing, reading, details=tuple(names), features=features)
         details = [json.loads(cells or "[]") for cells in data.items.details or ()]
-        return data, _of_columns(names, names, details, file)
+        return data, column_questions(names, names, details, file)
     importing = replace(importing, contains=True)
     data = _file_data(path, chosen, importing, reading, positive=(names[0],), multiclass=False)
-    return data, _of_words(names, [*data.items.labels], data.items.columns.label, file)
-
-
-def _stored_questions(
-    name: str, names: list[str], importing: Importing, reading: Reading, db: Path | None
-) -> tuple[datasets.Dataset, dict[str, np.ndarray]]:
-    """Return a stored data set, and its labels for each question."""
-    data = datasets.Dataset(Store(db, read_only=True), name)
-    _check_options(name, importing, reading)
-    if {*names} <= {*data.details}:
-        details = data.store.details(data.id, range(data.y.size))
-        return data, _of_columns(names, data.details, [details.get(item, []) for item in range(data.y.size)], name)
-    if not data.columns.get("label"):
-        columns = ", ".join(filter(None, data.details)) or "none"
-        raise ValueError(
-            f"--questions of {name} must be columns kept with its items: {columns}. Got {', '.join(names)}."
-        )
-    return data, _of_words(names, data.store.label_cells(data.id), data.columns["label"], name)
-
-
-def _of_columns(
-    names: list[str], columns: Sequence[str | None], details: list[list[str]], source: str
-) -> dict[str, np.ndarray]:
-    """Return the labels of each question from its own column of 1 and 0."""
-    cells = {name: [row[columns.index(name)] if row else "" for row in details] for name in names}
-    return {name: answers(each, Columns(label=name), source) for name, each in cells.items()}
-
-
-def _of_words(names: list[str], cells: list[str], column: str | None, source: str) -> dict[str, np.ndarray]:
-    """Return the labels of each question from the cells of one column, which may hold several words."""
-    return {name: answers(cells, Columns(label=column, positive=(name,), contains=True), source) for name in names}
+    return data, word_questions(names, [*data.items.labels], data.items.columns.label, file)
 
 
 def _stored_data(

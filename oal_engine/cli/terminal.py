@@ -23,6 +23,14 @@ Db = Annotated[
     Option("--db", help="The database (default: OAL_DB, or studio.db in this folder; installed, in your data folder)."),
 ]
 Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
+Questions = Annotated[
+    str | None,
+    Option(
+        metavar="NAME,NAME",
+        help="Several questions that one reading answers: label words (cells may hold several, a|b), or columns of "
+        "1 and 0 that are kept with the items. The budget counts readings.",
+    ),
+]
 Formats = Mapping[str, Iterable[str]]  # the suffixes of each format
 PAGE: Formats = {"html": (".html", ".htm")}  # the suffixes of a file that holds a page
 WIDEST = 10_000  # characters of a line that is not for a terminal
@@ -74,6 +82,14 @@ def number(text: str, name: str, allowed: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{name} must be {allowed}. Got {text}.") from None
+
+
+def question_names(questions: str | None) -> list[str]:
+    """Return the names that --questions holds."""
+    names = [*dict.fromkeys(filter(None, map(str.strip, (questions or "").split(","))))]
+    if questions is not None and not names:
+        raise ValueError(f"--questions must be names, separated by commas. Got {questions!r}.")
+    return names
 
 
 def pairs(option: str, settings: list[str] | None) -> Iterator[tuple[str, str]]:

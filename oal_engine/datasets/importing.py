@@ -17,9 +17,11 @@ import numpy as np
 
 from ..kernel import rows
 from ..kernel.rows import Matrix
+from . import parts as many_files
 from . import reading, row_files
 from .features import duplicates, embeddings, numbers, scripts
 from .features.table import FeatureTable, file_table, phase_progress
+from .reading.parsed import name_list
 from .reading.sources import DETECTED, LIMITS, FileOrPath, Layout, Limits, PhaseProgress, name_of
 from .stored import stored_arrays
 
@@ -51,6 +53,19 @@ class ImportRequest:
     def reading(self) -> dict[str, Any]:
         """The arguments of functions that read files."""
         return {name: getattr(self, name) for name in ("reader", "encoding", "layout", "limits", "vectors")}
+
+    @property
+    def of_parts(self) -> dict[str, Any]:
+        """The arguments of the function that reads parts. Refuse options that need all items at once."""
+        asked = {
+            "vectors": self.vectors, "embed": self.embedding, "member": self.layout.member, "each": self.layout.each,
+            f"near-duplicates {self.near_duplicates}": self.near_duplicates != duplicates.KEEP,
+            f"scale {self.scale}": self.scale == "standardize+l2",
+        }  # fmt: skip
+        if names := [f"--{name}" for name, value in asked.items() if value]:
+            raise reading.DataError(f"--parts reads each file alone: leave out {name_list(names)}.")
+        options = {name: value for name, value in self.reading.items() if name != "vectors"}
+        return {"options": options, "scale": self.scale or "l2", "features": self.features}
 
 
 def add(
@@ -146,25 +161,30 @@ def import_file(
     request: ImportRequest = ImportRequest(),
     progress: PhaseProgress | None = None,
     file_name: str | None = None,
+    parts: many_files.Parts | None = None,
     **settings: Any,
 ) -> tuple[int, reading.Items]:
     """Import a file as the data set `name`. Return its id and the items.
 
     columns: None takes the guessed ones. file_name: of an open file. settings: of the vectorizer, such as min_df.
+    parts: read by workers; then the file is `parts.first_parts` of them.
     """
     name, folder = _checked_name(store, name), store.folder / token_hex(8)
     embedding = embeddings.read(request.embedding) if isinstance(request.embedding, Path) else request.embedding
     with import_in_progress(folder, store.path.name):
-        items = reading.read(
-            path, columns, name=file_name, progress=phase_progress(progress, "reading"), folder=folder,
-            **request.reading,
-        )  # fmt: skip
-        table = file_table(
-            items, request.scale, progress, request.features, embedding, near_duplicates=request.near_duplicates,
-            folder=folder, **settings,
-        )  # fmt: skip
-        columns, source = items.columns, name_of(path, file_name)
-        return _store(store, name, table, source, columns, request.owner, folder), table.items
+        if parts:
+            table = many_files.table(path, parts, columns, folder, progress, **request.of_parts, **settings)
+        else:
+            items = reading.read(
+                path, columns, name=file_name, progress=phase_progress(progress, "reading"), folder=folder,
+                **request.reading,
+            )  # fmt: skip
+            table = file_table(
+                items, request.scale, progress, request.features, embedding, near_duplicates=request.near_duplicates,
+                folder=folder, **settings,
+            )  # fmt: skip
+        source = name_of(path, file_name)
+        return _store(store, name, table, source, table.items.columns, request.owner, folder), table.items
 
 
 def report(store: Store, dataset: int, items: reading.Items) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, Security, WorkerPlugin
+from distributed import Client, KilledWorker, Security, WorkerPlugin
 
 from .. import experiments
 from ..datasets import fingerprint, mapped
@@ -52,7 +52,12 @@ def executor(address: str, sources: Iterable[RowSource]) -> Iterator[Executor]:
         for source in sources:
             if not all(client.run(has_rows, source).values()):
                 client.register_plugin(Upload(source))
-        yield client.get_executor()
+        try:
+            yield client.get_executor()
+        except KilledWorker:
+            raise experiments.ExperimentError(
+                "workers of the cluster ended, perhaps for want of memory. Run the same command again."
+            ) from None
 
 
 def _same_versions(client: Client) -> None:

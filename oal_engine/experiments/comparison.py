@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from math import inf
@@ -39,15 +40,22 @@ class Comparison:
     versions: dict[str, str]
     lines: list[Result]
 
-    def values(self, line: Result, metric: str | None = None, evaluation: str | None = None) -> np.ndarray:
-        """Return a metric (by default the criterion) of each run of a line at its end."""
+    def values(
+        self,
+        line: Result,
+        metric: str | None = None,
+        evaluation: str | None = None,
+        over: Callable[..., Any] = np.mean,
+    ) -> np.ndarray:
+        """Return a metric (by default the criterion) of each run of a line at its end. over: what to take over the
+        questions, if there are any."""
         if metric == "seconds":
             return self.seconds(line)[:, -1]
         evaluation = evaluation or self.spec.evaluation
         counts = line.counts[:, -1] if evaluation != metrics.LIST else line.listed
         if counts is None:
             raise ExperimentError(f"no list was measured in {self.name}. Run it again with held_out = false.")
-        measured = evaluate(self.spec, line.classes, line.setting, counts, evaluation)
+        measured = evaluate(self.spec, line.classes, line.setting, counts, evaluation, over)
         return measured[metric or self.spec.criterion]
 
     @property
@@ -93,11 +101,16 @@ class Comparison:
             return items[places], asked[places], seconds.mean(0), _spread(seconds)
         counts = line.counts[:, line.label_marks :]
         if axis == "labels":
-            spent = asked_of(counts).mean(0)
+            spent = asked_of(self._of_one(counts)).mean(0)
             marks = line.counts[:, : line.label_marks or np.searchsorted(spent, spent[-1]) + 1]
             counts = np.concatenate([marks, counts[:, -1:]], 1)
         values = evaluate(self.spec, line.classes, line.setting, counts, evaluation)[metric]
-        return counts.sum((-3, -2, -1)).mean(0), asked_of(counts).mean(0), values.mean(0), _spread(values)
+        one = self._of_one(counts)
+        return one.sum((-3, -2, -1)).mean(0), asked_of(one).mean(0), values.mean(0), _spread(values)
+
+    def _of_one(self, counts: np.ndarray) -> np.ndarray:
+        """Return the counts of one question: its items and its labels are as many as those of every other."""
+        return counts[:, :, 0] if self.spec.questions else counts
 
     def blocks(self) -> dict[Block, dict[str, Result]]:
         """Return the lines of each data set and budget, or hit, by names that are unique there."""
@@ -160,8 +173,14 @@ class Comparison:
             measured = {name: metrics.as_json(table, name, weights, line.classes) for name, table in tables.items()}
             return measured if self.spec.held_out else {"queried": int(asked_of(counts)), **measured}
 
+        def over_questions(counts: np.ndarray, listed: np.ndarray | None) -> dict[str, Any]:
+            each = [*map(measures, counts, [None] * len(counts) if listed is None else listed)]
+            worst = metrics.over([*map(metrics.sum_and_f1, each)], np.min)
+            return metrics.over(each, np.mean) | {"worst": worst, "questions": dict(zip(self.spec.questions, each))}
+
         lists = [None] * len(line.counts) if line.listed is None else line.listed
-        runs = [measures(*tables) for tables in zip(line.counts[:, -1], lists)]
+        measured = over_questions if self.spec.questions else measures
+        runs = [measured(*tables) for tables in zip(line.counts[:, -1], lists)]
         for name in metrics.EVALUATIONS if line.floor_jobs else ():
             for k, each in enumerate(runs):
                 floors = {metric: values[k].item() for metric, values in self.floors(line, name).items()}

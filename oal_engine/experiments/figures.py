@@ -152,7 +152,7 @@ def _points(
     if view.axis == "share":
         x = np.array([comparison.values(line, "query_ratio").mean() for line in lines])
     else:
-        x = np.array([float(line.budget or line.counts[:, -1].sum() / len(line.counts)) for line in lines])
+        x = np.array([float(line.budget or line.items) for line in lines])
     order = np.argsort(x, kind="stable")
     spread = values.std(1, ddof=1) if values.shape[1] > 1 else np.zeros(len(lines))
     return x[order], values.mean(1)[order], spread[order]

@@ -128,7 +128,7 @@ def replay_questions(
             at_last = each.curve[max(0, each.queried - 1)]
             figures[name] = _figures(run, each, part, options.weights, at_last=at_last)
             figures[name]["positives"] = int((read > 0).sum())
-        two = [{e: {m: each[e][m] for m in ("sum", "f1")} for e in metrics.EVALUATIONS} for each in figures.values()]
+        two = [*map(metrics.sum_and_f1, figures.values())]
         over = {"mean": metrics.over(two, np.mean), "worst": metrics.over(two, np.min)}
         runs.append({"order": number + 1, "readings": done[0].queried, "questions": figures, "all": over})
         own_figures = {name: {key: each[key] for key in keys} for name, each in figures.items()}

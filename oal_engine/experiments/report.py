@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from ..kernel.metrics import EVALUATIONS, LIST
 from ..output.page import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ..output.plots import METRICS, NAMES, OF_THE_LIST, ON_PAGE, TITLES, drawn, number, plain
@@ -32,7 +34,8 @@ class TableRow:
     """A line of a table: its settings in words, mean labels asked, and (mean, spread, mark) of each metric.
 
     mark: "best", "level" if a paired t-test does not distinguish it from the best, or "". further: by title, F1
-    of the list, and for runs with a floor the lower bounds of recall and F1; all are means.
+    of the list, the lower bounds of recall and F1 of runs with a floor, and sum and F1 of the worst question; all are
+    means.
     """
 
     name: str
@@ -44,6 +47,7 @@ class TableRow:
 
 
 FLOORS = {"recall": "Sensitivity ≥", "f1": "F1 ≥"}
+WORST = "{} of the worst question"
 LIST_METRIC = {False: "f1", True: "macro_f1"}  # by whether there are K classes
 
 
@@ -64,6 +68,8 @@ def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> 
         bounds, f1 = comparison.floors(line, evaluation), LIST_METRIC[bool(line.classes)]
         further = {OF_THE_LIST.format(TITLES[f1]): comparison.values(line, f1, LIST)} if comparison.has_list else {}
         further |= {FLOORS[key]: bounds[key] for key in bounds if key in FLOORS}
+        for metric in ("sum", "f1") * bool(comparison.spec.questions):
+            further[WORST.format(TITLES[metric])] = comparison.values(line, metric, evaluation, np.min)
         means = {title: float(values.mean()) for title, values in further.items()}
         setting = figures.settings(line.setting)
         rows.append(TableRow(name, line.algorithm, setting, float(line.asked.mean()), cells, means))
@@ -71,18 +77,26 @@ def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> 
 
 
 def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """Yield a dictionary for each line and run: its settings, and every metric of each evaluation at its end."""
+    """Yield a dictionary for each line, run and question, if there are any: its settings, and every metric of each
+    evaluation at its end."""
     for line in comparison.as_json()["results"]:
         settings = {key: line[key] for key in ("data", "algorithm", "budget", "hit", "tuned") if key in line}
         settings |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
-        for run in line["runs"]:
-            row = settings | {"seed": run["seed"], "queried": run["queried"]}
+        every = [each for run in line["runs"] for each in of_questions(run)]
+        for run in every:
+            row = settings | {key: run[key] for key in ("question", "seed", "queried") if key in run}
             for name in (*EVALUATIONS, LIST):
                 values = run.get(name, {})
                 row |= {f"{name}_{key}": value for key, value in values.items() if not isinstance(value, dict)}
             for name, floors in run.get("floor", {}).items():
                 row |= {f"floor_{name}_{key}": value for key, value in floors.items()}
             yield row
+
+
+def of_questions(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the part of each question of a run in the JSON, or the run itself."""
+    parts = run.get("questions", {})
+    return [{"question": name, "seed": run["seed"], **part} for name, part in parts.items()] or [run]
 
 
 def frame(comparison: Comparison) -> pandas.DataFrame:
@@ -155,6 +169,8 @@ def caption(comparison: Comparison, evaluation: str, literal: Callable[[str], st
     spec = comparison.spec
     marks = "bold: best; underlined: not significantly different from the best (paired t-test, Holm, 5 %)"
     runs = f"Mean and standard deviation of {spec.permutations} runs" if spec.permutations > 1 else "One run"
+    if spec.questions:
+        marks += f"; mean over {len(spec.questions)} questions that each reading answers, and the worst of them"
     if comparison.has_list:
         marks += "; of the list: by the final model, and items that were asked as answered"
     if comparison.has_floors:

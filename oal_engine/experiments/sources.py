@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from .. import datasets
 from ..datasets import Dataset, demo, prior, reading
@@ -29,15 +31,51 @@ def sources(spec: Specification, store: Store, folder: Path | str = ".") -> list
 
 
 def _source(store: Store, entry: Entry, folder: Path | str, spec: Specification) -> RowSource:
-    data, positive = labeled_data(store, entry, folder)
+    data, positive = (_opened if spec.questions else labeled_data)(store, entry, folder)
     if data.y.size < FOLDS:
         raise ExperimentError(f"a comparison needs {FOLDS} items or more. {data.name} has {data.y.size}.")
     full_name = data.name if positive is None else f"{data.name}={positive}"
     seeds = prior.make_prior(data, spec.seed_words, spec.seed_items, texts=spec.seed_texts)
     weights = tuple(seeds.weights.items()) if seeds else ()
+    if spec.questions and positive is not None:
+        raise ExperimentError(f"questions need a whole data set, such as {data.name}. Got {full_name}.")
+    answers = stored_questions(data, spec.questions) if spec.questions else {}
     return RowSource(
-        full_name, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive, weights
-    )
+        full_name, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive, weights,
+        tuple((name, np.packbits(y > 0).tobytes()) for name, y in answers.items()),
+    )  # fmt: skip
+
+
+def stored_questions(data: Dataset, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return the labels of a data set for each question: from columns that are kept with its items, or label words."""
+    if {*names} <= {*data.details}:
+        details = data.store.details(data.id, range(data.y.size))
+        return column_questions(names, data.details, [details.get(item, []) for item in range(data.y.size)], data.name)
+    columns = ", ".join(filter(None, data.details)) or "none"
+    if not data.columns.get("label"):
+        raise ExperimentError(
+            f"questions of {data.name} must be columns kept with its items: {columns}. Got {', '.join(names)}."
+        )
+    try:
+        return word_questions(names, data.store.label_cells(data.id), data.columns["label"], data.name)
+    except reading.DataError as error:
+        raise ExperimentError(f"{str(error).removesuffix('.')}; columns kept with its items: {columns}.") from None
+
+
+def column_questions(
+    names: Sequence[str], columns: Sequence[str | None], details: list[list[str]], source: str
+) -> dict[str, np.ndarray]:
+    """Return the labels of each question from its own column of 1 and 0."""
+    cells = {name: [row[columns.index(name)] if row else "" for row in details] for name in names}
+    return {name: reading.answers(each, reading.Columns(label=name), source) for name, each in cells.items()}
+
+
+def word_questions(names: Sequence[str], cells: list[str], column: str | None, source: str) -> dict[str, np.ndarray]:
+    """Return the labels of each question from the cells of one column, which may hold several words."""
+    return {
+        name: reading.answers(cells, reading.Columns(label=column, positive=(name,), contains=True), source)
+        for name in names
+    }
 
 
 def labeled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple[Dataset, str | None]:
@@ -45,12 +83,18 @@ def labeled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple[
 
     Every item must have a label. A demo or a file is imported at its first use.
     """
+    data, positive = _opened(store, entry, folder)
+    if not data.labelled:
+        raise ExperimentError(f"every item of {data.name} must have a label. Some have none.")
+    return data, positive
+
+
+def _opened(store: Store, entry: Entry, folder: Path | str) -> tuple[Dataset, str | None]:
+    """Return a data set, whose items may have no labels, and the class that is set against the rest, if any."""
     name, positive = _named(store, entry, Path(folder))
     data = Dataset(store, name)
     if positive is not None and positive not in data.classes:
         raise ExperimentError(f"{name} has no class {positive}. It has {', '.join(data.classes) or 'two'}.")
-    if not data.labelled:
-        raise ExperimentError(f"every item of {name} must have a label. Some have none.")
     return data, positive
 
 

@@ -33,6 +33,7 @@ FREE = {  # keys that a setting may hold in addition to the parameters of learne
     "theta": Parameter(0.0, "Smallest margin that predicts positive."),
 }
 ESTIMATES = ("auto", "laplace")  # of rho: from all labels of the data, or from the labels asked
+OF_ONE_QUESTION = ("hit", "floor", "times", "seed_words", "seed_items", "seed_texts")  # keys that questions exclude
 FOLDS = 5
 MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, twice through
 STEPS = 12  # of the bisection that scales a query rule
@@ -70,7 +71,8 @@ class Specification:
     its predictions for the fifth; five runs are one cross-validation, and the next five use new folds. seed_words,
     seed_items, seed_texts: words, ids of items and example texts that are known to be positive beforehand. floor: share
     of each budget that gives every item a minimum probability of being asked. times: whether to measure also the
-    processor time up to marks over the stream.
+    processor time up to marks over the stream. questions: label words, or columns of 1 and 0, that each reading
+    answers; a budget counts readings, and a metric is the mean over the questions.
     """
 
     data: tuple[str | dict[str, Any], ...] = ()
@@ -96,6 +98,7 @@ class Specification:
     seed_texts: tuple[str, ...] = ()
     floor: float = 0.0
     times: bool = False
+    questions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_values()
@@ -107,10 +110,13 @@ class Specification:
         if self.floor:
             self._check_floor()
         self._check_hits()
+        if self.questions:
+            self._check_questions()
 
     @property
     def values(self) -> dict[str, Any]:
-        """The specification as JSON. Empty seeds, floor and times are omitted, as early versions do not know them."""
+        """The specification as JSON. Empty seeds and questions, floor and times are omitted, as early versions do not
+        know them."""
         later = ("floor", "times")
         return {key: value for key, value in asdict(self).items() if value != () and (key not in later or value)}
 
@@ -151,7 +157,11 @@ class Specification:
         for size, most, what in (
             (lines, MOST_LINES, "lines (data sets x budgets x hits x settings)"),
             (self.replays, MOST_REPLAYS, "replays (lines x permutations, and tuning)"),
-            (lines * self.permutations * self.points, MOST_MARKS, "marks (lines x permutations x points)"),
+            (
+                lines * self.permutations * self.points * max(1, len(self.questions)),
+                MOST_MARKS,
+                f"marks (lines x permutations x points{' x questions' * bool(self.questions)})",
+            ),
         ):
             if size > most:
                 raise ExperimentError(f"a comparison must have at most {most:,} {what}. Got {size:,}.")
@@ -189,6 +199,15 @@ class Specification:
         if many := [name for name in self.algorithms if chosen(name).multiclass]:
             raise ExperimentError(f"a floor is for a positive and a negative class. Got {many[0]}.")
 
+    def _check_questions(self) -> None:
+        if len(set(self.questions)) < len(self.questions):
+            raise ExperimentError(f"questions of a comparison must differ. Got {', '.join(self.questions)}.")
+        for key in OF_ONE_QUESTION:
+            if value := getattr(self, key):
+                raise ExperimentError(f"a comparison with questions must have no {key}. Got {value}.")
+        if many := [name for name in self.algorithms if chosen(name).multiclass]:
+            raise ExperimentError(f"questions need algorithms for two classes. Got {many[0]}.")
+
     def _check_hits(self) -> None:
         for hit in self.hits:
             if hit is not None and (not _is_number(hit) or not 0 < hit < inf):
@@ -209,7 +228,7 @@ class Specification:
         for entry in self.data:
             if not isinstance(entry, (str, dict)):
                 raise ExperimentError(f"a data set of a comparison must be a name or a table. Got {entry}.")
-        for name in ("seed_words", "seed_items", "seed_texts"):
+        for name in ("seed_words", "seed_items", "seed_texts", "questions"):
             value = getattr(self, name)
             if not isinstance(value, tuple) or not all(isinstance(each, str) for each in value):
                 raise ExperimentError(f"{name} of a comparison must be a list of texts. Got {value}.")

@@ -7,7 +7,7 @@ order.
 
 import hashlib
 import json
-from collections.abc import Container, Generator, Iterable, Mapping
+from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import inf
@@ -18,13 +18,13 @@ import numpy as np
 
 from .. import __version__
 from ..datasets import mapped, relabelled
-from ..kernel import metrics, stream
+from ..kernel import metrics, questions, stream
 from ..kernel.algorithms import Strategy
 from ..kernel.learners import LEARNERS
 from ..kernel.parameters import Parameter, combinations
 from ..kernel.query_rules import spreads
-from ..kernel.rows import Rows
-from ..kernel.runs import Run, class_ratio, tuning_and_test_items
+from ..kernel.rows import Rows, read_only
+from ..kernel.runs import Parts, Run, class_ratio, tuning_and_test_items
 from .specifications import (
     ESTIMATES,
     FOLDS,
@@ -55,7 +55,8 @@ FEWEST_SETTINGS = 4  # of a pass: fewer are as fast one by one
 
 class RowSource(NamedTuple):
     """Labeled rows as a worker finds them: their folder, and a fingerprint of rows and labels. positive: the class that
-    is set against all others, if any. prior: columns and weights that every learner begins with."""
+    is set against all others, if any. prior: columns and weights that every learner begins with. questions: if one
+    reading answers several, their names and answers, a bit for each item."""
 
     name: str
     folder: str
@@ -64,11 +65,13 @@ class RowSource(NamedTuple):
     classes: tuple[str, ...]
     positive: str | None
     prior: tuple[tuple[int, float], ...] = ()
+    questions: tuple[tuple[str, bytes], ...] = ()
 
     @property
     def distinct_classes(self) -> tuple[str, ...]:
-        """The names of the classes that a run distinguishes; empty for one class against the rest."""
-        return self.classes if self.positive is None else ()
+        """The names of the classes that a run distinguishes; empty for one class against the rest, and for
+        questions."""
+        return self.classes if self.positive is None and not self.questions else ()
 
 
 class Job(NamedTuple):
@@ -79,14 +82,15 @@ class Job(NamedTuple):
     but the counts are predictions for the fold left out. points: number of marks of the curves, evenly spaced over the
     labels, and as many over the stream; 1: the end alone; 0: the worst counts that the answers allow (needs a floor);
     -n: not counts, but the nanoseconds of processor time up to each of n marks over the stream. floor: share of the
-    budget. with_list: whether the counts of the list that the run leaves follow those at the marks.
+    budget. with_list: whether the counts of the list that the run leaves follow those at the marks. Counts have an axis
+    of questions before each table, if the source has questions; rho may differ by question.
     """
 
     learner: str
     rule: str
     learner_parameters: dict[str, float]
     rule_parameters: dict[str, float]
-    rho: float
+    rho: float | tuple[float, ...]
     ratio: float
     theta: float
     budget: int | None
@@ -112,6 +116,15 @@ def open_rows(source: RowSource) -> tuple[Rows, np.ndarray]:
     return table, y if source.positive is None else relabelled(y, source.classes, positive=source.positive)
 
 
+@lru_cache(maxsize=8)
+def labels(source: RowSource) -> list[np.ndarray]:
+    """Return the labels of each question of a source, or its own labels alone."""
+    if not source.questions:
+        return [open_rows(source)[1]]
+    bits = [np.unpackbits(np.frombuffer(packed, np.uint8), count=source.rounds) for _, packed in source.questions]
+    return [read_only(np.where(each, 1, -1), np.int8) for each in bits]
+
+
 def folds(rounds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the items to stream, and the fold left out. FOLDS consecutive seeds leave out each item once."""
     parts = np.array_split(stream.shuffled(rounds, seed // FOLDS), FOLDS)
@@ -132,25 +145,26 @@ def order(rounds: int, part: Part) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def imbalance(source: RowSource, part: Part) -> float:
-    """Return T_n / T_p of the items that a run over a part may learn from, which excludes test items."""
-    kind, seed = part
-    y = open_rows(source)[1]
+def imbalance(source: RowSource, part: Part) -> tuple[float, ...]:
+    """Return T_n / T_p, for each question, of the items that a run over a part may learn from, which excludes test
+    items."""
+    (kind, seed), size = part, source.rounds
+    items: Any = slice(None)
     if kind != "all":
-        y = y[tuning_and_test_items(y.size)[0] if kind in ("tune", "test") else folds(y.size, seed)[0]]
-    return class_ratio(y)
+        items = tuning_and_test_items(size)[0] if kind in ("tune", "test") else folds(size, seed)[0]
+    return tuple(class_ratio(y[items]) for y in labels(source))
 
 
 def replayed(source: RowSource, jobs: Iterable[Job]) -> list[np.ndarray]:
     """Run jobs one by one. Return the result of each: see `Job`."""
-    return [_replayed(_run(source, job), job) for job in jobs]
+    return [_replayed(source, job) for job in jobs]
 
 
 def replayed_together(source: RowSource, jobs: list[Job]) -> list[np.ndarray]:
     """Run jobs with the same `stream` in one pass over the rows. Return the counts at the end of each."""
     if len(jobs) < FEWEST_SETTINGS:
         return replayed(source, jobs)
-    runs = [_run(source, job) for job in jobs]
+    runs = [run for job in jobs for run in _runs(source, job)]
     first, (kind, seed) = runs[0], jobs[0].part
     done = stream.replay_settings(
         first.rows, first.y, first.order, [run.start() for run in runs], budget=first.budget, seed=first.seed,
@@ -159,17 +173,22 @@ def replayed_together(source: RowSource, jobs: list[Job]) -> list[np.ndarray]:
     return list(done.counts[:, None])
 
 
-def _run(source: RowSource, job: Job) -> Run:
-    table, y = open_rows(source)
+def _runs(source: RowSource, job: Job) -> list[Run]:
+    """Return the run of each question, or a single one."""
     strategy = Strategy("", job.learner, job.rule, job.learner_parameters, job.rule_parameters, None)
-    return Run(
-        strategy, table, y, order(y.size, job.part), len(source.distinct_classes), job.rho, job.ratio, job.theta,
-        job.budget, job.part[1], job.average, floor=job.floor, prior=dict(source.prior),
-    )  # fmt: skip
+    truths = labels(source)
+    return [
+        Run(
+            strategy, open_rows(source)[0], y, order(y.size, job.part), len(source.distinct_classes), float(rho),
+            job.ratio, job.theta, job.budget, job.part[1], job.average, floor=job.floor, prior=dict(source.prior),
+        )
+        for y, rho in zip(truths, np.broadcast_to(job.rho, len(truths)))
+    ]  # fmt: skip
 
 
-def _replayed(run: Run, job: Job) -> np.ndarray:
-    rounds = run.order.size
+def _replayed(source: RowSource, job: Job) -> np.ndarray:
+    runs = _runs(source, job)
+    run, rounds = runs[0], runs[0].order.size
     points = min(abs(job.points), rounds)
     marks = np.linspace(0, rounds, points + 1).astype(np.int64)[1:]
     if job.points < 0:
@@ -177,16 +196,29 @@ def _replayed(run: Run, job: Job) -> np.ndarray:
     if points == 0:
         worst = run.worst_counts(run.replay(log=True))
         return np.array([worst[evaluation] for evaluation in metrics.EVALUATIONS], np.int64)[..., 0]
-    parts = run.start()
-    done = run.replay(marks, log=points > 1 or job.with_list, parts=parts)
+
+    def replays(marks: np.ndarray, parts: list[Parts]) -> list[stream.Replay]:
+        if source.questions:
+            return questions.replay(runs, parts=parts, marks=marks)
+        return [run.replay(marks, log=points > 1 or job.with_list, parts=parts[0])]
+
+    def tables(of_runs: list[np.ndarray]) -> np.ndarray:
+        return np.stack(of_runs, 1) if source.questions else of_runs[0]
+
+    parts = [each.start() for each in runs]
+    done = replays(marks, parts)
     if job.part[0] == "held":
-        return run.predict(folds(run.y.size, run.seed)[1], parts)[None]
-    listed = run.listed(done, parts)[None] if job.with_list else done.curve[:0]
-    if points == 1:
-        return np.concatenate([done.curve, listed])
-    rounds_by_label = np.append(0, done.log[:, 0].astype(np.int64) + 1)
-    label_marks = np.linspace(0, done.queried, points + 1).round().astype(int)[1:]
-    return np.concatenate([run.replay(rounds_by_label[label_marks], log=True).curve, done.curve, listed])
+        held = folds(run.y.size, run.seed)[1]
+        return tables([each.predict(held, part)[None] for each, part in zip(runs, parts)])
+    curves = [tables([each.curve for each in done])]
+    if job.with_list:
+        curves.append(tables([own.listed(each, part)[None] for own, each, part in zip(runs, done, parts)]))
+    if points > 1:
+        rounds_by_label = np.append(0, done[0].log[:, 0].astype(np.int64) + 1)
+        label_marks = np.linspace(0, done[0].queried, points + 1).round().astype(int)[1:]
+        again = replays(rounds_by_label[label_marks], [each.start() for each in runs])
+        curves.insert(0, tables([each.curve for each in again]))
+    return np.concatenate(curves)
 
 
 def _nanoseconds(run: Run, marks: np.ndarray) -> np.ndarray:
@@ -206,16 +238,18 @@ Replays: TypeAlias = Generator[list[Job], list[np.ndarray], T]  # yields jobs, r
 
 
 def evaluate(
-    spec: Specification, classes: tuple[str, ...], setting: Setting, counts: np.ndarray, evaluation: str
-) -> dict[str, np.ndarray]:
+    spec: Specification, classes: tuple[str, ...], setting: Setting, counts: np.ndarray, evaluation: str,
+    over: Callable[..., Any] = np.mean,
+) -> dict[str, np.ndarray]:  # fmt: skip
     """Compute the metrics of tables of counts, with the weights of a setting if it has any, and the share of labels
-    asked."""
+    asked. over: what to take over the questions, if there are any."""
     measured = (
         metrics.evaluate_classes(counts, evaluation)
         if classes
         else metrics.evaluate(counts, evaluation, weights_of(spec, setting))
     )
-    return measured | {"query_ratio": asked_of(counts) / np.maximum(1, counts.sum((-3, -2, -1)))}
+    measured |= {"query_ratio": asked_of(counts) / np.maximum(1, counts.sum((-3, -2, -1)))}
+    return {key: over(values, -1) for key, values in measured.items()} if spec.questions else measured
 
 
 def weights_of(spec: Specification, setting: Setting) -> metrics.Weights:
@@ -233,12 +267,13 @@ class Result:
     """A setting of an algorithm on a data set with a budget, and the counts of its runs.
 
     classes: names of the classes that are distinguished; empty for one class against the rest. trials: all settings of
-    the tuning, as (setting, criterion). jobs: keys of the replays. counts: shape (runs, marks, and a table of counts).
-    label_marks: number of marks, the first ones, that are over the labels; the others are over the stream (0 in results
-    of early versions). floor_jobs, worst: with a floor, the keys, and the worst counts that the answers allow: (runs,
-    evaluations, (tp, fp, tn, fn)). has_list, listed: whether the replays have the counts of the list, and these: (runs,
-    and a table of counts). hit: if there are several, the share or number of labels that the rule is scaled to.
-    time_jobs, nanoseconds: if times are measured, the keys, and the time up to marks over the stream: (runs, marks).
+    the tuning, as (setting, criterion). jobs: keys of the replays. counts: shape (runs, marks, questions if there are
+    any, and a table of counts). label_marks: number of marks, the first ones, that are over the labels; the others are
+    over the stream (0 in results of early versions). floor_jobs, worst: with a floor, the keys, and the worst counts
+    that the answers allow: (runs, evaluations, (tp, fp, tn, fn)). has_list, listed: whether the replays have the counts
+    of the list, and these, as counts without marks. hit: if there are several, the share or number of labels that the
+    rule is scaled to. time_jobs, nanoseconds: if times are measured, the keys, and the time up to marks over the
+    stream: (runs, marks).
     """
 
     data: str
@@ -274,9 +309,14 @@ class Result:
         return f"{self.algorithm} {outlined(setting)}".strip()
 
     @property
+    def items(self) -> float:
+        """The number of items of a run."""
+        return float(self.counts[:, -1].sum((-3, -2, -1)).mean())
+
+    @property
     def asked(self) -> np.ndarray:
-        """The number of labels asked by each run."""
-        return asked_of(self.counts[:, -1])
+        """The number of labels asked by each run, as many for every question."""
+        return asked_of(self.counts[:, -1]).reshape(len(self.counts), -1)[:, 0]
 
 
 def split_list(tables: np.ndarray, has_list: bool) -> tuple[np.ndarray, np.ndarray | None]:
@@ -317,7 +357,8 @@ class TunedRun:
     def shares_passes(self) -> bool:
         """Whether the settings to try can share a pass over the rows."""
         strategy = chosen(self.algorithm)
-        tries = self.spec.tune != "none" and not self.spec.floor and not spreads(strategy.rule)
+        alone = not self.spec.floor and not self.spec.questions
+        tries = self.spec.tune != "none" and alone and not spreads(strategy.rule)
         return tries and stream.share_a_pass(LEARNERS[strategy.learner], open_rows(self.source)[0])
 
     def job(self, setting: Setting, part: Part, points: int = 1, budget: bool = True) -> Job:
@@ -325,7 +366,7 @@ class TunedRun:
         strategy, spec = chosen(self.algorithm, setting), self.spec
         free: dict[str, Any] = {key: setting.get(key, getattr(spec, key)) for key in FREE}
         weights = weights_of(spec, setting)
-        rho = 1.0 if strategy.multiclass else strategy.rho
+        rho: float | tuple[float, ...] | None = 1.0 if strategy.multiclass else strategy.rho
         if rho is None:
             rho = self._rho(free["rho"], weights, part)
         return Job(
@@ -334,13 +375,14 @@ class TunedRun:
             spec.floor if budget else 0.0,
         )  # fmt: skip
 
-    def _rho(self, rho: float | str, weights: metrics.Weights, part: Part) -> float:
-        """Return the weight of positives: `auto` takes it from labels or cost, `laplace` is 0 (estimated), or a
-        number."""
+    def _rho(self, rho: float | str, weights: metrics.Weights, part: Part) -> float | tuple[float, ...]:
+        """Return the weight of positives: `auto` takes it from labels, of each question, or cost, `laplace` is 0
+        (estimated), or a number."""
         if rho in ESTIMATES and self.spec.metric == "cost":
             return weights.ratio("cost")
         if rho == "auto":
-            return weights.ratio("sum") * imbalance(self.source, part)
+            own = tuple(weights.ratio("sum") * each for each in imbalance(self.source, part))
+            return own if self.source.questions else own[0]
         return 0.0 if rho == "laplace" else float(rho)
 
     def run(self) -> Replays[Result]:
@@ -424,7 +466,8 @@ def _scaled(scales: Mapping[str, Parameter], base: Mapping[str, float], power: f
 
 def job_key(source: RowSource, job: Job) -> str:
     """Return the key of a replay: a hash of rows, labels, job and engine version."""
-    prior = [source.prior] if source.prior else []
+    prior: list[Any] = [source.prior] if source.prior else []
+    prior += [(name, hashlib.sha256(answers).hexdigest()) for name, answers in source.questions]
     parts = job if job.with_list else job[:-1] if job.floor else job[:-2]  # so that others keep their earlier keys
     key = json.dumps([source.fingerprint, source.positive, *prior, *parts, __version__], sort_keys=True)
     return hashlib.sha256(key.encode()).hexdigest()[:32]

@@ -9,7 +9,7 @@ With K classes the table is [predicted - 1, class, asked] of shape (K, K + 1, 2)
 item is assigned the class that was predicted. push_query, list: an item that was asked is assigned its true class.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
@@ -127,6 +127,13 @@ def as_json(
     values = evaluate_classes(counts, evaluation)
     return {
         key: dict(zip(classes, value.tolist())) if np.ndim(value) else value.item() for key, value in values.items()
+    }
+
+
+def sum_and_f1(measured: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Return the sum and F1 of each evaluation that was measured."""
+    return {
+        name: {key: measured[name][key] for key in ("sum", "f1")} for name in (*EVALUATIONS, LIST) if name in measured
     }
 
 

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike
 
 from . import stream
 from .draws import draw
@@ -170,12 +171,15 @@ def next_reading(
     return Reading(stop, 0.0, 0.0, 0, np.zeros(len(parts)), np.zeros(len(parts), np.int8))
 
 
-def replay(runs: Sequence[Run], rare: bool = True, parts: Sequence[Parts] | None = None) -> list[stream.Replay]:
-    """Run several questions over one stream whose labels are known, and return a replay for each: its curve has the
-    counts after each reading and at the end, and its log the probability of the reading.
+def replay(
+    runs: Sequence[Run], rare: bool = True, parts: Sequence[Parts] | None = None, marks: ArrayLike | None = None
+) -> list[stream.Replay]:
+    """Run several questions over one stream whose labels are known, and return a replay for each: its log has the
+    probability of the reading, and its curve the counts after each mark, or after each reading and at the end.
 
     runs: one for each question, over the same rows and order, with the same seed, plan and budget of readings. rare:
-    whether rare questions get more of them, else `max`. parts: states from `Run.start`, which are modified.
+    whether rare questions get more of them, else `max`. parts: states from `Run.start`, which are modified. marks:
+    rounds, as in `stream.replay`.
     """
     first, parts = runs[0], parts or [run.start() for run in runs]
     if any(classes(learner) for learner, *_ in parts):
@@ -187,12 +191,16 @@ def replay(runs: Sequence[Run], rare: bool = True, parts: Sequence[Parts] | None
     rule, counts, curve, t = shared(len(runs), plan, rare), np.array([empty()] * len(runs)), [], 0
     readings: list[Reading] = []
     start = perf_counter()
-    while t < order.size:
-        asking = plan or len(readings) < budget
-        now = next_reading(first.rows, y, order, parts, first.seed, t, order.size, asking, rule, counts)
-        if now.t < order.size:
+    for end in [order.size] if marks is None else np.asarray(marks).tolist():
+        while t < end:
+            asking = plan or len(readings) < budget
+            now = next_reading(first.rows, y, order, parts, first.seed, t, end, asking, rule, counts)
+            t = min(now.t + 1, end)
+            if now.t == end:
+                continue
             readings.append(now)
-            curve.append(counts.copy())
+            if marks is None:
+                curve.append(counts.copy())
             if plan:
                 spend(plan, now.audit)
             answers = y[:, order[now.t]] * (plan is None or teaches(plan, now.audit))
@@ -200,8 +208,7 @@ def replay(runs: Sequence[Run], rare: bool = True, parts: Sequence[Parts] | None
             for part, mean, margin, predicted, label in zip(parts, means, now.margins, now.predicted, answers):
                 asked = stream.Question(now.t, margin, 0.0, now.probability, now.draw, now.audit, int(predicted))
                 stream.learn(first.rows, order, *part, mean, asked, int(label), len(readings) == budget)
-        t = now.t + 1
-    curve.append(counts)
+        curve.append(counts.copy())
     return [
         stream.Replay(
             np.array([each[k] for each in curve]), len(readings),

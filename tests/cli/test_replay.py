@@ -16,6 +16,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness.command_line import ROWS, RUN, TWEETS
+from tests.harness.comparing import days
 
 METRICS = ["tp", "fp", "tn", "fn", "sensitivity", "specificity", "precision", "recall", "f1", "sum", "cost", "accuracy"]
 
@@ -367,14 +368,7 @@ def test_a_share_of_the_items_is_known_before_the_stream(run, ok, numbers):
 def test_several_questions_from_words_or_columns(ok, run, tmp_path):
     """Label words that share a cell, and columns of 1 and 0, in a file or a data set, give the same figures: those of
     each question, their mean and the worst."""
-    rng = np.random.default_rng(0)
-    has = rng.random((80, 2)) < [0.5, 0.2]
-    texts = [" ".join([*np.array(["sun", "rain"])[row], "day", f"n{k % 7}"]) for k, row in enumerate(has)]
-    cells = [
-        [k, text, *map(int, row), "|".join(np.array(["a", "b"])[row])] for k, (text, row) in enumerate(zip(texts, has))
-    ]
-    path = tmp_path / "days.csv"
-    path.write_text("\n".join(",".join(map(str, row)) for row in [["id", "text", "x", "y", "topics"], *cells]))
+    path = days(tmp_path, 80)
 
     def replay(data, *options):
         return ok("replay", data, "--algorithm", "auto", "--budget", 30, *options, "--json")

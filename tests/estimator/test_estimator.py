@@ -61,6 +61,16 @@ def test_scikit_learn_checks_it(algorithm):
     assert {"check_array_api_input"} >= {result["check_name"] for result in results if result["status"] == "skipped"}
 
 
+def test_y_is_one_column():
+    """Answers to several questions are refused with their shape: a model answers one."""
+    X, y = data()
+    message = r"y should be a 1d array, got an array of shape \(200, 2\) instead"
+    with pytest.raises(ValueError, match=message):
+        OnlineActiveClassifier().fit(X, np.column_stack([y, 1 - y]))
+    with pytest.raises(ValueError, match=message):
+        OnlineActiveClassifier().partial_fit(X, np.column_stack([y, 1 - y]), classes=[0, 1])
+
+
 @pytest.mark.parametrize("matrix", [np.asarray, csr_array])
 @pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
 def test_a_stream_equals_the_replay_to_the_bit(algorithm, matrix):

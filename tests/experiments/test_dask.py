@@ -17,6 +17,7 @@ from oal_engine.experiments import tuned_runs
 from oal_engine.store import Store
 from oal_engine.versions import versions
 from tests.harness import ROOT
+from tests.harness.comparing import days, spec
 
 pytestmark = pytest.mark.slow
 
@@ -84,6 +85,16 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
         pids = set(client.run(os.getpid).values())
     assert second in pids
     assert first not in pids
+
+
+def test_questions_have_the_same_figures(local, tmp_path):
+    """A comparison whose readings answer several questions has the JSON of threads."""
+    data = {"file": days(tmp_path, 90).name, "label": "topics", "contains": True, "positive": ["a"]}
+    wanted = spec(data=[data], algorithms={"auto": {}}, budgets=[20], questions=["b", "a"])
+    store = Store(tmp_path / "studio.db")
+    with cluster.executor(local.scheduler_address, experiments.sources(wanted, store, tmp_path)) as executor:
+        output = experiments.compare(wanted, store, "cluster", executor, folder=tmp_path).as_json()
+    assert output == experiments.compare(wanted, store, "threads", folder=tmp_path).as_json()
 
 
 def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):

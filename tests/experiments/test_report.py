@@ -42,9 +42,14 @@ def made(algorithms=ALGORITHMS, data=("one", EVIL), budgets=(5, None), permutati
     )  # fmt: skip
     rng = np.random.default_rng(7)
     floors = (["floor"], rng.integers(1, 9, (permutations, 2, 4))) if spec.floor else ()
+
+    def tables(right):
+        each = [counts(rng, permutations, 9, len(classes), right) for _ in spec.questions or "1"]
+        return np.stack(each, 2) if spec.questions else each[0]
+
     lines = [
         Result(each, algorithm, budget, classes, setting, [[setting, 0.5]] if spec.tune != "none" else [], ["job"],
-             counts(rng, permutations, 9, len(classes), 8 - k), 0, *floors, hit=hit)
+             tables(8 - k), 0, *floors, hit=hit)
         for each in data
         for budget in budgets
         for hit in spec.hits
@@ -66,6 +71,7 @@ COMPARISONS = {
     },
     "a sweep of one": {"algorithms": {"OAAL": {"delta_plus": "10^-1..10^1"}}, "data": (EVIL,), "budgets": (5,)},
     "tuned": {"tune": "2:1", "criterion": "cost", "data": ("one",)},
+    "questions": {"data": ("one",), "budgets": (5, None), "questions": ("x", EVIL)},
     "hits": {"data": ("one",), "budgets": (None,), "hit": (0.2, 0.5), "algorithms": {"PAA-I": {}, "PA-I": {}}},
 }
 
@@ -76,13 +82,15 @@ def comparison(request):
 
 
 def test_csv_and_parquet_have_a_row_for_each_line_and_run(comparison):
-    """CSV and Parquet have one row for each run of each line, with the numbers of the JSON."""
+    """CSV and Parquet have one row for each run, and question, of each line, with the numbers of the JSON."""
     import pandas
 
     frame = pandas.read_parquet(io.BytesIO(report.parquet(comparison)))
-    assert len(comparison.lines) * comparison.spec.permutations == len(frame)
+    questions = comparison.spec.questions
+    assert len(comparison.lines) * comparison.spec.permutations * max(1, len(questions)) == len(frame)
     metric = "macro_f1" if comparison.lines[0].classes else "f1"
     runs = [run for line in comparison.as_json()["results"] for run in line["runs"]]
+    runs = [run["questions"][name] for run in runs for name in questions] if questions else runs
     assert [run["push_query"][metric] for run in runs] == frame[f"push_query_{metric}"].tolist()
     assert [run["queried"] for run in runs] == frame["queried"].tolist()
     if comparison.has_floors:
@@ -112,8 +120,8 @@ def test_latex_closes_what_it_opens_and_every_row_has_all_cells(comparison):
     assert {columns} == {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows}
     assert len(comparison.lines) + 1 == len(rows)
     assert "$y$" not in text
-    floors = 2 * comparison.has_floors
-    assert len(comparison.blocks()) * (columns - 2 - floors) == text.count(r"\textbf")
+    further = 2 * comparison.has_floors + 2 * bool(comparison.spec.questions)
+    assert len(comparison.blocks()) * (columns - 2 - further) == text.count(r"\textbf")
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")

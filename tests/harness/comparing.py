@@ -26,6 +26,19 @@ def table(seed=0, rounds=ROUNDS, classes=()):
     return datasets.table(items)
 
 
+def days(folder, items):
+    """Write texts whose label words `a` and `b`, of which a cell may hold both, are also columns of 1 and 0, `x` and
+    `y`. Return the path."""
+    has = np.random.default_rng(0).random((items, 2)) < [0.5, 0.2]
+    texts = [" ".join([*np.array(["sun", "rain"])[row], "day", f"n{k % 7}"]) for k, row in enumerate(has)]
+    cells = [
+        [k, text, *map(int, row), "|".join(np.array(["a", "b"])[row])] for k, (text, row) in enumerate(zip(texts, has))
+    ]
+    path = folder / "days.csv"
+    path.write_text("\n".join(",".join(map(str, row)) for row in [["id", "text", "x", "y", "topics"], *cells]))
+    return path
+
+
 def stored(folder):
     """A store with two data sets of two classes, `a` and `b`, and one of three, `letters`."""
     store = Store(folder / "studio.db")

@@ -43,6 +43,15 @@ def test_a_page_is_told_of_every_change_of_its_session(ask, work, change):
     assert pulse.CHANGED == ask(server.session.id, seen)
 
 
+def test_a_card_asks_for_news_with_its_own_request(sent, work):
+    """A card that says which state it has seen is told, in turn with other pages, whether there is news."""
+    server = work(2)
+    seen = server.session.store.fingerprint(server.session.id)
+    assert [False, True] == [sent(server.session.id, seen=each)["news"] for each in (seen, "")]
+    server.session.note("event", server.session.place.asked.item, "look again")
+    assert [True, False] == [sent(server.session.id, seen=each)["news"] for each in (seen, None)]
+
+
 def test_a_page_of_a_lost_session_is_redrawn_and_learns_nothing(ask, work, app_store, monkeypatch):
     """Without a role in the session, or if it does not exist, the answer is the same whatever was seen."""
     server = work(1)

@@ -211,7 +211,8 @@ class Card {
   async exchange() {
     const { pending, review, marks } = this;
     const { url, annotator } = this.data;
-    const body = JSON.stringify({ annotator, events: pending.slice(0, MOST_EVENTS), review, marks });
+    const seen = window.oalPulse?.question ?? null;
+    const body = JSON.stringify({ annotator, events: pending.slice(0, MOST_EVENTS), review, marks, seen });
     const headers = { "Content-Type": "application/json" };
     const signal = AbortSignal.timeout(PATIENCE);
     const answer = await fetch(url, { method: "POST", headers, body, signal })
@@ -223,6 +224,7 @@ class Card {
     if (acked.length && this.pending.length) this.unasked = true;
     if (this.listening.signal.aborted) return;
     if (pending.length || answer.error) this.error = answer.error;
+    if (answer.place && seen !== null) window.oalPulse?.hear(answer.news);
     if (answer.place) this.hear(answer);
     else if (this.payload) this.stop(answer.removed);
   }

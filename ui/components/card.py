@@ -25,7 +25,7 @@ from ..label import messages
 from ..label.card_server import CardServer, card_server
 from ..page import NO_ROLE, ONLY_READS, Removed, capitalized, role, store, stored_settings, who_labels
 from . import Mount, component
-from .pulse import MOST
+from .pulse import MOST, has_news
 
 SCRIPTS = "dom.js", "outbox.js", "keys.js", "card.js"
 STYLES = "explained.css", "card.css"
@@ -67,14 +67,15 @@ def _admit(request: Request) -> tuple[Mapping[str, Any], Route]:
 
 def _act(request: Request, person: Mapping[str, Any], route: Route, body: bytes) -> dict[str, Any]:
     """Store the events of a request, and return the data that its card shows now."""
-    access.PERSON.set(person)  # in the copy of the context that this thread has for the request
+    who = access.standing(person)
+    access.STANDING.set(who)  # in the copy of the context that this thread has for the request
     try:
         sent = json.loads(body)  # unlike pydantic it takes half a letter, which breaks its own event only
     except (ValueError, RecursionError):
         sent = None
     asked = messages.read(route.kind, sent)
     try:
-        return route.act(min(request.path_params["session"], MOST), asked, access.standing(person).mail)
+        return route.act(min(request.path_params["session"], MOST), asked, who.mail)
     except Removed as gone:
         ids = [id for event in asked.events if (id := messages.identity(event))]
         problem = f"Not stored: {gone}" if asked.events else None
@@ -93,7 +94,8 @@ def _payload(session: int, asked: messages.CardRequest, login: str) -> dict[str,
     name = login or asked.annotator
     acked, problem = store_events(messages.CardEvent, server.handle, asked.events, name, bool(login))
     try:
-        return server.payload(problem, name, asked.review, asked.marks) | {"acked": acked}
+        payload = server.payload(problem, name, asked.review, asked.marks) | {"acked": acked}
+        return payload | {"news": asked.seen is not None and has_news(session, asked.seen)}
     except StorageError as error:
         raise StorageError(problem or str(error)) from error
 

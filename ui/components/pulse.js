@@ -1,5 +1,5 @@
 // Asks the server every few seconds whether the session has changed, and then has the panel redrawn. A hidden page does
-// not ask.
+// not ask. While somebody labels, the card's own requests ask for it.
 
 const PAUSE = [2500, 3500]; // ms between two questions; random, so that pages do not coincide
 const CHANGED = 200;
@@ -8,6 +8,7 @@ class Pulse {
   constructor(_, { url }) {
     this.url = url;
     this.redraws = 0;
+    window.oalPulse = this;
   }
 
   receive({ seen }, send) {
@@ -18,10 +19,27 @@ class Pulse {
     this.wait();
   }
 
-  wait() {
+  wait(times = 1) {
     const [shortest, longest] = PAUSE;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.ask(), shortest + Math.random() * (longest - shortest));
+    this.due = performance.now() + shortest;
+    this.timer = setTimeout(() => this.ask(), times * (shortest + Math.random() * (longest - shortest)));
+  }
+
+  // What the card asks with, or null if it is too early.
+  get question() {
+    return performance.now() < this.due ? null : (this.seen ?? null);
+  }
+
+  // Hear what the card was told. It will soon ask again.
+  hear(hasNews) {
+    this.wait(2);
+    if (hasNews) this.redraw();
+  }
+
+  redraw() {
+    this.seen = this.drawn; // Streamlit hands over no data that are as before
+    this.send?.("redraws", ++this.redraws);
   }
 
   async ask() {
@@ -29,9 +47,7 @@ class Pulse {
     if (document.hidden) return;
     try {
       const { status } = await fetch(`${this.url}?seen=${encodeURIComponent(this.seen)}`, { cache: "no-store" });
-      if (status !== CHANGED) return;
-      this.seen = this.drawn; // Streamlit hands over no data that are as before
-      this.send?.("redraws", ++this.redraws);
+      if (status === CHANGED) this.redraw();
     } catch {
       // The server cannot be reached; the next question may find it.
     }
@@ -40,6 +56,7 @@ class Pulse {
   remove() {
     clearTimeout(this.timer);
     this.send = undefined;
+    if (window.oalPulse === this) delete window.oalPulse;
   }
 }
 

@@ -1,5 +1,6 @@
 """The pulse of an open page: the browser asks for a short fingerprint of a session, and redraws its panel when it has
-changed (pulse.js). An idle page costs one small request every few seconds."""
+changed (pulse.js). An idle page costs one small request every few seconds; while somebody labels, the card's own
+requests ask."""
 
 from threading import Lock
 from time import monotonic
@@ -19,7 +20,7 @@ from . import component
 PATH = "pulse/"
 MOST = 2**63 - 1  # that a number in the database can be
 CHANGED, UNCHANGED = 200, 204
-REDRAWS_PER_SECOND = 10.0  # of all pages together: with many of them answers come first
+REDRAWS_PER_SECOND = 5.0  # of all pages together: with many of them answers come first
 
 _mount = component("pulse", ["dom.js", "pulse.js"], [])
 
@@ -49,12 +50,18 @@ def asked(request: Request) -> Response:
     without a role takes no turn from others, and is told nothing."""
     session = min(int(request.path_params["session"]), MOST)
     try:
-        if not access.role(store(), session, request.scope["person"]()):
+        if not access.role(store(), session, access.standing(request.scope["person"]())):
             return Response(status_code=CHANGED)
-        changed = store().fingerprint(session) != request.query_params.get("seen")
+        changed = has_news(session, request.query_params.get("seen"))
     except StoreError:  # the panel names the problem
-        changed = True
-    return Response(status_code=CHANGED if changed and turns.take() else UNCHANGED)
+        changed = turns.take()
+    return Response(status_code=CHANGED if changed else UNCHANGED)
+
+
+def has_news(session: int, seen: str | None) -> bool:
+    """Tell whether a session differs from the fingerprint `seen`, and it is the turn of the page that asks to show
+    that."""
+    return store().fingerprint(session) != seen and turns.take()
 
 
 def route() -> Route:

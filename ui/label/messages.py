@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from oal_engine.sessions.settings import LONGEST_TAG
 
-LONGEST_NOTE, LONGEST_NAME, LONGEST_SEARCH = 2_000, 320, 200  # characters
+LONGEST_NOTE, LONGEST_NAME, LONGEST_SEARCH, LONGEST_FINGERPRINT = 2_000, 320, 200, 64  # characters
 MOST_PLACES = 40  # of the player in one message
 MOST_EVENTS = 100  # of a card in one request
 
@@ -104,12 +104,14 @@ Review = Row | None  # show the skipped questions after this question number aga
 
 class CardRequest(Message):
     """A request of a card: the name of its annotator, the events that are not acknowledged, each checked by itself,
-    and the skipped items and marks that it wants."""
+    the skipped items and marks that it wants, and the fingerprint that the panel shows when it is time to ask for
+    news."""
 
     annotator: Name = ""
     events: Annotated[list[Any], Field(max_length=MOST_EVENTS)] = []
     review: Review = None
     marks: Marks = None
+    seen: Annotated[str, Field(max_length=LONGEST_FINGERPRINT)] | None = None
 
 
 class RowEvent(Event):

@@ -92,7 +92,7 @@ def table(
     duplicates.check(near_duplicates, items.texts is not None)
     if items.texts is not None:
         if vocabulary is None:
-            features, settings = _text_features(features, scale, settings)
+            features, settings = text_features(features, scale, settings)
         return _text_table(items, scale, progress, vocabulary, features, embedding, near_duplicates, folder, settings)
     else:
         if embedding:
@@ -141,22 +141,45 @@ def _text_table(
         scaled["beside"] = text_vectors.fit(vectors) | ({"embedding": embedding.source} if embedding else {})
     projection = None
     if features == "rich+latent":
-        terms = _matrix(vocabulary, vectorizer.subset(counted, latent.fitted_texts(len(items.ids))))
-        projection = latent.fit(scaling.apply(scaled, terms), phase_progress(progress, "wording"), vocabulary.shared)
-    word_counts, first = np.zeros(2, int), 0
+        some = vectorizer.subset(counted, latent.fitted_texts(len(items.ids)))
+        projection = fit_projection(scaled, vocabulary, some, phase_progress(progress, "wording"))
     with row_files.RowWriter(folder) if folder else nullcontext(list[Rows]()) as written:
-        for part in counted:
-            word_counts += vocabulary.word_counts(part)
-            for terms in vocabulary.rows(part):
-                after = first + terms.shape[0]
-                own_vectors = None if vectors is None else vectors[first:after]
-                written.append(made_rows(scaled, cast(Matrix, terms), projection, own_vectors))
-                first = after
+        word_counts = append_rows(written, counted, vocabulary, scaled, projection, vectors)
     return FeatureTable(
-        rows.joined(written) if isinstance(written, list) else row_files.load(written.folder, first),
+        rows.joined(written) if isinstance(written, list) else row_files.load(written.folder, len(items.ids)),
         items.y, items, vocabulary, scaled, items.classes, projection, embedding, tuple(word_counts.tolist()), words,
         copies, None if isinstance(written, list) else written.checksums,
     )  # fmt: skip
+
+
+def fit_projection(
+    scaled: scaling.Scaling,
+    vocabulary: vectorizer.Vocabulary,
+    counted: Sequence[vectorizer.TermCounts],
+    progress: Progress | None = None,
+) -> latent.Projection | None:
+    """Fit the projection on the counted terms of `latent.fitted_texts`."""
+    return latent.fit(scaling.apply(scaled, _matrix(vocabulary, counted)), progress, vocabulary.shared)
+
+
+def append_rows(
+    written: row_files.RowWriter | list[Rows],
+    counted: Sequence[vectorizer.TermCounts],
+    vocabulary: vectorizer.Vocabulary,
+    scaled: scaling.Scaling,
+    projection: latent.Projection | None = None,
+    vectors: np.ndarray | None = None,
+) -> np.ndarray:
+    """Append the rows of texts, a block at a time. Return their word counts, as in FeatureTable."""
+    word_counts, first = np.zeros(2, int), 0
+    for part in counted:
+        word_counts += vocabulary.word_counts(part)
+        for terms in vocabulary.rows(part):
+            after = first + terms.shape[0]
+            own_vectors = None if vectors is None else vectors[first:after]
+            written.append(made_rows(scaled, cast(Matrix, terms), projection, own_vectors))
+            first = after
+    return word_counts
 
 
 def _matrix(vocabulary: vectorizer.Vocabulary, counted: Sequence[vectorizer.TermCounts]) -> Matrix:
@@ -180,7 +203,7 @@ def file_table(
     return table(items, scale or "l2", progress, features=features, embedding=embedding, **settings)
 
 
-def _text_features(features: str | None, scale: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def text_features(features: str | None, scale: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Choose the features of texts. Return them with the settings of the vectorizer."""
     if features is None:
         features = "words" if "tokenizer" in settings else "rich+latent" if scale == "l2" else "rich"

@@ -250,7 +250,18 @@ def fit(texts: Sequence[str], **settings: Any) -> Vocabulary:
 
 
 def fit_count(
-    texts: Sequence[str],
+    texts: Sequence[str], *, new: int = 0, progress: Progress | None = None, folder: Path | None = None, **settings: Any
+) -> tuple[Vocabulary, list[TermCounts]]:
+    """Fit a vocabulary to texts, and return also their term counts, for `Vocabulary.rows`.
+
+    new: as in `fit_counts`. folder: as in `count_all`. settings: arguments of `complete`.
+    """
+    completed = complete(**settings)
+    counted = count_all(texts, completed, progress, folder)
+    return fit_counts(frequencies(counted), len(texts), completed, new), counted
+
+
+def complete(
     *,
     tokenizer: str = "words",
     ngrams: int = 1,
@@ -258,20 +269,12 @@ def fit_count(
     max_terms: int = 100_000,
     sublinear: bool = True,
     lowercase: bool = True,
-    new: int = 0,
-    progress: Progress | None = None,
-    folder: Path | None = None,
-) -> tuple[Vocabulary, list[TermCounts]]:
-    """Fit a vocabulary to texts, and return also their term counts, for `Vocabulary.rows`.
-
-    The vocabulary has the `max_terms` most frequent terms that occur in at least `min_df` texts. ngrams: the most words
-    of a term. sublinear: take 1 + log of a count. new: the number of hash columns for all other terms. folder: as in
-    `count_all`.
-    ValueError: no term is left.
-    """
+) -> dict[str, Any]:
+    """Return the settings of a vocabulary: of the `max_terms` most frequent terms that occur in at least `min_df`
+    texts. ngrams: the most words of a term. sublinear: take 1 + log of a count."""
     if tokenizer not in TOKENIZERS:
         raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}. Got {tokenizer!r}.")
-    settings = {
+    return {
         "tokenizer": tokenizer,
         "pattern": TOKENIZERS[tokenizer],
         "ngrams": ngrams,
@@ -280,26 +283,39 @@ def fit_count(
         "sublinear": sublinear,
         "lowercase": lowercase,
     }
-    counted, frequency = count_all(texts, settings, progress, folder), dict[str, int]()
+
+
+def frequencies(counted: Iterable[TermCounts]) -> dict[str, int]:
+    """Count the texts with each term."""
+    frequency = dict[str, int]()
     for part in counted:
         for term, texts_with in zip(part.terms, part.frequency().tolist()):
             frequency[term] = frequency.get(term, 0) + texts_with
+    return frequency
+
+
+def fit_counts(frequency: dict[str, int], texts: int, settings: dict[str, Any], new: int = 0) -> Vocabulary:
+    """Fit a vocabulary to the number of texts with each term, and of all texts. new: the number of hash columns for all
+    terms without a column of their own.
+    ValueError: no term is left.
+    """
+    min_df = settings["min_df"]
     frequent_enough = [(-texts_with, term) for term, texts_with in frequency.items() if texts_with >= min_df]
-    most_texts = RICH_MAX_DF * len(texts)
-    if tokenizer == "rich":
+    most_texts = RICH_MAX_DF * texts
+    if settings["tokenizer"] == "rich":
         informative = [each for each in frequent_enough if -each[0] <= most_texts and not _is_letter(each[1])]
         frequent_enough = informative or frequent_enough
-    chosen = sorted(frequent_enough)[:max_terms]
+    chosen = sorted(frequent_enough)[: settings["max_terms"]]
     if not chosen:
-        if len(texts) < min_df:
-            raise ValueError(f"The file has only {plural(len(texts), 'text')}; at least {min_df} are needed.")
-        raise ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
+        if texts < min_df:
+            raise ValueError(f"The file has only {plural(texts, 'text')}; at least {min_df} are needed.")
+        raise ValueError(f"No term occurs in at least {min_df} of the {texts:,} texts.")
     terms = sorted(term for _, term in chosen)
     if new:
         frequent = {term for term, texts_with in frequency.items() if texts_with > most_texts}
-        settings |= {"new": new, "frequent": sorted(frequent.difference(terms))}
+        settings = settings | {"new": new, "frequent": sorted(frequent.difference(terms))}
         terms += [f"new:{k}" for k in range(new)]
-    return Vocabulary(terms, np.array([frequency.get(term, 1) for term in terms]), len(texts), settings), counted
+    return Vocabulary(terms, np.array([frequency.get(term, 1) for term in terms]), texts, settings)
 
 
 def count_all(

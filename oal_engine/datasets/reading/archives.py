@@ -64,7 +64,7 @@ def archive(source: Source, formats: Formats) -> ParsedFile:
     opened = _Archive(source, ZipFile(binary), formats)
     members = sorted(
         (each for each in opened.zip.infolist() if not each.is_dir() and not JUNK.fullmatch(_path(each))),
-        key=lambda each: [(len(part), part) if part.isdigit() else (0, part) for part in DIGITS.split(_path(each))],
+        key=lambda each: in_order(_path(each)),
     )
     source.limits.check("files", len(members), source.name)
     check_unpacked(source, sum(each.file_size for each in members), packed)
@@ -85,6 +85,11 @@ def archive(source: Source, formats: Formats) -> ParsedFile:
     files = {"member": member} if member else {"files": f"{len(used):,}"}
     files |= {"each": source.layout.each} if source.layout.each and not tables else {}
     return parsed._replace(detected=files | {**parsed.detected} | ({"ignored": _paths(unused)} if unused else {}))
+
+
+def in_order(path: str) -> list[tuple[int, str]]:
+    """Return a key that sorts paths, 2.txt before 10.txt."""
+    return [(len(part), part) if part.isdigit() else (0, part) for part in DIGITS.split(path)]
 
 
 def _path(member: ZipInfo) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from .readers import READERS, flat_record, live_source, record
 from .sources import DataError, FileOrPath, Opening, Progress, Source
 
 VECTORS = "vectors"  # the column for vectors from a file of their own
+Rows: TypeAlias = Callable[[list[str], Columns], Iterable[Line]]  # from the columns of a file, and their roles
 
 
 class Vectors(NamedTuple):
@@ -114,6 +115,7 @@ def read(
     width: int = 0,
     limit: int | None = None,
     folder: Path | None = None,
+    rows: Rows | None = None,
     **options: Any,
 ) -> Items:
     """Read the items of a file: a path, or an open binary file.
@@ -124,12 +126,13 @@ def read(
     vectors: of another file, the k-th for the k-th row of this one, counting skipped rows.
     width: how many numbers each text must have (0: as many as the first one).
     limit: of the lines and rows to read (None: all). folder: of temporary files for ids, texts, labels and details
-        (None: they are lists). options: fields of `Opening`.
+        (None: they are lists). rows: returns all rows, of which the file has the first; they are known to be items or
+        not. options: fields of `Opening`.
     """
     opening, many = Opening(**options), list[str]()
     while True:
         try:
-            return _read(path, opening, columns, progress, label_values, vectors, width, many, limit, folder)
+            return _read(path, opening, columns, progress, label_values, vectors, width, many, limit, folder, rows)
         except ManyWordsError as error:  # after the rows that were looked at first
             many += error.columns
 
@@ -145,6 +148,7 @@ def _read(
     many: list[str],
     limit: int | None,
     folder: Path | None,
+    rows: Rows | None,
 ) -> Items:
     """Read the items of a file as `read`, without the features `many`, which have too many words."""
     with parse(path, opening, progress, limit) as (source, reader, parsed, words):
@@ -162,6 +166,8 @@ def _read(
             complete = replace(complete, codings=wanted.codings)
         check_columns(complete, parsed, source.name)
         complete = with_details(complete, parsed.columns, words, source.name)
+        if rows:
+            parsed = parsed._replace(rows=rows(parsed.columns, complete))
         if parsed.vectors is not None and label_values is not None:
             parsed = parsed.numbered(0 if (complete.features or ())[:1] == ("0",) else 1, source.name)
             complete = replace(complete, text=(), features=())

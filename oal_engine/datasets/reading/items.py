@@ -314,7 +314,8 @@ def collect_items(
     width: int = 0,
     folder: Path | None = None,
 ) -> Items:
-    """Collect the items of a parsed file, and count the rows that cannot be read by their reason.
+    """Collect the items of a parsed file, and count the rows that cannot be read by their reason. A row may be an item
+    already.
 
     label_values, width and folder: as in `file.read`.
     """
@@ -326,7 +327,7 @@ def collect_items(
     build = ItemBuilder(parsed.columns, columns, name, str if is_import else lambda line: "", width, missing, coder)
     row = 0
     for line, cells in parsed.rows:
-        collected.add(line, build(line, cells), row)
+        collected.add(line, cells if isinstance(cells, Item) else build(line, cells), row)
         row += not isinstance(cells, str)
         if len(collected.ids) > limits.items:
             limits.check("items", len(collected.ids), name)

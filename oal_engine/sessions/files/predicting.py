@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Executor, as_completed
+from concurrent.futures import Executor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from ...datasets.parts import parts_of, run
 from ...datasets.reading import VECTORS, Columns, Skipped, open_items
 from ...output import tables
 from .. import model
 from . import model_file
 
-HIDDEN = (".", "_")  # first characters of the names that other programs give to their own files
 NOTES = "_predictions.json"  # in the folder of the predictions: how they are made
 
 
@@ -60,7 +60,7 @@ def predict_parts(
     Return the number of files that were there, and the skipped entries of the others. The workers must find the paths.
     """
     suffix, digest = tables.FORMATS[how.kind].suffixes[0], sha256(how.model.read_bytes()).hexdigest()
-    parts = sorted(path.resolve() for path in folder.iterdir() if path.is_file() and path.name[0] not in HIDDEN)
+    parts = parts_of(folder)
     targets = {out.resolve() / f"{part.stem}{suffix}": part for part in parts}
     if not parts or len(targets) < len(parts):
         raise ValueError(f"{folder} must have files with different names before the last dot. Got {len(parts)} files.")
@@ -69,26 +69,16 @@ def predict_parts(
     if any(out.iterdir()) and (not notes.is_file() or notes.read_text(encoding="utf-8") != words):
         raise ValueError(f"{out} must be empty, or hold predictions by the same model and options. It holds others.")
     notes.write_text(words, encoding="utf-8")
-    left = {target: part for target, part in targets.items() if not target.exists()}
+    left = {part: target for target, part in targets.items() if not target.exists()}
     how = how._replace(model=how.model.resolve(), embed=how.embed and how.embed.resolve())
     skipped: Skipped = {}
-    tasks = {executor.submit(_predict_part, how, part, target): part for target, part in left.items()}
-    try:
-        for done, task in enumerate(as_completed(tasks), 1):
-            for reason, (count, line) in task.result().items():
-                skipped[reason] = skipped.get(reason, (0, line))[0] + count, line
-            progress(len(parts) - len(left) + done, len(parts))
-    except BrokenExecutor:
-        raise ValueError("a worker ended. Finished files are kept; run the same command again to resume.") from None
-    finally:
-        for task in tasks:
-            task.cancel()
-    return len(parts) - len(left), skipped
+    before, tasks = len(parts) - len(left), {part: (target, how) for part, target in left.items()}
+    for each in run(executor, _predict_part, tasks, progress, before).values():
+        for reason, (count, line) in each.items():
+            skipped[reason] = skipped.get(reason, (0, line))[0] + count, line
+    return before, skipped
 
 
-def _predict_part(how: Prediction, part: Path, target: Path) -> Skipped:
-    try:
-        with tables.whole(target) as file:
-            return predict_file(how, part, file)
-    except ValueError as error:
-        raise ValueError(f"{part}: {error}") from None
+def _predict_part(part: Path, target: Path, how: Prediction) -> Skipped:
+    with tables.whole(target) as file:
+        return predict_file(how, part, file)

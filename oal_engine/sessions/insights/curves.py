@@ -152,8 +152,8 @@ def _chart(key: str, title: str, lines: list[Line], format: str, end: int, unit:
 
 
 def _in_words(value: float, format: str) -> str:
-    """Write a value in the format of a chart; a small percentage keeps one decimal."""
-    return f"{value:{'.1%' if format == '.0%' and value < 0.1 else format}}"
+    """Write a value in the format of a chart."""
+    return percent(value) if format == ".0%" else f"{value:{format}}"
 
 
 def percent(share: float) -> str:
