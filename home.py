@@ -25,6 +25,7 @@ ABOUT = (
 )
 NO_SESSION = "No session yet: try the demo, or import data and start one."
 COMPILING = "Algorithms are being compiled, once on this machine: {} of {}. Nobody needs to wait for that."
+NO_PAGE = "There is no page {}. This is the first one."
 NO_DATA = "No data sets yet. The demo brings its own."
 
 
@@ -66,6 +67,8 @@ def open_form(store: Store, datasets: list[dict[str, Any]]) -> None:
 
 
 open_page("Home")
+if missing := st.query_params.get("missing"):
+    complain(NO_PAGE.format(missing))
 with guarded():
     store = open_store()
     datasets, sessions = page.datasets(store), page.sessions(store)

@@ -123,7 +123,7 @@ class Annotator:
             await page.set_state(CARD, "idle", idle)
 
     async def follow(self, page, client):
-        """Ask for news as pulse.js does, unless the card has asked, and redraw the panel when there are some."""
+        """Ask for news as pulse.js does, unless the card has asked, and redraw the panel when there is any."""
         await self.drawn.wait()
         self.wait()
         while True:
@@ -141,7 +141,7 @@ class Annotator:
         self.pulse_at = self.asked_at + times * self.rng.uniform(*PULSE_SECONDS)
 
     async def hear(self, page, has_news):
-        """Redraw the panel if there are news."""
+        """Redraw the panel if there is news."""
         if has_news:
             self.seen, self.redraws = self.pulse["seen"], self.redraws + 1
             await page.set_state(PULSE, "redraws", self.redraws)

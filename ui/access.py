@@ -23,7 +23,6 @@ Rules = tuple[bool, tuple[str, ...], tuple[str, ...]]  # whether a log-in is req
 SECTIONS = ("auth", "access")
 LOGIN_KEYS = {"redirect_uri", "cookie_secret"}  # a section with one of these keys is meant to be [auth]
 TOKEN: ContextVar[Row | None] = ContextVar("TOKEN", default=None)  # of a request of a program; pages have none
-PERSON: ContextVar[Any] = ContextVar("PERSON", default=None)  # who sent a request of a card; pages have st.user
 
 _login_required = False  # once True, a changed or missing secrets file never opens the app in this server process
 
@@ -41,6 +40,9 @@ class Standing:
     owns: bool = False
     problem: str = ""
     mail: str = ""
+
+
+STANDING: ContextVar[Standing | None] = ContextVar("STANDING", default=None)  # who sent a card's request
 
 
 def standing(person: Mapping[str, Any]) -> Standing:
@@ -69,10 +71,9 @@ def lets_in(mail: str) -> bool:
     return standing({"is_logged_in": True, "email": mail}).enters
 
 
-def role(store: Store, session: int, person: Mapping[str, Any]) -> str | None:
-    """Return a person's role in a session: owner, annotator, reader, or None. Owners of the studio own every
+def role(store: Store, session: int, who: Standing) -> str | None:
+    """Return somebody's role in a session: owner, annotator, reader, or None. Owners of the studio own every
     session."""
-    who = standing(person)
     if who.owns:
         return "owner"
     return store.role(session, who.mail) if who.enters else None
@@ -85,7 +86,7 @@ def holder(token: Row) -> Standing:
 
 def role_of_token(store: Store, session: int, token: Row) -> str | None:
     """Return the role that a token gives in a session: its own, but no more than the person whom it names has now."""
-    own = role(store, session, {"is_logged_in": True, "email": token["annotator"]})
+    own = role(store, session, holder(token))
     return min(own, token["role"], key=ROLES.index) if own and session == token["session"] else None
 
 

@@ -15,7 +15,7 @@ from oal_engine.sessions.files import model_formats
 from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import Store
 
-from .access import role
+from . import access
 from .page import NO_ROLE, annotator, reason_to_withhold
 
 CHOICES = {
@@ -100,7 +100,7 @@ def with_access_check(store: Store, session: int, make: Callable[[], bytes]) -> 
 
     def checked_again() -> bytes:
         Settings.read(store, session)
-        own = role(store, session, person)
+        own = access.role(store, session, access.standing(person))
         if not own:
             raise SessionError(NO_ROLE)
         if problem := reason_to_withhold(store, session, name, own):

@@ -1,5 +1,5 @@
 """Middleware in front of Streamlit: it closes the connections of people who may no longer enter, protects the files,
-and drops late messages of a page that the browser has left."""
+drops late messages of a page that the browser has left, and lets no dialog cover the card while the server is away."""
 
 import hashlib
 import json
@@ -31,8 +31,10 @@ HEADERS = {
 }
 TARGET_COOKIE, TARGET_SECONDS = "oal_wanted", 600  # remembers the page to open after the log-in
 POLICY_VIOLATION = 1008  # of RFC 6455; the browser connects again and is shown the first page it may see
+SEE_OTHER = 303
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+DIALOGS, NO_DIALOGS = b'"blockErrorDialogs":false', b'"blockErrorDialogs":true '  # of equal length
 
 
 class Gate:
@@ -46,6 +48,7 @@ class Gate:
         self.logout, self.callback = (make_url_path(base, path) for path in ("auth/logout", "oauth2callback"))
         self.home = make_url_path(base, "/")
         self.pages = {make_url_path(base, name) for name in PAGES}
+        self.settings = make_url_path(base, "_stcore/host-config")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -71,8 +74,8 @@ class Gate:
         await app(scope, receive, send)
 
     def _led(self, scope: Scope, send: Send) -> Send:
-        """Redirect to the page that was opened before the log-in, such as an invitation. Streamlit itself always
-        redirects to the first page."""
+        """Redirect to the page that was opened before the log-in, such as an invitation, and from a page that does not
+        exist to the first one, which says so. Streamlit itself always redirects to the first page after a log-in."""
         cookies, path = HTTPConnection(scope).cookies, scope["path"]
 
         async def sent(message: Message) -> None:
@@ -81,14 +84,23 @@ class Gate:
                 if path in self.pages and scope["query_string"] and not self._standing(cookies).enters:
                     target = f"{path}?{scope['query_string'].decode('latin-1')}"
                     headers.append("set-cookie", self._cookie(quote(target), TARGET_SECONDS))
+                elif self._is_missing(path) and headers.get("content-type", "").startswith("text/html"):
+                    message["status"] = SEE_OTHER
+                    headers["location"] = f"{self.home}?missing={quote(path.removeprefix(self.home), '')}"
                 elif path == self.callback and headers.get("location") == self.home and TARGET_COOKIE in cookies:
                     target = unquote(cookies[TARGET_COOKIE])
                     if target.partition("?")[0] in self.pages:
                         headers["location"] = quote(target, "/?&=%+")
                     headers.append("set-cookie", self._cookie("", 0))
+            elif path == self.settings:  # a lost connection would open a dialog, which takes the keys from the card
+                message["body"] = message["body"].replace(DIALOGS, NO_DIALOGS)
             await send(message)
 
         return sent
+
+    def _is_missing(self, path: str) -> bool:
+        """Tell whether a path has the form of a page's, but there is no such page."""
+        return "/" not in path.removeprefix(self.home) and path not in (self.home, *self.pages)
 
     def _cookie(self, value: str, seconds: int) -> str:
         return f"{TARGET_COOKIE}={value}; Path={self.home}; HttpOnly; SameSite=lax; Max-Age={seconds}"

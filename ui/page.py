@@ -41,6 +41,12 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 [class*="st-key-row-"] { flex-wrap: nowrap !important; }
 .st-key-pulse { position: absolute !important; }
 [class*="st-key-row-"] > :first-child { min-width: 0 !important; }
+[data-testid="stApp"]:not([data-test-connection-state="CONNECTED"])::after {
+  content: "The server cannot be reached. This page goes on when it is back."; animation: oal-late .2s 4s both;
+  position: fixed; inset: auto 0 .8rem; margin: auto; width: fit-content; max-width: 90vw; padding: .4rem .9rem;
+  border-radius: .5rem; background: light-dark(#1c2024, #fafafa); color: light-dark(#fff, #1c2024); font-size: .875rem;
+}
+@keyframes oal-late { from { opacity: 0; } }
 .oal-name { display: flex; align-items: center; gap: .4rem; font-size: 1.05rem; white-space: nowrap; }
 .oal-name img { width: 1.4em; height: 1.4em; flex: none; }
 .oal-entry { line-height: 1.35; overflow-wrap: anywhere; }
@@ -142,8 +148,7 @@ def role(store: Store, session: int) -> str | None:
     """Return the role of the user, or of a program's token, in a session: owner, annotator, reader, or None."""
     if token := access.TOKEN.get():
         return access.role_of_token(store, session, token)
-    person = access.PERSON.get()
-    return access.role(store, session, st.user.to_dict() if person is None else person)
+    return access.role(store, session, access.STANDING.get() or _standing())
 
 
 def sessions(store: Store) -> list[Row]:

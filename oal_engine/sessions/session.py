@@ -23,7 +23,7 @@ from ..kernel.learners import weights
 from ..store import Row, Store, now
 from .decisions import Decisions
 from .fold import Place, Run, State
-from .leases import Leases
+from .leases import Held, Leases
 from .log import (
     Answered,
     Asked,
@@ -364,19 +364,22 @@ class Session(Run):
         run out."""
         with self._lock:
             self.refresh()
-            if self._lacks(annotator) and not self.store.read_only:
+            held = self._leases.of(annotator)
+            if self._lacks(annotator, held) and not self.store.read_only:
                 with self._all_or_nothing(), self.store.transaction():
                     self.refresh()
-                    while self._lacks(annotator) and (question := self._next_for(annotator)):
+                    held = self._leases.of(annotator)
+                    while self._lacks(annotator, held) and (question := self._next_for(annotator, held)):
                         self.store.lease(self.id, question, annotator)
-            own = self._leases.of(annotator).own
+                        held.own.append(question)
+            own = held.own
             if self._current and self._current.id in own:
                 self._branches_annotator = annotator
             return [stored for id in own if (stored := self._stored(id))]
 
-    def _lacks(self, annotator: str) -> bool:
-        """Return whether an annotator should get one more question."""
-        own, others = self._leases.of(annotator)
+    def _lacks(self, annotator: str, held: Held) -> bool:
+        """Return whether an annotator who has these questions should get one more."""
+        own, others = held
         ahead = bool(others) or not {*own}.issuperset(self._repeats(annotator))
         return len(own) < min(1 + ahead, self.allowed(annotator))
 
@@ -413,25 +416,26 @@ class Session(Run):
     def has_for(self, annotator: str) -> bool:
         """Return whether there is a question for an annotator now."""
         with self._lock:
-            if self._leases.of(annotator).own:
+            held = self._leases.of(annotator)
+            if held.own:
                 return True
-            return self.allowed(annotator) > 0 and (bool(self._free(annotator)) or self.state.asks_on)
+            return self.allowed(annotator) > 0 and (bool(self._free(annotator, held)) or self.state.asks_on)
 
     def unseen(self, annotator: str) -> set[int]:
         """Return the answered questions whose answers an annotator must not see."""
         return unseen(self.store, self.id, annotator)
 
-    def _free(self, annotator: str) -> list[int]:
-        """Return the further questions that an annotator may have: questions that nobody has, questions that need the
-        answer of another person, and questions to repeat to them."""
+    def _free(self, annotator: str, held: Held) -> list[int]:
+        """Return the further questions that an annotator may have, beyond those they hold: questions that nobody has,
+        questions that need the answer of another person, and questions to repeat to them."""
         waiting = [self._asked[number - 1] for number in sorted(self.state.outstanding)] * (not self.ended(self.state))
         second = self.store.due_answers(self.id, annotator) if self.settings.overlap else []
-        own, others = self._leases.of(annotator)
+        own, others = held
         return [id for id in (*waiting, *second, *self._repeats(annotator)) if id not in own and id not in others]
 
-    def _next_for(self, annotator: str) -> int | None:
+    def _next_for(self, annotator: str, held: Held) -> int | None:
         """Return a question for an annotator: an existing one, else one that is asked now, else None."""
-        if free := self._free(annotator):
+        if free := self._free(annotator, held):
             return free[0]
         if not self.state.asks_on:
             return None
@@ -494,7 +498,7 @@ class Session(Run):
 
     def _asked_instead(self, question: int) -> int:
         """Return the question that was really asked about the item of a prepared question, or the question itself."""
-        return question if question in self._asked else self.store.asked_of_item(self.id, question) or question
+        return question if self._number_of(question) else self.store.asked_of_item(self.id, question) or question
 
     @contextmanager
     def _event(self, event: str) -> Iterator[bool]:
@@ -558,7 +562,8 @@ class Session(Run):
             last = number == self.state.number
             prepared = self._branches.get(label) if last else None
             self._undo_point = (self.state, self._decisions) if prepared or self._shared or self.several else None
-            self._ids, self._by = [*self._ids, question], self._by | {question: annotator}
+            self._ids = [*self._ids, question]
+            self._by[question] = annotator  # in place: read only for questions in _ids
             waiting = None if last or not self._current else self._current.id
             answered = Answered(label, number, labels)
             self.state, following = prepared or (self.apply(self.state.copy(), answered), waiting)

@@ -140,6 +140,29 @@ def test_a_connection_that_is_cut_loses_nothing(visit, app, store, texts):
     assert [(f"i{k}", 1 if key == "a" else -1, True) for k, key in enumerate(keys)] == history(store, session)
 
 
+def test_a_server_that_is_away_opens_no_dialog_over_the_card(label, app):
+    """Its keys would be the dialog's. Instead a line at the bottom of the page says it."""
+    card = label()[1]
+    with card.page.expect_console_message(lambda message: "server is not responding" in message.text):
+        app.kill()
+    card.press("a")
+    line = "getComputedStyle(document.querySelector('[data-testid=stApp]'), '::after').content"
+    assert "cannot be reached" in card.page.evaluate(line)
+    app.start()
+    card.saved()
+    card.page.wait_for_function(f"{line} === 'none'")
+
+
+def test_an_address_of_no_page_leads_to_the_first_one_which_says_so(visit, app):
+    page = visit(app, "/Lables?session=1")
+    page.get_by_text("There is no page Lables.").wait_for()
+    page.get_by_role("link", name="Data").click()
+    page.get_by_role("heading", name="Import", exact=True).wait_for()
+    page.get_by_role("link", name="Home").click()
+    page.get_by_role("button", name="Try the demo").wait_for()
+    expect(page.get_by_text("There is no page")).to_have_count(0)
+
+
 def test_answers_that_reach_the_server_twice_are_stored_once(label, app, store):
     """A reload sends again what a slow server has not acknowledged but gets from the old page, too."""
     session, card = label()

@@ -134,7 +134,7 @@ def test_the_command_and_its_files(data, store, command):
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(data, store, changes, message):
-    """Names that are no questions of the data, and settings for one question, are refused before anything runs."""
+    """Names that are not questions of the data, and settings for one question, are refused before anything runs."""
     with pytest.raises(ValueError, match=re.escape(message)) as error:
         experiments.compare(spec(**changes), store)
     assert str(error.value).startswith(message) or str(error.value).endswith(message)

@@ -241,7 +241,11 @@ class Card:
         self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
 
     def _wait(self, state):
-        self.page.locator(f"[data-testid=oal-card]{state}").wait_for()
+        try:
+            self.page.locator(f"[data-testid=oal-card]{state}").wait_for()
+        except TimeoutError as error:
+            shown = self.root.evaluate("card => JSON.stringify(card.dataset)")
+            raise AssertionError(f"the card stays {shown}: {self('status').inner_text()}") from error
 
     def says(self, sentence):
         expect(self("status")).to_have_text(sentence)

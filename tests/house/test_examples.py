@@ -98,6 +98,8 @@ def prepared(tmp_path_factory):
     happy, _ = (import_file(each, folder / "moments.csv", "happy", moments)[0] for each in (store, other))
     import_file(store, folder / "moments.csv", "tweets", moments)
     import_file(store, folder / "letters.csv", "letters", reading.Columns(label="letter", multiclass=True))
+    posts = reading.Columns(("text",), "topics", positive=("sport",), contains=True)
+    import_file(store, folder / "posts.csv", "posts", posts)
     for _ in range(3):
         session = answer(store, happy, budget=20)
     Studio(folder / "studio.db").session(session).export(folder / "model.json.gz", "model")

@@ -44,7 +44,7 @@ def test_a_page_is_told_of_every_change_of_its_session(ask, work, change):
 
 
 def test_a_card_asks_for_news_with_its_own_request(sent, work):
-    """It is told whether there are any, in turn with other pages, if it says what was seen last."""
+    """A card that says which state it has seen is told, in turn with other pages, whether there is news."""
     server = work(2)
     seen = server.session.store.fingerprint(server.session.id)
     assert [False, True] == [sent(server.session.id, seen=each)["news"] for each in (seen, "")]

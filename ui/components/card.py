@@ -67,14 +67,15 @@ def _admit(request: Request) -> tuple[Mapping[str, Any], Route]:
 
 def _act(request: Request, person: Mapping[str, Any], route: Route, body: bytes) -> dict[str, Any]:
     """Store the events of a request, and return the data that its card shows now."""
-    access.PERSON.set(person)  # in the copy of the context that this thread has for the request
+    who = access.standing(person)
+    access.STANDING.set(who)  # in the copy of the context that this thread has for the request
     try:
         sent = json.loads(body)  # unlike pydantic it takes half a letter, which breaks its own event only
     except (ValueError, RecursionError):
         sent = None
     asked = messages.read(route.kind, sent)
     try:
-        return route.act(min(request.path_params["session"], MOST), asked, access.standing(person).mail)
+        return route.act(min(request.path_params["session"], MOST), asked, who.mail)
     except Removed as gone:
         ids = [id for event in asked.events if (id := messages.identity(event))]
         problem = f"Not stored: {gone}" if asked.events else None

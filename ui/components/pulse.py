@@ -50,7 +50,7 @@ def asked(request: Request) -> Response:
     without a role takes no turn from others, and is told nothing."""
     session = min(int(request.path_params["session"]), MOST)
     try:
-        if not access.role(store(), session, request.scope["person"]()):
+        if not access.role(store(), session, access.standing(request.scope["person"]())):
             return Response(status_code=CHANGED)
         changed = has_news(session, request.query_params.get("seen"))
     except StoreError:  # the panel names the problem
