@@ -42,7 +42,7 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 .st-key-pulse { position: absolute !important; }
 [class*="st-key-row-"] > :first-child { min-width: 0 !important; }
 [data-testid="stApp"]:not([data-test-connection-state="CONNECTED"])::after {
-  content: "The server cannot be reached. This page goes on when it is back."; animation: oal-late .2s 4s both;
+  content: "The server cannot be reached. This page continues when it is back."; animation: oal-late .2s 4s both;
   position: fixed; inset: auto 0 .8rem; margin: auto; width: fit-content; max-width: 90vw; padding: .4rem .9rem;
   border-radius: .5rem; background: light-dark(#1c2024, #fafafa); color: light-dark(#fff, #1c2024); font-size: .875rem;
 }

@@ -1,5 +1,7 @@
 """The pulse of an open page: it is told of every change of its session, in turn, and of no other session."""
 
+from contextlib import ExitStack
+
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -70,3 +72,14 @@ def test_pages_take_turns(monkeypatch):
     assert [True, True, False] == [turns.take() for _ in range(3)]
     clock = 0.5
     assert [True, False] == [turns.take() for _ in range(2)]
+
+
+def test_no_page_has_a_turn_while_many_answers_are_under_way():
+    turns = pulse.Turns(100.0)
+    with ExitStack() as answers:
+        for _ in range(pulse.BUSY - 1):
+            answers.enter_context(turns.before())
+        assert turns.take()
+        answers.enter_context(turns.before())
+        assert not turns.take()
+    assert turns.take()

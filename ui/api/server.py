@@ -40,8 +40,12 @@ def _error(sentence: str) -> bytes:
     return to_json({"error": sentence})
 
 
-def _admit(request: Request) -> tuple[Row, Route]:
+async def _admit(request: Request) -> tuple[Row, Route]:
     """Return the token of a request and the route that it may call, before its body is read."""
+    return await run_in_threadpool(_admitted, request)
+
+
+def _admitted(request: Request) -> tuple[Row, Route]:
     tokens = store().tokens()
     if not tokens:
         raise Refusal(404, "There is nothing here.")
@@ -110,12 +114,11 @@ def _act(request: Request, token: Row, route: Route, body: bytes) -> Any:
 
 
 async def answer(request: Request, admit: Callable = _admit, act: Callable = _act) -> Response:
-    """Answer a request with `act(request, who, route, body)`, where who and route are of `admit(request)`.
-
-    Both run in threads, because they may wait for a lock."""
+    """Answer a request with `act(request, who, route, body)`, where who and route are of `await admit(request)`. `act`
+    runs in a thread, because it may wait for a lock."""
     headers: dict[str, str] = {}
     try:
-        who, route = await run_in_threadpool(admit, request)
+        who, route = await admit(request)
         body = await _body(request, route)
         status, content = 200, to_json(await run_in_threadpool(act, request, who, route, body))
     except ClientDisconnect:  # nobody reads the answer

@@ -24,8 +24,7 @@ from ..api.routes import Refusal, Route
 from ..label import messages
 from ..label.card_server import CardServer, card_server
 from ..page import NO_ROLE, ONLY_READS, Removed, capitalized, role, store, stored_settings, who_labels
-from . import Mount, component
-from .pulse import MOST, has_news
+from . import Mount, component, pulse
 
 SCRIPTS = "dom.js", "outbox.js", "keys.js", "card.js"
 STYLES = "explained.css", "card.css"
@@ -54,10 +53,11 @@ def route() -> Address:
 
 
 async def _answer(request: Request) -> Response:
-    return await api.answer(request, _admit, _act)
+    with pulse.turns.before():
+        return await api.answer(request, _admit, _act)
 
 
-def _admit(request: Request) -> tuple[Mapping[str, Any], Route]:
+async def _admit(request: Request) -> tuple[Mapping[str, Any], Route]:
     """Return who sent a request. Somebody whose log-in has ended keeps the events until the next one."""
     person = request.scope["person"]()
     if problem := access.standing(person).problem:
@@ -75,7 +75,7 @@ def _act(request: Request, person: Mapping[str, Any], route: Route, body: bytes)
         sent = None
     asked = messages.read(route.kind, sent)
     try:
-        return route.act(min(request.path_params["session"], MOST), asked, who.mail)
+        return route.act(min(request.path_params["session"], pulse.MOST), asked, who.mail)
     except Removed as gone:
         ids = [id for event in asked.events if (id := messages.identity(event))]
         problem = f"Not stored: {gone}" if asked.events else None
@@ -95,7 +95,7 @@ def _payload(session: int, asked: messages.CardRequest, login: str) -> dict[str,
     acked, problem = store_events(messages.CardEvent, server.handle, asked.events, name, bool(login))
     try:
         payload = server.payload(problem, name, asked.review, asked.marks) | {"acked": acked}
-        return payload | {"news": asked.seen is not None and has_news(session, asked.seen)}
+        return payload | {"news": asked.seen is not None and pulse.has_news(session, asked.seen)}
     except StorageError as error:
         raise StorageError(problem or str(error)) from error
 

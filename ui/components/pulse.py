@@ -2,6 +2,8 @@
 changed (pulse.js). An idle page costs one small request every few seconds; while somebody labels, the card's own
 requests ask."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from time import monotonic
 
@@ -21,6 +23,7 @@ PATH = "pulse/"
 MOST = 2**63 - 1  # that a number in the database can be
 CHANGED, UNCHANGED = 200, 204
 REDRAWS_PER_SECOND = 5.0  # of all pages together: with many of them answers come first
+BUSY = 4  # answers under way at which no page is redrawn
 
 _mount = component("pulse", ["dom.js", "pulse.js"], [])
 
@@ -30,6 +33,7 @@ class Turns:
 
     def __init__(self, rate: float) -> None:
         self.rate, self._left, self._at = rate, rate, monotonic()
+        self._under_way = 0
         self._lock = Lock()
 
     def take(self) -> bool:
@@ -37,9 +41,20 @@ class Turns:
         with self._lock:
             now = monotonic()
             self._left, self._at = min(self.rate, self._left + (now - self._at) * self.rate), now
-            has_turn = self._left >= 1
+            has_turn = self._left >= 1 and self._under_way < BUSY
             self._left -= has_turn
             return has_turn
+
+    @contextmanager
+    def before(self) -> Iterator[None]:
+        """Do something that comes before any turn: with BUSY of such there is none."""
+        with self._lock:
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
 
 
 turns = Turns(REDRAWS_PER_SECOND)

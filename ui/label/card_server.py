@@ -38,6 +38,7 @@ STREAMLIT_KEYS = "cr"  # Streamlit listens to them wherever the focus is
 FIRST_WAIT_SECONDS = 1.0  # that a page waits for a view that has never been computed
 CACHE_TIMES, CACHE_SECONDS = 20, 2.0  # a view is cached for 20 times its computation time, at most 2 s
 SKIPPED_AHEAD = 6  # skipped items that the browser gets at a time
+MOST_OPEN = 300  # sessions that stay open in this server; with more, each answer would open one anew
 
 BACKGROUND = ThreadPoolExecutor(1, "background")
 
@@ -64,7 +65,7 @@ def with_keys(tags: Iterable[str], class_keys: Iterable[list[str]]) -> list[dict
     return [{"name": name, "keys": free[place : place + 1]} for place, name in enumerate(tags)]
 
 
-@st.cache_resource(max_entries=50, show_spinner=OPENING)
+@st.cache_resource(max_entries=MOST_OPEN, show_spinner=OPENING)
 def card_server(session: int) -> CardServer:
     """Return the card server of a session, opened once in this server process."""
     return CardServer(session)
