@@ -11,6 +11,7 @@ from oal_engine.sessions.backups import age_of_newest
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from ui import page
+from ui.address import MAX_VALUE_CHARACTERS
 from ui.data.own_data import own_data_form, show_sample
 from ui.home.new_session import new_session
 from ui.home.sessions import show_dataset, show_removed, show_session, start, try_demo
@@ -25,7 +26,7 @@ ABOUT = (
 )
 NO_SESSION = "No session yet: try the demo, or import data and start one."
 COMPILING = "Algorithms are being compiled, once on this machine: {} of {}. Nobody needs to wait for that."
-NO_PAGE = "There is no page {}. This is the first one."
+NO_PAGE = "The app has no page {}. Choose one above."
 NO_DATA = "No data sets yet. The demo brings its own."
 
 
@@ -68,7 +69,7 @@ def open_form(store: Store, datasets: list[dict[str, Any]]) -> None:
 
 open_page("Home")
 if missing := st.query_params.get("missing"):
-    complain(NO_PAGE.format(missing))
+    complain(NO_PAGE.format(missing[:MAX_VALUE_CHARACTERS]))
 with guarded():
     store = open_store()
     datasets, sessions = page.datasets(store), page.sessions(store)

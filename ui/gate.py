@@ -99,7 +99,7 @@ class Gate:
         return sent
 
     def _is_missing(self, path: str) -> bool:
-        """Tell whether a path has the form of a page's, but there is no such page."""
+        """Tell whether a path looks like that of a page, and the app has no such page."""
         return "/" not in path.removeprefix(self.home) and path not in (self.home, *self.pages)
 
     def _cookie(self, value: str, seconds: int) -> str:

@@ -266,6 +266,8 @@ def test_escape_closes_what_a_key_opened(opened, app, names):
         for name in openers:
             opener = opened.get_by_test_id("stPopover").get_by_role("button", name=name).first
             opened.wait_for_function("window.oalPopover")
+            at_rest = opened.get_by_test_id("stApp")  # a page that is still drawn takes the focus away
+            expect(at_rest).to_have_attribute("data-test-script-state", "notRunning")
             opener.focus()
             opened.keyboard.press("Enter")
             box = opened.get_by_test_id("stPopoverBody")

@@ -155,12 +155,12 @@ def test_a_server_that_is_away_opens_no_dialog_over_the_card(label, app):
 
 def test_an_address_of_no_page_leads_to_the_first_one_which_says_so(visit, app):
     page = visit(app, "/Lables?session=1")
-    page.get_by_text("There is no page Lables.").wait_for()
+    page.get_by_text("The app has no page Lables.").wait_for()
     page.get_by_role("link", name="Data").click()
     page.get_by_role("heading", name="Import", exact=True).wait_for()
     page.get_by_role("link", name="Home").click()
     page.get_by_role("button", name="Try the demo").wait_for()
-    expect(page.get_by_text("There is no page")).to_have_count(0)
+    expect(page.get_by_text("The app has no page")).to_have_count(0)
 
 
 def test_answers_that_reach_the_server_twice_are_stored_once(label, app, store):

@@ -62,6 +62,6 @@ def test_installed_packages_are_allowed():
     wrong = {
         name: version(name)
         for name, each in requirements("requirements.txt").items()
-        if not (each.marker and not each.marker.evaluate()) and not each.specifier.contains(version(name))
+        if (not each.marker or each.marker.evaluate()) and not each.specifier.contains(version(name))
     }
     assert {} == wrong

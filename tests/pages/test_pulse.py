@@ -78,8 +78,8 @@ def test_no_page_has_a_turn_while_many_answers_are_under_way():
     turns = pulse.Turns(100.0)
     with ExitStack() as answers:
         for _ in range(pulse.BUSY - 1):
-            answers.enter_context(turns.before())
+            answers.enter_context(turns.answering())
         assert turns.take()
-        answers.enter_context(turns.before())
+        answers.enter_context(turns.answering())
         assert not turns.take()
     assert turns.take()

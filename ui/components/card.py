@@ -53,7 +53,7 @@ def route() -> Address:
 
 
 async def _answer(request: Request) -> Response:
-    with pulse.turns.before():
+    with pulse.turns.answering():
         return await api.answer(request, _admit, _act)
 
 

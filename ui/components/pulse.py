@@ -46,8 +46,8 @@ class Turns:
             return has_turn
 
     @contextmanager
-    def before(self) -> Iterator[None]:
-        """Do something that comes before any turn: with BUSY of such there is none."""
+    def answering(self) -> Iterator[None]:
+        """Count one more answer as under way. From BUSY on, `take` gives no turn."""
         with self._lock:
             self._under_way += 1
         try:
