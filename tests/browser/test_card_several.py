@@ -77,7 +77,7 @@ def test_letters_are_keys_of_the_later_lines(script, give):
 def test_nothing_is_confirmed_before_the_item_can_be_read(script, give):
     """For 0.4 seconds after the paint neither Enter nor the button confirms, while the lines can be set."""
     give(1)
-    script.hand(2, questions=asking(3), **NAMES)
+    script.give(2, questions=asking(3), **NAMES)
     script.press("1", "Enter")
     script("confirm").click()
     assert (["true", "false", "false"], []) == (states(script), script.posts)

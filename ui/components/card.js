@@ -442,13 +442,12 @@ class Card {
     if (pressed && target.closest?.(pressed)) return; // the browser presses it, once
     if (this.scroll(event.key, target)) return event.preventDefault();
     if (event.key === "Escape") return this.escape();
-    // With several questions, Shift and a digit are two keys, whatever sign they print.
-    const shifted = event.shiftKey && this.lines.childElementCount && /^Digit\d$/.test(event.code);
-    const name = shifted ? event.code.at(-1) : letter(event);
-    const action = this.shortcuts.get(name);
+    // Several questions are answered by the keys of the digits, whatever sign these print with Shift or without it.
+    const digit = this.lines.childElementCount && /^Digit(\d)$/.exec(event.code)?.[1];
+    const action = this.shortcuts.get(digit || letter(event));
     if (!action) return;
     event.preventDefault();
-    if (!event.repeat) action.run(event.timeStamp, event.shiftKey && event.key !== name);
+    if (!event.repeat) action.run(event.timeStamp, event.shiftKey);
   }
 
   // With more classes than keys, a class is found by letters of its name, and Enter answers with it.
