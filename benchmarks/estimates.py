@@ -22,9 +22,8 @@ from common import machine, table
 
 from oal_engine import datasets
 from oal_engine.datasets import demo, reading
-from oal_engine.kernel import metrics, rows, spending, stream
+from oal_engine.kernel import estimates, metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.sessions.insights import estimates
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 ROUNDS = 20_000  # of a stream at most

@@ -24,10 +24,9 @@ from common import machine, table
 from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.datasets.reading.labels import label_parts
-from oal_engine.kernel import certainty, metrics, questions, rows, stream
+from oal_engine.kernel import certainty, estimates, metrics, questions, rows, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.runs import Run
-from oal_engine.sessions.insights import estimates
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 FILES = {

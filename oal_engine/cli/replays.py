@@ -20,7 +20,7 @@ from .. import datasets, experiments
 from ..datasets import prior
 from ..datasets.reading import Columns, peek, read
 from ..experiments import replays
-from ..experiments.sources import column_questions, stored_questions, word_questions
+from ..experiments.sources import column_questions, decided_column, stored_column, stored_questions, word_questions
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy, alias_of, declared, strategy
 from ..kernel.learners import LEARNERS, is_multiclass
@@ -45,8 +45,12 @@ class Running:
     audit_trains: Annotated[bool, Option(help="Whether the learner trains on random checks.")] = True
     pace: Annotated[float | None, Option(help="Share of the stream in which to spend the rest evenly.")] = None
     floor: Annotated[
-        float, Option(help="Share of the budget for a minimum chance of every item, which guarantees recall and F1.")
-    ] = 0.0
+        float | None,
+        Option(
+            help="Share of the budget for a minimum chance of every item, which guarantees recall and F1 "
+            "(default: 0, and 0.5 with --column)."
+        ),
+    ] = None
     known_share: Annotated[
         float,
         Option("--known", help="Share of the items whose labels are learned before the stream, which the others are."),
@@ -64,6 +68,15 @@ def replay(
     plain: Annotated[
         bool, Option("--max", help="With --questions: rare questions get no more readings than they ask for.")
     ] = False,
+    column: Annotated[
+        str | None, Option(help="A column of labels or scores by something else, such as a language model, to audit.")
+    ] = None,
+    cut: Annotated[
+        float | None,
+        Option(
+            help="With --column: the smallest score that says positive (default: 0.5 of scores from 0 to 1, else 0)."
+        ),
+    ] = None,
     orders: Annotated[Path | None, Option(help="A file with one order per line, rows counted from 1.")] = None,
     running: Running,
     knowing: Knowing,
@@ -87,6 +100,14 @@ def replay(
         )
     if plain and not names:
         raise ValueError("--max is for --questions. Got none.")
+    if cut is not None and not column:
+        raise ValueError(f"--cut is for --column. Got {cut:g} without one.")
+    if column and (names or chosen.multiclass or importing.multiclass or running.budget is None):
+        raise ValueError("--column needs a --budget and an algorithm for two classes, and no --questions.")
+    floor, pace = running.floor, running.pace
+    if column:
+        floor, pace = 0.5 if floor is None else floor, pace or 1.0
+    running = replace(running, floor=floor or 0.0, pace=pace)
     if orders and running.permutations:
         raise ValueError("--orders FILE and --permutations NUMBER cannot be given together.")
     data: datasets.FeatureTable | datasets.Dataset
@@ -100,7 +121,8 @@ def replay(
         labels = stored_questions(data, names)
         positive = None
     elif Path(source).is_file():
-        data, positive = _file_data(source, chosen, importing, reading), importing.positive
+        kept = {"details": (column,), "features": importing.feature and tuple(importing.feature)} if column else {}
+        data, positive = _file_data(source, chosen, importing, reading, **kept), importing.positive
     else:
         data, positive = _stored_data(source, chosen, importing, reading, db)
     visits = recorded(orders, data.y.size) if orders else None
@@ -119,6 +141,16 @@ def replay(
     if names:
         result = replays.replay_questions(chosen, data, labels, visits, options, not plain)
         print(json.dumps(result)) if as_json else _print_questions(result)
+        return
+    if column:
+        own = Columns(label=column, positive=tuple(positive or ()))
+        audited = (
+            stored_column(data, own, cut)
+            if isinstance(data, datasets.Dataset)
+            else decided_column(_kept(data, column), own, cut, Path(source).name)
+        )
+        result = replays.replay_column(chosen, data, audited, visits, options)
+        print(json.dumps(result)) if as_json else _print_column(result)
         return
     result = replays.replay(chosen, data, visits, options)
     print(json.dumps(result)) if as_json else _print(result)
@@ -171,6 +203,12 @@ def _file_questions(
     importing = replace(importing, contains=True)
     data = _file_data(path, chosen, importing, reading, positive=(names[0],), multiclass=False)
     return data, word_questions(names, [*data.items.labels], data.items.columns.label, file)
+
+
+def _kept(data: datasets.FeatureTable, column: str) -> list[str]:
+    """Return the cells of a column that was read with the items of a file."""
+    assert data.items
+    return [json.loads(cells or '[""]')[0] for cells in data.items.details or ()]
 
 
 def _stored_data(
@@ -226,6 +264,30 @@ def _print(result: dict[str, Any]) -> None:
             mean, std = (part and reduce(getitem, path, part[evaluation]) for part in (result["mean"], spread))
             cells.append(f"{mean:.5f}" + ("" if std is None else f" ± {std:.5f}"))
         table.add_row(escape(" of ".join(path)), *cells)
+    draw(table)
+
+
+def _print_column(result: dict[str, Any]) -> None:
+    """Print the metrics of the column and of the column with the answers: as they are, and as the answers tell in the
+    first run."""
+    run, runs, cut = result["runs"][0], len(result["runs"]), result["column"]["cut"]
+    print(
+        f"Column {result['column']['name']}{'' if cut is None else f', positive from {cut:g} on'}, and "
+        f"{result['algorithm']}, {runs} run{'s' * (runs > 1)}, {result['mean']['readings']:,.1f}".removesuffix(".0")
+        + " answers"
+    )
+    table = Table("", "true", "by the answers", "at least", box=box.SIMPLE)
+    for name, known in result["mean"]["deciders"].items():
+        own = run["deciders"][name]
+        for metric in ("precision", "recall", "f1", "sum"):
+            ends = own["estimates"]["push"]["sensitivity" if metric == "recall" else metric]
+            told = "" if ends is None else "{:.3f} ({:.3f} to {:.3f})".format(*ends)
+            least = f"{own['floor']['push'][metric]:.3f}" if own["floor"] else ""
+            table.add_row(f"{name}: {metric}", f"{known['push'][metric]:.3f}", told, least)
+    found = run["deciders"][replays.BOTH]["estimates"]["positives"]
+    if found:
+        true = sum(run["deciders"][replays.BOTH]["push"][key] for key in ("tp", "fn"))
+        table.add_row("positives", f"{true:,}", "{:,.0f} ({:,.0f} to {:,.0f})".format(*found), "")
     draw(table)
 
 

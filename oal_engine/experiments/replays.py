@@ -11,8 +11,10 @@ from ..datasets import Dataset, FeatureTable, relabelled
 from ..datasets.prior import Prior
 from ..kernel import certainty, metrics, questions, stream
 from ..kernel.algorithms import Strategy
-from ..kernel.rows import Rows
+from ..kernel.estimates import positives, windows
+from ..kernel.rows import Rows, with_column
 from ..kernel.runs import Parts, Run
+from .sources import Column
 from .specifications import MOST_RUNS
 
 
@@ -144,6 +146,75 @@ def replay_questions(
             key: metrics.over([run[key] for run in measured], np.mean) for key in ("readings", "questions", "all")
         },
     }
+
+
+COLUMN, BOTH = "column", "column + answers"  # the two deciders
+TRUST, SCALE = 3.0, 0.3  # of the column in `both`: its weight at the start, and how large a margin of 1 is in the rows
+
+
+def replay_column(
+    strategy: Strategy,
+    data: FeatureTable | Dataset,
+    column: Column,
+    orders: list[np.ndarray] | None = None,
+    options: ReplayOptions = ReplayOptions(),
+) -> dict[str, Any]:
+    """Audit a column of decisions: ask where it or the strategy is unsure, and judge both by the same answers.
+
+    One decider is the column as it is. The other is the strategy, which begins with the column as a feature and learns
+    every answer. Return the metrics of both by known labels, as `replay` does, and as estimated from the answers alone
+    with 95 % intervals, as JSON. The probability of asking is that of several questions (`kernel.questions`).
+    """
+    rows, place = with_column(data.rows, SCALE * column.margins), data.rows.columns
+    orders, first, n_known = _planned(strategy, rows, data.y, 0, orders, options)
+    seeds = {**first.prior, place: TRUST}
+    given = replace(strategy, learner="given", learner_parameters={})
+    runs, keys = [], (*metrics.EVALUATIONS, metrics.LIST)
+    for number, order in enumerate(orders):
+        both = _in_order(replace(first, prior=seeds), number, order, n_known)
+        alone = replace(both, strategy=given, prior={place: 1 / SCALE}, theta=0.0)
+        own = {COLUMN: alone, BOTH: both}
+        parts = [run.start() for run in own.values()]
+        done = questions.replay([*own.values()], True, parts)
+        deciders = {}
+        for (name, run), each, part in zip(own.items(), done, parts):
+            at_last = each.curve[max(0, each.queried - 1)]
+            deciders[name] = _figures(run, each, part, options.weights, at_last=at_last)
+            deciders[name] |= _estimated(run, each, at_last, options.weights)
+        runs.append({"order": number + 1, "readings": done[0].queried, "deciders": deciders})
+    known = [
+        {
+            "readings": run["readings"],
+            "deciders": {name: {key: each[key] for key in keys} for name, each in run["deciders"].items()},
+        }
+        for run in runs
+    ]
+    return {
+        "algorithm": strategy.algorithm,
+        "learner": strategy.learner,
+        "rule": strategy.rule,
+        "params": strategy.parameters,
+        "column": {"name": column.name, "cut": column.cut},
+        "runs": runs,
+        "mean": metrics.over(known, np.mean),
+        "std": metrics.spread(known),
+    } | ({"known": n_known} if n_known else {})
+
+
+def _estimated(run: Run, done: stream.Replay, at_last: np.ndarray, weights: metrics.Weights) -> dict[str, Any]:
+    """Return the metrics of both evaluations and the number of positives as the answers alone estimate them, each as
+    [value, low, high], or None with too few answers; and the rounds that they are of: those in which items could be
+    asked."""
+    asked, spent = done.log[:, 0].astype(np.int64), done.queried == run.budget
+    rounds, counts = (int(asked[-1]) + 1, at_last) if spent and asked.size else (run.order.size, done.counts)
+    sizes = (np.array([n]) for n in (asked.size, rounds, counts[1].sum()))
+    values, enough, sides = windows(done.decided[:, 1] > 0, run.y[run.order[asked]], done.log[:, 2], *sizes, weights)
+    found = {
+        name: {metric: ends[:, 0].tolist() if enough[metric][0] else None for metric, ends in each.items()}
+        for name, each in values.items()
+    }
+    count = positives(*sides)[:, 0].tolist() if enough["f1"][0] else None
+    return {"estimates": found | {"positives": count, "rounds": rounds}}
 
 
 def _planned(

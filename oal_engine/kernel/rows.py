@@ -330,6 +330,14 @@ def mixed_rows(sparse: SparseRows, table: np.ndarray) -> MixedRows:
     return MixedRows(*sparse[:-1], read_only(table.ravel(), np.float32), width, sparse.columns + width)
 
 
+def with_column(rows: Rows, values: np.ndarray) -> Rows:
+    """Append one column to rows of any kind."""
+    if isinstance(rows, SparseRows):
+        return mixed_rows(rows, values[:, None])
+    table = np.column_stack([matrix(rows.dense_part() if isinstance(rows, MixedRows) else rows), values])
+    return mixed_rows(rows.sparse_part(), table) if isinstance(rows, MixedRows) else dense_rows(table, table.shape[1])
+
+
 def length(rows: Rows) -> int:
     """Return the number of rows."""
     return rows.values.size // max(1, rows.columns) if isinstance(rows, DenseRows) else rows.indptr.size - 1

@@ -8,18 +8,8 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.kernel import metrics
-from oal_engine.sessions.insights import estimates
-from oal_engine.sessions.insights.estimates import (
-    FORECASTS,
-    curve,
-    forecast,
-    jeffreys,
-    look,
-    of_classes,
-    of_session,
-    side,
-    windows,
-)
+from oal_engine.kernel.estimates import BINARY, jeffreys, of_classes, side, windows
+from oal_engine.sessions.insights.estimates import FORECASTS, curve, forecast, look, of_session
 from oal_engine.sessions.look_back import Trace
 from oal_engine.sessions.settings import SKIP
 from oal_engine.store import Store
@@ -103,7 +93,7 @@ def test_intervals_cover_the_truth():
         assert enough
         for name in metrics.EVALUATIONS:
             real = metrics.evaluate(counts, name)
-            for metric in estimates.BINARY:
+            for metric in BINARY:
                 value, low, high = intervals[name][metric][:, 0]
                 assert 0 <= low <= value <= high <= 1
                 covered.setdefault((name, metric), []).append(low <= real[metric] <= high)
@@ -150,7 +140,7 @@ def test_a_session_is_estimated_from_its_log_alone(store, more):
     counts = next(counts for rounds, counts in trace.state.trail if rounds == window + 1)
     for name, values in estimate.metrics.items():
         real = opened.evaluate(counts, name)
-        assert values.keys() == set(estimates.BINARY)
+        assert values.keys() == set(BINARY)
         for metric, guess in values.items():
             assert 0 <= guess.low <= guess.value <= guess.high <= 1
             assert abs(guess.value - real[metric]) < 0.25
@@ -226,7 +216,7 @@ def test_without_an_estimate_there_is_a_reason(store, more, labels, sentence):
     estimate = of_session(opened)
     assert sentence in estimate.reason
     assert [] == curve(opened)
-    assert {"push": dict.fromkeys(estimates.BINARY), "push_query": dict.fromkeys(estimates.BINARY)} == estimate.metrics
+    assert {"push": dict.fromkeys(BINARY), "push_query": dict.fromkeys(BINARY)} == estimate.metrics
 
 
 def test_each_side_needs_positives_of_its_own(store):

@@ -15,6 +15,16 @@ C = Parameter(1.0, above=0, help="Aggressiveness: the largest step of one update
 ETA = Parameter(1.0, above=0, help="Learning rate.", grid=TENS)
 
 
+class Given(NamedTuple):
+    """The weights that it began with: answers change nothing. A decision that something else made is one such weight,
+    on a column of its own."""
+
+    w: np.zeros
+
+    def update(self, x, y, p, v, rho, theta):
+        pass
+
+
 class Perceptron(NamedTuple):
     """w += y x on a mistake (Rosenblatt 1958; OAAL eq. 1)."""
 
@@ -155,6 +165,7 @@ class COGII(NamedTuple):
 
 
 LEARNERS = {
+    "given": Given,
     "perceptron": Perceptron,
     "romma": ROMMA,
     "pa": PA,

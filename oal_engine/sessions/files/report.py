@@ -18,6 +18,7 @@ import numpy as np
 from ...datasets import prior
 from ...kernel import learners, metrics
 from ...kernel.certainty import BOUNDED, RISK
+from ...kernel.estimates import BINARY
 from ...output.page import INK, WORDS, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ...output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
 from ...versions import versions
@@ -130,7 +131,7 @@ def quality(session: Session) -> Iterator[str]:
     if not session.labelled:
         yield from _estimated(session, share)
         return
-    wanted = METRICS[True] if session.multiclass else estimates.BINARY
+    wanted = METRICS[True] if session.multiclass else BINARY
     curves = {name: session.evaluate(counts, name) for name in metrics.EVALUATIONS}
     final = {name: session.evaluate(session.place.counts, name) for name in metrics.EVALUATIONS}
     yield sentence("Exact: every item of the data has a label of its own, which the session has never seen.")

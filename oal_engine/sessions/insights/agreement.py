@@ -18,10 +18,11 @@ from statistics import median
 import numpy as np
 from scipy.special import ndtri
 
+from ...kernel.estimates import TAIL, reduced
 from ...store import now
 from ..log import Entry
 from ..session import Session
-from .estimates import TAIL, Estimate, reduced
+from .estimates import Estimate
 
 LEAST = 10  # fewest pairs of answers of two people for a number
 HOUR = timedelta(hours=1)

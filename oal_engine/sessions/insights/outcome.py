@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...kernel import metrics
+from ...kernel.estimates import jeffreys, reduced
 from ...kernel.learners import linear
 from ...kernel.query_rules import paceable
 from ...output.plots import METRICS, NAMES, OF_THE_LIST, TITLES
@@ -16,7 +17,7 @@ from ..session import Session
 from ..settings import SKIP
 from . import certainty, estimates, ranking
 from .curves import percent
-from .estimates import Estimate, Estimates, jeffreys, reduced
+from .estimates import Estimate, Estimates
 from .ranking import Ranking
 
 FEWEST = 5  # positive answers: with fewer the comparison with random questions is left out

@@ -20,10 +20,11 @@ from scipy.special import expit, ndtri
 from scipy.stats import qmc
 
 from ...kernel import rows, stream
+from ...kernel.estimates import TAIL
 from ...kernel.learners import Learner
 from ..session import Session
 from .curves import percent
-from .estimates import TAIL, Estimate
+from .estimates import Estimate
 
 FEWEST = 5  # answers of either class: with fewer there is no estimate
 FOLDS = 50  # models that are trained without some of the answers
