@@ -169,7 +169,7 @@ def replay_column(
     orders, first, n_known = _planned(strategy, rows, data.y, 0, orders, options)
     seeds = {**first.prior, place: TRUST}
     given = replace(strategy, learner="given", learner_parameters={})
-    runs, keys = [], (*metrics.EVALUATIONS, metrics.LIST)
+    runs, known = [], []
     for number, order in enumerate(orders):
         both = _in_order(replace(first, prior=seeds), number, order, n_known)
         alone = replace(both, strategy=given, prior={place: 1 / SCALE}, theta=0.0)
@@ -182,13 +182,10 @@ def replay_column(
             deciders[name] = _figures(run, each, part, options.weights, at_last=at_last)
             deciders[name] |= _estimated(run, each, at_last, options.weights)
         runs.append({"order": number + 1, "readings": done[0].queried, "deciders": deciders})
-    known = [
-        {
-            "readings": run["readings"],
-            "deciders": {name: {key: each[key] for key in keys} for name, each in run["deciders"].items()},
+        figures = {
+            name: {key: each[key] for key in (*metrics.EVALUATIONS, metrics.LIST)} for name, each in deciders.items()
         }
-        for run in runs
-    ]
+        known.append({"readings": done[0].queried, "deciders": figures})
     return {
         "algorithm": strategy.algorithm,
         "learner": strategy.learner,
@@ -207,8 +204,9 @@ def _estimated(run: Run, done: stream.Replay, at_last: np.ndarray, weights: metr
     asked."""
     asked, spent = done.log[:, 0].astype(np.int64), done.queried == run.budget
     rounds, counts = (int(asked[-1]) + 1, at_last) if spent and asked.size else (run.order.size, done.counts)
-    sizes = (np.array([n]) for n in (asked.size, rounds, counts[1].sum()))
-    values, enough, sides = windows(done.decided[:, 1] > 0, run.y[run.order[asked]], done.log[:, 2], *sizes, weights)
+    size, passed, pushes = (np.array([n]) for n in (asked.size, rounds, counts[1].sum()))
+    pushed, label = done.decided[:, 1] > 0, run.y[run.order[asked]]
+    values, enough, sides = windows(pushed, label, done.log[:, 2], size, passed, pushes, weights)
     found = {
         name: {metric: ends[:, 0].tolist() if enough[metric][0] else None for metric, ends in each.items()}
         for name, each in values.items()
@@ -259,7 +257,7 @@ def _figures(
     tables = dict.fromkeys(metrics.EVALUATIONS, done.counts) | {metrics.LIST: run.listed(done, parts)}
     measured = {name: metrics.as_json(counts, name, weights, classes) for name, counts in tables.items()}
     floors: dict[str, Any] = {"floor": None}
-    if run.floor and run.budget is not None and run.order.size:
+    if run.floor and run.budget and run.order.size:
         for name, are_pushes_read in (("floor", False), ("floor_if_read", True)):
             bounds = certainty.floors(run.worst_counts(done, are_pushes_read, at_last), weights)
             floors[name] = {e: {metric: value.item() for metric, value in each.items()} for e, each in bounds.items()}

@@ -97,6 +97,9 @@ def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | 
             raise DataError(f"--cut is for scores. Column {name} of {source} has labels.")
         return Column(name, None, reading.answers(cells, columns, source).astype(np.float64))
     scores = np.array([*map(float, cells)])
+    if not np.isfinite(scores).all():
+        odd = int(np.flatnonzero(~np.isfinite(scores))[0])
+        raise DataError(f"scores of column {name} in {source} must be finite. Row {odd + 1:,} has {cells[odd]}.")
     low, high = scores.min(), scores.max()
     if cut is None:
         if low >= 0 and high > 1:

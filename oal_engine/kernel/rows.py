@@ -334,8 +334,9 @@ def with_column(rows: Rows, values: np.ndarray) -> Rows:
     """Append one column to rows of any kind."""
     if isinstance(rows, SparseRows):
         return mixed_rows(rows, values[:, None])
-    table = np.column_stack([matrix(rows.dense_part() if isinstance(rows, MixedRows) else rows), values])
-    return mixed_rows(rows.sparse_part(), table) if isinstance(rows, MixedRows) else dense_rows(table, table.shape[1])
+    dense: Any = matrix(rows.dense_part() if isinstance(rows, MixedRows) else rows)
+    table = np.column_stack([dense, values])
+    return mixed_rows(rows.sparse_part(), table) if isinstance(rows, MixedRows) else as_rows(table)
 
 
 def length(rows: Rows) -> int:

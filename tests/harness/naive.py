@@ -185,7 +185,7 @@ class Learner(Remembering):
             self.g_sum, self.g_squares = self.g_sum - y * x, self.g_squares + x**2
             step = self.eta / self.H()
             self.w = -step * self.g_sum if name == "ada-da" else self.w + step * y * x
-        else:
+        elif name != "given":
             raise NotImplementedError(name)
 
     def cost(self, y):

@@ -1,0 +1,176 @@
+"""What an audit of a column says, over simulated columns of known quality: whether its intervals hold the truth,
+whether its floors stay below it, and how many labels the column saves.
+
+A column is a score of given AUC (of plain kind), one that says positive twice as often as there are positives, one that
+falls to an AUC of .6 along the stream, or one that says the opposite in a tenth of the items that resemble each other.
+Every second column is cut into labels.
+"""
+
+import json
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated
+
+import estimates
+import many_questions
+import numpy as np
+import typer
+from common import machine, table
+from scipy.special import ndtri
+
+from oal_engine.experiments import replays
+from oal_engine.experiments.sources import Column
+from oal_engine.kernel import rows, stream
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.kernel.metrics import EVALUATIONS
+
+ITEMS = 4000  # of a stream at most
+LABELS = 300
+PLAN = {"floor": 0.5, "pace": 1.0}  # those of `replay --column`
+QUALITY = (0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+KINDS = ("plain", "positives", "drift", "topic")
+WORST, TOPIC = 0.6, 0.1  # AUC at the end of a drift, and share of the items with the opposite
+
+
+def streams(quick):
+    """Yield rows and labels by name, of ITEMS items at most."""
+    for name, data in estimates.sources(quick):
+        if not data.classes:
+            yield name, data.rows, data.y
+    for name, table_, words in () if quick else many_questions.sources(estimates.SHARED, many_questions.FILES):
+        for word in many_questions.chosen([*words], 3):
+            yield f"{name}: {word}", table_, words[word]
+
+
+def column(y, topic, order, quality, kind, seed):
+    """Return a simulated column."""
+    rng = np.random.default_rng(seed)
+    auc = np.full(y.size, quality)
+    if kind == "drift":
+        auc[order] = np.linspace(quality, WORST, y.size)
+    scores = (y > 0) * ndtri(auc) * 2**0.5 + rng.standard_normal(y.size)
+    cut = np.sort(scores)[-(1 + (kind == "positives")) * int((y > 0).sum())]
+    margins = scores - cut
+    if kind == "topic":
+        margins[topic] *= -1
+    return np.where(margins >= 0, 1.0, -1.0) if seed % 2 else margins / np.sqrt((margins**2).mean())
+
+
+def found(data, margins, order, labels, seed):
+    """Return the only run of an audit."""
+    options = replays.ReplayOptions(budget=labels, seed=seed, **PLAN, rho="laplace")
+    result = replays.replay_column(strategy("auto"), data, Column("simulated", None, margins), [order], options)
+    return result["runs"][0]["deciders"]
+
+
+def looked(run, evaluation, size):
+    """Return the F1 of an evaluation as estimated (None: not of all items), as it is, and whether a floor is above the
+    truth."""
+    estimate, true = run["estimates"], run[evaluation]
+    whole = estimate[evaluation]["f1"] if estimate["rounds"] == size else None
+    too_high = any(value > true[metric] + 1e-12 for metric, value in run["floor"][evaluation].items())
+    return {"estimate": whole, "true": true["f1"], "too_high": too_high}
+
+
+def least(run):
+    """Return the floor of recall where a person reads what is pushed."""
+    return run["floor_if_read"]["push_query"]["recall"]
+
+
+def case(name, data, topic, seed):
+    """Return a record of each kind and quality of one order."""
+    order = stream.shuffled(data.y.size, seed)
+    options = replays.ReplayOptions(seed=seed, rho="laplace", **PLAN)
+    plain = {
+        labels: replays.replay(strategy("auto"), data, [order], replays.replace(options, budget=labels))["runs"][0]
+        for labels in (LABELS, round(LABELS / 1.1))
+    }
+    records = []
+    for kind in KINDS:
+        for k, quality in enumerate(QUALITY):
+            margins = column(data.y, topic, order, quality, kind, 1000 * seed + k)
+            full, half = (found(data, margins, order, labels, seed) for labels in (LABELS, LABELS // 2))
+            looks = {(who, name): looked(run, name, data.y.size) for who, run in full.items() for name in EVALUATIONS}
+            estimated = full[replays.BOTH]["estimates"]
+            records.append({
+                "stream": name, "kind": kind, "auc": quality, "looks": looks,
+                "positives": estimated["positives"] if estimated["rounds"] == data.y.size else None,
+                "true_positives": int((data.y > 0).sum()),
+                "list": {who: run["list"]["f1"] for who, run in full.items()},
+                "auto": {labels: (least(run), run["list"]["f1"]) for labels, run in plain.items()},
+                "least": least(full[replays.BOTH]), "half": least(half[replays.BOTH]),
+            })  # fmt: skip
+    return records
+
+
+def report(records):
+    """Print the coverage of intervals, the floors that were too high, and what the column is worth."""
+    looks = defaultdict(list)
+    for each in records:
+        for (who, evaluation), look in each["looks"].items():
+            for group in ("all", each["kind"]):
+                looks[who, evaluation, group].append(look)
+    lines = []
+    for (who, evaluation, group), some in looks.items():
+        shown = [each for each in some if each["estimate"]]
+        held = [each["estimate"][1] <= each["true"] <= each["estimate"][2] for each in shown]
+        width = [each["estimate"][2] - each["estimate"][1] for each in shown]
+        lines.append([
+            who, evaluation, group, len(some), f"{len(shown) / len(some):.2f}", f"{np.mean(held):.3f}",
+            f"{np.mean(width) / 2:.3f}", f"{np.mean([each['too_high'] for each in some]):.3f}",
+        ])  # fmt: skip
+    heads = ["decider", "evaluation", "kind", "columns", "shown", "F1 held", "half-width", "floor too high"]
+    print(*table(heads, lines), sep="\n")
+    counted = [each for each in records if each["positives"]]
+    held = [each["positives"][1] <= each["true_positives"] <= each["positives"][2] for each in counted]
+    print(f"Number of positives: held in {np.mean(held):.3f} of {len(counted)}.\n")
+    few, lines = round(LABELS / 1.1), []
+    for kind in KINDS:
+        for quality in QUALITY:
+            some = [each for each in records if (each["kind"], each["auc"]) == (kind, quality)]
+            f1 = [np.mean([each["list"][who] for each in some]) for who in (replays.COLUMN, replays.BOTH)]
+            f1.append(np.mean([each["auto"][LABELS][1] for each in some]))
+            full, both, half = (np.mean(each) for each in zip(*(
+                (each["auto"][LABELS][0], each["least"], each["half"]) for each in some
+            )))  # fmt: skip
+            half_enough = np.mean([each["half"] >= each["auto"][LABELS][0] for each in some])
+            no_worse = np.mean([each["least"] >= each["auto"][few][0] for each in some])
+            numbers = [*f1, full, both, half, half_enough, no_worse]
+            lines.append([kind, f"{quality:g}", *(f"{number:.3f}" for number in numbers)])
+    heads = ["kind", "AUC", "F1: column", "column + answers", "auto", "recall floor: auto", "column + answers",
+             "with half", "half is enough", "no more than 1.1"]  # fmt: skip
+    print(*table(heads, lines), sep="\n")
+
+
+def main(
+    seeds: Annotated[int, typer.Option(help="Orders of each stream.")] = 6,
+    workers: int = 2,
+    quick: Annotated[bool, typer.Option(help="The demo only.")] = False,
+    raw: Annotated[Path | None, typer.Option(help="A file for the records.")] = None,
+) -> None:
+    """Audit simulated columns, and print what held."""
+    records = []
+    with ProcessPoolExecutor(workers) as pool:
+        tasks = []
+        for name, table_, y in streams(quick):
+            for seed in range(seeds):
+                rng = np.random.default_rng(seed)
+                some = np.sort(rng.permutation(y.size)[:ITEMS])
+                few = rows.take(table_, some)
+                alike = rows.matrix(few) @ rng.standard_normal(few.columns)
+                data = SimpleNamespace(rows=few, y=rows.read_only(y[some], np.int8), classes=())
+                topic = alike >= np.quantile(alike, 1 - TOPIC)
+                tasks.append(pool.submit(case, name, data, topic, seed))
+        for task in tasks:
+            records += task.result()
+    if raw:
+        raw.write_text(json.dumps([each | {"looks": [*each["looks"].values()]} for each in records]))
+    print(machine(), "\n")
+    print(f"{len(records)} columns, {len({each['stream'] for each in records})} streams\n")
+    report(records)
+
+
+if __name__ == "__main__":
+    typer.run(main)
