@@ -121,8 +121,8 @@ def replay(
         labels = stored_questions(data, names)
         positive = None
     elif Path(source).is_file():
-        kept = {"details": (column,), "features": importing.feature and tuple(importing.feature)} if column else {}
-        data, positive = _file_data(source, chosen, importing, reading, **kept), importing.positive
+        more = {"details": (column,), "features": importing.feature and tuple(importing.feature)} if column else {}
+        data, positive = _file_data(source, chosen, importing, reading, **more), importing.positive
     else:
         data, positive = _stored_data(source, chosen, importing, reading, db)
     visits = recorded(orders, data.y.size) if orders else None
@@ -143,13 +143,12 @@ def replay(
         print(json.dumps(result)) if as_json else _print_questions(result)
         return
     if column:
-        own = Columns(label=column, positive=tuple(positive or ()))
-        audited = (
-            stored_column(data, own, cut)
-            if isinstance(data, datasets.Dataset)
-            else decided_column(_kept(data, column), own, cut, Path(source).name)
-        )
-        result = replays.replay_column(chosen, data, audited, visits, options)
+        if isinstance(data, datasets.Dataset):
+            decisions = stored_column(data, column, positive, cut)
+        else:
+            own = Columns(label=column, positive=tuple(positive or ()), contains=bool(importing.contains))
+            decisions = decided_column(_cells(data, column), own, cut, Path(source).name)
+        result = replays.replay_column(chosen, data, decisions, visits, options)
         print(json.dumps(result)) if as_json else _print_column(result)
         return
     result = replays.replay(chosen, data, visits, options)
@@ -205,7 +204,7 @@ def _file_questions(
     return data, word_questions(names, [*data.items.labels], data.items.columns.label, file)
 
 
-def _kept(data: datasets.FeatureTable, column: str) -> list[str]:
+def _cells(data: datasets.FeatureTable, column: str) -> list[str]:
     """Return the cells of a column that was read with the items of a file."""
     assert data.items
     return [json.loads(cells or '[""]')[0] for cells in data.items.details or ()]
@@ -277,17 +276,17 @@ def _print_column(result: dict[str, Any]) -> None:
         + " answers"
     )
     table = Table("", "true", "by the answers", "at least", box=box.SIMPLE)
-    for name, known in result["mean"]["deciders"].items():
+    for name, figures in result["mean"]["deciders"].items():
         own = run["deciders"][name]
         for metric in ("precision", "recall", "f1", "sum"):
             ends = own["estimates"]["push"]["sensitivity" if metric == "recall" else metric]
-            told = "" if ends is None else "{:.3f} ({:.3f} to {:.3f})".format(*ends)
+            estimate = "" if ends is None else "{:.3f} ({:.3f} to {:.3f})".format(*ends)
             least = f"{own['floor']['push'][metric]:.3f}" if own["floor"] else ""
-            table.add_row(f"{name}: {metric}", f"{known['push'][metric]:.3f}", told, least)
-    found = run["deciders"][replays.BOTH]["estimates"]["positives"]
-    if found:
+            table.add_row(f"{name}: {metric}", f"{figures['push'][metric]:.3f}", estimate, least)
+    number_of = run["deciders"][replays.BOTH]["estimates"]["positives"]
+    if number_of:
         true = sum(run["deciders"][replays.BOTH]["push"][key] for key in ("tp", "fn"))
-        table.add_row("positives", f"{true:,}", "{:,.0f} ({:,.0f} to {:,.0f})".format(*found), "")
+        table.add_row("positives", f"{true:,}", "{:,.0f} ({:,.0f} to {:,.0f})".format(*number_of), "")
     draw(table)
 
 

@@ -168,11 +168,11 @@ def replay_column(
     rows, place = with_column(data.rows, SCALE * column.margins), data.rows.columns
     orders, first, n_known = _planned(strategy, rows, data.y, 0, orders, options)
     seeds = {**first.prior, place: TRUST}
-    given = replace(strategy, learner="given", learner_parameters={})
-    runs, known = [], []
+    fixed = replace(strategy, learner="given", learner_parameters={})
+    runs, measured = [], []
     for number, order in enumerate(orders):
         both = _in_order(replace(first, prior=seeds), number, order, n_known)
-        alone = replace(both, strategy=given, prior={place: 1 / SCALE}, theta=0.0)
+        alone = replace(both, strategy=fixed, prior={place: 1 / SCALE}, theta=0.0)
         own = {COLUMN: alone, BOTH: both}
         parts = [run.start() for run in own.values()]
         done = questions.replay([*own.values()], True, parts)
@@ -185,7 +185,7 @@ def replay_column(
         figures = {
             name: {key: each[key] for key in (*metrics.EVALUATIONS, metrics.LIST)} for name, each in deciders.items()
         }
-        known.append({"readings": done[0].queried, "deciders": figures})
+        measured.append({"readings": done[0].queried, "deciders": figures})
     return {
         "algorithm": strategy.algorithm,
         "learner": strategy.learner,
@@ -193,8 +193,8 @@ def replay_column(
         "params": strategy.parameters,
         "column": {"name": column.name, "cut": column.cut},
         "runs": runs,
-        "mean": metrics.over(known, np.mean),
-        "std": metrics.spread(known),
+        "mean": metrics.over(measured, np.mean),
+        "std": metrics.spread(measured),
     } | ({"known": n_known} if n_known else {})
 
 
@@ -207,12 +207,12 @@ def _estimated(run: Run, done: stream.Replay, at_last: np.ndarray, weights: metr
     size, passed, pushes = (np.array([n]) for n in (asked.size, rounds, counts[1].sum()))
     pushed, label = done.decided[:, 1] > 0, run.y[run.order[asked]]
     values, enough, sides = windows(pushed, label, done.log[:, 2], size, passed, pushes, weights)
-    found = {
+    estimates: dict[str, Any] = {
         name: {metric: ends[:, 0].tolist() if enough[metric][0] else None for metric, ends in each.items()}
         for name, each in values.items()
     }
     count = positives(*sides)[:, 0].tolist() if enough["f1"][0] else None
-    return {"estimates": found | {"positives": count, "rounds": rounds}}
+    return {"estimates": estimates | {"positives": count, "rounds": rounds}}
 
 
 def _planned(

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import datasets
 from ..datasets import Dataset, demo, prior, reading
+from ..datasets.reading.labels import label_parts
 from ..datasets.reading.parsed import is_number
 from ..datasets.reading.sources import DataError
 from ..kernel.parameters import named
@@ -83,10 +84,11 @@ class Column(NamedTuple):
 
 
 def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | None, source: str) -> Column:
-    """Read a column of labels (two words) or scores (numbers). columns: its name as the label, and the positive words.
+    """Read a column of labels (two words) or scores (numbers). columns: its name as the label, and the positive words,
+    unless its words are a pair such as yes and no.
 
     cut: None is 0.5 for scores from 0 to 1, and 0 if some are negative. DataError: an empty cell, scores without a cut,
-    words that are no pair."""
+    other words than a pair."""
     name, blank = str(columns.label), [k for k, cell in enumerate(cells, 1) if not cell.strip()]
     if blank:
         raise DataError(
@@ -95,6 +97,8 @@ def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | 
     if (cut is None and len({*cells}) <= 2) or not all(map(is_number, cells)):
         if cut is not None:
             raise DataError(f"--cut is for scores. Column {name} of {source} has labels.")
+        words = {*label_parts(cells), *map(str.strip, cells)}
+        columns = replace(columns, positive=tuple(word for word in columns.positive if word in words))
         return Column(name, None, reading.answers(cells, columns, source).astype(np.float64))
     scores = np.array([*map(float, cells)])
     if not np.isfinite(scores).all():
@@ -114,14 +118,16 @@ def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | 
     return Column(name, cut, margins / np.sqrt((margins * margins).mean()))
 
 
-def stored_column(data: Dataset, columns: reading.Columns, cut: float | None) -> Column:
-    """Read a column that is kept with the items of a data set."""
-    if columns.label not in data.details:
-        kept = ", ".join(filter(None, data.details)) or "none"
-        raise ExperimentError(f"--column must be kept with the items of {data.name}: {kept}. Got {columns.label}.")
+def stored_column(data: Dataset, name: str, positive: Sequence[str] | None, cut: float | None) -> Column:
+    """Read a column that is kept with the items of a data set. positive: None takes the words of the data set."""
+    if name not in data.details:
+        names = ", ".join(filter(None, data.details)) or "none"
+        raise ExperimentError(f"--column must be kept with the items of {data.name}: {names}. Got {name}.")
     details = data.store.details(data.id, range(data.y.size))
-    place = data.details.index(columns.label)
+    place = data.details.index(name)
     cells = [details[item][place] if item in details else "" for item in range(data.y.size)]
+    words = data.columns.get("positive", ()) if positive is None else positive
+    columns = reading.Columns(label=name, positive=tuple(words), contains=data.columns.get("contains", False))
     return decided_column(cells, columns, cut, data.name)
 
 

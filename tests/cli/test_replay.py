@@ -392,3 +392,31 @@ def test_several_questions_from_words_or_columns(ok, run, tmp_path):
         code, _, err = run("replay", "days", "--algorithm", "auto", *options)
         assert 1 == code
         assert message in err
+
+
+def test_a_column_of_a_file_or_a_data_set_is_audited(ok, run, tmp_path):
+    """Half of the budget is a floor unless another share is named, the answers go over the whole stream, and a table
+    names both deciders with what the answers tell."""
+    path, days_of = days(tmp_path, 200), ("--label", "topics", "--contains", "--positive", "a")
+
+    def replay(data, *options):
+        return ok("replay", data, "--algorithm", "auto", "--budget", 60, "--column", "x", *options, "--json")
+
+    audit = replay(path, *days_of)
+    assert {"name": "x", "cut": None} == audit["column"]
+    own = audit["runs"][0]["deciders"]["column"]
+    assert (1, 200) == (own["push"]["f1"], own["estimates"]["rounds"])
+    assert audit["mean"] == replay(path, *days_of, "--floor", 0.5, "--pace", 1)["mean"]
+    ok("import", path, "--name", "days", *days_of)
+    assert audit["mean"] == replay("days")["mean"]
+    words = ok("replay", "days", "--algorithm", "auto", "--budget", 60, "--column", "x")
+    assert all(word in words for word in ("column: f1", "column + answers: recall", "by the answers"))
+    for options, message in (
+        (("--cut", 0.5), "--cut is for --column"),
+        (("--column", "x"), "--column needs a --budget"),
+        (("--column", "x", "--budget", 9, "--questions", "a,b"), "no --questions"),
+        (("--column", "z", "--budget", 9), "--column must be kept with the items of days: x, y. Got z."),
+    ):
+        code, _, err = run("replay", "days", "--algorithm", "auto", *options)
+        assert 1 == code
+        assert message in err

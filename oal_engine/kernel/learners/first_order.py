@@ -15,7 +15,7 @@ C = Parameter(1.0, above=0, help="Aggressiveness: the largest step of one update
 ETA = Parameter(1.0, above=0, help="Learning rate.", grid=TENS)
 
 
-class Given(NamedTuple):
+class GivenWeights(NamedTuple):
     """The weights that it began with: answers change nothing. A decision that something else made is one such weight,
     on a column of its own."""
 
@@ -165,7 +165,7 @@ class COGII(NamedTuple):
 
 
 LEARNERS = {
-    "given": Given,
+    "given": GivenWeights,
     "perceptron": Perceptron,
     "romma": ROMMA,
     "pa": PA,
