@@ -44,8 +44,8 @@ def streams(quick):
             yield f"{name}: {word}", table_, words[word]
 
 
-def column(y, topic, order, quality, kind, seed):
-    """Return a simulated column."""
+def column(y, topic, order, quality, kind, seed, are_labels):
+    """Return the margins of a simulated column."""
     rng = np.random.default_rng(seed)
     auc = np.full(y.size, quality)
     if kind == "drift":
@@ -55,7 +55,7 @@ def column(y, topic, order, quality, kind, seed):
     margins = scores - cut
     if kind == "topic":
         margins[topic] *= -1
-    return np.where(margins >= 0, 1.0, -1.0) if seed % 2 else margins / np.sqrt((margins**2).mean())
+    return np.where(margins >= 0, 1.0, -1.0) if are_labels else margins / np.sqrt((margins**2).mean())
 
 
 def found(data, margins, order, labels, seed):
@@ -90,7 +90,7 @@ def case(name, data, topic, seed):
     records = []
     for kind in KINDS:
         for k, quality in enumerate(QUALITY):
-            margins = column(data.y, topic, order, quality, kind, 1000 * seed + k)
+            margins = column(data.y, topic, order, quality, kind, 1000 * seed + k, (seed + k) % 2)
             full, half = (found(data, margins, order, labels, seed) for labels in (LABELS, LABELS // 2))
             looks = {(who, name): looked(run, name, data.y.size) for who, run in full.items() for name in EVALUATIONS}
             estimated = full[replays.BOTH]["estimates"]
