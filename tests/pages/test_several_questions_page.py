@@ -8,6 +8,7 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import reading
+from oal_engine.datasets.demo import FIVE_QUESTIONS
 from oal_engine.sessions import look_back
 from oal_engine.sessions.insights import answer_checks
 from oal_engine.sessions.one_question import OneQuestion
@@ -209,6 +210,23 @@ def test_the_form_starts_a_session_of_several_questions(app_store, keep):
     at.button(key="new-send").click().run()
     assert "a session asks one question, or 2 to 26 with different names. Got good." in words(at)
     assert 1 == len(app_store.sessions())
+
+
+def test_one_click_starts_the_demo_with_five_questions(app_store):
+    """The button opens a session of five questions with guidelines on the abstracts, whose card takes an answer; the
+    form of a session on the same data begins as before."""
+    at = run("home.py")
+    press(at, "demo-questions")
+    (row,) = app_store.sessions()
+    assert [str(row["id"])] == [*at.query_params["session"]]
+    server = CardServer(row["id"])
+    payload = server.payload(annotator="anna")
+    assert ["Heart", "Cancer", "Children", "Pregnancy", "Interviews"] == [each["name"] for each in payload["questions"]]
+    assert all(f"{each['name']}: {each['guidelines']}" in payload["guidelines"] for each in FIVE_QUESTIONS["questions"])
+    asked = server.session.current
+    send(server, "label", asked, item=asked.item, label=1, labels=[1, -1, 0, -1, 1], seconds=9.0)
+    assert [1, -1, 0, -1, 1] == next(entry.labels for entry in server.session.log if entry.id == asked.id)
+    assert FIVE_QUESTIONS["name"] in words(run("home.py"))
 
 
 LABELS = [["toxic"], ["toxic", "insult"], [], ["insult"], ["threat", "toxic"], []] * 8

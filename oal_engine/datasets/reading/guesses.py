@@ -131,9 +131,9 @@ def _topics(cells: Sequence[str], sets: bool, exclusive: bool = True) -> dict[st
     sets = sets or several_labels(cells) is not None
     if not (sets or exclusive):
         return {}
-    counts = Counter(label_parts(cells) if sets else cells)
-    gaps = {"", *gaps_among(counts)}
-    counts = {word: count for word, count in counts.items() if count > 1 and word not in gaps}
+    cell_counts = Counter(label_parts(cells) if sets else cells)
+    gaps = {"", *gaps_among(cell_counts)}
+    counts = {word: count for word, count in cell_counts.items() if count > 1 and word not in gaps}
     return counts if len(counts) > (1 if sets else 2) and not all(map(is_number, counts)) else {}
 
 
