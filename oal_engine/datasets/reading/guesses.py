@@ -114,11 +114,12 @@ def question_names(columns: Words, label: str | None, sets: bool) -> list[str]:
     """
     yeses = _topics(columns[label], sets) if label in columns else {}
     if not yeses:
+        counts = {name: Counter(map(plain, cells)) for name, cells in columns.items()}
         pairs = {
-            name: Counter(map(plain, cells))[positive]
-            for name, cells in columns.items()
+            name: words[positive]
+            for name, words in counts.items()
             for positive, negative in PAIRS
-            if _label_words(cells) == {positive, negative}
+            if words.keys() - NO_NUMBER == {positive, negative}
         }
         several = (words for name in columns if (words := _topics(columns[name], False, exclusive=False)))
         yeses = pairs if len(pairs) > 1 else next(several, {})
