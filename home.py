@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from oal_engine.datasets.demo import FIVE_QUESTIONS
 from oal_engine.sessions import compiling
 from oal_engine.sessions.backups import age_of_newest
 from oal_engine.sessions.settings import create
@@ -39,6 +40,8 @@ def welcome(store: Store, has_data: bool, has_sessions: bool) -> None:
             try_demo(store, "tweets")
         if st.button("Demo with abstracts", key="demo-abstracts"):
             try_demo(store, "abstracts")
+        if st.button("Demo with five questions", key="demo-questions"):
+            try_demo(store, "abstracts", FIVE_QUESTIONS)
         if has_data and st.button("New session", type="secondary" if has_sessions else "primary", key="new"):
             st.session_state["form"] = True
             st.rerun()

@@ -68,7 +68,8 @@ def _compile(stopped: threading.Event) -> None:
 
 
 def practise() -> None:
-    """Label and correct one item of each demo, and of a session on imported texts, in a temporary database.
+    """Label and correct one item of each demo, and of a session on imported texts, and begin a session of several
+    questions, in a temporary database.
 
     Then exempt the objects loaded so far from garbage collection, since they stay loaded.
     """
@@ -83,6 +84,7 @@ def practise() -> None:
             for each in sessions:
                 compiling.answer_one(each)
             compiling.answer_one(Session(store, create(store, compiling.practice_data(store, "mixed"), "auto")))
+            Session(store, create(store, dataset, **demo.FIVE_QUESTIONS))
             store.close()
     finally:
         _warm.set()

@@ -73,6 +73,21 @@ DEMOS = {
     ),
 }
 
+# A session of several questions about the abstracts.
+FIVE_QUESTIONS: dict[str, Any] = {
+    "name": "Demo: five questions (synthetic)",
+    "algorithm": "auto",
+    "budget": 200,
+    "guidelines": "An abstract may answer several questions with yes, or none.",
+    "questions": [
+        {"name": "Heart", "guidelines": "The study is about diseases of the heart or their treatment."},
+        {"name": "Cancer", "guidelines": "The study is about cancer of any organ, its diagnosis or its treatment."},
+        {"name": "Children", "guidelines": "The patients are children or newborn babies."},
+        {"name": "Pregnancy", "guidelines": "The patients are pregnant or giving birth."},
+        {"name": "Interviews", "guidelines": "People were asked in interviews or focus groups."},
+    ],
+}
+
 
 def read_vocabulary(demo: Demo) -> vectorizer.Vocabulary:
     """Read the stored vocabulary of a demo."""

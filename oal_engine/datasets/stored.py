@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..store import Store
 
 
+QUESTION_ITEMS = 10_000  # at most, whose cells are looked at for the names of questions
 LENGTH_CHECK_SECONDS = 0.001  # at least, between two checks of the length of mapped files
 
 
@@ -306,6 +307,20 @@ class Dataset:
     def positions(self, ids: Collection[str]) -> dict[str, int]:
         """Return positions by id. Unknown ids are omitted."""
         return self.store.positions(self.id, ids)
+
+    def question_names(self) -> list[str]:
+        """Return the names of yes/no questions that its file answers, by the cells of items all over it."""
+        places = range(0, len(self.y), len(self.y) // QUESTION_ITEMS + 1)
+        details, label = self.store.details(self.id, places), self.columns.get("label")
+        columns = {
+            name: tuple(details[place][at] if place in details else "" for place in places)
+            for at, name in enumerate(self.details)
+            if name
+        }
+        if label:
+            items = self.store.items(self.id, [*places])
+            columns[label] = tuple(items[place]["label"] for place in places if self.y[place])
+        return reading.question_names(columns, label, self.columns.get("contains", False))
 
     def transform(self, items: Sequence[str] | Matrix, vectors: np.ndarray | None = None) -> Rows:
         """Turn new texts or vectors into rows, through the stored vocabulary, scaling and projection.

@@ -119,8 +119,10 @@ def test_an_answer_that_was_refused_stays_on_the_lines(script, give):
 
 
 def test_undo_shows_the_lines_as_they_were(script, give):
-    """Z takes the whole answer back; its item comes with its labels, a skipped one with none and the mark on Skip."""
+    """Z takes the whole answer back; its item comes with its labels, a skipped one with none and the mark on Skip. No
+    button of an item without an answer has a mark."""
     give(2, previous=1)
+    assert not any(mark.is_visible() for mark in script.page.locator(".mark").all())
     script.press("z")
     assert [(1, "undo", None, None)] == sent(script)
     give(question(1, old=[1, -1, 0]), acked=script.ids)

@@ -56,6 +56,18 @@ def test_lists_as_labels():
     assert (items.labels, items.y.tolist()) == (["a|b", "c", ""], [1, -1, -1])
 
 
+@pytest.mark.parametrize("cell", ["['b, c', \"a\"]", "['b, c' 'a']", '["b, c", "a"]', '{"choices": ["b, c", "a"]}'])
+def test_written_lists_as_labels(cell):
+    """A list that Python, numpy, JSON or Label Studio has written into a cell has its words as parts; words in brackets
+    alone are words."""
+    content = "".join(json.dumps({"text": "x", "label": each}) + "\n" for each in [cell, "a", "[]", "[a]", "c [a] b"])
+    items = read(upload(content, "x.jsonl"), replace(LABELLED, positive=("a",), contains=True))
+    assert [1, 1, -1, 1, -1] == items.y.tolist()
+    assert [1, -1, -1, -1, -1] == read(
+        upload(content, "x.jsonl"), replace(LABELLED, positive=("b, c",), contains=True)
+    ).y.tolist()
+
+
 def test_unknown_labels():
     """Unknown words are listed with counts, and the first line where the words no longer form a known pair is named."""
     ham = upload("text,label\n" + "x,ham\n" * 3 + "x,spam\n", "x.csv")

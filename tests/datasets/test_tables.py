@@ -256,9 +256,11 @@ def test_the_roles_of_a_table_without_texts(name):
     (made(lambda k: f"{k},{k % 2},{k * 3}", "a,flag,b\n"), "flag"),
     (made(lambda k: f"note {k} is long,{k % 5 + 1},{k}", "review,stars,place\n"), "stars"),
     (made(lambda k: f"{k % 4 + 1},a headline of {k},all that is below {k}"), "c1"),
+    (made(lambda k: f"some words {k},{k % 2 > 0},{k % 3 > 0}", "text,toxic,insult\n"), "toxic, insult"),
 ])  # fmt: skip
 def test_a_column_that_could_be_the_label_is_asked_about(content, column):
-    """No labels are lost silently: a pair in the middle of a table, ratings, and numbers beside texts without names."""
+    """No labels are lost silently: a pair in the middle of a table, ratings, numbers beside texts without names,
+    and two columns of yes and no."""
     head = peek(named(content.encode(), "a.csv"))
     with pytest.raises(DataError, match=f"The label could be in the column .*{column}.*--label ''"):
         head.settle(head.guess.label, None)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from oal_engine.datasets.reading import DataError, peek, read
+from oal_engine.datasets.reading.columns import Columns
 from tests.harness.files import named
 
 TEXTS = [f"Note {k} is about the harbour, and about 5% of its boats" for k in range(6)]
@@ -152,6 +153,14 @@ def test_the_labels_of_tools_come_in(name):
         [each.split("\n")[-1] for each in items.texts],
         [*items.y],
     )
+
+
+def test_several_choices_are_in_the_column_of_single_ones():
+    """A short export of Label Studio has one choice as a word and several as an object: both come in as one column."""
+    choices = ["a", {"choices": ["a", "b"]}, "b"] * 4
+    content = json.dumps([{"text": f"some words {k}", "topic": each} for k, each in enumerate(choices)]).encode()
+    items = read(named(content, "min.json"), Columns(("text",), "topic", multiclass=True))
+    assert ["a", "a|b", "b"] == items.labels[:3]
 
 
 MEDLINE = """

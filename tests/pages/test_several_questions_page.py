@@ -1,7 +1,14 @@
 """Sessions of several questions on the pages: the form, the card's server, the panels, the end and the downloads."""
 
+import json
+from dataclasses import replace
+
+import pandas
 import pytest
 
+from oal_engine import datasets
+from oal_engine.datasets import reading
+from oal_engine.datasets.demo import FIVE_QUESTIONS
 from oal_engine.sessions import look_back
 from oal_engine.sessions.insights import answer_checks
 from oal_engine.sessions.one_question import OneQuestion
@@ -203,6 +210,95 @@ def test_the_form_starts_a_session_of_several_questions(app_store, keep):
     at.button(key="new-send").click().run()
     assert "a session asks one question, or 2 to 26 with different names. Got good." in words(at)
     assert 1 == len(app_store.sessions())
+
+
+def test_one_click_starts_the_demo_with_five_questions(app_store):
+    """The button opens a session of five questions with guidelines on the abstracts, whose card takes an answer; the
+    form of a session on the same data begins as before."""
+    at = run("home.py")
+    press(at, "demo-questions")
+    (row,) = app_store.sessions()
+    assert [str(row["id"])] == [*at.query_params["session"]]
+    server = CardServer(row["id"])
+    payload = server.payload(annotator="anna")
+    assert ["Heart", "Cancer", "Children", "Pregnancy", "Interviews"] == [each["name"] for each in payload["questions"]]
+    assert all(f"{each['name']}: {each['guidelines']}" in payload["guidelines"] for each in FIVE_QUESTIONS["questions"])
+    asked = server.session.current
+    send(server, "label", asked, item=asked.item, label=1, labels=[1, -1, 0, -1, 1], seconds=9.0)
+    assert [1, -1, 0, -1, 1] == next(entry.labels for entry in server.session.log if entry.id == asked.id)
+    assert FIVE_QUESTIONS["name"] in words(run("home.py"))
+
+
+LABELS = [["toxic"], ["toxic", "insult"], [], ["insult"], ["threat", "toxic"], []] * 8
+TEXTS = [f"some words {k}" for k in range(len(LABELS))]
+BARS = ["|".join(each) for each in LABELS]
+FLAGS = {name: [int(name in each) for each in LABELS] for name in ("threat", "toxic", "insult")}
+SETS = {"label": "label", "contains": True, "positive": ("insult",)}
+
+
+def records(make):
+    """The lines of a JSON file with a record for each text."""
+    return "\n".join(json.dumps(make(*pair)) for pair in zip(TEXTS, LABELS))
+
+
+def label_studio(text, labels):
+    """A task of Label Studio with its choices."""
+    return {"data": {"text": text}, "annotations": [{"result": [{"value": {"choices": labels}}]}]}
+
+
+@pytest.mark.parametrize(("name", "content", "columns"), [
+    ("jigsaw.csv", pandas.DataFrame({"text": TEXTS} | FLAGS).to_csv(index=False), {"label": None}),
+    ("jigsaw.csv", pandas.DataFrame({"text": TEXTS} | FLAGS).to_csv(index=False), {"label": "toxic"}),
+    ("bars.csv", pandas.DataFrame({"text": TEXTS, "label": BARS}).to_csv(index=False), SETS),
+    ("bars.csv", pandas.DataFrame({"text": TEXTS, "label": BARS}).to_csv(index=False), {"label": None}),
+    ("lists.csv", pandas.DataFrame({"text": TEXTS, "label": LABELS}).to_csv(index=False), SETS),
+    ("label-studio.jsonl", records(label_studio), SETS),
+    ("doccano.jsonl", records(lambda text, labels: {"text": text, "label": labels, "Comments": []}), SETS),
+])  # fmt: skip
+def test_the_labels_of_a_file_become_questions_by_one_click(app_store, tmp_path, name, content, columns):
+    """Columns of 1 and 0 and the words of cells with several labels are offered, the most frequent first. What was
+    written before stays, so a second click changes nothing."""
+    path = tmp_path / name
+    path.write_text(content)
+    datasets.import_file(app_store, path, "labels", replace(reading.peek(path).guess, **columns))
+    at = form()
+    at.text_area(key="new-questions").set_value("insult: Of a person.\nspam").run()
+    for _ in range(2):
+        press(at, "new-each-1")
+        assert "insult: Of a person.\nspam\ntoxic\nthreat" == at.text_area(key="new-questions").value
+    press(at, "new-send")
+    settings = Session(app_store, app_store.sessions()[0]["id"]).settings
+    assert ["insult", "spam", "toxic", "threat"] == settings.question_names
+
+
+@pytest.mark.parametrize("further", [
+    {"label": ["spam", "ham"] * 24}, {"label": [1, 2, 3, 4] * 12}, {"sent": [0, 1] * 24}, {"title": TEXTS},
+    {"label": [f"word {k}" for k in range(48)]}, {"label": ["a: b", "a:c", "x" * 61] * 16},
+])  # fmt: skip
+def test_other_files_have_no_such_button(app_store, tmp_path, further):
+    """Two words that exclude each other, ratings, a single column of 1 and 0, words that occur once, and names that the
+    form cannot take are not offered."""
+    path = tmp_path / "other.csv"
+    pandas.DataFrame({"text": TEXTS} | further).to_csv(path, index=False)
+    columns = reading.Columns(("text",), "label" if "label" in further else None, multiclass="label" in further)
+    datasets.import_file(app_store, path, "other", columns)
+    at = form()
+    at.segmented_control(key="new-kind-1").set_value("One rare class").run()
+    assert at.text_area(key="new-questions")
+    assert not [button for button in at.button if button.key.startswith("new-each")]
+
+
+def test_no_more_questions_are_offered_than_a_session_can_have(app_store, tmp_path):
+    """The 26 most frequent of many columns are offered, the first eight by name."""
+    flags = {f"flag{n}": [int(k < 47 - n) for k in range(48)] for n in range(29)}
+    path = tmp_path / "many.csv"
+    pandas.DataFrame({"text": TEXTS} | flags).to_csv(path, index=False)
+    datasets.import_file(app_store, path, "many", reading.Columns(("text",)))
+    at = form()
+    label = at.button(key="new-each-1").label
+    assert ("flag7 and 18 more", False) == (label[-len("flag7 and 18 more") :], "flag8" in label)
+    press(at, "new-each-1")
+    assert [*flags][:26] == at.text_area(key="new-questions").value.splitlines()
 
 
 def test_the_form_of_one_question_is_as_it_was(app_store, keep):

@@ -693,7 +693,7 @@ class Card {
     this.written.hidden = !note || !this.memo.hidden;
     const tags = this.tagsOf(question);
     for (const button of this.tags.children) button.setAttribute("aria-pressed", tags.has(button.dataset.tag));
-    const old = Array.isArray(question?.old) ? summary(question.old) : question?.old;
+    const old = Array.isArray(question?.old) ? summary(question.old) : (question?.old ?? "");
     for (const button of this.answers()) button.classList.toggle("old", button.dataset.answer === `${old}`);
     this.offer.hidden = !this.pass && (!counters.skipped || spare(place) <= 0 || end === REMOVED);
     this.count(counters);

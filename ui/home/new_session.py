@@ -1,6 +1,7 @@
 """The form of a new session. Its parameter fields come from the declarations of learners and rules."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Literal
 
 import streamlit as st
@@ -8,13 +9,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from oal_engine.datasets import Dataset, prior
 from oal_engine.datasets.demo import DEMOS
+from oal_engine.datasets.reading.parsed import name_list
 from oal_engine.kernel import metrics
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, drifting, strategy
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
 from oal_engine.sessions.insights import certainty, estimates
-from oal_engine.sessions.settings import MOST_KNOWN, capped, capped_words
+from oal_engine.sessions.settings import LONGEST_NAME, MOST_KNOWN, MOST_QUESTIONS, capped, capped_words
 from oal_engine.store import Store
 
 from ..address import check_number
@@ -101,6 +103,8 @@ QUESTIONS_HINT = "exercise: also a walk\nfood"
 QUESTIONS_HELP = (
     "Each reading answers all of them, yes or no. The names, words and labels of the two classes are then not used."
 )
+ASK_EACH = "Ask about each of these: {}"
+SHOWN_QUESTIONS = 8  # of the names on the button
 
 
 def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
@@ -132,7 +136,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
                 "What counts", WHAT_COUNTS, default="Balance", required=True, key="new-counts", help=WHAT_COUNTS_HELP
             )
             first = WHAT_COUNTS[counts]
-            if questions := _questions():
+            if questions := _questions(row):
                 classes, beginning, n_known = {"questions": questions}, {}, 0
         feed, certain = st.container(), st.container()
         shares = _team() | {
@@ -245,14 +249,39 @@ def _other_class(column: DeltaGenerator, row: dict[str, Any], positive: str) -> 
     return column.text_input("Name of the other class", name[:most], most, key=key)
 
 
-def _questions() -> list[dict[str, str]]:
-    """Ask for several questions about each item, and return the name and the guidelines of each."""
+def _questions(row: dict[str, Any]) -> list[dict[str, str]]:
+    """Ask for several questions about each item, and return the name and the guidelines of each. A button adds those
+    that the file of the data set answers."""
     written = st.text_area(
-        QUESTIONS, placeholder=QUESTIONS_HINT, max_chars=LONGEST_GUIDELINES, height=68, key="new-questions",
+        QUESTIONS, placeholder=QUESTIONS_HINT, max_chars=LONGEST_GUIDELINES, height="content", key="new-questions",
         help=QUESTIONS_HELP,
     )  # fmt: skip
+    names = _question_names(str(store().path), row["id"], row["items"], store())
+    if len(names) > 1:
+        words = literal(ASK_EACH.format(name_list(names, SHOWN_QUESTIONS)))
+        st.button(words, on_click=_add_questions, args=(names,), key=f"new-each-{row['id']}")
+    return _read_questions(written)
+
+
+def _read_questions(written: str) -> list[dict[str, str]]:
     lines = [line.partition(":") for line in written.splitlines() if line.strip()]
     return [{"name": name.strip(), "guidelines": guidelines.strip()} for name, _, guidelines in lines]
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _question_names(path: str, dataset: int, items: int, _store: Store) -> list[str]:
+    """Return the names of questions that the file of a data set answers and the form can take."""
+    names = Dataset(_store, dataset).question_names()
+    fitting = (name for name in names if len(name) <= LONGEST_NAME and not {*"|:\n"} & {*name})
+    return [*islice(fitting, MOST_QUESTIONS)]
+
+
+def _add_questions(names: list[str]) -> None:
+    """Add questions to the written ones."""
+    written = st.session_state["new-questions"]
+    asked = [question["name"] for question in _read_questions(written)]
+    lines = [*written.splitlines(), *(name for name in names if name not in asked)]
+    st.session_state["new-questions"] = "\n".join(filter(str.strip, lines))
 
 
 def _examples(row: dict[str, Any], positive: str, guidelines: str) -> dict[str, list[str]]:

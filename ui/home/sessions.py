@@ -27,10 +27,11 @@ def start(session: int) -> None:
     st.switch_page(LABEL, query_params={"session": str(session)})
 
 
-def try_demo(store: Store, which: str) -> None:
-    """Start a new session of a demo and open it."""
+def try_demo(store: Store, which: str, settings: dict[str, Any] | None = None) -> None:
+    """Start a new session of a demo, with its own settings unless others are given, and open it."""
     with st.spinner(PREPARING if is_warm() else PREPARING + COMPILING):
-        session = create(store, demo.dataset(store, which), **demo.DEMOS[which].session, owner=annotator())
+        chosen = settings or demo.DEMOS[which].session
+        session = create(store, demo.dataset(store, which), **chosen, owner=annotator())
     start(session)
 
 

@@ -3,6 +3,7 @@
 from .codings import Codings
 from .columns import Columns
 from .file import VECTORS, Vectors, open_items, read, read_lines, read_vectors
+from .guesses import question_names
 from .items import MISSING, Item, Items, reasons
 from .labels import answers, gaps_among, may_be_gap
 from .parsed import Skipped, counted, plural

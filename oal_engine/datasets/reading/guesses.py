@@ -28,7 +28,7 @@ from ...output.tables import (
 from .codings import MAX_WORDS, NO_NUMBER, NUMBER_SHARE, Coding, are_dates, coding_of, formatted_number
 from .columns import Columns
 from .delimited import are_consecutive
-from .labels import PAIRS, plain
+from .labels import PAIRS, gaps_among, label_parts, parts, plain
 from .parsed import counted, is_number
 from .sources import SAMPLE_ROWS
 
@@ -94,16 +94,48 @@ def gaps_of(cells: Sequence[str], coding: Coding | None = None) -> str:
 def several_labels(cells: Sequence[str]) -> str | None:
     """Return an example cell with several labels, if most parts of such cells occur in other cells, too."""
     for separator in "|;,":
-        cut = {cell: [part for each in cell.split(separator) if (part := each.strip())] for cell in set(cells)}
-        several = [cell for cell, parts in cut.items() if len(parts) > 1]
+        cut = {cell: parts(cell, re.escape(separator)) for cell in set(cells)}
+        several = [cell for cell, words in cut.items() if len(words) > 1]
         if not several or max(map(len, several)) > LABEL_CHARACTERS:
             continue
         # `|` always separates labels; a frequent label may itself contain a comma.
         counts = Counter(part for cell in (cells if separator == "|" else cut) for part in cut[cell])
-        parts = [part for cell in several for part in cut[cell]]
-        if sum(counts[part] > 1 for part in parts) > len(parts) / 2 and not all(map(is_number, parts)):
+        words = [part for cell in several for part in cut[cell]]
+        if sum(counts[word] > 1 for word in words) > len(words) / 2 and not all(map(is_number, words)):
             return max(several, key=cells.count)
     return None
+
+
+def question_names(columns: Words, label: str | None, sets: bool) -> list[str]:
+    """Return the names of yes/no questions that the cells of items answer, the most frequent yes first.
+
+    They are the words of the label column; else the columns of words such as 1 and 0, if there are two or more; else
+    the words of a column whose cells hold several. sets: whether cells of the label column are known to hold several.
+    """
+    yeses = _topics(columns[label], sets) if label in columns else {}
+    if not yeses:
+        counts = {name: Counter(map(plain, cells)) for name, cells in columns.items()}
+        pairs = {
+            name: words[positive]
+            for name, words in counts.items()
+            for positive, negative in PAIRS
+            if words.keys() - NO_NUMBER == {positive, negative}
+        }
+        several = (words for name in columns if (words := _topics(columns[name], False, exclusive=False)))
+        yeses = pairs if len(pairs) > 1 else next(several, {})
+    return sorted(yeses, key=yeses.__getitem__, reverse=True)
+
+
+def _topics(cells: Sequence[str], sets: bool, exclusive: bool = True) -> dict[str, int]:
+    """Count the words that more than one cell has. Numbers do not count, and two words that exclude each other do not,
+    as they are one question. exclusive: whether words count if cells never hold several."""
+    sets = sets or several_labels(cells) is not None
+    if not (sets or exclusive):
+        return {}
+    cell_counts = Counter(label_parts(cells) if sets else cells)
+    gaps = {"", *gaps_among(cell_counts)}
+    counts = {word: count for word, count in cell_counts.items() if count > 1 and word not in gaps}
+    return counts if len(counts) > (1 if sets else 2) and not all(map(is_number, counts)) else {}
 
 
 def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
@@ -286,6 +318,7 @@ def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_te
     ]
     worded = [column for column in ends if column in letters]
     if has_texts:
+        worded = [column for column in worded if _has_own_words(column, words)]
         pairs = (column for column in whole if {*map(plain, words[column])} in map(set, PAIRS))
         return next(chain(worded, pairs if _are_unnamed(words) else ()), None)
     return min(
@@ -298,5 +331,10 @@ def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_te
 def _tells_two_apart(column: str, words: Words) -> bool:
     """Tell whether a column has two different words, which are numbers or not those of another column, too."""
     kinds = _label_words(words[column])
-    others = (_label_words(words[other]) for other in words if other != column)
-    return len(kinds) == 2 and (all(map(is_number, kinds)) or kinds not in others)
+    return len(kinds) == 2 and (all(map(is_number, kinds)) or _has_own_words(column, words))
+
+
+def _has_own_words(column: str, words: Words) -> bool:
+    """Tell whether no other column has the same words, as one of several columns of yes and no does."""
+    kinds = _label_words(words[column])
+    return all(_label_words(words[other]) != kinds for other in words if other != column)

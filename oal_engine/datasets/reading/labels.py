@@ -48,6 +48,7 @@ PAIRS = (
 )  # (positive, negative)
 GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "unlabeled", "unlabelled"}  # always "no label"
 WEAK_GAPS = {"-", "--", ".", "none", "unknown", "unsure", "not sure", "maybe", "undecided", "ignore", "skip", "todo"}
+LIST, QUOTED = re.compile(r'(?:\{"choices": ?)?\[([^\[\]]*)\]\}?'), re.compile(r"""(["'])(.*?)\1""")
 CLASSES = range(2, np.iinfo(np.int8).max + 1)  # allowed numbers of classes
 
 
@@ -93,10 +94,18 @@ def gaps_among(words: Iterable[str], positive: Collection[str] = ()) -> set[str]
     return gaps
 
 
+def parts(cell: str, separators: str = "[|;,]") -> set[str]:
+    """Return the different labels of a cell that may hold several, also as a list of Python, numpy or JSON, or as the
+    choices of Label Studio."""
+    listed = LIST.fullmatch(cell)
+    quoted = [word for _, word in QUOTED.findall(listed[1])] if listed else []
+    return {*map(str.strip, quoted or re.split(separators, listed[1] if listed else cell))} - {""}
+
+
 def label_parts(cells: Iterable[str]) -> Iterator[str]:
     """Yield the different labels of each cell that may hold several."""
     for cell in cells:
-        yield from {part.strip() for part in re.split("[|;,]", cell)}
+        yield from parts(cell)
 
 
 def may_be_gap(word: str) -> bool:
@@ -154,8 +163,8 @@ def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
     if columns.headings:
         return _heading_signs(counts, columns, name)
     if columns.positive and counts:
-        parts = {word: {word, *map(str.strip, re.split("[|;,]", word) if columns.contains else ())} for word in counts}
-        occurring, wanted = set[str]().union(*parts.values()), set[str]()
+        words_of = {word: {word, *(parts(word) if columns.contains else ())} for word in counts}
+        occurring, wanted = set[str]().union(*words_of.values()), set[str]()
         for value in columns.positive:
             same = {value} & occurring or {part for part in occurring if plain(part) == plain(value)}
             if not same:
@@ -164,7 +173,7 @@ def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
                     f"which holds {listed}."
                 )
             wanted |= same
-        return {"": -1 if columns.contains else 0} | {word: 1 if parts[word] & wanted else -1 for word in counts}
+        return {"": -1 if columns.contains else 0} | {word: 1 if words_of[word] & wanted else -1 for word in counts}
     pairs: Sequence[tuple[str, str]] = PAIRS
     for word in counts:
         fitting = [pair for pair in pairs if plain(word) in pair]

@@ -21,9 +21,12 @@ def record(line: str) -> dict[str, Any] | None:
 
 
 def _cells(value: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values of an object, and of objects inside it down to MAX_DEPTH."""
+    """Yield the names and values of an object, and of objects inside it down to MAX_DEPTH. Several choices in a short
+    export of Label Studio are one value, as a single choice is."""
     for name, inner in value.items():
-        if isinstance(inner, dict) and depth < MAX_DEPTH:
+        if isinstance(inner, dict) and [*inner] == ["choices"]:
+            yield f"{before}{name}", inner["choices"]
+        elif isinstance(inner, dict) and depth < MAX_DEPTH:
             yield from _cells(inner, f"{before}{name}.", depth + 1)
         else:
             yield f"{before}{name}", inner
