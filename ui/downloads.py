@@ -27,7 +27,7 @@ CHOICES = {
     "model": "Model: predicts new items, here or in other programs",
     "report": "Report: one page of HTML",
 }
-OF_ALL, OF_ONE = ("labels", "decisions"), ("predictions", "positives", "model")  # of several questions
+OF_ALL, OF_ONE = ("labels", "decisions", "report"), ("predictions", "positives", "model")  # of several questions
 ALL = "All questions, in a ZIP archive"
 SUFFIXES = {"report": ".html"}  # of exports in one format alone
 WIDTH = 440  # pixels, in which every choice fits

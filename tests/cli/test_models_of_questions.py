@@ -25,12 +25,12 @@ def asked(db):
     """A function that makes a session of several questions over texts or numbers, and answers all of its budget."""
     studio = Studio(db)
 
-    def make(kind="texts", names=NAMES):
+    def make(kind="texts", names=NAMES, **more):
         rng = np.random.default_rng(2)
         days = [f"{sky} on day {k % 9}" for k in range(70) for sky in ("sun", "rain and wind", "sun and wind")]
         numbers = pandas.DataFrame(rng.normal(size=(len(days), 3)), columns=["a", "b", "c"])
         data = studio.add(days if kind == "texts" else numbers, name=f"{kind}{len(studio.sessions)}", label="")
-        session = studio.new_session(data, budget=70, questions=names, seed=3)
+        session = studio.new_session(data, budget=70, questions=names, seed=3, **more)
         for question in session:
             text = days[question.stored.item]
             session.answer(question, [name for name in names if WORDS[name] in text] if names else None)
@@ -82,6 +82,19 @@ def test_an_archive_predicts_what_each_model_does(asked, ok, run, tmp_path, kind
     run("predict", "parts", "--model", "models.zip", "--parts", "--out", "predicted")
     parts = pandas.read_parquet(tmp_path / "predicted" / "new.parquet")
     assert [row["margin:wind"] for row in together] == parts["margin:wind"].tolist()
+
+
+def test_a_frame_has_the_metrics_of_each_question(asked):
+    """It has a line for each question, the mean, and the worst with its name, and says which estimates are missing."""
+    frame = asked(floor=0.5).metrics
+    f1 = frame[(frame["metric"] == "f1") & (frame["evaluation"] == "push")].set_index("question")["value"]
+    *own, mean, worst = f1.index
+    assert {*own} <= {*NAMES}
+    assert ("mean", f"worst: {f1[own].idxmin()}") == (mean, worst)
+    assert (f1[own].mean(), f1[own].min()) == pytest.approx((f1[mean], f1[worst]))
+    assert [name for name in NAMES if name not in own] == [
+        name for name in NAMES if f"{name}: " in (frame.attrs["reason"] or "")
+    ]
 
 
 def test_texts_of_predictions_come_back(asked, ok, tmp_path):
