@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .estimator import OnlineActiveClassifier
-    from .sessions.files.model_file import load_model
+    from .sessions.files.model_file import load_model, load_models
     from .studio import Studio
 
 __version__ = "0.3.0"
@@ -50,6 +50,7 @@ MODULES = {  # of names that are imported at their first use
     "OnlineActiveClassifier": "estimator",
     "Studio": "studio",
     "load_model": "sessions.files.model_file",
+    "load_models": "sessions.files.model_file",
 }
 
 

@@ -29,6 +29,7 @@ from .datasets.search import Search
 from .experiments import figures
 from .experiments import report as results
 from .kernel import metrics
+from .kernel.estimates import BINARY
 from .output import page
 from .output.plots import METRICS
 from .sessions.files import export as exports
@@ -36,6 +37,7 @@ from .sessions.files import report
 from .sessions.files.item_columns import ItemColumns
 from .sessions.insights import estimates, outcome
 from .sessions.log import StoredQuestion
+from .sessions.one_question import OneQuestion
 from .sessions.session import Session
 from .sessions.settings import SKIP, Options, SessionError, create
 from .store import Store, StoreError
@@ -159,11 +161,14 @@ class OpenSession:
     @property
     def metrics(self) -> pandas.DataFrame:
         """The metrics of both evaluations: exact if every item of the data has a label, else estimates with their 95 %
-        intervals; attrs["reason"] says why one is missing."""
+        intervals; attrs["reason"] says why one is missing. With several questions about each item, the estimates of
+        each question, then their mean and the worst."""
         import pandas
 
         self._session.refresh()
         names, keys = METRICS[self._session.multiclass], metrics.EVALUATIONS
+        if questions := self._session.settings.question_names:
+            return self._of_questions(questions)
         if self._session.labelled:
             exact = {key: self._session.evaluate(self._session.place.counts, key) for key in keys}
             rows = [(name, key, float(exact[key][name]), None, None) for name in names for key in keys]
@@ -174,6 +179,25 @@ class OpenSession:
             reason = now.reason
         frame = pandas.DataFrame(rows, columns=["metric", "evaluation", "value", "low", "high"])
         frame.attrs["reason"] = reason
+        return frame
+
+    def _of_questions(self, questions: Sequence[str]) -> pandas.DataFrame:
+        """Return the metrics of several questions, with a line for each, for their mean and for the worst."""
+        import pandas
+
+        by_question = {name: estimates.of_session(OneQuestion(self._session, name)) for name in questions}
+        rows: list[tuple[Any, ...]] = []
+        for metric in BINARY:
+            for key in metrics.EVALUATIONS:
+                each = [(name, metric, key, *(now.metrics[key][metric] or ())) for name, now in by_question.items()]
+                rows += [row for row in each if len(row) > 3]
+                if overall := estimates.over(by_question, key, metric):
+                    mean, worst, name = overall
+                    rows += [("mean", metric, key, *mean), (f"worst: {name}", metric, key, *worst)]
+        frame = pandas.DataFrame(rows, columns=["question", "metric", "evaluation", "value", "low", "high"])
+        frame.attrs["reason"] = (
+            " ".join(f"{name}: {now.reason}" for name, now in by_question.items() if now.reason) or None
+        )
         return frame
 
     @property

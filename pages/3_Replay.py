@@ -58,7 +58,7 @@ UNKNOWN = "{} {} does not exist. The last one is {:,}."
 NO_SESSION = "You have no session yet. Start one on the home page, or open a published one:"
 NO_PLAYER = (
     "This session asks several questions about each item, and the player shows sessions of one. Download has the "
-    "labels and decisions of all questions, and the predictions and the model of each."
+    "labels and decisions of all questions, a report, and the predictions and the model of each."
 )
 NO_QUESTION = "No question yet."
 NOTHING_TO_COMPARE = "What if needs a session that verifies and has questions."

@@ -27,7 +27,8 @@ CHOICES = {
     "model": "Model: predicts new items, here or in other programs",
     "report": "Report: one page of HTML",
 }
-OF_ALL, OF_ONE = ("labels", "decisions"), ("predictions", "positives", "model")  # of several questions
+OF_ALL, OF_ONE = ("labels", "decisions", "report"), ("predictions", "positives", "model")  # of several questions
+ALL = "All questions, in a ZIP archive"
 SUFFIXES = {"report": ".html"}  # of exports in one format alone
 WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
@@ -44,8 +45,10 @@ def downloads_button(store: Store, session: int, multiclass: bool, questions: Se
         what = st.selectbox("What", choices, format_func=CHOICES.__getitem__, key="download-what", width=WIDTH)
         kind, texts, options = None, False, list[str]()
         if questions and what in OF_ONE:
-            question = st.selectbox("Question", questions, key=f"download-question-{session}", width=WIDTH)
-            options = [f"--question={question}"]
+            offered = ["", *questions] if what == "model" else questions
+            key = f"download-question-{session}-{len(offered)}"
+            question = st.selectbox("Question", offered, format_func=lambda name: name or ALL, key=key, width=WIDTH)
+            options = [f"--question={question}"] * bool(question)
         if what not in SUFFIXES:
             formats = _formats(store, session, what)
             key = f"download-as-{len(formats)}"  # a choice is kept as long as it is one
@@ -53,7 +56,8 @@ def downloads_button(store: Store, session: int, multiclass: bool, questions: Se
             kind = st.selectbox("Format", [*formats], format_func=words.__getitem__, key=key, width=WIDTH)
         if what in ("decisions", "predictions", "positives"):
             texts = st.checkbox("With texts or numbers", key="download-texts")
-        _export_button("Download", store, session, what, kind, options + ["--texts"] * texts, "download")
+        suffix = ".zip" if questions and what == "model" and not options else None
+        _export_button("Download", store, session, what, kind, options + ["--texts"] * texts, "download", suffix)
         st.text("Prepared on request; labeling is not interrupted.")
 
 
@@ -75,12 +79,15 @@ def positives_button(store: Store, session: int, first: int) -> None:
 
 
 def _export_button(
-    words: str, store: Store, session: int, what: str, kind: str | None, options: list[str], key: str
-) -> None:
-    """Show a button that downloads an export. kind: its format, None for a report."""
+    words: str, store: Store, session: int, what: str, kind: str | None, options: list[str], key: str,
+    suffix: str | None = None,
+) -> None:  # fmt: skip
+    """Show a button that downloads an export. kind: its format, None for a report. suffix: None for that of the
+    format."""
     options = (["--format", kind] if kind else []) + options
     file = with_access_check(store, session, partial(export, store.path, session, what, options))
-    suffix = (tables.FORMATS | tools.TOOLS | model_formats.FORMATS)[kind].suffixes[0] if kind else SUFFIXES[what]
+    formats = tables.FORMATS | tools.TOOLS | model_formats.FORMATS
+    suffix = suffix or (formats[kind].suffixes[0] if kind else SUFFIXES[what])
     name = f"session-{session}-{kind if kind in tools.TOOLS else what}{suffix}"
     st.download_button(words, file, name, type="primary", on_click="ignore", key=key)
 

@@ -20,6 +20,7 @@ from ..sessions.files import bundle, model_formats, player, predicting
 from ..sessions.files import export as exports
 from ..sessions.insights import answer_checks, estimates
 from ..sessions.session import Session as Opened
+from ..sessions.settings import Settings
 from ..store import Store
 from .files import Embed, Id, Reading, Text, Texts, Vectors
 from .terminal import PAGE, Db, Formats, Json, format_of, progress_bar, refuse_terminal, show, undamaged
@@ -58,7 +59,9 @@ def export(
     first: Annotated[
         int | None, Option(min=1, metavar="N", help="Items of the positives, the surest first (default: the list).")
     ] = None,
-    question: Annotated[str | None, Option(help="One of several questions, by its name.")] = None,
+    question: Annotated[
+        str | None, Option(help="One of several questions, by its name (default for a model: all, in a ZIP archive).")
+    ] = None,
     db: Db = None,
 ) -> None:
     """Write labels, decisions, predictions for all items, the positives, second opinions, the table of all items (also
@@ -71,8 +74,9 @@ def export(
     if kind in TOOLS and what != "table":
         raise ValueError(f"--format {kind} is for the table of all items (--what table). Got {what}.")
     formats = {**TABLES, **(TOOLS if kind else OWN_SUFFIX)} if what == "table" else SUFFIXES.get(what, TABLES)
-    kind = format_of(out, formats, kind)
-    refuse_terminal(out, kind, kind in BINARY)
+    is_archive = what == "model" and not question and bool(Settings.read(Store(db, read_only=True), session).questions)
+    kind = format_of(out, dict.fromkeys(formats, (".zip",)) if is_archive else formats, kind)
+    refuse_terminal(out, "an archive" if is_archive else kind, is_archive or kind in BINARY)
     with progress_bar() as progress:
         store = Store(db, read_only=True)
         note = exports.export(
@@ -92,7 +96,7 @@ def export(
 
 def predict(
     file: Annotated[str, Argument(metavar="FILE", help="Texts or vectors in any format; - is standard input.")],
-    model_file: Annotated[Path, Option("--model", help="A model that `export --what model` wrote.")],
+    model_file: Annotated[Path, Option("--model", help="A model, or an archive of models, of `export --what model`.")],
     *,
     kind: Format = None,
     out: Output = None,

@@ -129,7 +129,8 @@ def unguarded(cells: Iterable[str]) -> list[str]:
 
 def is_own(columns: Sequence[str]) -> bool:
     """Tell whether a table with these columns is one of ours."""
-    return tuple(columns[:5]) in HEADS or is_labeled(columns)
+    first = tuple(name.partition(":")[0] for name in columns[:5])  # of predictions for a question: margin:NAME
+    return first in HEADS or is_labeled(columns)
 
 
 def is_labeled(columns: Sequence[str]) -> bool:

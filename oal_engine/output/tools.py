@@ -182,9 +182,9 @@ def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, st
 def _label_studio(items: LabeledItems, file: BinaryIO) -> None:
     """Write an archive of the tasks and of the labeling config, which names the classes."""
     with ZipFile(file, "w") as archive:
-        with _member(archive, "labeling_config.xml") as config:
+        with new_file(archive, "labeling_config.xml") as config:
             config.write(_labeling_config(items).encode())
-        with _member(archive, "tasks.json") as tasks, text_file(tasks) as words:
+        with new_file(archive, "tasks.json") as tasks, text_file(tasks) as words:
             before = "[\n"
             for item in items.items:
                 words.write(before + json.dumps(_task(items, item), ensure_ascii=False))
@@ -281,11 +281,11 @@ def _hugging_face(items: LabeledItems, file: BinaryIO) -> None:
         data.seek(0)
         digest = hashlib.file_digest(data, "sha256").hexdigest()
         data.seek(0)
-        with _member(archive, DATA_FILE) as member:
+        with new_file(archive, DATA_FILE) as member:
             shutil.copyfileobj(data, member)
-        with _member(archive, "README.md") as card:
+        with new_file(archive, "README.md") as card:
             card.write(_card(items, table.columns, names, size).encode())
-        with _member(archive, "croissant.json") as croissant:
+        with new_file(archive, "croissant.json") as croissant:
             description = _croissant(items, table.columns, names, digest, size)
             croissant.write(json.dumps(description, ensure_ascii=False, indent=2).encode() + b"\n")
 
@@ -347,7 +347,7 @@ def _croissant(
 
 
 @contextmanager
-def _member(archive: ZipFile, name: str) -> Iterator[BinaryIO]:
+def new_file(archive: ZipFile, name: str) -> Iterator[BinaryIO]:
     """Open a new file in an archive."""
     about = ZipInfo(name, UNIX_EPOCH_OF_ZIP)
     about.compress_type = ZIP_DEFLATED

@@ -1,10 +1,10 @@
 """The model that a session has learned: features and weights, and the predictions of new items."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,9 @@ from .session import Session
 
 Rows = rows.Rows
 FORMAT, LATENT, WAVES, BESIDE = 1, 2, 3, 4  # kinds of models: plain, similar wording, random waves, vectors with texts
+
+
+OF_QUESTION = ("labels", "classes", "calibration", "offset", "similar_weights")  # of each question, in the first line
 
 
 class ModelError(ValueError):
@@ -149,6 +152,17 @@ class Model:
         if self.embedding:
             vectors = self.embedding.vectors(items)
         return made_rows({"name": self.head["scaling"]} | self.numbers | more, matrix, self.projection, vectors)
+
+    def shares_rows(self, other: "Model") -> bool:
+        """Tell whether another model of the same session makes the same rows."""
+
+        def words(model: Model) -> tuple[Row, list[str]]:
+            return {key: value for key, value in model.head.items() if key not in OF_QUESTION}, model.names
+
+        def numbers(model: Model) -> list[Any]:
+            return [*model.numbers.values(), model.projection and model.projection.numbers, model.means]
+
+        return words(self) == words(other) and all(map(np.array_equal, numbers(self), numbers(other)))
 
     def columns(self, matrix: Any) -> Any:
         """Select the columns of the model from a matrix with numbered columns. A sparse one is filled with zeros."""
@@ -329,19 +343,23 @@ def calibrated(session: Session | OneQuestion) -> Calibration:
 
 
 def predicted(
-    model: Model, table: Any, others: Sequence[str], entries: Iterable[tuple[int, Any, int]],
+    models: Mapping[str, Model], table: Any, others: Sequence[str], entries: Iterable[tuple[int, Any, int]],
     skipped: dict[str, tuple[int, int]], texts: bool = False, lot: int = BLOCK_ROWS,
 ) -> OutputTable:  # fmt: skip
     """Return a table of the predictions of new items, with the cells of their `others`, further columns of the file.
 
-    table, others, entries: as `reading.open_items` gives them. skipped: counts the skipped entries,
-    {reason: (count, first line)}. texts: whether the table has the texts or the numbers of the items. lot: number of
-    entries worked on at a time.
+    models: by the names of several questions, whose columns are named as in margin:NAME; all make the same rows. A
+    single model has the name "". table, others, entries: as `reading.open_items` gives them. skipped: counts the
+    skipped entries, {reason: (count, first line)}. texts: whether the table has the texts or the numbers of the items.
+    lot: number of entries worked on at a time.
     """
+    model = next(iter(models.values()))
     if model.text and table.vectors is not None:
         raise DataError("the model needs texts; the file holds vectors.")
     vectors = None if table.vectors is None else model.columns(table.vectors)
-    columns = {"line": int, "id": str} | model.fields
+    columns: dict[str, type] = {"line": int, "id": str}
+    for name, each in models.items():
+        columns |= {f"{field}:{name}" if name else field: kind for field, kind in each.fields.items()}
     item_columns: dict[str, type] = {}
     if texts and (model.text or sparse.issparse(vectors)):
         item_columns = {TEXT if model.text else FEATURES: str}
@@ -364,10 +382,11 @@ def predicted(
             if vectors is not None:
                 items = vectors[[row for *_, row in good]]
             given_vectors = np.array([item[3] for _, item, _ in good]) if model.beside else None
-            scores = model.scores(model.rows(items, given_vectors))
+            item_rows = model.rows(items, given_vectors)
+            predictions = (each.predictions(each.scores(item_rows)) for each in models.values())
             cells = zip(*(json.loads(item[4] or nothing) for _, item, _ in good))
             yield (
-                [line for line, *_ in good], [item[0] for _, item, _ in good], *model.predictions(scores),
+                [line for line, *_ in good], [item[0] for _, item, _ in good], *chain.from_iterable(predictions),
                 *(_contents(model, items) if texts else ()), *([word or None for word in column] for column in cells),
             )  # fmt: skip
 

@@ -489,7 +489,6 @@ def test_an_error_of_writing_names_the_output_not_the_input(run, ok, labelled, n
         *((("export", 1), f"labels.{suffix}", TABLES)
           for suffix in ("xls", "json", "csv.xz", "feather", "gz", "txt", "CSV.bak")),
         (("export", 1, "--format", "csv"), "labels.xlsx", ".csv"),
-        (("export", 1, "--what", "model"), "model.zip", ".json.gz, .gz, .json, .jsonl, .skops or .onnx"),
         (("export", 1, "--what", "report"), "report.pdf", ".html or .htm"),
         (("predict", "new.csv", "--model", "none"), "predicted.ods", TABLES),
         (("publish", 1), "session.json", ".jsonl, .html or .htm"),

@@ -1,10 +1,13 @@
 """Sessions of several questions on the pages: the form, the card's server, the panels, the end and the downloads."""
 
+import io
 import json
 from dataclasses import replace
+from zipfile import ZipFile
 
 import pandas
 import pytest
+import streamlit as st
 
 from oal_engine import datasets
 from oal_engine.datasets import reading
@@ -168,7 +171,7 @@ def test_check_finds_the_line_that_was_missed(several):
     assert entry.id not in listed_under["straight"]
 
 
-def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several):
+def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch):
     """The card tells the readings and the yeses to each question; both pages offer the files of all questions, and
     those of the one that is chosen."""
     server = several(12, budget=12)
@@ -182,7 +185,14 @@ def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several):
         what = at.selectbox(key="download-what")
         assert [downloads.CHOICES[name] for name in (*downloads.OF_ALL, *downloads.OF_ONE)] == what.options
         assert not what.set_value("model").run().exception
-        assert NAMES == at.selectbox(key=f"download-question-{session.id}").options
+        question = at.selectbox(key=f"download-question-{session.id}-4")
+        assert [downloads.ALL, *NAMES] == question.options
+        monkeypatch.setattr(st, "download_button", lambda words, file, name, **more: st.text(name))
+        assert f"session-{session.id}-model.zip" in words(at.run())
+        assert f"session-{session.id}-model.json.gz" in words(question.set_value("odd").run())
+        monkeypatch.undo()
+    models = downloads.export(session.store.path, session.id, "model", ["--format", "json"])
+    assert ["1-good.json", "2-straight.json", "3-odd.json"] == ZipFile(io.BytesIO(models)).namelist()
     for what, kind in (("predictions", "csv"), ("positives", "csv"), ("model", "json")):
         assert b"odd" in downloads.export(session.store.path, session.id, what, ["--format", kind, "--question=odd"])
     assert "several questions about each item" in words(run("pages/3_Replay.py", session=str(session.id)))

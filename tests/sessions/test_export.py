@@ -194,7 +194,7 @@ def test_an_import_knows_every_table_that_is_written_here(store, data):
     """Each table begins with columns by which an import recognises it, to remove the apostrophes before formulas."""
     opened = begin(store, data, "MPAA-I" if data == "classes" else "PAA-I")
     exported = [table(opened, what) for what in export.TABLES if not (opened.multiclass and what == "positives")]
-    exported.append(model.predicted(model.of_session(opened), readers.ParsedFile([], []), [], [], {}))
+    exported.append(model.predicted({"": model.of_session(opened)}, readers.ParsedFile([], []), [], [], {}))
     assert [] == [[*each.columns] for each in exported if not tables.is_own([*each.columns])]
 
 

@@ -1,6 +1,7 @@
 """Sessions of several yes/no questions about each item: one answer answers all, and everything else is as before."""
 
 import io
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.kernel import questions
 from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back, model
-from oal_engine.sessions.files import bundle, export
+from oal_engine.sessions.files import bundle, export, report
 from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
@@ -268,7 +269,6 @@ def test_what_is_about_one_question_is_refused(store):
         (lambda: another_pass.begin(opened), "several questions"),
         (lambda: look_back.what_if(look_back.Trace(store, opened.id), opened.strategy), "several questions"),
         (lambda: look_back.Trace(store, opened.id).round(0), "several questions"),
-        (lambda: export.export(store, opened.id, "report", "html"), "several questions"),
         (lambda: export.export(store, opened.id, "report", "html", question="half"), "neither labels"),
         (lambda: export.export(store, opened.id, "predictions", "csv", question="other"), "one of half, fifth, rare"),
         (lambda: OneQuestion(opened, "other"), "Got other"),
@@ -312,6 +312,38 @@ def test_several_people_share_the_questions(store):
     assert 12 == len({entry.item for entry in opened.log if entry.label})
     assert opened.digest() == Session(store, opened.id).digest()
     assert look_back.verify(store, opened.id).verified
+
+
+@pytest.mark.slow
+def test_the_report_has_a_line_for_each_question(store):
+    """The table of the report has the estimates of each question, their mean and the worst with its name. Then follow
+    the sections of each question, with the corrections of its labels."""
+    opened = labelled(store, 40, budget=100, floor=0.5)
+    while opened.current:
+        give(opened)
+    found = {name: estimates.of_session(OneQuestion(opened, name)) for name in NAMES}
+    known = {name: now.metrics["push"]["f1"] for name, now in found.items() if now.metrics["push"]["f1"]}
+    assert len(known) > 1
+    mean, worst, name = estimates.over(found, "push", "f1")
+    assert mean == pytest.approx(np.mean([*known.values()], axis=0))
+    assert (known[name], min(each.value for each in known.values())) == (worst, worst.value)
+    text = report.page(opened).decode()
+    table, *sections = re.split("<h2[^>]*>", text)[1 : 2 + len(NAMES)]
+    cells = [re.findall("<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tr>")]
+    lines = {row[0]: row[1:] for row in cells if row}
+    assert ["", *NAMES, "Mean", "Worst"] == [*lines]
+    column = lines[""].index("F1 under push")
+    for line, value in (*known.items(), ("Mean", mean), ("Worst", worst)):
+        assert f"{value.value:.3f} ({value.low:.3f} to {value.high:.3f})" in lines[line][column]
+    assert lines["Worst"][column].endswith(f", {name}")
+    assert NAMES == [section[: section.index("<")] for section in sections]
+    corrected = [[entry.of_part(k).corrected for entry in opened.log].count(True) for k in range(3)]
+    assert [0, True, 0] == [corrected[0], corrected[1] > 0, corrected[2]]
+    for count, section in zip(corrected, sections):
+        assert (f"Corrected labels: {count}." if count else "No label was corrected.") in section
+    early = Session(store, of_several(store).id)
+    give(early)
+    assert "Worst" not in report.page(early).decode()
 
 
 def test_tables_have_columns_for_each_question(store):

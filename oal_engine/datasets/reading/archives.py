@@ -60,16 +60,8 @@ class _Archive(NamedTuple):
 
 def archive(source: Source, formats: Formats) -> ParsedFile:
     """Read an archive. Several different tables are asked about, and files that are left out are named."""
-    binary, packed = source.whole()
-    opened = _Archive(source, ZipFile(binary), formats)
-    members = sorted(
-        (each for each in opened.zip.infolist() if not each.is_dir() and not JUNK.fullmatch(_path(each))),
-        key=lambda each: in_order(_path(each)),
-    )
-    source.limits.check("files", len(members), source.name)
-    check_unpacked(source, sum(each.file_size for each in members), packed)
-    if any(each.flag_bits & ENCRYPTED for each in members):
-        raise DataError(f"{source.name} is encrypted: unpack it with its password.")
+    content, members = open_archive(source)
+    opened = _Archive(source, content, formats)
     chosen = _named(members, source) if source.layout.member else _without_notes(members)
     readers = _readers(opened, chosen)
     texts = [each for each in chosen if readers[_path(each)] == TEXT]
@@ -85,6 +77,22 @@ def archive(source: Source, formats: Formats) -> ParsedFile:
     files = {"member": member} if member else {"files": f"{len(used):,}"}
     files |= {"each": source.layout.each} if source.layout.each and not tables else {}
     return parsed._replace(detected=files | {**parsed.detected} | ({"ignored": _paths(unused)} if unused else {}))
+
+
+def open_archive(source: Source) -> tuple[ZipFile, list[ZipInfo]]:
+    """Open an archive that is within the limits. Return it with its files in order, without those of operating
+    systems."""
+    binary, packed = source.whole()
+    content = ZipFile(binary)
+    members = sorted(
+        (each for each in content.infolist() if not each.is_dir() and not JUNK.fullmatch(_path(each))),
+        key=lambda each: in_order(_path(each)),
+    )
+    source.limits.check("files", len(members), source.name)
+    check_unpacked(source, sum(each.file_size for each in members), packed)
+    if any(each.flag_bits & ENCRYPTED for each in members):
+        raise DataError(f"{source.name} is encrypted: unpack it with its password.")
+    return content, members
 
 
 def in_order(path: str) -> list[tuple[int, str]]:

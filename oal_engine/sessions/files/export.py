@@ -1,10 +1,12 @@
 """Export a session: its labels, every decision of its stream, predictions, all items, the model, or a report."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, BinaryIO
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from . import model_formats, report
 from .item_columns import ANSWER, MODEL, ItemColumns, origin
 from .labeled import labeled_items
 
+NOT_IN_PATHS = re.compile(r"[^\w-]+")  # of an archive, so that every system can unpack it
 LOT_ROWS = 50_000  # predictions in memory at a time, without texts
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,
@@ -233,6 +236,19 @@ TABLES: dict[str, Callable[..., Any]] = {
 WHATS = (*TABLES, "model", "report")
 
 
+def _write_model(session: Any, kind: str, file: BinaryIO) -> None:
+    """Write the model of a session; of several questions, an archive with the model of each."""
+    model_format = model_formats.FORMATS[kind]
+    if not session.several:
+        model_format.write(model.of_session(session), file)
+        return
+    with ZipFile(file, "w") as archive:
+        for number, name in enumerate(session.settings.question_names, 1):
+            path = f"{number}-{NOT_IN_PATHS.sub('-', name)}{model_format.suffixes[0]}"
+            with tools.new_file(archive, path) as target:
+                model_format.write(model.of_session(OneQuestion(session, name)), target)
+
+
 def export(
     store: Store, session: int, what: str, kind: str, out: Path | str | None = None, texts: bool = False,
     progress: Callable[[int, int], None] | None = None, question: str | None = None, **options: Any,
@@ -240,7 +256,7 @@ def export(
     """Write one of WHATS to a file, or to the standard output (None), all or nothing. Return a sentence on it, or None.
 
     kind: format of a table, for the table of all items also one of tools.TOOLS, for a model one of
-    model_formats.FORMATS. progress: called with (rows done, all).
+    model_formats.FORMATS, also of those in an archive. progress: called with (rows done, all).
     question: the name of one of several questions. options: further arguments of the table.
     """
     if question and what in ("labels", "report"):
@@ -251,7 +267,7 @@ def export(
     opened = OneQuestion(opened, question) if question else opened
     with whole(out) as file:
         if opened and what == "model":
-            model_formats.FORMATS[kind].write(model.of_session(opened), file)
+            _write_model(opened, kind, file)
         elif opened and what == "report":
             file.write(report.page(opened))
         elif opened and what == "table" and kind in tools.TOOLS:

@@ -17,19 +17,21 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
 from ...datasets.features import embeddings, fourier, latent, scaling, vectorizer
+from ...datasets.reading.archives import open_archive
 from ...datasets.reading.codings import feature_names, is_coding
+from ...datasets.reading.sources import LIMITS, DataError, Limits, Source
 from ...kernel import rows
 from ...output.jsonlines import Check, JsonLinesError, checked, lines, number, or_none, whole, words
 from ...store import Row
 from ..model import BESIDE, FORMAT, LATENT, WAVES, Model, ModelError
-from ..settings import MOST_CLASSES
+from ..settings import MOST_CLASSES, MOST_QUESTIONS
 
-GZIP = b"\x1f\x8b"  # the first bytes
+GZIP, ZIP = b"\x1f\x8b", b"PK\3\4"  # the first bytes
 MAX_TERM_WORDS = 20  # a file from elsewhere with more could take any time
 
 
@@ -150,6 +152,42 @@ def load_model(path: Path | str, embed: Path | str | None = None) -> Model:
     return read(path).with_embedding(embeddings.read(embed) if embed else None)
 
 
+def load_models(path: Path | str, embed: Path | str | None = None, limits: Limits = LIMITS) -> dict[str, Model]:
+    """Read the models in an archive by the names of their questions; all make the same rows. The model in a file of a
+    single one has the name "".
+
+    embed, ModelError: as of `load_model`. DataError: the archive exceeds the limits on archives.
+    """
+    embedding = embeddings.read(embed) if embed else None
+    with Path(path).open("rb") as file:
+        is_archive = file.peek(4)[:4] == ZIP and Path(path).suffix != ".skops"
+        models = _of_questions(file, path, limits) if is_archive else {"": parse(file, path)}
+    return {name: each.with_embedding(embedding) for name, each in models.items()}
+
+
+def _of_questions(file: BufferedReader, path: Path | str, limits: Limits) -> dict[str, Model]:
+    """Read the models in an open archive."""
+    models: dict[str, Model] = {}
+    try:
+        archive, members = open_archive(Source(file, str(path), "utf-8", None, lambda: None, limits=limits))
+        if not 1 <= len(members) <= MOST_QUESTIONS:
+            raise ModelError(f"{path} must hold 1 to {MOST_QUESTIONS} models. Got {len(members)} files.")
+        for member in members:
+            with archive.open(member) as content:
+                model = parse(cast(BufferedReader, content), where := f"{path}/{member.filename}")
+            name, first = model.head["classes"][0], next(iter(models.values()), model)
+            if model.multiclass or name in models or not model.shares_rows(first):
+                raise ModelError(
+                    f"{path} must hold models of different yes/no questions of one session. {where} is not."
+                )
+            models[name] = model
+    except (ModelError, DataError, MemoryError):
+        raise
+    except Exception as error:  # zipfile fails on a damaged archive in any way
+        raise ModelError(f"{path} is not a model, or is damaged: {str(error).rstrip('.')}.") from None
+    return models
+
+
 def read(path: Path | str) -> Model:
     """Read the model in a file. ModelError if the file has none."""
     with Path(path).open("rb") as file:
@@ -161,7 +199,8 @@ def parse(file: BufferedReader, path: Path | str) -> Model:
     start = file.peek(2)[:2]
     if start != GZIP and start[:1] != b"{":
         raise ModelError(
-            f"{path} is not a model: it must be JSON lines, plain or gzipped. Other programs read .skops and .onnx."
+            f"{path} is not a model: it must be JSON lines, plain or gzipped. The command predict and load_models read "
+            "archives of such files; other programs read .skops and .onnx."
         )
     try:
         with gzip.open(file) if start == GZIP else nullcontext(file) as content:

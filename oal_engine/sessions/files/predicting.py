@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ...datasets.parts import parts_of, run
 from ...datasets.reading import VECTORS, Columns, Skipped, open_items
+from ...datasets.reading.sources import LIMITS
 from ...output import tables
 from .. import model
 from . import model_file
@@ -37,7 +38,8 @@ def predict_file(
 
     live: write each line as soon as it is read. vectors: given with the texts.
     """
-    learned = model_file.load_model(how.model, how.embed)
+    models = model_file.load_models(how.model, how.embed, how.reading.get("limits", LIMITS))
+    learned = next(iter(models.values()))  # all make the same rows
     skipped: Skipped = {}
     if vectors is not None and not learned.beside:
         raise ValueError(f"--vectors is for models of texts with vectors. {how.model} has none.")
@@ -47,7 +49,7 @@ def predict_file(
     )
     with open_items(source, columns, progress=progress, vectors=vectors, width=learned.width, **how.reading) as opened:
         lot = 1 if live else tables.BLOCK_ROWS
-        tables.write(model.predicted(learned, *opened, skipped, how.texts, lot), how.kind, target)
+        tables.write(model.predicted(models, *opened, skipped, how.texts, lot), how.kind, target)
     return skipped
 
 

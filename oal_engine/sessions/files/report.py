@@ -6,10 +6,12 @@ their intervals and called estimates.
 
 import html
 import json
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from itertools import chain
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -26,6 +28,7 @@ from ..insights import agreement, answer_checks, certainty, drift, estimates, ou
 from ..insights.answer_checks import AnswerCheck
 from ..insights.curves import percent
 from ..log import Entry
+from ..one_question import OneQuestion
 from ..session import Session
 from ..settings import SKIP
 
@@ -34,6 +37,7 @@ MAX_ROWS = 500  # corrections and notes; all of them are in the table of labels
 MOST_CLASSES = 8  # in one figure
 MAX_CHECKS = 15  # answers in a list of answers to check
 POINTS = 200  # of a curve
+HEADING = re.compile(r"(</?)h2\b")
 DEPTHS = (0.1, 0.25, 0.5, 0.75, 1, 1.5, 2)  # of the list of positives, as parts of it
 
 
@@ -48,9 +52,43 @@ class Line(NamedTuple):
 
 def page(session: Session) -> bytes:
     """Return the report of an open session as an HTML page that needs neither scripts nor a network."""
-    sections = quality, _certain, _answers, _learned, _checks, _corrections, _tags, _notes, _settings
-    parts = [_progress(session), *_outcome(session), *(part for section in sections for part in section(session))]
+    if session.several:
+        sections = [_questions, _next_steps, _answers]
+    else:
+        sections = [_result, _next_steps, quality, _certain, _answers, _learned, _checks, _corrections]
+    parts = [_progress(session), *_all([*sections, _tags, _notes, _settings], session)]
     return document(session.settings.name, parts)
+
+
+def _all(sections: Iterable[Callable[[Any], Iterator[str]]], run: Session | OneQuestion) -> Iterator[str]:
+    """Yield sections about a session, or about one of several questions."""
+    return chain.from_iterable(section(run) for section in sections)
+
+
+def _questions(session: Session) -> Iterator[str]:
+    """Yield a table with a line for each of several questions, their mean and the worst; then the sections of each."""
+    parts = {name: OneQuestion(session, name) for name in session.settings.question_names}
+    by_question = {name: estimates.of_session(part) for name, part in parts.items()}
+    columns = [(evaluation, metric) for metric in METRICS[False][:2] for evaluation in NAMES]
+    _, *yeses = outcome.table(session)
+    rows = [
+        [name, words, *(_interval(by_question[name].metrics[evaluation][metric]) for evaluation, metric in columns)]
+        for name, words in yeses
+    ]
+    overall = [each for evaluation, metric in columns if (each := estimates.over(by_question, evaluation, metric))]
+    if overall:
+        rows.append(["Mean", "", *(_interval(mean) for mean, *_ in overall)])
+        rows.append(["Worst", "", *(f"{_interval(worst)}, {name}" for _, worst, name in overall)])
+    yield _heading("Questions")
+    yield sentence(
+        "Estimated from the answers, with intervals of 95 %; the mean and the worst are of the questions that have an "
+        "estimate."
+    )
+    yield _table(["", "Answers", *(f"{TITLES[metric]} under {NAMES[key]}" for key, metric in columns)], rows)
+    for name, part in parts.items():
+        yield _heading(name)
+        for text in _all([_result, quality, _certain, _learned, _checks, _corrections], part):
+            yield HEADING.sub(r"\1h3", text)
 
 
 def _heading(words: str) -> str:
@@ -94,11 +132,15 @@ def _progress(session: Session) -> str:
     )
 
 
-def _outcome(session: Session) -> Iterator[str]:
-    """Yield the result of the session, and possible next steps."""
+def _result(session: Session) -> Iterator[str]:
+    """Yield the result of the session, with the quality of its list."""
     yield _heading("Result")
     yield from map(sentence, outcome.summary(session))
     yield from _list(session)
+
+
+def _next_steps(session: Session) -> Iterator[str]:
+    """Yield possible next steps."""
     yield _heading("Next steps")
     yield from map(sentence, outcome.next_steps(session))
 
@@ -283,8 +325,8 @@ def _checks(session: Session) -> Iterator[str]:
 
 def _corrections(session: Session) -> Iterator[str]:
     """Yield the corrected labels."""
-    words, ids = session.settings.answers, _ids(session)
     changed = [entry for entry in session.log if entry.corrected]
+    words, ids = session.settings.answers, _ids(session, (entry.item for entry in changed))
     yield _heading("Corrections")
     if not changed:
         yield sentence("No label was corrected.")
@@ -308,7 +350,7 @@ def _tags(session: Session) -> Iterator[str]:
 def _notes(session: Session) -> Iterator[str]:
     """Yield the current notes."""
     if notes := session.notes:
-        ids = _ids(session)
+        ids = _ids(session, notes)
         yield _heading("Notes")
         if len(notes) > MAX_ROWS:
             yield sentence(_first(notes).strip())
@@ -319,10 +361,9 @@ def _first(lines: Collection[object]) -> str:
     return f" The first {MAX_ROWS:,} are shown; the table of labels has all." if len(lines) > MAX_ROWS else ""
 
 
-def _ids(session: Session) -> dict[int, str]:
-    """Return the ids of the items in the log and in the notes."""
-    places = {entry.item for entry in session.log} | session.notes.keys()
-    items = session.store.items(session.dataset.id, sorted(places))
+def _ids(session: Session, places: Iterable[int]) -> dict[int, str]:
+    """Return the ids of items by their places."""
+    items = session.store.items(session.dataset.id, sorted({*places}))
     return {position: item["id"] for position, item in items.items()}
 
 

@@ -66,8 +66,8 @@ def _imported(run: Run) -> int:
 
 def answered(run: Session | OneQuestion) -> tuple[int, drift.Change] | None:
     """Return the round from which on the answers differ, and how; None if no change was noticed, or with several
-    classes."""
-    if run.multiclass or (answers := estimates.Answers(run)).silent:
+    classes or questions."""
+    if run.multiclass or run.several or (answers := estimates.Answers(run)).silent:
         return None
     settled = min(run.state.question.t, run.state.waits_since)  # rounds without a waiting question
     changed = drift.change(

@@ -1,6 +1,6 @@
 """Estimate the metrics of a session from its log alone, with `kernel.estimates` over windows of its rounds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from math import ceil
@@ -166,6 +166,17 @@ def look(run: Session | Trace | OneQuestion, points: int = 60) -> Overview:
 def of_session(run: Session | Trace | OneQuestion) -> Estimates:
     """Estimate the current metrics of a session."""
     return _look(Answers(run), 1)[0]
+
+
+def over(questions: Mapping[str, Estimates], evaluation: str, metric: str) -> tuple[Estimate, Estimate, str] | None:
+    """Return the mean of a metric over those of several questions that have an estimate, the worst, and its name; None
+    without any. The interval of the mean has the mean ends, which suffice however the questions depend on each other.
+    """
+    values = {name: each for name, now in questions.items() if (each := now.metrics[evaluation][metric])}
+    if not values:
+        return None
+    worst = min(values, key=values.__getitem__)
+    return Estimate(*np.mean([*values.values()], axis=0).tolist()), values[worst], worst
 
 
 def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Point]:
