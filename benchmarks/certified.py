@@ -9,7 +9,6 @@ Every second column is cut into labels.
 import json
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated
 
@@ -92,7 +91,7 @@ def case(name, data, topic, seed):
         for k, quality in enumerate(QUALITY):
             margins = column(data.y, topic, order, quality, kind, 1000 * seed + k, (seed + k) % 2)
             full, half = (found(data, margins, order, labels, seed) for labels in (LABELS, LABELS // 2))
-            looks = {(who, name): looked(run, name, data.y.size) for who, run in full.items() for name in EVALUATIONS}
+            looks = {who: {name: looked(run, name, data.y.size) for name in EVALUATIONS} for who, run in full.items()}
             estimated = full[replays.BOTH]["estimates"]
             records.append({
                 "stream": name, "kind": kind, "auc": quality, "looks": looks,
@@ -109,9 +108,10 @@ def report(records):
     """Print the coverage of intervals, the floors that were too high, and what the column is worth."""
     looks = defaultdict(list)
     for each in records:
-        for (who, evaluation), look in each["looks"].items():
-            for group in ("all", each["kind"]):
-                looks[who, evaluation, group].append(look)
+        for who, evaluations in each["looks"].items():
+            for evaluation, look in evaluations.items():
+                for group in ("all", each["kind"]):
+                    looks[who, evaluation, group].append(look)
     lines = []
     for (who, evaluation, group), some in looks.items():
         shown = [each for each in some if each["estimate"]]
@@ -145,11 +145,12 @@ def report(records):
 
 
 def main(
-    seeds: Annotated[int, typer.Option(help="Orders of each stream.")] = 6,
-    workers: int = 2,
+    seeds: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 6,
+    items: Annotated[int, typer.Option(min=100, help="Items of a stream at most.")] = ITEMS,
+    workers: Annotated[int, typer.Option(min=1)] = 2,
     quick: Annotated[bool, typer.Option(help="The demo only.")] = False,
-    raw: Annotated[Path | None, typer.Option(help="A file for the records.")] = None,
-) -> None:
+    as_json: Annotated[bool, typer.Option("--json", help="Print a record of each column.")] = False,
+):
     """Audit simulated columns, and print what held."""
     records = []
     with ProcessPoolExecutor(workers) as pool:
@@ -157,7 +158,7 @@ def main(
         for name, table_, y in streams(quick):
             for seed in range(seeds):
                 rng = np.random.default_rng(seed)
-                some = np.sort(rng.permutation(y.size)[:ITEMS])
+                some = np.sort(rng.permutation(y.size)[:items])
                 few = rows.take(table_, some)
                 alike = rows.matrix(few) @ rng.standard_normal(few.columns)
                 data = SimpleNamespace(rows=few, y=rows.read_only(y[some], np.int8), classes=())
@@ -165,8 +166,9 @@ def main(
                 tasks.append(pool.submit(case, name, data, topic, seed))
         for task in tasks:
             records += task.result()
-    if raw:
-        raw.write_text(json.dumps([each | {"looks": [*each["looks"].values()]} for each in records]))
+    if as_json:
+        print(json.dumps(records))
+        return
     print(machine(), "\n")
     print(f"{len(records)} columns, {len({each['stream'] for each in records})} streams\n")
     report(records)

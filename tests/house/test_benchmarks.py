@@ -49,6 +49,18 @@ def test_agreement():
     assert 0.92 <= np.mean([each["held"] for each in measured]) <= 0.98
 
 
+def test_certified():
+    """Each kind of column and each quality is audited, no floor is above the truth, and a good column is a better start
+    than none."""
+    records = run("certified.py --quick --seeds 1 --items 400")
+    assert 4 * 6 == len({(each["kind"], each["auc"]) for each in records}) == len(records)
+    looks = [look for each in records for own in each["looks"].values() for look in own.values()]
+    assert not any(look["too_high"] for look in looks)
+    (best,) = (each for each in records if (each["kind"], each["auc"]) == ("plain", 0.99))
+    assert best["list"]["column + answers"] > 0.8
+    assert best["least"] > 0
+
+
 def test_throughput():
     """Each chosen learner and each peer is timed on all rows or noted as left out, our twin in numpy asks as much as
     ours, and the page shows every aim."""
