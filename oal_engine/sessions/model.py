@@ -339,7 +339,27 @@ def calibrated(session: Session | OneQuestion) -> Calibration:
     return calibration.fit(margins, [entry.label == 1 for entry in log], weights)
 
 
+def of_each(session: Session) -> dict[str, Model]:
+    """Return the current models of a session by the names of its questions; "" if it asks one about each item."""
+    names = session.settings.question_names
+    return {name: of_session(OneQuestion(session, name)) for name in names} or {"": of_session(session)}
+
+
 # New items
+
+
+def columns_of(models: Mapping[str, Model]) -> dict[str, type]:
+    """Return the columns of the predictions of models, by the names of their questions as in `of_each`."""
+    return {
+        f"{field}:{name}" if name else field: kind
+        for name, each in models.items()
+        for field, kind in each.fields.items()
+    }
+
+
+def predictions(models: Mapping[str, Model], table: Rows) -> Iterator[Any]:
+    """Yield the predictions of rows by models that share them, column by column."""
+    return chain.from_iterable(each.predictions(each.scores(table)) for each in models.values())
 
 
 def predicted(
@@ -357,9 +377,7 @@ def predicted(
     if model.text and table.vectors is not None:
         raise DataError("the model needs texts; the file holds vectors.")
     vectors = None if table.vectors is None else model.columns(table.vectors)
-    columns: dict[str, type] = {"line": int, "id": str}
-    for name, each in models.items():
-        columns |= {f"{field}:{name}" if name else field: kind for field, kind in each.fields.items()}
+    columns = {"line": int, "id": str} | columns_of(models)
     item_columns: dict[str, type] = {}
     if texts and (model.text or sparse.issparse(vectors)):
         item_columns = {TEXT if model.text else FEATURES: str}
@@ -383,10 +401,9 @@ def predicted(
                 items = vectors[[row for *_, row in good]]
             given_vectors = np.array([item[3] for _, item, _ in good]) if model.beside else None
             item_rows = model.rows(items, given_vectors)
-            predictions = (each.predictions(each.scores(item_rows)) for each in models.values())
             cells = zip(*(json.loads(item[4] or nothing) for _, item, _ in good))
             yield (
-                [line for line, *_ in good], [item[0] for _, item, _ in good], *chain.from_iterable(predictions),
+                [line for line, *_ in good], [item[0] for _, item, _ in good], *predictions(models, item_rows),
                 *(_contents(model, items) if texts else ()), *([word or None for word in column] for column in cells),
             )  # fmt: skip
 

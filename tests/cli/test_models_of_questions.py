@@ -133,11 +133,11 @@ def test_a_bad_archive_is_refused_in_one_sentence(asked, run, tmp_path, monkeypa
     cases = {
         "no models": (archive({}), "not a model"),
         "27 files": (archive({str(k): first for k in range(27)}), "must hold 1 to 26 models. Got 27 files."),
-        "not a model": (archive({"a.json": b"hello"}), "a.json is not a model"),
+        "not a model": (archive({"a.json": b"hello"}), "bad.zip is not a model: it must be JSON lines"),
         "one question twice": (archive({"1.gz": first, "2.gz": first}), "of different yes/no questions of one session"),
         "another session": (archive({"1.gz": first, "2.gz": other}), "2.gz is not."),
         "other features": (archive({"1.gz": first, "2.gz": numbers}), "2.gz is not."),
-        "an archive in it": (archive({"1.zip": whole}), "1.zip is not a model"),
+        "an archive in it": (archive({"1.zip": whole}), "bad.zip is not a model: it must be JSON lines"),
         "a bomb": (archive({"1.json": b" " * 2**22}), "more than 200 times its size"),
         "encrypted": (bytes(encrypted), "is encrypted"),
         "cut short": (whole[: len(whole) // 2], "is not a model, or is damaged"),

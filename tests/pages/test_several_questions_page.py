@@ -2,7 +2,7 @@
 
 import io
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from zipfile import ZipFile
 
 import pandas
@@ -12,8 +12,8 @@ import streamlit as st
 from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.datasets.demo import FIVE_QUESTIONS
-from oal_engine.sessions import look_back
-from oal_engine.sessions.insights import answer_checks
+from oal_engine.sessions import look_back, model
+from oal_engine.sessions.insights import answer_checks, estimates
 from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
@@ -198,10 +198,45 @@ def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch
     assert "several questions about each item" in words(run("pages/3_Replay.py", session=str(session.id)))
 
 
-def test_programs_are_refused_in_a_sentence(several, program):
-    """The interface for programs answers one question about each item."""
-    answer = program(several().session.id).get("session")
-    assert (409, True) == (answer.status_code, "this session asks several" in answer.json()["error"])
+def test_programs_answer_all_questions_at_once(several, program):
+    """An event has a label for each question, a correction names the labels that it replaces, and the readings of a
+    program have each question, but nothing before the answer. Anything else is refused without a change."""
+    server = several()
+    session, client = server.session, program(server.session.id)
+    assert NAMES == [each["name"] for each in client.get("session").json()["questions"]]
+    for number in range(40):
+        asked = client.get("question").json()["question"]
+        assert not {"margin", "predicted", "probability"} & asked.keys()
+        labels = [1 if word in asked["text"] else -1 for word in ("good", "Straße0", "other1")]
+        event = {"id": str(number), "action": "label", "question": asked["id"], "item": asked["item"]}
+        if not number:
+            for wrong in ({}, {"label": 1}, {"labels": labels[:2]}, {"labels": [*labels, 1]}):
+                assert 409 == client.post("events", json=event | wrong).status_code
+            for wrong in ({"labels": [1, -1, 2]}, {"labels": [1]}, {"labels": [1, "1", -1]}, {"labels": 1}):
+                assert 400 == client.post("events", json=event | wrong).status_code
+            session.refresh()
+            assert not session.labels
+        assert 200 == client.post("events", json=event | {"labels": labels}).status_code
+    change = event | {"id": "c", "action": "correct", "labels": [-label for label in labels]}
+    other = [labels[0], -labels[1], labels[2]]
+    assert [409, 200, 409] == [
+        client.post("events", json=change | more).status_code
+        for more in ({"was": other}, {"was": labels}, {"id": "d", "was": labels})
+    ]
+    assert [-label for label in labels] == client.get("labels").json()["labels"][-1]["labels"]
+    session.refresh()
+    for row in client.get("decisions").json()["decisions"][:20]:
+        k = row["round"] - 1
+        assert [[*map(list, (row["margin"], row["predicted"]))]] == [
+            [each[:, k].tolist() for each in session.decided[:2]]
+        ]
+    found = {name: asdict(estimates.of_session(OneQuestion(session, name))) for name in NAMES}
+    assert json.loads(json.dumps(found)) == client.get("estimates").json()["estimated"]
+    (row,) = client.post("predict", json={"texts": ["a good street"]}).json()["predictions"]
+    for name in NAMES:
+        learned = model.of_session(OneQuestion(session, name))
+        assert learned.scores(learned.rows(["a good street"]))[0, 0] == row[f"margin:{name}"]
+    assert look_back.verify(session.store, session.id).verified
 
 
 def test_the_form_starts_a_session_of_several_questions(app_store, keep):

@@ -14,6 +14,7 @@ from oal_engine.kernel.metrics import EVALUATIONS
 from oal_engine.sessions import model
 from oal_engine.sessions.insights import estimates
 from oal_engine.sessions.items import choice
+from oal_engine.sessions.one_question import part_of
 from oal_engine.sessions.session import Session
 from oal_engine.store import Row
 
@@ -94,13 +95,15 @@ def route(method: str, path: str, lowest: str, kind: Any = Nothing, most_bytes: 
 
 @route("GET", "session", "reader")
 def state(call: Call) -> Row:
-    """Return the settings of the session and its classes, how far it is, and the role of the token."""
+    """Return the settings of the session and its classes, or its questions if it asks several about each item, how far
+    it is, and the role of the token."""
     call.server.refresh()
     session, settings, progress = call.session, call.session.settings, call.session.place.progress
     names = ("name", "dataset_name", "algorithm", "metric", "theta", "audit", "overlap", "people", "quota", "repeat")
     return {name: getattr(settings, name) for name in (*names, "lease", "guidelines")} | {
         "session": session.id,
         "classes": [{"label": label, "name": name} for label, name in session.names.items()],
+        "questions": settings.questions,
         "tags": session.store.session(session.id)["tags"] or [],
         "chosen": choice(settings),
         "counters": asdict(progress) | {"left": progress.left},
@@ -168,13 +171,14 @@ def labels(call: Call) -> Row:
 @route("GET", "decisions", "reader", Since)
 def decisions(call: Call) -> Row:
     """Return the decisions in the rounds after round `after`, at most 1,000: the margin and the predicted class of the
-    item, and whether it was asked. The list ends before a question that waits for its answer."""
+    item, of several questions a list of each, and whether it was asked. The list ends before a question that waits for
+    its answer."""
     _refuse_withheld(call)
     call.server.refresh()
     session, after = call.session, call.sent.after
     waiting = min((entry.round for entry in session.log if entry.label is None), default=session.rounds)
     part = slice(after, min(after + MOST_ROWS, waiting))
-    margins, predicted, asked = (values[part].tolist() for values in session.decided)
+    margins, predicted, asked = (values[..., part].T.tolist() for values in session.decided)
     places = session.order[part].tolist()
     stored = session.store.items(session.dataset.id, places)
     rows = [
@@ -187,7 +191,7 @@ def decisions(call: Call) -> Row:
 @route("GET", "estimates", "reader")
 def quality(call: Call) -> Row:
     """Return the metrics of the decisions so far: exact if the data has all labels, else estimated with 95 % intervals
-    (null: too few answers), and the outcome in words."""
+    (null: too few answers), of several questions by name; and the outcome in words."""
     call.server.refresh()
     session = call.session
     outcome, remarks = call.server.outcome
@@ -198,15 +202,21 @@ def quality(call: Call) -> Row:
             for name in EVALUATIONS
         }
         return values | {"exact": metrics}
-    return values | {"estimated": asdict(call.server.cached("estimates", lambda: estimates.of_session(session)))}
+    names: list[Any] = session.settings.question_names or [None]
+    by_name = call.server.cached(
+        "estimates", lambda: {name: asdict(estimates.of_session(part_of(session, name))) for name in names}
+    )
+    return values | {"estimated": by_name.get(None, by_name)}
 
 
 @route("POST", "predict", "reader", Unpredicted, DATA_BYTES)
 def predict(call: Call) -> Row:
-    """Return the margin, the predicted class and its probability (null: too few answers) of each text or row."""
+    """Return the margin, the predicted class and its probability (null: too few answers) of each text or row; of
+    several questions as `margin:NAME`."""
     _refuse_withheld(call)
     call.server.refresh()
-    learned = call.server.cached("model", lambda: model.of_session(call.session))
+    models = call.server.cached("model", lambda: model.of_each(call.session))
+    learned = next(iter(models.values()))  # all make the same rows
     texts, numbers = call.sent.texts, call.sent.rows
     width = learned.width or len(learned.names)
     wanted = {"texts": learned.text, "rows": bool(learned.beside or not learned.text)}
@@ -220,8 +230,8 @@ def predict(call: Call) -> Row:
         raise MessageError(f"rows must be lists of {width:,} numbers, one for each text if there are texts.")
     vectors = None if numbers is None else np.array(numbers, float).reshape(-1, width)
     table = learned.rows(vectors if texts is None else texts, None if texts is None else vectors)
-    columns = (np.asarray(column).tolist() for column in learned.predictions(learned.scores(table)))
-    return {"predictions": [dict(zip(learned.fields, row)) for row in zip(*columns)]}
+    columns = (np.asarray(column).tolist() for column in model.predictions(models, table))
+    return {"predictions": [dict(zip(model.columns_of(models), row)) for row in zip(*columns)]}
 
 
 def _refuse_withheld(call: Call) -> None:

@@ -26,7 +26,6 @@ from .openapi import JSON, LINES
 from .routes import ROUTES, Call, Refusal, Route
 
 PREFIX = "api/"
-SEVERAL_QUESTIONS = "programs answer one question about each item, and this session asks several: use its page."
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 CALLS_PER_SECOND = 50.0  # of a token
 STATUS = {StorageError: 503, ConflictError: 503, Removed: 403, SessionError: 409, StoreError: 409, ValueError: 400}
@@ -107,10 +106,8 @@ def _act(request: Request, token: Row, route: Route, body: bytes) -> Any:
         sent = messages.read_json(route.kind, body)
     else:
         sent = messages.read_query(route.kind, dict(request.query_params))
-    name, server = access.holder(token).mail or token["annotator"], card_server(token["session"])
-    if server.session.several:
-        raise SessionError(SEVERAL_QUESTIONS)
-    return route.act(Call(server, name, own, token, sent))
+    name = access.holder(token).mail or token["annotator"]
+    return route.act(Call(card_server(token["session"]), name, own, token, sent))
 
 
 async def answer(request: Request, admit: Callable = _admit, act: Callable = _act) -> Response:

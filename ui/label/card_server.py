@@ -143,7 +143,7 @@ class CardServer:
             case messages.Correction():
                 self._check_item(event)
                 self._check_label(event)
-                label = event.labels or event.label
+                label = event.labels or cast(int, event.label)
                 session.correct(event.id, event.question, label, annotator, event.seconds, event.highlighted)
             case messages.Answer():
                 self._check_item(event)
@@ -177,8 +177,9 @@ class CardServer:
 
     def _check_label(self, event: messages.Correction) -> None:
         """Refuse a correction if somebody else has changed the label since the browser showed it."""
-        current = self.session.store.standing_label(self.session.id, event.question)
-        if current and current["label"] != event.was and not self.session.store.event(event.id):
+        current = self.session.store.answer(self.session.id, event.question) or {"label": None}
+        label = current["labels" if isinstance(event.was, list) else "label"]
+        if current["label"] is not None and label != event.was and not self.session.store.event(event.id):
             raise SessionError(ANSWERED_BY.format(current["annotator"] or "somebody"))
 
     def payload(

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from oal_engine.sessions.settings import LONGEST_TAG, MOST_QUESTIONS
 
@@ -62,8 +62,13 @@ class Undo(Event):
 
 class Correction(_OnQuestion):
     action: Literal["correct"]
-    label: Class
-    was: Class
+    was: Class | Labels  # the label, or the labels, on the screen
+
+    @model_validator(mode="after")
+    def _has_label(self) -> Self:
+        if self.label is None and self.labels is None:
+            raise ValueError("a correction must have a label, or labels")
+        return self
 
 
 class Note(Event):

@@ -160,8 +160,7 @@ def load_models(path: Path | str, embed: Path | str | None = None, limits: Limit
     """
     embedding = embeddings.read(embed) if embed else None
     with Path(path).open("rb") as file:
-        is_archive = file.peek(4)[:4] == ZIP and Path(path).suffix != ".skops"
-        models = _of_questions(file, path, limits) if is_archive else {"": parse(file, path)}
+        models = _of_questions(file, path, limits) if file.peek(4)[:4] == ZIP else {"": parse(file, path)}
     return {name: each.with_embedding(embedding) for name, each in models.items()}
 
 
@@ -174,11 +173,11 @@ def _of_questions(file: BufferedReader, path: Path | str, limits: Limits) -> dic
             raise ModelError(f"{path} must hold 1 to {MOST_QUESTIONS} models. Got {len(members)} files.")
         for member in members:
             with archive.open(member) as content:
-                model = parse(cast(BufferedReader, content), where := f"{path}/{member.filename}")
+                model = parse(cast(BufferedReader, content), path)
             name, first = model.head["classes"][0], next(iter(models.values()), model)
             if model.multiclass or name in models or not model.shares_rows(first):
                 raise ModelError(
-                    f"{path} must hold models of different yes/no questions of one session. {where} is not."
+                    f"{path} must hold models of different yes/no questions of one session. {member.filename} is not."
                 )
             models[name] = model
     except (ModelError, DataError, MemoryError):
