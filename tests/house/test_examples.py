@@ -60,6 +60,7 @@ def write_files(folder):
         "part-2.csv": moments,
         "feed.jsonl": json.dumps({"moment": "bread on another day", "concept": 0, "concepts": "food"}) + "\n",
         "posts.csv": csv(["text", *texts], ["topics", *("sport|food" if each else "travel" for each in rare)]),
+        "reviewed.csv": csv(["text", *texts], ["label", *rare], ["llm", *(("no", "yes")[each] for each in rare)]),
         "papers.csv": csv(["title", *texts], ["abstract", *texts], ["included", *rare], ["year", *numbers],
                           ["doi", *numbers]),
         "messages.tsv": "c1\tc2\n" + "".join(f"{('ham', 'spam')[y]}\t{text}\n" for y, text in zip(rare, texts)),
