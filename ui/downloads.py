@@ -26,10 +26,14 @@ CHOICES = {
     "positives": "Positives: items answered or predicted as positive",
     "model": "Model: predicts new items, here or in other programs",
     "report": "Report: one page of HTML",
+    "methods": "Methods: a text for a paper, in Markdown",
 }
-OF_ALL, OF_ONE = ("labels", "decisions", "report"), ("predictions", "positives", "model")  # of several questions
+OF_ALL, OF_ONE = (
+    ("labels", "decisions", "report", "methods"),
+    ("predictions", "positives", "model"),
+)  # of several questions
 ALL = "All questions, in a ZIP archive"
-SUFFIXES = {"report": ".html"}  # of exports in one format alone
+SUFFIXES = {"report": ".html", "methods": ".md"}  # of exports in one format alone
 WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
 EXPORTS = BoundedSemaphore(MAX_EXPORTS)

@@ -43,6 +43,7 @@ TOOLS: Formats = {name: each.suffixes for name, each in tools.TOOLS.items()}
 SUFFIXES: dict[str, Formats] = {
     "model": {name: each.suffixes for name, each in model_formats.FORMATS.items()},
     "report": PAGE,
+    "methods": {"markdown": (".md", ".txt")},
 }  # of other exports
 OWN_SUFFIX: Formats = {"ris": TOOLS["ris"]}  # tools that need no --format, because no other format has their suffix
 ALL_FORMATS = tables.FORMATS | tools.TOOLS | model_formats.FORMATS
@@ -65,7 +66,7 @@ def export(
     db: Db = None,
 ) -> None:
     """Write labels, decisions, predictions for all items, the positives, second opinions, the table of all items (also
-    for other tools), the model, or a report of a session."""
+    for other tools), the model, a report, or a text for a methods section."""
     if what in exports.WHATS and what not in exports.TABLES and ((kind and what != "model") or texts):
         option = "--texts" if texts else "--format"
         raise ValueError(f"{option} is for tables: {', '.join(exports.TABLES)}. Got {what}.")

@@ -269,7 +269,7 @@ def test_what_is_about_one_question_is_refused(store):
         (lambda: another_pass.begin(opened), "several questions"),
         (lambda: look_back.what_if(look_back.Trace(store, opened.id), opened.strategy), "several questions"),
         (lambda: look_back.Trace(store, opened.id).round(0), "several questions"),
-        (lambda: export.export(store, opened.id, "report", "html", question="half"), "neither labels"),
+        (lambda: export.export(store, opened.id, "report", "html", question="half"), "not for labels"),
         (lambda: export.export(store, opened.id, "predictions", "csv", question="other"), "one of half, fifth, rare"),
         (lambda: OneQuestion(opened, "other"), "Got other"),
         (lambda: begin(store).correct("e", 1, 1, name="half"), "left out"),

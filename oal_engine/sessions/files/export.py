@@ -1,4 +1,5 @@
-"""Export a session: its labels, every decision of its stream, predictions, all items, the model, or a report."""
+"""Export a session: its labels, every decision of its stream, predictions, all items, the model, a report, or a
+text for a methods section."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from ..one_question import OneQuestion
 from ..remarks import Remarks
 from ..session import Session
 from ..settings import SessionError, Settings
-from . import model_formats, report
+from . import methods, model_formats, report
 from .item_columns import ANSWER, MODEL, ItemColumns, origin
 from .labeled import labeled_items
 
@@ -233,7 +234,7 @@ TABLES: dict[str, Callable[..., Any]] = {
     "labels": labels, "decisions": decisions, "predictions": predictions,
     "positives": positives, "opinions": opinions, "table": table,
 }  # fmt: skip
-WHATS = (*TABLES, "model", "report")
+WHATS = (*TABLES, "model", "report", "methods")
 
 
 def _write_model(session: Any, kind: str, file: BinaryIO) -> None:
@@ -259,8 +260,8 @@ def export(
     model_formats.FORMATS, also of those in an archive. progress: called with (rows done, all).
     question: the name of one of several questions. options: further arguments of the table.
     """
-    if question and what in ("labels", "report"):
-        raise ValueError(f"--question is for neither labels, which are of all questions, nor a report. Got {what}.")
+    if question and what in ("labels", "report", "methods"):
+        raise ValueError(f"--question is not for labels, a report or methods, which are of all questions. Got {what}.")
     if what not in WHATS:
         raise ValueError(f"--what must be one of {', '.join(WHATS)}. Got {what}.")
     opened: Any = None if what == "labels" else Session(store, session)
@@ -270,6 +271,8 @@ def export(
             _write_model(opened, kind, file)
         elif opened and what == "report":
             file.write(report.page(opened))
+        elif opened and what == "methods":
+            file.write(methods.markdown(opened).encode())
         elif opened and what == "table" and kind in tools.TOOLS:
             items, sentence = labeled_items(opened, progress)
             tools.write(items, kind, file)

@@ -31,6 +31,7 @@ from ..log import Entry
 from ..one_question import OneQuestion
 from ..session import Session
 from ..settings import SKIP
+from . import methods
 
 STRONGEST = 15  # terms of each class
 MAX_ROWS = 500  # corrections and notes; all of them are in the table of labels
@@ -56,7 +57,7 @@ def page(session: Session) -> bytes:
         sections = [_questions, _next_steps, _answers]
     else:
         sections = [_result, _next_steps, quality, _certain, _answers, _learned, _checks, _corrections]
-    parts = [_progress(session), *_all([*sections, _tags, _notes, _settings], session)]
+    parts = [_progress(session), *_all([*sections, _tags, _notes, _methods, _settings], session)]
     return document(session.settings.name, parts)
 
 
@@ -365,6 +366,12 @@ def _ids(session: Session, places: Iterable[int]) -> dict[int, str]:
     """Return the ids of items by their places."""
     items = session.store.items(session.dataset.id, sorted({*places}))
     return {position: item["id"] for position, item in items.items()}
+
+
+def _methods(session: Session) -> Iterator[str]:
+    """Yield a text for a methods section."""
+    yield _heading("Text for a methods section")
+    yield from map(sentence, methods.paragraphs(session))
 
 
 def _settings(session: Session) -> Iterator[str]:

@@ -1,0 +1,116 @@
+"""Describe a session for the methods section of a paper: what was asked and how, by whom, with which result, and how to
+run it again. Every number is that of the session."""
+
+from collections.abc import Iterator
+from statistics import median
+
+from ...datasets import prior
+from ...kernel.algorithms import ALGORITHMS, OWN
+from ...kernel.certainty import RISK
+from ...kernel.query_rules import leaves_out
+from ...versions import versions
+from ..insights import agreement, certainty, outcome
+from ..insights.curves import percent
+from ..log import Entry
+from ..one_question import OneQuestion
+from ..session import Session
+
+ESTIMATES = (
+    "Metrics were estimated from the answers, each weighted by the inverse of its probability, apart for items that "
+    "were predicted positive and the others. The share of positives among the items not read has a Jeffreys interval "
+    "with the effective number of answers (Korn and Graubard 1998); both intervals are combined by the recovery of "
+    "variances (Zou and Donner 2008)."
+)
+FLOORS = "The lower bounds hold at all looks at once, by Ville's inequality and the stored probabilities."
+
+
+def paragraphs(session: Session) -> Iterator[str]:
+    """Yield the paragraphs."""
+    log = [entry for entry in session.log if entry.label is not None]
+    yield _items(session)
+    yield _asked(session, log)
+    yield _people(session, log)
+    if session.several:
+        for name in session.settings.question_names:
+            yield f"{name}: {' '.join(outcome.summary(OneQuestion(session, name)))}"  # type: ignore[arg-type]
+    else:
+        yield " ".join(outcome.summary(session))
+    yield _grounds(session)
+    yield _again(session)
+
+
+def markdown(session: Session) -> str:
+    """Return the paragraphs as Markdown, under a title."""
+    return "\n\n".join([f"# {session.settings.name}", *paragraphs(session)]) + "\n"
+
+
+def _items(session: Session) -> str:
+    """Name the data, their order, and what was known before."""
+    settings, progress = session.settings, session.place.progress
+    order = f"in a random order (seed {settings.seed})" if settings.shuffled else "in the order of the file"
+    what = f"whether they are {settings.positive_name} or {settings.negative_name}"
+    if session.several:
+        what = f"{len(settings.question_names)} yes/no questions ({', '.join(settings.question_names)})"
+    elif session.multiclass:
+        what = f"one of {len(session.names)} classes ({', '.join(session.names.values())})"
+    began = f" {prior.described(settings.prior)}" if settings.prior else ""
+    return (
+        f"{progress.stream:,} items of {settings.dataset_name} came {order}; {progress.streamed:,} of them had passed. "
+        f"People were asked {what}.{began}"
+    )
+
+
+def _asked(session: Session, log: list[Entry]) -> str:
+    """Name the learner, the rule, the budget and its parts, and what became of the questions."""
+    settings, progress = session.settings, session.place.progress
+    known = ALGORITHMS.get(settings.algorithm)
+    source = f" ({known.paper})" if known and known.paper != OWN else ""
+    parts = [
+        f"{percent(share)} of the labels {words}"
+        for share, words in (
+            (settings.audit, "went to items drawn at random"),
+            (settings.floor, "gave each item a minimum probability of being asked"),
+        )
+        if share
+    ]
+    skipped = f"; {progress.skipped:,} items were skipped" if progress.skipped else ""
+    corrected = sum(entry.corrected for entry in log)
+    return (
+        f"An online learner chose which items to show: {settings.algorithm}{source}, with the learner "
+        f"{settings.learner} and the rule {settings.rule}. The probability of showing an item was computed and stored "
+        f"before the answer{', and was 0 for some' if leaves_out(settings.rule) else ''}; the model learned each "
+        f"answer at once. "
+        f"{progress.labels:,} of {progress.budget:,} labels were used{skipped}; {corrected:,} answers were corrected "
+        f"later.{''.join(f' {each}.' for each in parts)}"
+    )
+
+
+def _people(session: Session, log: list[Entry]) -> str:
+    """Say who answered, how fast, and how far two people agree."""
+    names = {entry.annotator for entry in log if entry.annotator}
+    seconds = [entry.seconds for entry in log if entry.seconds is not None]
+    people = f"{len(names)} people" if len(names) > 1 else "One person"
+    pace = f" in a median of {median(seconds):.1f} s" if seconds else ""
+    pairs = agreement.one_each(agreement.answer_pairs(session)) if session.settings.overlap else []
+    agreed = f" {agreement.in_words(agreement.of_pairs(pairs))}" if pairs else ""
+    events = session.store.events(session.id, "answered", "corrected")
+    marked = sum(bool(event["data"].get("highlighted")) for event in events)
+    shown = f", but in {marked:,} answers the terms that weigh most in it were highlighted" if marked else ""
+    return f"{people} answered{pace}. The prediction was not shown before the answer{shown}.{agreed}"
+
+
+def _grounds(session: Session) -> str:
+    """Say how the numbers of the result were made."""
+    exact = "The metrics are exact: every item of the data had a label, which the session never saw."
+    floor = f" {FLOORS} Their risk is {percent(RISK)}." if certainty.of_session(session) else ""
+    return (exact if session.labelled else ESTIMATES) + floor
+
+
+def _again(session: Session) -> str:
+    """Say how the session is run again, and with which software."""
+    software = ", ".join(f"{name} {version}" for name, version in versions().items())
+    return (
+        f"Every question and answer is in a log, from which the session can be rebuilt to the bit: `verify "
+        f"{session.id}` does so, and `publish {session.id}` writes it for others. Software: OAL Studio ({software}); "
+        f"seed {session.settings.seed}."
+    )

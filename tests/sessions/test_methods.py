@@ -1,0 +1,46 @@
+"""The text for a methods section has the numbers of its session, whatever it asks and however it is answered."""
+
+import pytest
+
+from oal_engine.kernel.query_rules import leaves_out
+from oal_engine.sessions.files import methods, report
+from oal_engine.sessions.insights import outcome
+from tests.harness.sessions import PEOPLE, begin, labelled, reply, say, truth
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I"), ("sparse", "auto")])
+def test_its_numbers_are_those_of_the_session(store, data, algorithm):
+    """Items, rounds, labels, skips and corrections; every sentence of the result; the seed; and the paper."""
+    opened, _ = labelled(store, data, algorithm, audit=0.2, seed=7)
+    text, progress = methods.markdown(opened), opened.place.progress
+    for part in (
+        f"{progress.stream:,} items of {opened.settings.dataset_name} came",
+        f"{progress.streamed:,} of them had passed",
+        f"{progress.labels:,} of {progress.budget:,} labels were used; {progress.skipped:,} items were skipped",
+        f"{sum(entry.corrected for entry in opened.log)} answers were corrected",
+        "20 % of the labels went to items drawn at random",
+        "every item of the data had a label",
+        f"seed {opened.settings.seed}.",
+        *outcome.summary(opened),
+    ):
+        assert part in text
+    assert ("PAA" in text.split("with the learner")[0]) == (algorithm != "auto")
+    assert all(part in report.page(opened).decode() for part in ("Text for a methods section", "verify"))
+
+
+def test_people_and_chances_are_named(store):
+    """Two people, how far they agree, a floor with its risk, and a rule that leaves items out."""
+    opened = begin(store, "sparse", "auto", budget=40, overlap=0.5, people=2, floor=0.5)
+    for turn in range(80):
+        if opened.held(PEOPLE[turn % 2]):
+            reply(opened, PEOPLE[turn % 2])
+    text = methods.markdown(opened)
+    assert "2 people answered" in text
+    assert "answered twice got the same answer" in text
+    assert "50 % of the labels gave each item a minimum probability" in text
+    assert "Their risk is 5 %" in text
+    first = begin(store, "sparse", "Q_F")
+    say(first, truth(first))
+    assert leaves_out(first.settings.rule) == ("and was 0 for some" in methods.markdown(first))
