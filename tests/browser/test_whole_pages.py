@@ -189,7 +189,8 @@ def test_a_file_is_uploaded_looked_at_and_imported(visit, app, store, tmp_path):
     button(page, "Import").click()
     expect(said.filter(has_text="moments: ")).to_contain_text("3,000")
     page.get_by_text("750 positive, 2,250 negative, 1 in 4.0").wait_for()
-    assert "Finding the vocabulary…" in page.evaluate("[...phases]")
+    # A page that is busy may never draw one of two phases that follow each other fast.
+    assert {"Reading…", "Finding the vocabulary…"} & {*page.evaluate("[...phases]")}
     (row,) = (row for row in store.datasets() if row["name"] == "moments")
     assert (row["items"], row["positives"], row["negatives"]) == (3_000, 750, 2_250)
     assert store.item(row["id"], 5)["text"] == "text 5\nremark on 5"

@@ -242,7 +242,7 @@ class Card:
 
     def _wait(self, state):
         try:
-            self.page.locator(f"[data-testid=oal-card]{state}").wait_for()
+            self.page.locator(f"[data-testid=oal-card]{state}").wait_for(timeout=1000 * PATIENCE)
         except TimeoutError as error:
             shown = self.root.evaluate("card => JSON.stringify(card.dataset)")
             raise AssertionError(f"the card stays {shown}: {self('status').inner_text()}") from error

@@ -125,7 +125,7 @@ def test_a_key_of_both_sides():
         ({"algorithm": "XYZ"}, r"^algorithm must be one of auto, .*SSACOG-II\. Got XYZ\.$"),
         ({"learner": "pa"}, r"^a strategy needs the name of an algorithm, or of a learner and a rule\.$"),
         ({"learner": "pa", "rule": "other"}, r"^rule must be one of all, first, .*\. Got other\.$"),
-        ({"learner": "other", "rule": "all"}, r"^learner must be one of perceptron, .*\. Got other\.$"),
+        ({"learner": "other", "rule": "all"}, r"^learner must be one of given, .*\. Got other\.$"),
         ({"learner": "pa", "rule": "variance"}, r"^rule variance works with the learners arow, .*\. Got pa\.$"),
         ({"algorithm": "PA", "values": {"C": 1}}, r"^PA has no parameter C\. It has none\.$"),
         ({"algorithm": "PA-I", "values": {"rule.C": 1}}, r"^PA-I has no parameter rule\.C\. It has C\.$"),

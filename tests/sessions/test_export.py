@@ -502,7 +502,11 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
         return end.value.code or 0, *capsysbinary.readouterr()
 
     for what in export.WHATS:
-        for kind in tables.FORMATS if what in export.TABLES else ({"model": "json.gz", "report": "html"}[what],):
+        for kind in (
+            tables.FORMATS
+            if what in export.TABLES
+            else ({"model": "json.gz", "report": "html", "methods": "md"}[what],)
+        ):
             out = tmp_path / f"{what}{tables.FORMATS[kind].suffixes[0] if what in export.TABLES else f'.{kind}'}"
             options = ("--format", kind) if what in export.TABLES else ()
             code, stdout, stderr = run("--what", what, "--output", str(out), *options)

@@ -1,4 +1,4 @@
-"""Describe a session for the methods section of a paper: what was asked and how, by whom, with which result, and how to
+"""Describe a session for the methods section of a paper: the questions, the learner, the people, the result, and how to
 run it again. Every number is that of the session."""
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from ...kernel.algorithms import ALGORITHMS, OWN
 from ...kernel.certainty import RISK
 from ...kernel.query_rules import leaves_out
 from ...versions import versions
-from ..insights import agreement, certainty, outcome
+from ..insights import agreement, outcome
 from ..insights.curves import percent
 from ..log import Entry
 from ..one_question import OneQuestion
@@ -45,7 +45,7 @@ def markdown(session: Session) -> str:
 
 
 def _items(session: Session) -> str:
-    """Name the data, their order, and what was known before."""
+    """Name the data, their order, and the knowledge before the first answer."""
     settings, progress = session.settings, session.place.progress
     order = f"in a random order (seed {settings.seed})" if settings.shuffled else "in the order of the file"
     what = f"whether they are {settings.positive_name} or {settings.negative_name}"
@@ -61,10 +61,10 @@ def _items(session: Session) -> str:
 
 
 def _asked(session: Session, log: list[Entry]) -> str:
-    """Name the learner, the rule, the budget and its parts, and what became of the questions."""
+    """Name the learner, the rule, the budget and its parts, and count labels, skips and corrections."""
     settings, progress = session.settings, session.place.progress
-    known = ALGORITHMS.get(settings.algorithm)
-    source = f" ({known.paper})" if known and known.paper != OWN else ""
+    entry = ALGORITHMS.get(settings.algorithm)
+    source = f" ({entry.paper})" if entry and entry.paper != OWN else ""
     parts = [
         f"{percent(share)} of the labels {words}"
         for share, words in (
@@ -95,14 +95,14 @@ def _people(session: Session, log: list[Entry]) -> str:
     agreed = f" {agreement.in_words(agreement.of_pairs(pairs))}" if pairs else ""
     events = session.store.events(session.id, "answered", "corrected")
     marked = sum(bool(event["data"].get("highlighted")) for event in events)
-    shown = f", but in {marked:,} answers the terms that weigh most in it were highlighted" if marked else ""
-    return f"{people} answered{pace}. The prediction was not shown before the answer{shown}.{agreed}"
+    exception = f", but in {marked:,} answers the terms that weigh most in it were highlighted" if marked else ""
+    return f"{people} answered{pace}. The prediction was not shown before the answer{exception}.{agreed}"
 
 
 def _grounds(session: Session) -> str:
     """Say how the numbers of the result were made."""
     exact = "The metrics are exact: every item of the data had a label, which the session never saw."
-    floor = f" {FLOORS} Their risk is {percent(RISK)}." if certainty.of_session(session) else ""
+    floor = f" {FLOORS} Their risk is {percent(RISK)}." if session.settings.floor else ""
     return (exact if session.labelled else ESTIMATES) + floor
 
 
