@@ -518,7 +518,7 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
                 assert rows_of(kind, out.read_bytes()) == rows_of(kind, printed)
             else:
                 assert out.read_bytes() == printed
-    message = f"error: --what must be one of {', '.join(export.TABLES)}, model, report. Got all.\n".encode()
+    message = f"error: --what must be one of {', '.join(export.TABLES)}, model, report, methods. Got all.\n".encode()
     assert (1, b"", message) == run("--what", "all")
     for what, option in (("report", ("--format", "csv")), ("report", ("--texts",)), ("model", ("--texts",))):
         message = f"error: {option[0]} is for tables: {', '.join(export.TABLES)}. Got {what}.\n".encode()
