@@ -9,9 +9,11 @@ from oal_engine.kernel.algorithms import ALGORITHMS, Strategy
 
 from .meanings import explained
 
+SHORT = 8  # characters
 STYLE = """<style>
 .oal-result { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .oal-result th { font-weight: 400; text-align: left; overflow-wrap: anywhere; }
+.oal-result .whole { overflow-wrap: normal; }
 .oal-result td, .oal-result thead th:not(:first-child) { text-align: right; }
 .oal-result td, .oal-result th { padding: .18rem .3rem; border-bottom: 1px solid rgba(128, 128, 128, .25); }
 .oal-result thead { position: sticky; top: 0; z-index: 1; backdrop-filter: blur(9px); }
@@ -20,7 +22,9 @@ STYLE = """<style>
 
 def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem") -> None:
     """Show a table: each line is a title and its cells (numbers or words, escaped here)."""
-    head = "".join(f'<th dir="auto">{explained(each)}</th>' for each in heads)
+    # Short words are not cut to give room to longer heads.
+    kinds = (' class="whole"' * all(len(word) <= SHORT for word in each.split()) for each in heads)
+    head = "".join(f'<th dir="auto"{kind}>{explained(each)}</th>' for kind, each in zip(kinds, heads))
     rows = "".join(
         f'<tr><th dir="auto">{explained(title)}</th>{"".join(f"<td>{_cell(value)}</td>" for value in values)}</tr>'
         for title, *values in lines
