@@ -28,7 +28,9 @@ def test_each_choice_tells_what_it_is_for(store, tmp_path, page):
     for choice in [*downloads.CHOICES][1:]:
         assert not at.selectbox(key="download-what").set_value(choice).run().exception
         formats = [each.options for each in at.selectbox if each.key.startswith("download-as-")]
-        offered = {"model": ["json.gz", "json", "skops"], "report": None, "methods": None}.get(choice, [*tables.FORMATS])
+        offered = {"model": ["json.gz", "json", "skops"], "report": None, "methods": None}.get(
+            choice, [*tables.FORMATS]
+        )
         kinds = tables.FORMATS | model_formats.FORMATS
         assert ([] if offered is None else [[kinds[kind].purpose for kind in offered]]) == formats
 
