@@ -74,7 +74,8 @@ def replay(
     cut: Annotated[
         float | None,
         Option(
-            help="With --column: the smallest score that says positive (default: 0.5 of scores from 0 to 1, else 0)."
+            help="With --column: the smallest score that says positive (default: 0.5 of scores from 0 to 1, 0 if some "
+            "are negative)."
         ),
     ] = None,
     orders: Annotated[Path | None, Option(help="A file with one order per line, rows counted from 1.")] = None,

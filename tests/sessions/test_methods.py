@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 def test_its_numbers_are_those_of_the_session(store, data, algorithm):
     """Items, rounds, labels, skips and corrections; every sentence of the result; the seed; and the paper."""
     opened, _ = labelled(store, data, algorithm, audit=0.2, seed=7)
-    text, progress = methods.markdown(opened), opened.place.progress
+    text, progress = "\n".join(methods.paragraphs(opened)), opened.place.progress
     for part in (
         f"{progress.stream:,} items of {opened.settings.dataset_name} came",
         f"{progress.streamed:,} of them had passed",
@@ -28,6 +28,14 @@ def test_its_numbers_are_those_of_the_session(store, data, algorithm):
         assert part in text
     assert ("PAA" in text.split("with the learner")[0]) == (algorithm != "auto")
     assert all(part in report.page(opened).decode() for part in ("Text for a methods section", "verify"))
+
+
+def test_names_are_never_markup(store):
+    """Signs of Markdown and HTML in names are escaped, and a name stays in its line."""
+    opened = begin(store, "sparse", "auto", name="<b>a</b>", positive_name="x *y* [z](w)")
+    text = methods.markdown(opened)
+    assert text.startswith("# \\<b\\>a\\</b\\>\n")
+    assert r"x \*y\* \[z\](w)" in text
 
 
 def test_people_and_chances_are_named(store):

@@ -1,6 +1,7 @@
 """Describe a session for the methods section of a paper: the questions, the learner, the people, the result, and how to
 run it again. Every number is that of the session."""
 
+import re
 from collections.abc import Iterator
 from statistics import median
 
@@ -21,6 +22,7 @@ ESTIMATES = (
     "with the effective number of answers (Korn and Graubard 1998); both intervals are combined by the recovery of "
     "variances (Zou and Donner 2008)."
 )
+MARKUP = re.compile(r"[\\`*_\[\]<>#|&]")  # signs of Markdown and HTML
 FLOORS = "The lower bounds hold at all looks at once, by Ville's inequality and the stored probabilities."
 
 
@@ -40,8 +42,9 @@ def paragraphs(session: Session) -> Iterator[str]:
 
 
 def markdown(session: Session) -> str:
-    """Return the paragraphs as Markdown, under a title."""
-    return "\n\n".join([f"# {session.settings.name}", *paragraphs(session)]) + "\n"
+    """Return the paragraphs as Markdown, under a title. The names in them are never markup."""
+    lines = [session.settings.name, *paragraphs(session)]
+    return "# " + "\n\n".join(MARKUP.sub(r"\\\g<0>", " ".join(line.split())) for line in lines) + "\n"
 
 
 def _items(session: Session) -> str:
@@ -110,7 +113,7 @@ def _again(session: Session) -> str:
     """Say how the session is run again, and with which software."""
     software = ", ".join(f"{name} {version}" for name, version in versions().items())
     return (
-        f"Every question and answer is in a log, from which the session can be rebuilt to the bit: `verify "
-        f"{session.id}` does so, and `publish {session.id}` writes it for others. Software: OAL Studio ({software}); "
+        f"Every question and answer is in a log, from which the session can be rebuilt to the bit: verify "
+        f"{session.id} does so, and publish {session.id} writes it for others. Software: OAL Studio ({software}); "
         f"seed {session.settings.seed}."
     )
