@@ -36,7 +36,7 @@ from .sessions.files import export as exports
 from .sessions.files import report
 from .sessions.files.item_columns import ItemColumns
 from .sessions.insights import estimates, outcome
-from .sessions.log import StoredQuestion
+from .sessions.log import StoredQuestion, asks
 from .sessions.one_question import OneQuestion
 from .sessions.session import Session
 from .sessions.settings import SKIP, Options, SessionError, create
@@ -104,7 +104,8 @@ class OpenSession:
     def answer(self, question: Question, word: str | Collection[str] | None) -> None:
         """Store and learn the class of a question, by its name; None skips it. word: with several questions about each
         item, the names of those whose answer is yes."""
-        self._session.answer(uuid4().hex, question.stored.id, self._label(word), self.annotator)
+        labels = self._label(word, question.stored.parts)
+        self._session.answer(uuid4().hex, question.stored.id, labels, self.annotator)
 
     def correct(self, question: Question | int, word: str | Collection[str] | None) -> None:
         """Replace an earlier answer. question: also its number in `labels`. word: as of `answer`."""
@@ -112,7 +113,7 @@ class OpenSession:
         entry = next((each for each in self._session.log if each.number == number), None)
         if entry is None:
             raise SessionError(f"session {self.id} has no question {number}.")
-        self._session.correct(uuid4().hex, entry.id, self._label(word), self.annotator)
+        self._session.correct(uuid4().hex, entry.id, self._label(word, entry.parts), self.annotator)
 
     def undo(self) -> None:
         """Take back the last answer."""
@@ -120,6 +121,16 @@ class OpenSession:
         if previous is None:
             raise SessionError("there is no answer to take back.")
         self._session.undo(uuid4().hex, previous, self.annotator)
+
+    def add_question(self, name: str, guidelines: str = "", parent: str = "") -> None:
+        """Ask one more question about each later item, where the session asks several; with `parent` only after a yes
+        to that one."""
+        self._session.add_question(uuid4().hex, name, guidelines, parent, self.annotator)
+        self.classes = self._session.settings.question_names
+
+    def close_question(self, name: str) -> None:
+        """Do not ask one of several questions about later items."""
+        self._session.close_question(uuid4().hex, name, self.annotator)
 
     def know(self, labels: Mapping[str, str | None]) -> list[str]:
         """Learn labels {item id: word} that are known from elsewhere and cost nothing; None makes an item unknown
@@ -211,11 +222,17 @@ class OpenSession:
         options = {"texts": texts} if what in exports.TABLES else {}
         _run("export", **options, **more, session=self.id, what=what, out=Path(path), db=self._session.store.path)
 
-    def _label(self, word: str | Collection[str] | None) -> Any:
-        """Return the label of a class by its name, or those of several questions by the names of the yeses."""
+    def _label(self, word: str | Collection[str] | None, parts: Sequence[Sequence[float]] | None = None) -> Any:
+        """Return the label of a class by its name, or those of several questions by the names of the yeses. A yes to a
+        question that needs another yes says that one, too."""
         several = self._session.several
         if several and not isinstance(word, str) and {*(word or ())} <= {*self.classes}:
-            return [SKIP if word is None else 1 if name in word else -1 for name in self.classes]
+            records = self._session.settings.questions or ()
+            yes = {*(word or ()), *(each.get("parent") for each in records if each["name"] in (word or ()))}
+            return [
+                SKIP if word is None or not asks(parts or (), k) else 1 if name in yes else -1
+                for k, name in enumerate(self.classes)
+            ]
         if word is not None and (several or word not in self.classes):
             raise SessionError(f"an answer must be {', '.join(self.classes)}, or None to skip. Got {word}.")
         return SKIP if word is None else [*self._session.names][self.classes.index(word)]

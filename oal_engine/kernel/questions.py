@@ -16,6 +16,8 @@ last rounds s:
 E is monotone, so max_k E(r_k, g f_k) is E(r', g) of the largest r_k with its odds multiplied by f_k: given r', the plan
 finds g as its factor. The rule is not published; docs/many-questions.md has measurements.
 
+A question may be asked in some rounds only. Elsewhere its labels are KNOWN_LABEL, and it neither counts nor is counted.
+
 Given the past, the probability of a reading depends on the item alone, so the estimates and floors of each question
 hold as they do for a session of one, with this probability and its own predictions.
 """
@@ -41,11 +43,12 @@ from .spending import RECENT_ROUNDS, SURE, Plan, chances, factor_of, is_open, ne
 BLOCK = 64  # most rounds whose margins are computed before a draw, which may make them worthless
 LEAST_WEIGHT = 0.2  # of a question with many positives: a smaller one would silence it
 SMALLEST_MEAN = 1e-6  # of a question's own probability
+CLOSED = -1  # in place of the positives of a question that is not asked any more
 
 
 class Reading(NamedTuple):
     """A reading: its round (the end, if there was none), its probability, the draw below it, whether it is an audit,
-    and the margin and the predicted class of each question."""
+    and the margin and the predicted class of each question (0: it is not asked in this round)."""
 
     t: int
     probability: float
@@ -56,8 +59,8 @@ class Reading(NamedTuple):
 
 
 class Rare(NamedTuple):
-    """The state of the rule `rare`: of each question, the positives answered, the probabilities, or their roots, in the
-    last rounds, and the factor of the odds."""
+    """The state of the rule `rare`: of each question, the positives answered (CLOSED: it is not asked any more), the
+    probabilities, or their roots, in the last rounds, and the factor of the odds."""
 
     positives: np.ndarray
     recent: np.ndarray
@@ -78,16 +81,30 @@ class Rare(NamedTuple):
     def note(self, y):
         self.positives[:] += y > 0
 
+    def opened(self, plan: Plan, chances: np.ndarray, t: int) -> "Rare":
+        """Return the state with one more question from round t on. chances: its probabilities of asking in the rounds
+        before, at most RECENT_ROUNDS of them."""
+        recent = np.zeros(RECENT_ROUNDS)
+        roots = np.sqrt(chances) if plan.squared else chances
+        recent[np.arange(t - chances.size, t) % RECENT_ROUNDS] = np.minimum(roots, SURE)
+        return Rare(np.append(self.positives, 0), np.vstack((self.recent, recent)), np.append(self.factor, 1.0))
+
+    def close(self, k: int) -> None:
+        """Give a question no weight any more."""
+        self.positives[k], self.recent[k] = CLOSED, 0.0
+
 
 @njit(**METHOD)
 def _set_factors(rare, plan, t, rate):
     """Set the factor of each question, and with them the recent probabilities for which the plan finds its own."""
-    fewest = rare.positives[0]
+    fewest = np.int64(2**62)
     for k in range(rare.positives.size):
-        fewest = min(fewest, rare.positives[k])
+        if rare.positives[k] != CLOSED:
+            fewest = min(fewest, rare.positives[k])
     for k in range(rare.positives.size):
-        weight = max(LEAST_WEIGHT, sqrt((fewest + 1) / (rare.positives[k] + 1)))
-        rare.factor[k] = factor_of(plan, rare.recent[k], t, rate, max(rate * weight, SMALLEST_MEAN))
+        if rare.positives[k] != CLOSED:
+            weight = max(LEAST_WEIGHT, sqrt((fewest + 1) / (rare.positives[k] + 1)))
+            rare.factor[k] = factor_of(plan, rare.recent[k], t, rate, max(rate * weight, SMALLEST_MEAN))
     for s in range(min(t + 1, RECENT_ROUNDS)):
         plan.recent[s] = _largest(rare, s)
 
@@ -133,16 +150,18 @@ def until_reading(y, order, seed, t, asking, rule, inspected, counts):
     many = inspected.shape[0]
     for j in range(inspected.shape[1]):
         i = order[t + j]
-        if y[0, i] == stream.KNOWN_LABEL:
-            continue
-        check, chance, pushes, u = 0.0, 0.0, 0, draw(seed, t + j)
+        check, chance, asks, pushes, u = 0.0, 0.0, 0, 0, draw(seed, t + j)
         for k in range(many):
-            pushes += inspected[k, j, 3] > 0
+            if y[k, i] != stream.KNOWN_LABEL:
+                asks, pushes = asks + 1, pushes + (inspected[k, j, 3] > 0)
+        if asks == 0:
+            continue
         if is_open(asking):
             pi = wish(rule, asking, t + j, inspected, j)
-            check, chance = chances(asking, t + j, pi, int(pushes == many) - int(pushes == 0))
+            check, chance = chances(asking, t + j, pi, int(pushes == asks) - int(pushes == 0))
         for k in range(many):
-            counts[k, int(inspected[k, j, 3] > 0), y[k, i] + 1, int(u < chance)] += 1
+            if y[k, i] != stream.KNOWN_LABEL:
+                counts[k, int(inspected[k, j, 3] > 0), y[k, i] + 1, int(u < chance)] += 1
         if u < chance:
             return t + j, chance, u, int(u < check)
     return t + inspected.shape[1], 0.0, 0.0, 0

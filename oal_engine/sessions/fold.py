@@ -6,7 +6,7 @@ the data and the events, and on nothing else: the same input gives the same bits
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -22,7 +22,7 @@ from .. import __version__
 from ..datasets import Dataset
 from ..kernel import metrics, rows, spending, stream
 from ..kernel.learners import Learner, count_index, weights
-from ..kernel.questions import Rare, next_reading, note, shared
+from ..kernel.questions import CLOSED, Rare, next_reading, note, shared
 from ..store import Row, Store
 from .log import (
     Answered,
@@ -36,10 +36,13 @@ from .log import (
     LabelsKnown,
     Lesson,
     Log,
+    QuestionClosed,
+    QuestionOpened,
     StoredQuestion,
     Unanswered,
     add_changes,
     add_known,
+    asks,
 )
 from .settings import SKIP, SessionError, Settings, session_labels
 
@@ -50,6 +53,7 @@ SEVERAL = "the session asks several questions about each item, and this is about
 SAFE = "its labels are safe and can be exported."
 NONE_KNOWN = np.empty(0, np.int64)
 POINTS = 200  # of the curves along a stream; every question is a point, too
+ALL_ROUNDS = 0, 2**62  # in which one of several questions is asked, as (first, stop), unless it was added or closed
 
 
 class LogMismatch(SessionError):
@@ -67,13 +71,14 @@ class LogMismatch(SessionError):
 class Stream(NamedTuple):
     """The stream without its known items.
 
-    known_items: these items. y: the label of each item, KNOWN_LABEL for them. rounds: whether the item of each round
-    is known.
+    known_items: these items. y: the label of each item, KNOWN_LABEL for them, and for the items that one of several
+    questions is not asked about. rounds: whether the item of each round is known. spans: as of a state.
     """
 
     known_items: np.ndarray
     y: np.ndarray
     rounds: np.ndarray
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 class Outstanding(NamedTuple):
@@ -90,8 +95,7 @@ class Outstanding(NamedTuple):
     def of_part(self, k: int) -> "Outstanding":
         """Return it as one of several questions sees it."""
         margin, predicted = self.parts[k]
-        _, *cell = (int(place[k]) for place in self.cell)
-        return Outstanding(self.question._replace(margin=margin, predicted=predicted), (*cell,))
+        return Outstanding(self.question._replace(margin=margin, predicted=predicted), (int(predicted > 0), 1))
 
 
 @dataclass
@@ -99,12 +103,14 @@ class State:
     """Everything that an event changes.
 
     parts: the learner, rule, objective and average; of several questions about each item, those of each. Then counts
-    have a first axis of questions, also in `closed` and `trail`.
+    have a first axis of questions, also in `closed` and `trail`, where those added later are missing. spans: the rounds
+    in which each of several questions is asked, as (first, stop).
     question: the question asked last, if it waits; if no round is left, its round is `rounds`. outstanding: all waiting
     questions by number; at most one if a single person labels.
     """
 
     parts: tuple[stream.Parts, ...]
+    spans: tuple[tuple[int, int], ...]
     counts: np.ndarray
     question: stream.Question
     rounds: int  # length of the stream
@@ -161,16 +167,21 @@ class State:
             raise SessionError(SEVERAL)
         return self.parts[0]
 
-    def of_part(self, k: int) -> "State":
-        """Return the state as one of several questions sees it, with the same arrays."""
-        outstanding = {number: waiting.of_part(k) for number, waiting in self.outstanding.items()}
-        lessons = [lesson._replace(label=lesson.labels[k], labels=()) for lesson in self.lessons]
+    def of_part(self, k: int, asked: Collection[int]) -> "State":
+        """Return the state as one of several questions sees it, with the same arrays. asked: the numbers of the
+        questions that asked it. If it is closed, its budget is spent."""
+        outstanding = {number: each.of_part(k) for number, each in self.outstanding.items() if asks(each.parts, k)}
+        waiting = outstanding.get(self.number)
+        lessons = [each._replace(label=each.labels[k], labels=()) for each in self.lessons if each.number in asked]
+        none, (_, stop), closed = np.zeros_like(self.counts[k]), self.spans[k], self.closed
+        own: dict[str, Any] = {"closed": (closed[0], closed[1][k])} if closed else {}
+        if stop < ALL_ROUNDS[1]:
+            own = {"closed": (stop, self.counts[k]), "budget": self.spent}
         return replace(
-            self, parts=self.parts[k : k + 1], weighing=False, counts=self.counts[k], lessons=lessons,
-            closed=self.closed and (self.closed[0], self.closed[1][k]),
-            trail=[(rounds, counts[k]) for rounds, counts in self.trail], outstanding=outstanding,
-            question=outstanding[self.number].question if self.question.predicted else self.question,
-            answers=Counter(lesson.label for lesson in lessons),
+            self, **own, parts=self.parts[k : k + 1], spans=(), weighing=False, counts=self.counts[k], lessons=lessons,
+            trail=[(rounds, counts[k] if k < len(counts) else none) for rounds, counts in self.trail],
+            question=waiting.question if waiting else self.question._replace(margin=0.0, predicted=0),
+            outstanding=outstanding, answers=Counter(lesson.label for lesson in lessons),
         )  # fmt: skip
 
     @property
@@ -203,6 +214,11 @@ class State:
     def asks_on(self) -> bool:
         """Whether the stream can continue to one more question while earlier questions wait."""
         return self.waits and self.reserved < self.budget
+
+
+def _padded(labels: Sequence[int], size: int) -> tuple[int, ...]:
+    """Return the labels of an answer, with SKIP for each of several questions that was added later."""
+    return (*labels, *[SKIP] * (size - len(labels)))
 
 
 def _copied(part: Any) -> Any:
@@ -270,7 +286,7 @@ class Run:
         self.store, self.settings = store, settings
         self.dataset = Dataset(store, settings.dataset)
         self.strategy, self.weights, self.names = settings.strategy, settings.weights, settings.names
-        self.several = len(settings.question_names)  # questions about each item, 0 if it is one
+        self.several = len(settings.question_names)  # questions about each item, also closed ones; 0 if it is one
         self.multiclass = self.strategy.multiclass  # an answer is one of K classes, not positive or negative
         self.prior = store.prior_weights(settings.id)
         first = settings.items
@@ -303,13 +319,16 @@ class Run:
         return self.dataset.shown_columns if chosen is None else chosen
 
     def stream_of(self, state: State) -> Stream:
-        """Return the stream as a state sees it: without the items that are known."""
+        """Return the stream as a state sees it: without the items that are known, or that a question leaves out."""
         own = self._stream
-        if own.known_items is not state.known_items:
-            y, is_known = self.y.copy(), np.zeros(self.y.size, bool)
+        if own.known_items is not state.known_items or own.spans != state.spans:
+            y, is_known = self.y.copy(), np.zeros(self.order.size, bool)
             is_known[state.known_items] = True
-            y[is_known] = stream.KNOWN_LABEL
-            self._stream = own = Stream(state.known_items, rows.read_only(y, np.int8), is_known[self.order])
+            y[..., is_known] = stream.KNOWN_LABEL
+            for part, (first, stop) in zip(y, state.spans):
+                part[self.order[:first]] = part[self.order[stop:]] = stream.KNOWN_LABEL
+            y = rows.read_only(y[: len(state.spans) or None], np.int8)
+            self._stream = own = Stream(state.known_items, y, is_known[self.order], state.spans)
         return own
 
     def known_from(self, state: State, t: int) -> int:
@@ -341,15 +360,20 @@ class Run:
                 return self._retrained(state)
             case LabelsAdded(labels, horizon):
                 return self._extended(state, labels, horizon)
+            case QuestionOpened():
+                return self._opened(state)
+            case QuestionClosed(part):
+                return self._closed(state, part)
 
-    def start(self) -> State:
-        """Return the state before any event, with a stream of no rounds."""
+    def start(self, questions: int | None = None) -> State:
+        """Return the state before any event, with a stream of no rounds. questions: number of several questions (None:
+        those that the session begins with)."""
         settings, plan, no_question = self.settings, self.settings.plan(), stream.Question(0, *stream.NOTHING)
-        parts, counts = tuple(self._part() for _ in range(self.several or 1)), self._no_counts()
-        weighing = shared(self.several, plan)
+        several = self.settings.first_questions if questions is None else questions
+        parts, counts = tuple(self._part() for _ in range(several or 1)), self._no_counts()
         return State(
-            parts, np.array([counts] * self.several) if self.several else counts, no_question, 0, settings.budget,
-            plan, weighing,
+            parts, (ALL_ROUNDS,) * several, np.array([counts] * several) if several else counts, no_question, 0,
+            settings.budget, plan, shared(several, plan),
         )  # fmt: skip
 
     def _no_counts(self) -> np.ndarray:
@@ -372,6 +396,35 @@ class Run:
             state.trail.pop()
         return self._run(state, end)
 
+    def _opened(self, state: State) -> State:
+        """Ask one more question from the next round on. Its learner begins untaught."""
+        t, part, none = self._next_round(state), self._part(), self._no_counts()[None]
+        state.parts, state.spans = (*state.parts, part), (*state.spans, (t, ALL_ROUNDS[1]))
+        state.counts = np.concatenate((state.counts, none))
+        state.closed = state.closed and (t, np.concatenate((state.closed[1], none)))
+        if isinstance(state.weighing, Rare) and state.plan:
+            recent = np.zeros((min(t, spending.RECENT_ROUNDS), 4))
+            stream.inspect_rounds(
+                self.dataset.rows, self.y[0], self.order, part.learner, part.rule, part.objective, self.settings.seed,
+                t - len(recent), True, self._no_counts(), recent,
+            )  # fmt: skip
+            state.weighing = state.weighing.opened(state.plan, recent[:, 1], t)
+        return state
+
+    def _closed(self, state: State, part: int) -> State:
+        """Stop asking one of several questions from the next round on."""
+        spans = [*state.spans]
+        spans[part] = spans[part][0], self._next_round(state)
+        state.spans = (*spans,)
+        if isinstance(state.weighing, Rare):
+            state.weighing.close(part)
+        return state
+
+    @staticmethod
+    def _next_round(state: State) -> int:
+        """Return the round from which a change of the questions counts."""
+        return state.closed[0] if state.closed else state.streamed
+
     def _answered(self, state: State, label: int, number: int, labels: tuple[int, ...]) -> State:
         question, start, last = state.outstanding.pop(number).question, perf_counter(), number == state.number
         t = question.t if last else state.streamed - 1  # the round in which it is learned
@@ -382,7 +435,7 @@ class Run:
             state.spent += 1
             state.audited += question.audit
             teaches, spent = self.settings.audit_trains or not question.audit, state.spent == state.budget
-            y = [each * teaches for each in labels or (label,)]
+            y = [each * teaches for each in _padded(labels or (label,), len(state.parts))]
             if last:
                 for part, own in zip(state.parts, y):
                     stream.learn(self.dataset.rows, self.order, *part, question, own, spent)
@@ -447,10 +500,10 @@ class Run:
             self.dataset.rows, y, self.order, parts, self.settings.seed, t, stop, asking, state.weighing, state.counts
         )
         own = tuple(zip(reading.margins.tolist(), reading.predicted.tolist()))
-        margin, predicted = max(own)
+        margin, predicted = max((part for part in own if part[1]), default=own[0])
         question = stream.Question(reading.t, margin, 0.0, reading.probability, reading.draw, reading.audit, predicted)
-        cell = np.arange(self.several), (reading.predicted > 0).astype(int), np.ones(self.several, int)
-        return Outstanding(question, cell, own)
+        asked = np.flatnonzero(reading.predicted)
+        return Outstanding(question, (asked, (reading.predicted[asked] > 0).astype(int), np.ones_like(asked)), own)
 
     def _point(self, t: int) -> int:
         """Return the next round after t at which the curves have a point: POINTS of them in the items that the session
@@ -462,10 +515,11 @@ class Run:
     def _retrained(self, state: State) -> State:
         """Train the learner of a state anew on the current labels, from the first round. The past of the stream stays
         as it is."""
-        new = self.taught(state.lessons, state.budget)
+        new = self.taught(state.lessons, state.budget, len(state.spans))
         state.parts, state.spent, state.audited = new.parts, new.spent, new.audited
         if isinstance(state.weighing, Rare) and isinstance(new.weighing, Rare):
-            state.weighing.positives[:] = new.weighing.positives
+            asked = state.weighing.positives != CLOSED
+            state.weighing.positives[asked] = new.weighing.positives[asked]
         state.since = state.streamed
         if state.streamed:
             self._refresh_scratch(state)
@@ -484,15 +538,16 @@ class Run:
         state.counts, state.trail = counts.copy(), [point for point in state.trail if point[0] <= t]
         return self._run(self._retrained(state), t)
 
-    def taught(self, lessons: list[Lesson], budget: int) -> State:
-        """Return a state that has learned these lessons but has not seen the stream. budget: labels to spend."""
+    def taught(self, lessons: list[Lesson], budget: int, questions: int | None = None) -> State:
+        """Return a state that has learned these lessons but has not seen the stream. budget: labels to spend.
+        questions: as of `start`."""
         lessons = [lesson for lesson in lessons if lesson.label != SKIP]
         spent = sum(not lesson.is_known for lesson in lessons)
         trains = self.settings.audit_trains
         columns = [(each.item, each.round, trains or not each.audit) for each in lessons]
         items, times, teaches = np.array(columns, np.int64).reshape(-1, 3).T
-        labels = np.array([each.labels or (each.label,) for each in lessons], np.int64)
-        state = self.start()
+        state = self.start(questions)
+        labels = np.array([_padded(each.labels or (each.label,), len(state.parts)) for each in lessons], np.int64)
         state.spent, state.audited = spent, sum(each.audit for each in lessons)
         y = labels.reshape(len(lessons), len(state.parts)) * teaches[:, None]
         self._teach(state, items, y, times, [each.chance for each in lessons], state.spent == budget)
@@ -554,10 +609,18 @@ class Run:
         """Return whether an event can follow a state."""
         match event:
             case Answered(_, number, labels):
-                return (number or state.number) in state.outstanding and len(labels) == self.several
+                waiting = state.outstanding.get(number or state.number)
+                return waiting is not None and len(labels) == len(waiting.parts) and not any(
+                    label for k, label in enumerate(labels) if not asks(waiting.parts, k)
+                )  # fmt: skip
             case Changed(changes):
+                sizes = {lesson.number: len(lesson.labels) for lesson in state.lessons} if self.several else {}
                 corrections = (change for change in changes if isinstance(change, Corrected))
-                return all(len(change.labels) == self.several for change in corrections)
+                return all(len(change.labels) == sizes.get(change.number, 0) for change in corrections)
+            case QuestionOpened(part):
+                return part == len(state.spans) < self.several
+            case QuestionClosed(part):
+                return part < len(state.spans) and state.spans[part][1] == ALL_ROUNDS[1]
             case Asked():
                 return state.asks_on
             case LabelsKnown(labels):

@@ -16,7 +16,7 @@ from ..kernel.rows import nonzero
 from .fold import Place, Progress, Run
 from .insights import outcome, top_terms
 from .insights.curves import percent
-from .log import Entry, StoredQuestion
+from .log import Entry, StoredQuestion, asks
 from .settings import Settings
 
 Show = Literal["item", "marks", "everything"]
@@ -64,6 +64,7 @@ class Items:
             "features": self._features(asked.item, share, weigh) if text is None else None,
             "why": reason + self._seen(asked.item),
             "old": asked.old,
+            "asks": [k for k in range(len(asked.parts or ())) if asks(asked.parts or (), k)],
         }
 
     def _item(self, position: int) -> dict[str, Any]:

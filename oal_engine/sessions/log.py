@@ -1,6 +1,6 @@
 """The log of a session as typed records, and the events that its state is folded from."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import groupby
@@ -90,9 +90,29 @@ class LabelsAdded:
     horizon: int
 
 
+@dataclass(frozen=True)
+class QuestionOpened:
+    """One more question is asked about each later item. part: its place among the questions."""
+
+    part: int
+
+
+@dataclass(frozen=True)
+class QuestionClosed:
+    """A question is not asked about later items. part: its place among the questions."""
+
+    part: int
+
+
 def summary(labels: Iterable[int]) -> int:
     """Return the label of a whole answer to several questions: 1 if any has a yes, SKIP if nobody could tell any."""
     return max(labels, key=lambda label: (abs(label), label))
+
+
+def asks(parts: Sequence[Sequence[float]], k: int) -> bool:
+    """Return whether the k-th of several questions was asked about an item. parts: margin and predicted class of each
+    (0: it was not asked), without the questions that were added later."""
+    return k < len(parts) and parts[k][1] != 0
 
 
 def is_labels(value: Any) -> bool:
@@ -100,7 +120,7 @@ def is_labels(value: Any) -> bool:
     return isinstance(value, list) and 2 <= len(value) <= MOST_QUESTIONS and all(map(whole(-1, 1), value))
 
 
-Event = Grown | Asked | Answered | Unanswered | Changed | LabelsKnown | LabelsAdded
+Event = Grown | Asked | Answered | Unanswered | Changed | LabelsKnown | LabelsAdded | QuestionOpened | QuestionClosed
 FIELDS: dict[str, dict[str, Check]] = {  # by kind of event in the log: its own fields
     "grown": {"rounds": is_count},
     "asked": {},
@@ -116,11 +136,13 @@ FIELDS: dict[str, dict[str, Check]] = {  # by kind of event in the log: its own 
     "known": {"item": is_count, "label": is_label, "origin": words(LONGEST_ORIGIN)},
     "marked": {"item": is_count, "wrong": is_flag, "trains": is_flag},
     "added": {"labels": whole(1, MOST_LABELS), "horizon": whole(1)},
+    **{kind: {"part": whole(0, MOST_QUESTIONS - 1)} for kind in ("opened", "closed")},
     "noted": {"item": is_count, "text": is_words},
     "tagged": {"item": is_count, "tag": words(LONGEST_TAG), "given": is_flag},
 }
 # Kinds that a state depends on
-FOLDED = ("grown", "asked", "answered", "corrected", "undone", "marked", "known", "added")
+CHANGES = ("corrected", "marked", "known", "added", "opened", "closed")  # of the folded ones; the others run the stream
+FOLDED = ("grown", "asked", "answered", "undone", *CHANGES)
 
 
 def checked_event(row: Row) -> Row:
@@ -187,6 +209,10 @@ def typed(row: Row, numbers: Mapping[int, int]) -> Event | None:
             return LabelsKnown(((row["item"], row["label"]),))
         case "added":
             return LabelsAdded(data["labels"], data["horizon"])
+        case "opened":
+            return QuestionOpened(data["part"])
+        case "closed":
+            return QuestionClosed(data["part"])
     return None
 
 
@@ -240,8 +266,8 @@ class StoredQuestion:
 
     number: in the session. margin, probability, predicted, audit: when it was asked; audit is 1 for a random check.
     old: its last answer that was taken back; of several questions the label of each. blind: it was answered before, and
-    nothing may reveal that answer. parts: margin and predicted class for each of several questions; `margin` and
-    `predicted` are then the largest of them.
+    nothing may reveal that answer. parts: margin and predicted class for each of several questions (0: it is not asked
+    about this item); `margin` and `predicted` are then the largest of them.
     """
 
     id: int
@@ -303,6 +329,10 @@ class Entry:
             blind, self.parts,
         )  # fmt: skip
 
+    def asks(self, k: int) -> bool:
+        """Return whether one of several questions was asked about the item."""
+        return asks(self.parts or (), k)
+
     def of_part(self, k: int) -> "Entry":
         """Return the entry as one of several questions sees it."""
         assert self.parts, "only sessions of several questions have parts"
@@ -321,7 +351,8 @@ class Log:
 
     entries: the questions in order. events: with their numbers. digests: of the state, by number of event. version:
     number of changes of the log. rounds: length of the stream by the log. changes: number of corrections, marks, known
-    and added labels since the session began. shared: whether somebody was asked a question while others had one.
+    and added labels, opened and closed questions since the session began. shared: whether somebody was asked a question
+    while others had one.
     """
 
     entries: list[Entry]
@@ -343,7 +374,7 @@ class Log:
         events = [*_merged((row["number"], event) for row in lasting(rows) if (event := typed(row, numbers)))]
         grown = max((row["data"]["rounds"] for row in rows if row["kind"] == "grown"), default=0)
         begun = next((row["number"] for row in rows if row["kind"] == "grown"), 0)
-        changes = sum(row["kind"] in ("corrected", "marked", "known", "added") for row in rows if row["number"] > begun)
+        changes = sum(row["kind"] in CHANGES for row in rows if row["number"] > begun)
         return cls(entries, events, digests, version, grown, changes, any(row["kind"] == "asked" for row in rows))
 
     @cached_property

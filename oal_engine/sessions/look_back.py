@@ -17,7 +17,18 @@ from ..kernel.query_rules import paceable
 from ..store import Row, Store
 from .fold import LogMismatch, Place, Progress, Run, State
 from .insights import top_terms
-from .log import Answered, Changed, Entry, Event, Grown, LabelsKnown, Log, Unanswered
+from .log import (
+    Answered,
+    Changed,
+    Entry,
+    Event,
+    Grown,
+    LabelsKnown,
+    Log,
+    QuestionClosed,
+    QuestionOpened,
+    Unanswered,
+)
 from .settings import SKIP, Settings, effective_rho
 
 KEPT_EVERY = 20  # events between two states in memory; more if they would take more than KEPT_BYTES
@@ -152,7 +163,7 @@ class Trace(Run):
                     self._kept[done] = state.copy()
                 if state.number > len(self._asked_at):
                     self._asked_at.append(done)
-                if not isinstance(self._events[done - 1], Changed | LabelsKnown):
+                if not isinstance(self._events[done - 1], Changed | LabelsKnown | QuestionOpened | QuestionClosed):
                     end = done
             if self.ended(state):
                 self._asked_at.append(end)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kernel.learners import weights
 from ..store import Row
-from .fold import NONE_KNOWN, Place, Run, Stream
+from .fold import ALL_ROUNDS, NONE_KNOWN, Place, Run, Stream
 from .look_back import Trace
 from .session import Session
 
@@ -17,8 +17,9 @@ from .session import Session
 class OneQuestion(Run):
     """One of several questions of a session, or of its look back, as it is now: it shares the arrays, and only reads.
 
-    name: of the question. part: its place among the questions. log: the entries, each with the margin and the label of
-    this question. decided, current, place, earlier: as of a session.
+    name: of the question. part: its place among the questions. span: the rounds in which it is asked, as (first, stop).
+    log: the entries that asked it, each with its margin and its label. decided, current, place, earlier: as of a
+    session.
     """
 
     def __init__(self, run: Session | Trace, name: str) -> None:
@@ -32,13 +33,23 @@ class OneQuestion(Run):
         )  # fmt: skip
         self.several, self.names, self.y = 0, self.settings.names, run.y[k]
         self._stream = Stream(NONE_KNOWN, self.y, np.zeros(self.y.size, bool))
-        self.state = run.state.of_part(k)
-        self.log = [entry.of_part(k) for entry in run.log]
+        self.span = run.state.spans[k]
+        self.log = [entry.of_part(k) for entry in run.log if entry.asks(k)]
+        self.state = run.state.of_part(k, {entry.number for entry in self.log})
         self.known_labels: dict[int, Row] = {}
         if isinstance(run, Session):
             margins, predicted, asked = run.decided
             self.decided = margins[k], predicted[k], asked
             self.current = run.current
+
+    @property
+    def span_in_words(self) -> str:
+        """Say about which items the question is asked, if it was added or closed; else ""."""
+        first, stop = self.span
+        if self.span == ALL_ROUNDS:
+            return ""
+        until = f"s {first + 1:,} to {stop:,}" if stop < ALL_ROUNDS[1] else f" {first + 1:,} and all later ones"
+        return f"Asked about item{until} of the stream. Its figures are about these."
 
     @property
     def place(self) -> Place:

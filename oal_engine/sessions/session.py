@@ -6,6 +6,7 @@ so that a page can show it the moment a key is pressed. The remaining budget is 
 appended to the data set follow the items that the session began with.
 """
 
+import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from ..kernel.draws import draw
 from ..kernel.learners import weights
 from ..store import Row, Store, now
 from .decisions import Decisions
-from .fold import Place, Run, State
+from .fold import ALL_ROUNDS, Place, Run, State
 from .leases import Held, Leases
 from .log import (
     Answered,
@@ -34,16 +35,18 @@ from .log import (
     Grown,
     LabelsAdded,
     LabelsKnown,
+    Lesson,
     Log,
     Marked,
     StoredQuestion,
+    asks,
     read_entries,
     read_entry,
     summary,
     unseen,
 )
 from .remarks import Remarks
-from .settings import FILE, MOST_LABELS, SKIP, SessionError, Settings, whole
+from .settings import FILE, MOST_LABELS, SKIP, SessionError, Settings, checked_questions, whole
 
 DIGEST_EVERY = 50  # answers between two stored digests
 OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: draws for second and repeated answers of their own
@@ -118,8 +121,13 @@ class Session(Run):
         question."""
         with self.store.snapshot():
             log = Log.read(self.store, self.id)
-            if self.grown:
+            grown = self.grown
+            if grown:
                 self.dataset.refresh()
+            if self.several:  # somebody may have added one
+                self.settings = Settings.read(self.store, self.id)
+                self.several = len(self.settings.question_names)
+            if grown or self.several:
                 self._take()
         self._decisions = Decisions.empty(*[self.several] * bool(self.several), self.rounds)
         self._entries: list[Entry] = []  # answered entries that `log` has read
@@ -141,6 +149,9 @@ class Session(Run):
             stream.predict_rounds(
                 self.dataset.rows, self.order, part.learner, part.objective.theta, state.since, rounds, *own
             )
+        for k, (first, stop) in enumerate(state.spans):
+            for not_asked in (slice(state.since, min(first, rounds)), slice(max(stop, state.since), rounds)):
+                decisions.margins[k, not_asked], decisions.predicted[k, not_asked] = 0.0, 0
         decisions.asked[state.since : rounds] = False
         if state.known_items.size:
             left_out = state.since + np.flatnonzero(self.stream_of(state).rounds[state.since : rounds])
@@ -516,20 +527,33 @@ class Session(Run):
         if label not in (*self.names, SKIP):
             raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
 
-    def _checked(self, answer: int | Iterable[int]) -> tuple[int, tuple[int, ...]]:
-        """Return the label of an answer, and the labels of several questions."""
+    def _parts_of(self, question: int) -> Sequence[Sequence[float]]:
+        """Return the margin and the predicted class of each of several questions when an item was asked about."""
+        number = self._number_of(question) if self.several else 0
+        if number in self.state.outstanding:
+            return self.state.outstanding[number].parts
+        entry = read_entry(self.store, self.id, question) if self.several else None
+        return entry.parts or () if entry else ()
+
+    def _checked(self, answer: int | Iterable[int], question: int) -> tuple[int, tuple[int, ...]]:
+        """Return the label of an answer to a question, and the labels of several questions. Those that the item was not
+        asked about have SKIP, and may be left out at the end."""
+        parts, names = self._parts_of(question), self.settings.question_names
         if not isinstance(answer, Iterable):
             self._check_label(answer)
-            if self.several and answer != SKIP:
-                names = ", ".join(self.settings.question_names)
-                raise SessionError(f"an answer must have a label for each of {names}, or be 0 (skip). Got {answer}.")
-            return answer, (SKIP,) * self.several
+            if parts and answer != SKIP:
+                raise SessionError(
+                    f"an answer must have a label for each of {', '.join(names)}, or be 0 (skip). Got {answer}."
+                )
+            return answer, (SKIP,) * len(parts)
         labels = tuple(answer)
-        if len(labels) != self.several:
-            raise SessionError(f"an answer must have {self.several or 'one of the'} labels. Got {len(labels)}.")
-        for label in labels:
+        if len(labels) not in (len(parts), self.several):
+            raise SessionError(f"an answer must have {len(parts) or 'one of the'} labels. Got {len(labels)}.")
+        for k, label in enumerate(labels):
             self._check_label(label)
-        labels = tuple(map(int, labels))
+            if label != SKIP and not asks(parts, k):
+                raise SessionError(f"{names[k]} is not asked about this item: its label must be 0. Got {label}.")
+        labels = self.settings.implied([int(label) for label in labels[: len(parts)]])
         return summary(labels), labels
 
     def answer(
@@ -542,13 +566,12 @@ class Session(Run):
         A page may also answer a prepared question, whatever was asked since: if its item waits, this is the answer to
         it, else a late answer.
         """
-        label, labels = self._checked(answer)
-        data = self._data(labels, highlighted)
         with self._event(event) as new:
             if not new:
                 return
             page_question, question = question, self._asked_instead(question)
-            number = self._number_of(question)
+            label, labels = self._checked(answer, question)
+            data, number = self._data(labels, highlighted), self._number_of(question)
             if number not in self.state.outstanding or self.ended(self.state):
                 own = self._data(labels, None)
                 self._answer_again(event, question, page_question, label, annotator, seconds, own)
@@ -647,11 +670,8 @@ class Session(Run):
         The past of the stream stays: the questions, their chances, and the pushed items. The learner is trained anew on
         the current answers and continues from there.
         """
-        if name is None:
-            label, labels = self._checked(answer)
-        else:
-            self._check_label(answer)
-            part = self.settings.place_of(name)
+        if name is not None:
+            self.settings.place_of(name)
         with self._event(event) as new:
             if not new:
                 return
@@ -659,9 +679,7 @@ class Session(Run):
                 raise SessionError("only an item that was answered can be corrected.")
             number = self._number_of(question)
             old = next(lesson for lesson in self.state.lessons if lesson.number == number)
-            if name is not None:
-                labels = (*old.labels[:part], cast(int, answer), *old.labels[part + 1 :])
-                label = summary(labels)
+            label, labels = self._checked(answer if name is None else self._with(old, name, answer), question)
             if (label, labels) == (old.label, old.labels):
                 return
             if old.label == SKIP:
@@ -673,6 +691,67 @@ class Session(Run):
             if question in self._leases.of(annotator).own:  # a corrected answer needs no second one of this person
                 self.store.end_lease(self.id, question)
             self._change(Changed((Corrected(number, label, labels),)))
+
+    def _with(self, old: Lesson, name: str, label: int | Iterable[int]) -> list[int]:
+        """Return the labels of an answer with another one for one of several questions. What needs a yes to it, and has
+        none any more, gets the same label."""
+        self._check_label(label)
+        part, parents = self.settings.place_of(name), self.settings.parents
+        if part >= len(old.labels):
+            raise SessionError(f"{name} was not asked about this item.")
+        own = cast(int, label)
+        follows = {k for k, parent in enumerate(parents) if parent == part and own != 1} | {part}
+        return [own if k in follows else each for k, each in enumerate(old.labels)]
+
+    def add_question(
+        self, event: str, name: str, guidelines: str = "", parent: str = "", annotator: str = ""
+    ) -> None:  # fmt: skip
+        """Ask one more question about each later item, where the session asks several. A repeated event changes
+        nothing.
+
+        Its learner begins untaught, and the items before have no answer to it. guidelines, parent: as of `Options`.
+        """
+        with self._event(event) as new:
+            if not new:
+                return
+            self._check_several("added")
+            own = {"name": name, "guidelines": guidelines, "parent": parent}
+            added = checked_questions([*self.settings.plain_questions, own])[-1] | {"added": 1}
+            if parent and not self.is_asked(parent):
+                raise SessionError(f"{parent} is closed, and cannot be the parent of another question.")
+            questions = [*(self.settings.questions or ()), added]
+            self.store.update_session(self.id, {"questions": json.dumps(questions)})
+            self._change_questions(event, "opened", self.several, annotator)
+
+    def close_question(self, event: str, name: str, annotator: str = "") -> None:
+        """Do not ask one of several questions about later items, nor those that need a yes to it. A repeated event
+        changes nothing. Its answers and its model stay."""
+        with self._event(event) as new:
+            if not new:
+                return
+            self._check_several("closed")
+            part = self.settings.place_of(name)
+            if not self.is_asked(name):
+                raise SessionError(f"{name} is closed already.")
+            children = [k for k, parent in enumerate(self.settings.parents) if parent == part]
+            closing = [part, *(k for k in children if self.is_asked(self.settings.question_names[k]))]
+            if len(closing) == sum(map(self.is_asked, self.settings.question_names)):
+                raise SessionError("the last question cannot be closed: a session asks one at least.")
+            for k in closing:
+                self._change_questions(event if k == part else None, "closed", k, annotator)
+
+    def is_asked(self, name: str) -> bool:
+        """Return whether one of several questions is asked about later items."""
+        return self.state.spans[self.settings.place_of(name)][1] == ALL_ROUNDS[1]
+
+    def _check_several(self, what: str) -> None:
+        if not self.several:
+            raise SessionError(f"a question can be {what} where a session asks several. This one asks one.")
+
+    def _change_questions(self, event: str | None, kind: str, part: int, annotator: str) -> None:
+        """Store that a question is added or closed, and fold the log again."""
+        self.store.put_event(self.id, kind, event, annotator, data={"part": part})
+        self._rebuild()
 
     def _check_budget(self, expense: str) -> None:
         """Raise SessionError if the budget has no label left except the one for the waiting question."""

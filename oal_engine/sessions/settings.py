@@ -28,6 +28,7 @@ NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
 EXACT_ENGINES = "0.2.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
 MOST_TAGS, LONGEST_TAG = 20, 60  # tags of a session, and characters of a tag
 MOST_QUESTIONS, LONGEST_NAME = 26, 60  # questions about each item, and characters of the name of one
+OF_A_QUESTION = "name", "guidelines", "parent"
 SOME, NONE = "some", "none"  # the classes of a whole answer to several questions: with and without a yes
 
 
@@ -37,12 +38,13 @@ class SessionError(ValueError):
 
 @dataclass(frozen=True)
 class Settings:
-    """The stored settings of a session. Only `owner`, `guidelines`, `feedback_trains` and `tags` may change later.
+    """The stored settings of a session. Only `owner`, `guidelines`, `feedback_trains` and `tags` may change later, and
+    `questions` may grow.
 
     items: length of the stream when the session began; this part is shuffled. budget: without labels added later.
     classes: names of the labels 1 .. K (None: a positive and a negative class). prior: knowledge before the first
-    answer, without the weights made from it (`Prior.source`). questions: None, if there is one about each item. For the
-    other settings see `Options`.
+    answer, without the weights made from it (`Prior.source`). questions: None, if there is one about each item; those
+    that were added later have "added". For the other settings see `Options`.
     """
 
     id: int
@@ -81,7 +83,7 @@ class Settings:
     guidelines: str
     feedback_trains: bool
     tags: list[str] | None
-    questions: list[dict[str, str]] | None
+    questions: list[dict[str, Any]] | None
     prior: dict[str, Any] | None
     engine: str
     created_at: str
@@ -104,6 +106,32 @@ class Settings:
     def question_names(self) -> list[str]:
         """The names of several questions about each item; none if there is one."""
         return [question["name"] for question in self.questions or ()]
+
+    @property
+    def first_questions(self) -> int:
+        """Number of the several questions that the session begins with."""
+        return sum(not question.get("added") for question in self.questions or ())
+
+    @property
+    def plain_questions(self) -> list[dict[str, str]]:
+        """Several questions as `Options` takes them."""
+        return plain(self.questions)
+
+    @cached_property
+    def parents(self) -> list[int | None]:
+        """For each of several questions, the place of the one that needs a yes before it is asked, or None."""
+        return [self.place_of(name) if (name := each.get("parent")) else None for each in self.questions or ()]
+
+    def implied(self, labels: Sequence[int]) -> tuple[int, ...]:
+        """Return the labels of an answer, where a question that needs a yes elsewhere has the label from there unless
+        it is one. SessionError for a yes to it without that yes."""
+        for parent, label, name in zip(self.parents, labels, self.question_names):
+            if parent is not None and label == POSITIVE != labels[parent]:
+                raise SessionError(f"a yes to {name} needs a yes to {self.question_names[parent]}.")
+        return tuple(
+            label if parent is None or labels[parent] == POSITIVE else labels[parent]
+            for parent, label in zip(self.parents, labels)
+        )
 
     @property
     def all_guidelines(self) -> str:
@@ -183,7 +211,9 @@ class Options:
     the items (None: the data set's choice). tags: names that annotators can tag items with. known_labels: labels that
     the session begins with, which cost nothing: "file" (the labels of a file that has gaps), a number of the file's
     labels, drawn by the seed, or the labels. questions: several yes/no questions about each item, which one answer
-    answers: their names, or for each {"name": ..., "guidelines": ...} (empty: one question); the budget counts answers.
+    answers: their names, or for each {"name": ..., "guidelines": ..., "parent": ...} (empty: one question); the budget
+    counts answers. A question with a parent, the name of another one, is asked only where that has a yes, and else has
+    its label.
     """
 
     budget: float = 300
@@ -331,15 +361,18 @@ def checked_tags(names: Iterable[str]) -> list[str]:
     return tags
 
 
-def _questions(chosen: Strategy, options: Options) -> list[dict[str, str]]:
-    """Check and return the questions about each item as records; none if there is one."""
-    if not options.questions:
-        return []
-    records = [{"name": each} if isinstance(each, str) else dict(each) for each in options.questions]
-    if wrong := {*chain(*records)} - {"name", "guidelines"}:
-        raise SessionError(f"a question has a name and guidelines. Got {min(wrong)}.")
-    questions = [{key: str(each.get(key, "")).strip() for key in ("name", "guidelines")} for each in records]
-    names = [each["name"] for each in questions]
+def plain(questions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]:
+    """Return several questions without what happened to them later."""
+    return [{key: each[key] for key in OF_A_QUESTION if key in each} for each in questions or ()]
+
+
+def checked_questions(questions: Iterable[str | Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Return several questions about each item as records. SessionError if any is not allowed."""
+    given = [{"name": each} if isinstance(each, str) else dict(each) for each in questions]
+    if wrong := {*chain(*given)} - {*OF_A_QUESTION}:
+        raise SessionError(f"a question has a name, guidelines and a parent. Got {min(wrong)}.")
+    records = [{key: str(each.get(key) or "").strip() for key in OF_A_QUESTION} for each in given]
+    names = [each["name"] for each in records]
     if not 2 <= len(names) <= MOST_QUESTIONS or len({*names}) < len(names) or not all(names):
         words = ", ".join(names)[:200]
         raise SessionError(f"a session asks one question, or 2 to {MOST_QUESTIONS} with different names. Got {words}.")
@@ -347,6 +380,18 @@ def _questions(chosen: Strategy, options: Options) -> list[dict[str, str]]:
         raise SessionError(
             f"a name of a question has {LONGEST_NAME} characters at most and no |. Got {longest[0][:80]}."
         )
+    own = [name for name, each in zip(names, records) if not each["parent"]]
+    if unknown := [each["parent"] for each in records if each["parent"] and each["parent"] not in own]:
+        allowed = f"one of {', '.join(own)}" if own else "left out"
+        raise SessionError(f"the parent of a question must be {allowed}. Got {unknown[0][:80]}.")
+    return [{key: value for key, value in each.items() if value or key != "parent"} for each in records]
+
+
+def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
+    """Check and return the questions about each item as records; none if there is one."""
+    if not options.questions:
+        return []
+    questions = checked_questions(options.questions)
     if leaves_out(chosen.rule):
         raise SessionError(f"several questions need a rule that gives every item a chance. Got {chosen.rule}.")
     excluded = {
@@ -375,6 +420,7 @@ def stored_options(settings: Row) -> dict[str, Any]:
     return {
         **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
+        "questions": plain(settings["questions"]),
         "parameters": {key: value for key, value in ran.parameters.items() if key not in fixed},
         "weights": metrics.Weights(settings["alpha_p"], settings["c_p"]),
     }

@@ -65,6 +65,32 @@ def test_enter_alone_is_none_of_these_and_space_skips(script, give, keys, event)
     assert [(1, *event)] == sent(script)
 
 
+def test_only_the_questions_that_an_item_was_asked_have_lines(script, give):
+    """A line of a question that is closed or was added later is hidden, its key does nothing, and its label is 0."""
+    give(question(1, asks=[0, 2]))
+    assert [True, False, True] == [script(f"line-{n}").is_visible() for n in (1, 2, 3)]
+    script.press("2", "3", "Enter")
+    assert [(1, "label", 1, [-1, 0, 1])] == sent(script)
+
+
+def test_a_question_under_another_one_says_its_yes_too(script, give):
+    """A yes to a question that needs another yes is one key; without that yes both have the same label."""
+    asked = asking(3)
+    asked[1]["parent"] = asked[2]["parent"] = "topic 1"
+    script.give(1, questions=asked, **NAMES)
+    script.run(DEAF)
+    script.press("2")
+    assert ["true", "true", "false"] == states(script)
+    script.press("1")
+    assert ["false", "false", "false"] == states(script)
+    script.press("Shift+1")
+    assert ["mixed", "mixed", "mixed"] == states(script)
+    script.press("Shift+3")
+    assert ["true", "false", "mixed"] == states(script)
+    script.press("Enter")
+    assert [(1, "label", 1, [1, -1, 0])] == sent(script)
+
+
 def test_letters_are_keys_of_the_later_lines(script, give):
     """The tenth line has Q, with Shift as well, and lines come in the order of the questions."""
     give(1, 12)

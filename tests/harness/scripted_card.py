@@ -52,7 +52,7 @@ def question(id, **changes):
         "title": None,
         "why": "w",
     }
-    return item | {"old": None} | changes
+    return item | {"old": None, "asks": [*range(26)]} | changes
 
 
 def place(asked, **changes):

@@ -231,7 +231,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sen
         ({"questions": ["a", ""]}, "different names"),
         ({"questions": [str(k) for k in range(27)]}, "2 to 26"),
         ({"questions": ["a", "b|c"]}, r"no \|. Got b\|c"),
-        ({"questions": ["a", {"name": "b", "key": "x"}]}, "name and guidelines. Got key"),
+        ({"questions": ["a", {"name": "b", "key": "x"}]}, "guidelines and a parent. Got key"),
         ({"averaged": True}, "cannot have averaged weights"),
         ({"overlap": 0.1}, "cannot have an overlap"),
         ({"repeat": 0.1}, "cannot have a repeat"),

@@ -185,14 +185,14 @@ class Card {
   }
 
   // One of several questions: a button that says yes and, pressed again, no, and one that says that nobody can tell.
-  line({ name, guidelines }, place) {
+  line({ name, guidelines, parent }, place) {
     const id = testid(`line-${place + 1}`);
     const say = (label) => (event) => this.say(place, label, event.timeStamp);
     const word = h("span.name.clamp.grow", { dir: "auto", title: guidelines || name }, name);
     const own = quietButton("button.line.switch.row", id, say(1), key(""), word, h("span.told.small"));
     const words = { title: "Cannot tell (Shift and the key)", "aria-label": `Cannot tell: ${name}` };
     const unsure = quietButton("button.unsure", { ...words, ...testid(`unsure-${place + 1}`) }, say(0), "?");
-    return h("div.row", own, unsure);
+    return h(`div.row${parent ? ".child" : ""}`, own, unsure);
   }
 
   tagButton(name, id) {
@@ -289,6 +289,7 @@ class Card {
       ? [this.button("confirm", null, "Confirm", "confirm", confirm)]
       : classes.map(({ label, name }) => this.button("label", label, name, `button-${label}`));
     const lines = questions.map((question, place) => this.line(question, place));
+    this.parents = questions.map(({ parent }) => questions.findIndex(({ name }) => name === parent));
     this.several.hidden = !lines.length;
     this.root.classList.toggle("of-several", Boolean(lines.length));
     this.lines.classList.toggle("double", lines.length > COLUMN);
@@ -337,13 +338,26 @@ class Card {
 
   // Actions of the annotator
 
-  // Several questions have one answer: a label for each, no unless something else is said.
+  // Several questions have one answer: a label for each, no unless something else is said. What is said of a question
+  // that needs a yes to another one says that yes, too, and without it has its label.
 
   say(place, label, time) {
-    if (this.blocker || !this.place.question || !(time >= this.seen)) return;
-    this.labels[place] = this.labels[place] === label ? -1 : label;
+    if (this.blocker || !this.asks(place) || !(time >= this.seen)) return;
+    const above = this.parents[place];
+    const implied = above >= 0 && this.labels[above] < 1;
+    const now = this.labels[place] === label && !implied ? -1 : label;
+    if (implied) this.under(above, 1);
+    this.under(place, now);
     this.drawLines();
     put(this.heard, `${this.payload.questions[place].name}: ${SAID[this.labels[place]]}`);
+  }
+
+  // Say something of a question; those that need a yes to it then have the same label, or a no.
+  under(place, label) {
+    this.labels[place] = label;
+    for (const [child, parent] of this.parents.entries()) {
+      if (parent === place && this.asks(child)) this.labels[child] = label ? -1 : 0;
+    }
   }
 
   confirm(time) {
@@ -353,8 +367,15 @@ class Card {
     else this.act("skip", null, time);
   }
 
+  // Whether a question was asked about this item: it may be closed, or have been added later.
+  asks(place) {
+    return this.place?.question?.asks?.includes(place);
+  }
+
   drawLines() {
-    for (const [place, { firstChild: line, lastChild: unsure }] of [...this.lines.children].entries()) {
+    for (const [place, row] of [...this.lines.children].entries()) {
+      const { firstChild: line, lastChild: unsure } = row;
+      row.hidden = !this.asks(place);
       const label = this.labels[place] ?? -1;
       line.setAttribute("aria-pressed", label ? label > 0 : "mixed");
       put(line.querySelector(".told"), label < 0 ? "" : SAID[label]);
@@ -660,7 +681,8 @@ class Card {
     const ended = `${end} ${counters.skipped} ${result} ${found}`;
     if (question?.id !== this.place?.question?.id || !this.place) {
       const old = [question?.old].flat();
-      this.labels = [...this.lines.children].map((_, k) => (summary(old) ? old[k] : -1));
+      this.place = place;
+      this.labels = [...this.lines.children].map((_, k) => (!this.asks(k) ? 0 : summary(old) ? old[k] : -1));
       put(this.heard, "");
       this.drawLines();
     }

@@ -99,9 +99,10 @@ WHAT_COUNTS_HELP = (
     "missed, and more items in the list are wrong (the sum of sensitivity and specificity)."
 )
 QUESTIONS = "Several questions, one a line (name: guidelines)"
-QUESTIONS_HINT = "exercise: also a walk\nfood"
+QUESTIONS_HINT = "exercise: also a walk\n  team sport\nfood"
 QUESTIONS_HELP = (
-    "Each reading answers all of them, yes or no. The names, words and labels of the two classes are then not used."
+    "Each reading answers all of them, yes or no. An indented one is asked only after a yes to the one above it. The "
+    "names, words and labels of the two classes are then not used."
 )
 ASK_EACH = "Ask about each of these: {}"
 SHOWN_QUESTIONS = 8  # of the names on the button
@@ -264,8 +265,14 @@ def _questions(row: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _read_questions(written: str) -> list[dict[str, str]]:
-    lines = [line.partition(":") for line in written.splitlines() if line.strip()]
-    return [{"name": name.strip(), "guidelines": guidelines.strip()} for name, _, guidelines in lines]
+    """Read questions, one a line. An indented one needs a yes to the last one that is not."""
+    questions, above = list[dict[str, str]](), ""
+    for line in filter(str.strip, written.splitlines()):
+        name, _, guidelines = (part.strip() for part in line.partition(":"))
+        parent = above if line[0].isspace() else ""
+        questions.append({"name": name, "guidelines": guidelines} | ({"parent": parent} if parent else {}))
+        above = above if parent else name
+    return questions
 
 
 @st.cache_data(max_entries=64, show_spinner=False)

@@ -24,8 +24,10 @@ from ..settings import (
     LONGEST_TAG,
     MOST_LABELS,
     MOST_QUESTIONS,
+    OF_A_QUESTION,
     SessionError,
     create,
+    plain,
     stored_options,
 )
 
@@ -109,15 +111,17 @@ def is_parts(value: Any) -> bool:
     """Return whether a value may be the margins and predicted classes of several questions."""
     return (
         isinstance(value, list) and 2 <= len(value) <= MOST_QUESTIONS
-        and all(isinstance(each, list) and len(each) == 2 and number(each[0]) and each[1] in (-1, 1) for each in value)
+        and all(isinstance(each, list) and len(each) == 2 and number(each[0]) for each in value)
+        and all(side in (-1, 0, 1) for _, side in value)
     )  # fmt: skip
 
 
 def is_question(value: Any) -> bool:
     """Return whether a value may be one of several questions about each item."""
     return (
-        isinstance(value, dict) and value.keys() == {"name", "guidelines"}
+        isinstance(value, dict) and {"name", "guidelines"} <= value.keys() <= {*OF_A_QUESTION, "added"}
         and words(LONGEST_NAME)(value["name"]) and words(LONGEST_LINE)(value["guidelines"])
+        and words(LONGEST_NAME)(value.get("parent", "")) and value.get("added", 1) == 1
     )  # fmt: skip
 
 
@@ -316,7 +320,7 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
     allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
     _check_questions(history.questions, items, allowed)
     _check_events(history, items, allowed)
-    _check_parts(history, len(settings["questions"] or ()))
+    _check_parts(history, settings["questions"] or ())
     try:
         with store.transaction():
             dataset = _match(store, head["dataset"], among)
@@ -374,14 +378,21 @@ def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
         raise JsonLinesError("a digest is of an event that the session does not have.")
 
 
-def _check_parts(history: History, several: int) -> None:
-    """Check that questions and answers have parts for each of several questions about an item."""
-    for row in history.questions:
-        if len(row["parts"] or ()) != several:
-            raise JsonLinesError(f"question {row['id']} does not have the parts of the session's questions.")
+def _check_parts(history: History, several: Sequence[Row]) -> None:
+    """Check that questions and answers have parts for each of several questions about an item, and that the ones added
+    later come last."""
+    added = [bool(question.get("added")) for question in several]
+    if added != sorted(added) or 0 < len(added) < 2 + sum(added):
+        raise JsonLinesError("the questions of the session do not begin with those that it began with.")
+    sizes = {row["id"]: len(row["parts"] or ()) for row in history.questions}
+    for question, size in sizes.items():
+        if not len(added) - sum(added) <= size <= len(added):
+            raise JsonLinesError(f"question {question} does not have the parts of the session's questions.")
     for row in history.events:
         labels = row["data"].get("labels") if row["kind"] in ANSWERS else None
-        if row["kind"] in ANSWERS and (len(labels or ()) != several or (labels and summary(labels) != row["label"])):
+        if row["kind"] in ANSWERS and (
+            len(labels or ()) != sizes[row["question"]] or (labels and summary(labels) != row["label"])
+        ):
             raise JsonLinesError(f"event {row['number']:,} does not have the labels of the session's questions.")
 
 
@@ -393,6 +404,9 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     session = create(store, dataset, **stored_options(settings) | {"owner": owner, "cap": False})
     store.update_session(session, {key: settings[key] for key in ("created_at", "engine", "items")})
     created = store.session(session)
+    if created["questions"] == plain(settings["questions"]) != []:
+        store.update_session(session, {"questions": json.dumps(settings["questions"])})
+        created = store.session(session)
     wrong = [key for key in (*HEAD, "floor", "questions") if created[key] != settings[key]]
     if wrong:
         got = json.dumps(settings[wrong[0]])[:80]

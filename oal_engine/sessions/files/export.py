@@ -84,10 +84,13 @@ def _of_questions(settings: Settings) -> dict[str, type]:
 
 
 def _cells(settings: Settings, parts: Iterable[Sequence[float]], labels: Sequence[int] | None) -> Row:
-    """Return the cells of each of several questions. parts: margins and predicted classes. labels: None if there are
-    none."""
+    """Return the cells of each of several questions, blank where it was not asked. parts: margins and predicted
+    classes. labels: None if there are none."""
     standing = labels or [0] * len(settings.question_names)
-    cells = ((label or None, margin, predicted) for label, (margin, predicted) in zip(standing, parts))
+    cells = (
+        (label or None, margin, predicted) if predicted else (None, None, None)
+        for label, (margin, predicted) in zip(standing, parts)
+    )
     columns = _of_questions(settings)
     return dict.fromkeys(columns) | dict(zip(columns, chain(*cells)))
 
@@ -104,7 +107,10 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
     settings, words = session.settings, session.settings.answers
     margins, predicted, asked = session.decided
     parts = np.stack((margins.T, predicted.T), axis=-1) if settings.questions else np.zeros((asked.size, 0, 2))
-    decided = (margins.max(axis=0), predicted.max(axis=0), asked) if settings.questions else session.decided
+    decided = session.decided
+    if settings.questions:  # the largest of the questions that are asked
+        largest = (np.where(predicted, values, -np.inf).max(axis=0) for values in (margins, predicted))
+        decided = next(largest), next(largest).astype(int), asked
     answers = {entry.round: (entry.audit, entry.label, ANSWER, entry.labels) for entry in session.log}
     known_labels = {item: (None, row["label"], origin(row), None) for item, row in session.known_labels.items()}
     item_cells = ItemColumns(session.store, settings, DECISIONS | _of_questions(settings), texts)

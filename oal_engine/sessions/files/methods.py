@@ -33,8 +33,9 @@ def paragraphs(session: Session) -> Iterator[str]:
     yield _asked(session, log)
     yield _people(session, log)
     if session.several:
-        for name in session.settings.question_names:
-            yield f"{name}: {' '.join(outcome.summary(OneQuestion(session, name)))}"  # type: ignore[arg-type]
+        for part in (OneQuestion(session, name) for name in session.settings.question_names):
+            words = filter(None, (part.span_in_words, *outcome.summary(part)))  # type: ignore[arg-type]
+            yield f"{part.settings.positive_name}: {' '.join(words)}"
     else:
         yield " ".join(outcome.summary(session))
     yield _grounds(session)

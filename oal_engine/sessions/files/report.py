@@ -88,6 +88,7 @@ def _questions(session: Session) -> Iterator[str]:
     yield _table(["", "Answers", *(f"{TITLES[metric]} under {NAMES[key]}" for key, metric in columns)], rows)
     for name, part in parts.items():
         yield _heading(name)
+        yield sentence(part.span_in_words) if part.span_in_words else ""
         for text in _all([_result, quality, _certain, _learned, _checks, _corrections], part):
             yield HEADING.sub(r"\1h3", text)
 

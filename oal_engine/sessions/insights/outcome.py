@@ -56,7 +56,7 @@ def _yeses(session: Session) -> Iterator[tuple[str, str]]:
     readings = [lesson.labels for lesson in session.state.lessons if lesson.label != SKIP]
     yield "Readings", f"{len(readings):,}"
     for k, name in enumerate(session.settings.question_names):
-        labels = [each[k] for each in readings if each[k] != SKIP]
+        labels = [each[k] for each in readings if k < len(each) and each[k] != SKIP]
         yield name, f"{labels.count(1):,} yes of {len(labels):,}"
 
 

@@ -2,24 +2,33 @@
 
 import html
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import streamlit as st
 
 from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import SessionError, Settings, checked_tags
+from oal_engine.sessions.settings import LONGEST_NAME, SessionError, Settings, checked_tags
 from oal_engine.store import StoreError
 
 from ...home.new_session import LONGEST_GUIDELINES
 from ...metric_table import describe, table
-from ...page import capitalized, complain, mail, small_note
+from ...page import annotator, capitalized, complain, mail, small_note
 from ..card_server import CardServer
 from ..ending import more_labels
 from . import people
 
 NO_GUIDELINES = "The session has no guidelines yet."
 WRITTEN_BY = "Written by {}, who owns the session."
+QUESTIONS_NOTE = "A change counts from the next item on; the answers stay as they are."
+CLOSE, CLOSE_HELP = (
+    "Close",
+    "Later items are not asked about it. It stays in the exports, and its model goes on predicting.",
+)
+ONLY_AFTER, ALWAYS = "Ask it only after a yes to", "Always ask it"
 TAGS_HELP = "Words that annotators give an item by key or click, such as why it is excluded. It may have several."
 
 
@@ -38,6 +47,9 @@ def show(server: CardServer) -> None:
     if server.is_owned():
         with st.expander("Write the guidelines"):  # one fixed label: a new one would close the expander
             _edit(session, settings.guidelines)
+        if settings.questions:
+            with st.expander("Questions"):
+                _edit_questions(session)
         with st.expander("Tags"):
             _edit_tags(session, settings.tags or [])
         if session.dataset.details:
@@ -58,6 +70,34 @@ def _edit(session: Session, words: str) -> None:
     written = st.text_area("Guidelines", words, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines")
     if st.button("Save", type="primary", key="guidelines-save"):
         _change(session, {"guidelines": written.strip()})
+
+
+def _edit_questions(session: Session) -> None:
+    """Offer to close questions, and to add one."""
+    small_note(QUESTIONS_NOTE)
+    asked = [each for each in session.settings.questions or () if session.is_asked(each["name"])]
+    for name in (question["name"] for question in asked):
+        words, button = st.columns([4, 1], vertical_alignment="center")
+        words.text(name)
+        if button.button(CLOSE, key=f"close-{name}", help=CLOSE_HELP):
+            _changed(partial(session.close_question, uuid4().hex, name, annotator()))
+    with st.form("question", clear_on_submit=True, border=False):
+        added = st.text_input("One more question", max_chars=LONGEST_NAME)
+        guidelines = st.text_input("Its guidelines", max_chars=LONGEST_GUIDELINES)
+        above = [each["name"] for each in asked if not each.get("parent")]
+        parent = st.selectbox(ONLY_AFTER, above, index=None, placeholder=ALWAYS)
+        if st.form_submit_button("Add", type="primary"):
+            _changed(partial(session.add_question, uuid4().hex, added, guidelines, parent or "", annotator()))
+
+
+def _changed(change: Callable[[], None]) -> None:
+    """Change the questions of a session, and redraw the page."""
+    try:
+        change()
+    except (SessionError, StoreError) as error:
+        complain(capitalized(str(error)))
+    else:
+        st.rerun()
 
 
 def _edit_tags(session: Session, tags: list[str]) -> None:

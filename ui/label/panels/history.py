@@ -53,7 +53,11 @@ def change(session: Session, event: RowEvent | RowTag, by: str, name: str | None
 
 def entries_of(server: CardServer, run: Session | OneQuestion) -> list[Entry]:
     """Return the history of a session, of several questions as one of them sees it."""
-    return server.log if isinstance(run, Session) else [entry.of_part(run.part) for entry in server.log]
+    return (
+        server.log
+        if isinstance(run, Session)
+        else [entry.of_part(run.part) for entry in server.log if entry.asks(run.part)]
+    )
 
 
 def page(server: CardServer, view: View, name: str | None = None) -> dict[str, Any]:

@@ -73,7 +73,9 @@ def _view(
     sentences = spending.sentences(session.settings, session.state.plan, place.progress, log)
     if late:
         sentences.append(late)
-    if closed is not None:
+    if isinstance(run, OneQuestion) and run.span_in_words:
+        sentences.append(run.span_in_words)
+    elif closed is not None:
         sentences.append(CLOSED.format(closed + 1))
     if not place.progress.end:
         sentences.append(stopping.sentence(log if run is session else run.log, theta, title, values))

@@ -1,0 +1,226 @@
+"""Questions that are added or closed while a session runs, and questions that need a yes to another one."""
+
+import numpy as np
+import pytest
+
+from oal_engine import Studio
+from oal_engine.kernel import spending
+from oal_engine.sessions import look_back, model
+from oal_engine.sessions.files import export, report
+from oal_engine.sessions.insights import certainty, drift, estimates
+from oal_engine.sessions.one_question import OneQuestion
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import SessionError
+from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, travelled
+
+NAMES = ["half", "fifth", "rare", "late"]
+X = stream_of()[0]
+SCORES = X @ np.random.default_rng(7).normal(size=(X.shape[1], len(NAMES)))
+Y = np.where(SCORES > np.quantile(SCORES, (0.5, 0.8, 0.95, 0.9), axis=0).diagonal(), 1, -1).T
+PLANS = [{}, {"floor": 0.5}, {"audit": 0.3, "audit_trains": False}]
+
+
+def give(opened, count=1):
+    """Answer the current questions truly, as far as they ask; the id of the last one."""
+    for _ in range(count):
+        asked = opened.current
+        labels = [int(Y[k, asked.item]) if predicted else 0 for k, (_, predicted) in enumerate(asked.parts)]
+        opened.answer(next(EVENTS), asked.id, labels)
+    return asked.id
+
+
+def changed(store, **more):
+    """A session of three questions: `late` is added after 10 answers, `fifth` closed after 20, and 30 are given."""
+    opened = begin(store, "unlabelled", "auto", questions=NAMES[:3], **more)
+    give(opened, 10)
+    opened.add_question(next(EVENTS), "late", "Comes later.")
+    give(opened, 10)
+    opened.close_question(next(EVENTS), "fifth")
+    give(opened, 10)
+    return opened
+
+
+@pytest.mark.parametrize("more", PLANS)
+def test_a_session_whose_questions_change_is_rebuilt_to_the_bit(store, other, more):
+    """Adding and closing a question, an undo across both and corrections give the same state when the session is opened
+    again, and verify."""
+    opened = changed(store, **more)
+    for _ in range(12):
+        take_back(opened)
+    give(opened, 14)
+    opened.correct(next(EVENTS), opened.log[14].id, -opened.log[14].labels[3], name="late")
+    again = Session(other, opened.id)
+    assert opened.digest() == again.digest()
+    assert opened.current == again.current
+    assert look_back.verify(store, opened.id).verified
+    assert [] == store.problems()
+
+
+def test_the_item_on_the_screen_is_answered_as_it_was_asked(store):
+    """A change counts from the next item on: the waiting one keeps its lines, and an answer to others is refused."""
+    opened = begin(store, "unlabelled", "auto", questions=NAMES[:3])
+    waiting = opened.current
+    opened.add_question(next(EVENTS), "late")
+    assert waiting == opened.current
+    with pytest.raises(SessionError, match="late is not asked about this item: its label must be 0"):
+        opened.answer(next(EVENTS), waiting.id, [1, 1, 1, 1])
+    opened.answer(next(EVENTS), waiting.id, [1, -1, -1, 0])
+    assert [4] == [len(opened.current.parts)]
+    opened.close_question(next(EVENTS), "half")
+    assert opened.current.parts[0][1]
+    give(opened)
+    assert [[0, 0]] == [opened.current.parts[0]]
+    with pytest.raises(SessionError, match="half is not asked about this item"):
+        opened.answer(next(EVENTS), opened.current.id, [1, 1, 1, 1])
+
+
+def test_what_was_not_asked_is_not_counted(store):
+    """The counts, decisions, answers and estimates of a question are those of the rounds in which it is asked."""
+    opened = changed(store, floor=0.5)
+    asked = [entry.round for entry in opened.log]
+    first, stop = asked[10] + 1, asked[20] + 1
+    spans = {"half": (0, opened.state.streamed), "fifth": (0, stop), "late": (first, opened.state.streamed)}
+    for name, (begins, ends) in spans.items():
+        part = OneQuestion(opened, name)
+        assert [t for t in asked if begins <= t < ends] == [entry.round for entry in part.log]
+        margins, predicted, _ = part.decided
+        assert predicted[begins:ends].all()
+        for values in (margins, predicted):
+            assert not values[:begins].any()
+            assert not values[ends:].any()
+        waits = name != "fifth"
+        assert ends - begins == part.counts.sum()
+        assert ends - begins - waits == part.place.counts.sum()
+        answers = estimates.Answers(part)
+        assert [0, *(t + 1 - begins for t in asked[:-1] if begins <= t < ends)] == answers.passed.tolist()
+        assert certainty.of_session(part).labels == len(answers.label)
+        assert drift.answered(part) is None
+    assert OneQuestion(opened, "fifth").ended(OneQuestion(opened, "fifth").state)
+
+
+def test_a_new_question_weighs_as_if_it_had_been_there_untaught(store):
+    """The recent wishes of a new question are those of an untaught learner, and a closed one has none."""
+    opened = changed(store, budget=60)
+    weighing = opened.state.weighing
+    assert -1 == weighing.positives[1]
+    assert not weighing.recent[1].any()
+    before = begin(store, "unlabelled", "auto", questions=NAMES[:3], budget=60)
+    give(before, 10)
+    t = before.state.streamed
+    before.add_question(next(EVENTS), "late")
+    own = before.state.weighing.recent[3]
+    assert spending.SURE == own[: min(t, own.size)].min()  # a margin of 0 is sure to be asked
+    assert 0 == before.state.weighing.positives[3]
+
+
+@pytest.mark.parametrize("change", ["add", "close"])
+def test_changes_after_the_end_count_when_labels_are_added(store, other, change):
+    """After the budget is spent, a question is added or closed from the round on where the questions continue."""
+    opened = begin(store, "unlabelled", "auto", questions=NAMES[:3], budget=10)
+    give(opened, 10)
+    assert opened.current is None
+    ended = opened.state.closed[0]
+    opened.add_question(next(EVENTS), "late") if change == "add" else opened.close_question(next(EVENTS), "rare")
+    opened.add_labels(next(EVENTS), 10)
+    name = "late" if change == "add" else "rare"
+    assert ended == opened.state.spans[NAMES.index(name)][change == "close"]
+    give(opened, 5)
+    assert len(opened.log[-2].labels) == 3 + (change == "add")
+    again = Session(other, opened.id)
+    assert opened.digest() == again.digest()
+    assert look_back.verify(store, opened.id).verified
+
+
+def test_a_changed_session_travels(store, tmp_path):
+    """Exports leave cells blank where a question was not asked, and a published session verifies elsewhere."""
+    opened = changed(store)
+    frame = export.labels(store, opened.id)[0].frame
+    assert frame["label:late"].notna().tolist()[:30] == [number >= 11 for number in range(30)]
+    assert frame["label:fifth"].notna().tolist()[:30] == [number < 21 for number in range(30)]
+    rounds = export.decisions(opened)[0].frame
+    blank = rounds["predicted:fifth"].isna()
+    assert 0 < blank.sum() < len(blank)
+    assert rounds.loc[~blank & rounds["predicted:late"].isna(), ["predicted"]].notna().all().all()
+    assert {"half", "fifth", "rare", "late"} == {*model.of_each(opened)}
+    assert "Asked about items 1 to" in report.page(opened).decode()
+    there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
+    assert opened.digest() == travelled(store, opened.id, there).digest()
+    there.close()
+
+
+def test_a_yes_that_needs_another_yes(store):
+    """Without a yes to its parent a question has the label of the parent, and a yes to it is refused."""
+    asked = ["half", {"name": "fifth", "parent": "half"}, {"name": "rare", "parent": "half"}]
+    opened = begin(store, "unlabelled", "auto", questions=asked)
+
+    def labels(*given):
+        id = opened.current.id
+        opened.answer(next(EVENTS), id, given)
+        return opened.log[-2].labels
+
+    assert [1, 0, -1] == labels(1, 0, -1)
+    assert [-1, -1, -1] == labels(-1, 0, -1)
+    assert [0, 0, 0] == labels(0, -1, 0)
+    with pytest.raises(SessionError, match="a yes to rare needs a yes to half"):
+        labels(-1, -1, 1)
+    assert [1, -1, 1] == labels(1, -1, 1)
+    opened.correct(next(EVENTS), opened.log[-2].id, -1, name="half")
+    assert [-1, -1, -1] == opened.log[-2].labels
+    with pytest.raises(SessionError, match="a yes to rare needs a yes to half"):
+        opened.correct(next(EVENTS), opened.log[-2].id, 1, name="rare")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda opened: opened.add_question("e", "half"), "different names. Got half, fifth, half"),
+        (lambda opened: opened.add_question("e", ""), "different names"),
+        (
+            lambda opened: opened.add_question("e", "a", parent="b"),
+            "the parent of a question must be one of half, fifth. Got b.",
+        ),
+        (lambda opened: opened.add_question("e", "a", parent="fifth"), "fifth is closed"),
+        (lambda opened: opened.close_question("e", "fifth"), "fifth is closed already."),
+        (lambda opened: opened.close_question("e", "half"), "the last question cannot be closed"),
+        (lambda opened: opened.close_question("e", "b"), "one of half, fifth. Got b."),
+    ],
+)
+def test_a_change_that_is_not_allowed_is_refused_in_a_sentence(store, change, words):
+    """A change of the questions that makes no sense is refused, and changes nothing."""
+    opened = begin(store, "unlabelled", "auto", questions=NAMES[:2])
+    opened.close_question(next(EVENTS), "fifth")
+    before = opened.digest(), store.events(opened.id), store.session(opened.id)
+    with pytest.raises(SessionError, match=words):
+        change(opened)
+    assert before == (opened.digest(), store.events(opened.id), store.session(opened.id))
+
+
+def test_closing_a_question_closes_those_that_need_a_yes_to_it(store):
+    """A question whose parent is closed cannot be answered, so it is closed, too."""
+    opened = begin(store, "unlabelled", "auto", questions=["half", {"name": "rare", "parent": "half"}, "fifth"])
+    opened.close_question(next(EVENTS), "half")
+    assert [False, False, True] == [opened.is_asked(name) for name in opened.settings.question_names]
+
+
+def test_a_session_of_one_question_has_none_to_add(store):
+    """Adding or closing questions is for sessions that ask several."""
+    opened = begin(store, "unlabelled", "auto")
+    with pytest.raises(SessionError, match="a question can be added where a session asks several"):
+        opened.add_question(next(EVENTS), "late")
+
+
+def test_questions_change_from_python():
+    """`add_question` and `close_question` of a studio's session change what the next items are asked."""
+    studio = Studio(":memory:")
+    session = studio.new_session("demo:tweets", budget=20, questions=["cancelled", "late"])
+    session.answer(session.question, ["late"])
+    session.add_question("delayed", parent="late")
+    session.answer(session.question, [])
+    session.answer(session.question, ["delayed"])  # and so late
+    session.close_question("cancelled")
+    session.answer(session.question, None)
+    session.answer(session.question, ["late"])
+    frame = session.labels
+    assert [1, 1] == frame["label:late"].tolist()[2:5:2]
+    assert [1.0] == frame["label:delayed"].dropna().tolist()[:1]
+    assert frame["label:cancelled"].isna().tolist()[4]
