@@ -42,6 +42,8 @@ def welcome(store: Store, has_data: bool, has_sessions: bool) -> None:
             try_demo(store, "abstracts")
         if st.button("Demo with five questions", key="demo-questions"):
             try_demo(store, "abstracts", FIVE_QUESTIONS)
+        if st.button("Audit an LLM's labels", key="demo-judged"):
+            try_demo(store, "judged")
         if has_data and st.button("New session", type="secondary" if has_sessions else "primary", key="new"):
             st.session_state["form"] = True
             st.rerun()

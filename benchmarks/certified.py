@@ -19,8 +19,8 @@ import typer
 from common import machine, table
 from scipy.special import ndtri
 
+from oal_engine.datasets.given import BOTH, COLUMN, Column
 from oal_engine.experiments import replays
-from oal_engine.experiments.sources import Column
 from oal_engine.kernel import rows, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.metrics import EVALUATIONS
@@ -92,14 +92,14 @@ def case(name, data, topic, seed):
             margins = column(data.y, topic, order, quality, kind, 1000 * seed + k, (seed + k) % 2)
             full, half = (found(data, margins, order, labels, seed) for labels in (LABELS, LABELS // 2))
             looks = {who: {name: looked(run, name, data.y.size) for name in EVALUATIONS} for who, run in full.items()}
-            estimated = full[replays.BOTH]["estimates"]
+            estimated = full[BOTH]["estimates"]
             records.append({
                 "stream": name, "kind": kind, "auc": quality, "looks": looks,
                 "positives": estimated["positives"] if estimated["rounds"] == data.y.size else None,
                 "true_positives": int((data.y > 0).sum()),
                 "list": {who: run["list"]["f1"] for who, run in full.items()},
                 "auto": {labels: (least(run), run["list"]["f1"]) for labels, run in plain.items()},
-                "least": least(full[replays.BOTH]), "half": least(half[replays.BOTH]),
+                "least": least(full[BOTH]), "half": least(half[BOTH]),
             })  # fmt: skip
     return records
 
@@ -130,7 +130,7 @@ def report(records):
     for kind in KINDS:
         for quality in QUALITY:
             some = [each for each in records if (each["kind"], each["auc"]) == (kind, quality)]
-            f1 = [np.mean([each["list"][who] for each in some]) for who in (replays.COLUMN, replays.BOTH)]
+            f1 = [np.mean([each["list"][who] for each in some]) for who in (COLUMN, BOTH)]
             f1.append(np.mean([each["auto"][LABELS][1] for each in some]))
             full, both, half = (np.mean(each) for each in zip(*(
                 (each["auto"][LABELS][0], each["least"], each["half"]) for each in some

@@ -16,6 +16,9 @@ from random import Random
 from statistics import NormalDist
 
 HERE = Path(__file__).parent
+MOODS = re.compile(
+    r"\b(life|happ\w*|mood\w*|love\w*|content|satisf\w*)\b"
+)  # words of messages that are easily mistaken
 PHRASES = tomllib.loads((HERE / "phrases.toml").read_text(encoding="utf-8"))
 ALTERNATIVES = re.compile(r"\[([^\[\]]*)\]")
 SLOT = re.compile(r"\{(\w+|\d+-\d+)\}")
@@ -79,7 +82,7 @@ ABBREVIATIONS = {
 
 
 def tweets(seed=1):
-    """Rows (id, text, label) of short messages; topics drift over the stream, the rare class comes irregularly."""
+    """Rows (id, text, label, llm) of short messages; topics drift over the stream, the rare class comes irregularly."""
     rng = Random(seed)
     rows, bodies = [], set()
     for number in range(TWEETS):
@@ -91,7 +94,15 @@ def tweets(seed=1):
                 break
         bodies.add(body)
         rows.append((f"t{number + 1:04}", text, "satisfaction" if satisfaction else "other"))
-    return rows
+    own = Random(seed + 1)
+    return [(*row, judged(own, row[1], row[2] != "other")) for row in rows]
+
+
+def judged(rng, text, satisfaction):
+    """What a language model might say of a message: it misses an eighth of the rare class, and takes a quarter of the
+    messages on a mood or somebody's life for it."""
+    ambiguous = MOODS.search(text.lower()) is not None
+    return "yes" if chance(rng, 0.88 if satisfaction else 0.25 if ambiguous else 0.03) else "no"
 
 
 def season(position, peak):
@@ -389,7 +400,7 @@ DESIGNS = {
 # Files
 
 FILES = {
-    "tweets.csv": (("id", "text", "label"), tweets),
+    "tweets.csv": (("id", "text", "label", "llm"), tweets),
     "abstracts.csv": (("id", "title", "abstract", "label"), abstracts),
 }
 

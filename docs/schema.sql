@@ -156,7 +156,8 @@ CREATE TABLE sessions (
     repeat REAL NOT NULL DEFAULT 0,    -- share of the questions asked again of the same person
     people INTEGER NOT NULL DEFAULT 2, -- who answer a question that overlaps
     quota INTEGER NOT NULL DEFAULT 0,  -- answers that one person may give; 0: no limit
-    questions TEXT                     -- JSON: name and guidelines of several questions about each item; NULL: one
+    questions TEXT,                    -- JSON: name and guidelines of several questions about each item; NULL: one
+    audited TEXT                       -- JSON: the column of decisions that it audits, and its cut; NULL: none
 ) STRICT;
 
 CREATE TABLE prior_weights (           -- with which the learner begins

@@ -80,7 +80,9 @@ class OpenSession:
     def __init__(self, store: Store, session: int, annotator: str = "python") -> None:
         self._session, self.annotator = Session(store, session), annotator
         self.id, self.name = session, self._session.settings.name
-        self.classes = self._session.settings.question_names or list(self._session.names.values())
+        settings = self._session.settings
+        self.classes = list(settings.names.values()) if settings.audited else settings.question_names
+        self.classes = self.classes or list(settings.names.values())
         self._search = Search(self._session.dataset)
 
     def __iter__(self) -> Iterator[Question]:
@@ -225,7 +227,7 @@ class OpenSession:
     def _label(self, word: str | Collection[str] | None, parts: Sequence[Sequence[float]] | None = None) -> Any:
         """Return the label of a class by its name, or those of several questions by the names of the yeses. A yes to a
         question that needs another yes says that one, too."""
-        several = self._session.several
+        several = self._session.several and not self._session.settings.audited
         if several and not isinstance(word, str) and {*(word or ())} <= {*self.classes}:
             records = self._session.settings.questions or ()
             yes = {*(word or ()), *(each.get("parent") for each in records if each["name"] in (word or ()))}

@@ -57,8 +57,8 @@ ADOPTED = "It is session {} here. {}"
 UNKNOWN = "{} {} does not exist. The last one is {:,}."
 NO_SESSION = "You have no session yet. Start one on the home page, or open a published one:"
 NO_PLAYER = (
-    "This session asks several questions about each item, and the player shows sessions of one. Download has the "
-    "labels and decisions of all questions, a report, and the predictions and the model of each."
+    "The player shows sessions that ask one question about each item and audit no column. Download has the labels and "
+    "decisions of this one, a report, and more."
 )
 NO_QUESTION = "No question yet."
 NOTHING_TO_COMPARE = "What if needs a session that verifies and has questions."
@@ -161,7 +161,7 @@ def without_player(store: Store, settings: Settings) -> None:
     """Show the downloads of a session of several questions, verify it, and publish it."""
     with st.container(horizontal=True, vertical_alignment="center"):
         heading(settings.name, f"{settings.algorithm} on {settings.dataset_name}")
-        downloads_button(store, settings.id, False, settings.question_names)
+        downloads_button(store, settings)
     note(NO_PLAYER)
     tabs = st.tabs(["Verify", "Publish", "Open a published session"])
     with tabs[0]:
@@ -218,7 +218,7 @@ with guarded():
     trace = player.trace
     with st.container(horizontal=True, vertical_alignment="center"):
         heading(trace.settings.name, f"{trace.settings.algorithm} on {trace.settings.dataset_name}")
-        downloads_button(store, session, trace.multiclass)
+        downloads_button(store, trace.settings)
     if trace.mismatch:
         complain(f"{trace.mismatch} {UNTIL_MISMATCH}")
     if trace.steps:

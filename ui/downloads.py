@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -27,6 +27,7 @@ CHOICES = {
     "model": "Model: predicts new items, here or in other programs",
     "report": "Report: one page of HTML",
     "methods": "Methods: a text for a paper, in Markdown",
+    "audit": "Audit: the column and what stands after the answers, the likely errors first",
 }
 OF_ALL, OF_ONE = (
     ("labels", "decisions", "report", "methods"),
@@ -40,11 +41,15 @@ EXPORTS = BoundedSemaphore(MAX_EXPORTS)
 PAGE_BUTTON = "Download as a page (HTML)"
 
 
-def downloads_button(store: Store, session: int, multiclass: bool, questions: Sequence[str] = ()) -> None:
-    """Show a button that opens the downloads of a session. questions: the names of several questions."""
-    choices = [what for what in CHOICES if not (multiclass and what == "positives")]
+def downloads_button(store: Store, settings: Settings) -> None:
+    """Show a button that opens the downloads of a session."""
+    session, questions = settings.id, settings.question_names
+    leaves_out = {"audit", *["positives"] * settings.strategy.multiclass}
+    choices = [what for what in CHOICES if what not in leaves_out]
     if questions:
         choices = [*OF_ALL, *OF_ONE]
+    if settings.audited:
+        choices = ["audit", *(what for what in choices if what != "model")]
     with st.popover("Download", icon=":material/download:"):
         what = st.selectbox("What", choices, format_func=CHOICES.__getitem__, key="download-what", width=WIDTH)
         kind, texts, options = None, False, list[str]()
@@ -58,7 +63,7 @@ def downloads_button(store: Store, session: int, multiclass: bool, questions: Se
             key = f"download-as-{len(formats)}"  # a choice is kept as long as it is one
             words = {kind: each.purpose for kind, each in formats.items()}
             kind = st.selectbox("Format", [*formats], format_func=words.__getitem__, key=key, width=WIDTH)
-        if what in ("decisions", "predictions", "positives"):
+        if what in ("decisions", "predictions", "positives", "audit"):
             texts = st.checkbox("With texts or numbers", key="download-texts")
         suffix = ".zip" if questions and what == "model" and not options else None
         _export_button("Download", store, session, what, kind, options + ["--texts"] * texts, "download", suffix)

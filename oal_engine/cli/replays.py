@@ -18,9 +18,10 @@ from typer import Argument, Option
 
 from .. import datasets, experiments
 from ..datasets import prior
+from ..datasets.given import BOTH, decided_column, stored_column
 from ..datasets.reading import Columns, peek, read
 from ..experiments import replays
-from ..experiments.sources import column_questions, decided_column, stored_column, stored_questions, word_questions
+from ..experiments.sources import column_questions, stored_questions, word_questions
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy, alias_of, declared, strategy
 from ..kernel.learners import LEARNERS, is_multiclass
@@ -284,9 +285,9 @@ def _print_column(result: dict[str, Any]) -> None:
             estimate = "" if ends is None else "{:.3f} ({:.3f} to {:.3f})".format(*ends)
             least = f"{own['floor']['push'][metric]:.3f}" if own["floor"] else ""
             table.add_row(f"{name}: {metric}", f"{figures['push'][metric]:.3f}", estimate, least)
-    number_of = run["deciders"][replays.BOTH]["estimates"]["positives"]
+    number_of = run["deciders"][BOTH]["estimates"]["positives"]
     if number_of:
-        true = sum(run["deciders"][replays.BOTH]["push"][key] for key in ("tp", "fn"))
+        true = sum(run["deciders"][BOTH]["push"][key] for key in ("tp", "fn"))
         table.add_row("positives", f"{true:,}", "{:,.0f} ({:,.0f} to {:,.0f})".format(*number_of), "")
     draw(table)
 

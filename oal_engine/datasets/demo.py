@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,12 @@ DEMOS = {
         },
     ),
 }
+
+TWEETS = DEMOS["tweets"]
+DEMOS["judged"] = replace(
+    TWEETS, name="Demo: labels of a model (synthetic)", columns=replace(TWEETS.columns, details=("llm",)),
+    session=TWEETS.session | {"budget": 150, "column": "llm", "floor": 0.5, "pace": 1.0},
+)  # fmt: skip
 
 # A session of several questions about the abstracts.
 FIVE_QUESTIONS: dict[str, Any] = {

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..datasets import Dataset, FeatureTable, relabelled
+from ..datasets.given import BOTH, COLUMN, SCALE, TRUST, Column
 from ..datasets.prior import Prior
 from ..kernel import certainty, metrics, questions, stream
 from ..kernel.algorithms import Strategy
 from ..kernel.estimates import positives, windows
 from ..kernel.rows import Rows, with_column
 from ..kernel.runs import Parts, Run
-from .sources import Column
 from .specifications import MOST_RUNS
 
 
@@ -146,10 +146,6 @@ def replay_questions(
             key: metrics.over([run[key] for run in measured], np.mean) for key in ("readings", "questions", "all")
         },
     }
-
-
-COLUMN, BOTH = "column", "column + answers"  # the two deciders
-TRUST, SCALE = 3.0, 0.3  # of the column in `both`: its weight at the start, and how large a margin of 1 is in the rows
 
 
 def replay_column(

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .. import datasets
 from ..datasets import Dataset, demo, prior, reading
-from ..datasets.reading.labels import label_parts
-from ..datasets.reading.parsed import is_number
-from ..datasets.reading.sources import DataError
 from ..kernel.parameters import named
 from .specifications import FOLDS, ExperimentError, Specification
 from .tuned_runs import RowSource
@@ -71,64 +68,6 @@ def column_questions(
     """Return the labels of each question from its own column of 1 and 0."""
     cells = {name: [row[columns.index(name)] if row else "" for row in details] for name in names}
     return {name: reading.answers(each, reading.Columns(label=name), source) for name, each in cells.items()}
-
-
-class Column(NamedTuple):
-    """A column of decisions by something else, such as a language model: its name, the smallest score that says
-    positive (None: its cells are labels), and the margin of each item, >= 0 where it says positive. Scores are divided
-    by the root of their mean square distance from that score, labels are -1 and 1."""
-
-    name: str
-    cut: float | None
-    margins: np.ndarray
-
-
-def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | None, source: str) -> Column:
-    """Read a column of labels (two words) or scores (numbers). columns: its name as the label, and the positive words,
-    unless its words are a pair such as yes and no.
-
-    cut: None is 0.5 for scores from 0 to 1, and 0 if some are negative. DataError: an empty cell, scores without a cut,
-    other words than a pair."""
-    name, blank = str(columns.label), [k for k, cell in enumerate(cells, 1) if not cell.strip()]
-    if blank:
-        raise DataError(
-            f"no cell of column {name} in {source} may be empty. {len(blank):,} are, the first in row {blank[0]:,}."
-        )
-    if (cut is None and len({*cells}) <= 2) or not all(map(is_number, cells)):
-        if cut is not None:
-            raise DataError(f"--cut is for scores. Column {name} of {source} has labels.")
-        words = {*label_parts(cells), *map(str.strip, cells)}
-        columns = replace(columns, positive=tuple(word for word in columns.positive if word in words))
-        return Column(name, None, reading.answers(cells, columns, source).astype(np.float64))
-    scores = np.array([*map(float, cells)])
-    if not np.isfinite(scores).all():
-        odd = int(np.flatnonzero(~np.isfinite(scores))[0])
-        raise DataError(f"scores of column {name} in {source} must be finite. Row {odd + 1:,} has {cells[odd]}.")
-    low, high = scores.min(), scores.max()
-    if cut is None:
-        if low >= 0 and high > 1:
-            raise DataError(
-                f"--cut must say from which score on column {name} of {source} says positive. "
-                f"Scores are from {low:g} to {high:g}."
-            )
-        cut = 0.5 if low >= 0 else 0.0
-    if not low < cut <= high:
-        raise DataError(f"--cut must be a score that divides column {name}: > {low:g} and <= {high:g}. Got {cut:g}.")
-    margins = scores - cut
-    return Column(name, cut, margins / np.sqrt((margins * margins).mean()))
-
-
-def stored_column(data: Dataset, name: str, positive: Sequence[str] | None, cut: float | None) -> Column:
-    """Read a column that is kept with the items of a data set. positive: None takes the words of the data set."""
-    if name not in data.details:
-        names = ", ".join(filter(None, data.details)) or "none"
-        raise ExperimentError(f"--column must be kept with the items of {data.name}: {names}. Got {name}.")
-    details = data.store.details(data.id, range(data.y.size))
-    place = data.details.index(name)
-    cells = [details[item][place] if item in details else "" for item in range(data.y.size)]
-    words = data.columns.get("positive", ()) if positive is None else positive
-    columns = reading.Columns(label=name, positive=tuple(words), contains=data.columns.get("contains", False))
-    return decided_column(cells, columns, cut, data.name)
 
 
 def word_questions(names: Sequence[str], cells: list[str], column: str | None, source: str) -> dict[str, np.ndarray]:

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from .. import __version__
 from ..datasets import Dataset
+from ..datasets.given import SCALE, TRUST, WithColumn
 from ..kernel import metrics, rows, spending, stream
 from ..kernel.learners import Learner, count_index, weights
 from ..kernel.questions import CLOSED, Rare, next_reading, note, shared
@@ -216,6 +217,13 @@ class State:
         return self.waits and self.reserved < self.budget
 
 
+def _dataset(store: Store, settings: Settings) -> Dataset:
+    """Open the data set of a session, with the column that it audits."""
+    if not settings.audited:
+        return Dataset(store, settings.dataset)
+    return WithColumn(store, settings.dataset, settings.audited["column"], settings.audited["cut"], settings.items)
+
+
 def _padded(labels: Sequence[int], size: int) -> tuple[int, ...]:
     """Return the labels of an answer, with SKIP for each of several questions that was added later."""
     return (*labels, *[SKIP] * (size - len(labels)))
@@ -284,7 +292,7 @@ class Run:
 
     def __init__(self, store: Store, settings: Settings, rounds: int | None = None):
         self.store, self.settings = store, settings
-        self.dataset = Dataset(store, settings.dataset)
+        self.dataset = _dataset(store, settings)
         self.strategy, self.weights, self.names = settings.strategy, settings.weights, settings.names
         self.several = len(settings.question_names)  # questions about each item, also closed ones; 0 if it is one
         self.multiclass = self.strategy.multiclass  # an answer is one of K classes, not positive or negative
@@ -316,7 +324,9 @@ class Run:
     def shown_columns(self) -> Collection[str]:
         """The columns that are shown with each item, by the current choice."""
         chosen = self.store.shown_columns(self.settings.id) if self.dataset.details else None
-        return self.dataset.shown_columns if chosen is None else chosen
+        shown = self.dataset.shown_columns if chosen is None else chosen
+        audited = (self.settings.audited or {}).get("column")  # would sway the annotator
+        return [name for name in shown if name != audited]
 
     def stream_of(self, state: State) -> Stream:
         """Return the stream as a state sees it: without the items that are known, or that a question leaves out."""
@@ -370,7 +380,7 @@ class Run:
         those that the session begins with)."""
         settings, plan, no_question = self.settings, self.settings.plan(), stream.Question(0, *stream.NOTHING)
         several = self.settings.first_questions if questions is None else questions
-        parts, counts = tuple(self._part() for _ in range(several or 1)), self._no_counts()
+        parts, counts = tuple(self._part(k) for k in range(several or 1)), self._no_counts()
         return State(
             parts, (ALL_ROUNDS,) * several, np.array([counts] * several) if several else counts, no_question, 0,
             settings.budget, plan, shared(several, plan),
@@ -379,13 +389,19 @@ class Run:
     def _no_counts(self) -> np.ndarray:
         return metrics.empty(len(self.settings.classes or ()))
 
-    def _part(self) -> stream.Parts:
-        """Return a learner, a rule, an objective and an average before any event."""
-        settings, classes = self.settings, len(self.settings.classes or ())
-        learner, rule = self.strategy.build(self.dataset.rows.columns, classes)
-        if self.prior:
-            stream.apply_prior(learner, self.prior)
-        objective = stream.objective(settings.theta, settings.rho, self.weights.ratio("sum"))
+    def _part(self, k: int = 0) -> stream.Parts:
+        """Return a learner, a rule, an objective and an average before any event. k: the place of the question."""
+        settings, classes, columns = self.settings, len(self.settings.classes or ()), self.dataset.rows.columns
+        strategy, prior, theta = self.strategy, self.prior, settings.theta
+        if settings.audited:
+            prior = {columns - 1: TRUST}
+            if not k:  # the column itself
+                strategy = replace(strategy, learner="given", learner_parameters={})
+                prior, theta = {columns - 1: 1 / SCALE}, 0.0
+        learner, rule = strategy.build(columns, classes)
+        if prior:
+            stream.apply_prior(learner, prior)
+        objective = stream.objective(theta, settings.rho, self.weights.ratio("sum"))
         return stream.Parts(learner, rule, objective, stream.average(learner, settings.averaged))
 
     def _grown(self, state: State, rounds: int) -> State:
@@ -398,7 +414,7 @@ class Run:
 
     def _opened(self, state: State) -> State:
         """Ask one more question from the next round on. Its learner begins untaught."""
-        t, part, none = self._next_round(state), self._part(), self._no_counts()[None]
+        t, part, none = self._next_round(state), self._part(len(state.parts)), self._no_counts()[None]
         state.parts, state.spans = (*state.parts, part), (*state.spans, (t, ALL_ROUNDS[1]))
         state.counts = np.concatenate((state.counts, none))
         state.closed = state.closed and (t, np.concatenate((state.closed[1], none)))

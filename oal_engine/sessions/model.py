@@ -341,6 +341,8 @@ def calibrated(session: Session | OneQuestion) -> Calibration:
 
 def of_each(session: Session) -> dict[str, Model]:
     """Return the current models of a session by the names of its questions; "" if it asks one about each item."""
+    if session.settings.audited:
+        raise ModelError("a model that begins with a column needs it: export the audit or the predictions.")
     names = session.settings.question_names
     return {name: of_session(OneQuestion(session, name)) for name in names} or {"": of_session(session)}
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..kernel import stream
 from ..kernel.learners import weights
 from ..store import Row
 from .fold import ALL_ROUNDS, NONE_KNOWN, Place, Run, Stream
@@ -28,9 +29,11 @@ class OneQuestion(Run):
         self.part = k
         own = settings.questions[k]["guidelines"] if settings.questions else ""
         self.settings = replace(
-            settings, questions=None, guidelines=own or settings.guidelines, positive_name=name,
-            negative_name=f"not {name}",
+            settings, questions=None, guidelines=own or settings.guidelines,
+            positive_name=settings.positive_name if settings.audited else name,
+            negative_name=settings.negative_name if settings.audited else f"not {name}",
         )  # fmt: skip
+        self.name = name
         self.several, self.names, self.y = 0, self.settings.names, run.y[k]
         self._stream = Stream(NONE_KNOWN, self.y, np.zeros(self.y.size, bool))
         self.span = run.state.spans[k]
@@ -41,6 +44,9 @@ class OneQuestion(Run):
             margins, predicted, asked = run.decided
             self.decided = margins[k], predicted[k], asked
             self.current = run.current
+
+    def _part(self, k: int = 0) -> stream.Parts:
+        return super()._part(self.part)
 
     @property
     def span_in_words(self) -> str:

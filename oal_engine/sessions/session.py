@@ -241,7 +241,7 @@ class Session(Run):
     @property
     def grown(self) -> bool:
         """Whether the data set has items that are not in the stream yet."""
-        return self.store.length(self.dataset.id) > self.rounds
+        return not self.settings.audited and self.store.length(self.dataset.id) > self.rounds
 
     def _take_new_items(self) -> None:
         """Append the new items to the stream. Continue the state, or the prepared states, that had reached its end."""
@@ -541,6 +541,8 @@ class Session(Run):
         parts, names = self._parts_of(question), self.settings.question_names
         if not isinstance(answer, Iterable):
             self._check_label(answer)
+            if self.settings.audited:  # both deciders are judged by the same answer
+                return answer, (answer,) * len(parts)
             if parts and answer != SKIP:
                 raise SessionError(
                     f"an answer must have a label for each of {', '.join(names)}, or be 0 (skip). Got {answer}."
@@ -700,6 +702,8 @@ class Session(Run):
         if part >= len(old.labels):
             raise SessionError(f"{name} was not asked about this item.")
         own = cast(int, label)
+        if self.settings.audited:
+            return [own] * len(old.labels)
         follows = {k for k, parent in enumerate(parents) if parent == part and own != 1} | {part}
         return [own if k in follows else each for k, each in enumerate(old.labels)]
 
@@ -745,7 +749,7 @@ class Session(Run):
         return self.state.spans[self.settings.place_of(name)][1] == ALL_ROUNDS[1]
 
     def _check_several(self, what: str) -> None:
-        if not self.several:
+        if not self.several or self.settings.audited:
             raise SessionError(f"a question can be {what} where a session asks several. This one asks one.")
 
     def _change_questions(self, event: str | None, kind: str, part: int, annotator: str) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, cast
@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import __version__
 from ..datasets import Dataset, prior, relabelled
+from ..datasets.given import BOTH, COLUMN, stored_column
 from ..datasets.prior import Prior
 from ..kernel import metrics, rows, spending, stream
 from ..kernel.algorithms import ALGORITHMS, Strategy, stored, strategy
@@ -44,7 +45,8 @@ class Settings:
     items: length of the stream when the session began; this part is shuffled. budget: without labels added later.
     classes: names of the labels 1 .. K (None: a positive and a negative class). prior: knowledge before the first
     answer, without the weights made from it (`Prior.source`). questions: None, if there is one about each item; those
-    that were added later have "added". For the other settings see `Options`.
+    that were added later have "added". audited: the name and the cut of a column of decisions, which is one of two
+    questions then (`given.COLUMN`); None without one. For the other settings see `Options`.
     """
 
     id: int
@@ -84,6 +86,7 @@ class Settings:
     feedback_trains: bool
     tags: list[str] | None
     questions: list[dict[str, Any]] | None
+    audited: dict[str, Any] | None
     prior: dict[str, Any] | None
     engine: str
     created_at: str
@@ -213,7 +216,8 @@ class Options:
     labels, drawn by the seed, or the labels. questions: several yes/no questions about each item, which one answer
     answers: their names, or for each {"name": ..., "guidelines": ..., "parent": ...} (empty: one question); the budget
     counts answers. A question with a parent, the name of another one, is asked only where that has a yes, and else has
-    its label.
+    its label. column: of the file, with labels or scores by something else, to audit: one answer judges it and the
+    algorithm, which begins with it. cut: the smallest score that says positive (`given.decided_column`).
     """
 
     budget: float = 300
@@ -249,6 +253,8 @@ class Options:
     tags: Sequence[str] | None = ()
     known_labels: str | float | KnownLabels | None = None
     questions: Sequence[str | Mapping[str, str]] | None = ()
+    column: str | None = None
+    cut: float | None = None
 
 
 def create(
@@ -268,6 +274,13 @@ def create(
     """
     chosen, own = strategy(algorithm, learner, rule, parameters), Options(**options)
     data = store.dataset(dataset)
+    audited = None
+    if own.cut is not None and not own.column:
+        raise SessionError(f"cut of a session is for a column that it audits. Got {own.cut:g} without one.")
+    if own.column:
+        cut = stored_column(Dataset(store, data["id"]), own.column, None, own.cut).cut
+        audited = {"column": own.column, "cut": cut}
+        own = replace(own, questions=(COLUMN, BOTH))
     questions = _questions(chosen, own)
     names = _names(chosen, own, data)
     chosen.build(data["features"], len(names["classes"]))
@@ -306,8 +319,9 @@ def create(
         "shown": None if own.shown is None else json.dumps(list(own.shown)),
         "tags": json.dumps(checked_tags(own.tags)) if own.tags else None,
         "questions": json.dumps(questions) if questions else None,
+        "audited": json.dumps(audited) if audited else None,
     }  # fmt: skip
-    for key in ("weights", "seed_words", "seed_items", "seed_texts", "known_labels"):
+    for key in ("weights", "seed_words", "seed_items", "seed_texts", "known_labels", "column", "cut"):
         del values[key]
     return store.add_session(values, seeds.weights if seeds else None, begin_with.labels, begin_with.origin)
 
@@ -421,6 +435,7 @@ def stored_options(settings: Row) -> dict[str, Any]:
         **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
         "questions": plain(settings["questions"]),
+        **(settings["audited"] or {}),
         "parameters": {key: value for key, value in ran.parameters.items() if key not in fixed},
         "weights": metrics.Weights(settings["alpha_p"], settings["c_p"]),
     }
@@ -442,7 +457,8 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
     if options.classes:
         count = len(options.classes)
         raise SessionError(f"{chosen.algorithm} asks for a positive and a negative class. Got {count} classes.")
-    names = [SOME, NONE] if options.questions else [options.positive_name.strip(), options.negative_name.strip()]
+    several = options.questions and not options.column
+    names = [SOME, NONE] if several else [options.positive_name.strip(), options.negative_name.strip()]
     if not all(names) or len(set(names)) < 2:
         raise SessionError("a session needs two different class names.")
     return {"positive_name": names[0], "negative_name": names[1], "classes": []}

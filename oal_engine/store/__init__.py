@@ -25,7 +25,7 @@ __all__ = ["ConflictError", "History", "Row", "StorageError", "Store", "StoreErr
 ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # of an e-mail
 JSON: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("columns", "scaling", "vectorizer", "checksums"), dict),
-    **dict.fromkeys(("parameters", "prior", "specification", "versions", "preferences", "data"), dict),
+    **dict.fromkeys(("parameters", "prior", "specification", "versions", "preferences", "data", "audited"), dict),
     **dict.fromkeys(("feature_names", "shown", "tags", "lines", "datasets", "questions"), list),
     **dict.fromkeys(("parts", "labels", "firsts"), list), "classes": (dict, list),
 }  # types of the values in columns of JSON  # fmt: skip
@@ -476,7 +476,7 @@ class Store(Database):
         )
         if row is None:
             raise StoreError(f"session {session} does not exist.")
-        return _decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions")
+        return _decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions", "audited")
 
     def sessions(self) -> list[Row]:
         """Return all sessions with their progress, the one last worked on first. Their budget includes added labels.
@@ -495,7 +495,7 @@ class Store(Database):
             LEFT JOIN questions ON questions.session = sessions.id AND number IS NOT NULL
             LEFT JOIN labels ON question = questions.id
             WHERE {self.PRESENT} GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
-        return [_decoded(row, "classes", "questions") for row in rows]
+        return [_decoded(row, "classes", "questions", "audited") for row in rows]
 
     def shown_columns(self, session: int) -> list[str] | None:
         """Return the columns that a session shows with its items (None: the choice of its data set)."""

@@ -525,6 +525,12 @@ def m2026_11_26_questions(db: "Database") -> None:
     db.execute("ALTER TABLE labels ADD COLUMN firsts TEXT")  # JSON: before all corrections
 
 
+@step
+def m2026_11_27_audited(db: "Database") -> None:
+    """Add the column of decisions that a session audits; NULL means none."""
+    db.execute("ALTER TABLE sessions ADD COLUMN audited TEXT")  # JSON: column and cut
+
+
 class DamagedLogError(ValueError):
     """An old log of a session that cannot be converted into events, in words that follow a colon."""
 

@@ -415,7 +415,7 @@ def test_a_column_of_a_file_or_a_data_set_is_audited(ok, run, tmp_path):
         (("--cut", 0.5), "--cut is for --column"),
         (("--column", "x"), "--column needs a --budget"),
         (("--column", "x", "--budget", 9, "--questions", "a,b"), "no --questions"),
-        (("--column", "z", "--budget", 9), "--column must be kept with the items of days: x, y. Got z."),
+        (("--column", "z", "--budget", 9), "column must be kept with the items of days: x, y. Got z."),
     ):
         code, _, err = run("replay", "days", "--algorithm", "auto", *options)
         assert 1 == code

@@ -52,7 +52,7 @@ def test_the_generator_reproduces_the_committed_file(name, committed):
 
 
 @pytest.mark.parametrize(("file", "columns", "count", "rare", "share"), [
-    ("tweets.csv", ["id", "text", "label"], 4000, "satisfaction", 1 / 12),
+    ("tweets.csv", ["id", "text", "label", "llm"], 4000, "satisfaction", 1 / 12),
     ("abstracts.csv", ["id", "title", "abstract", "label"], 1500, "heart", 1 / 10),
 ])  # fmt: skip
 def test_a_file_is_as_documented(file, columns, count, rare, share):

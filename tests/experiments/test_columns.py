@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from oal_engine.datasets.given import BOTH, COLUMN, decided_column
 from oal_engine.datasets.reading import Columns
 from oal_engine.datasets.reading.sources import DataError
-from oal_engine.experiments.replays import BOTH, COLUMN, ReplayOptions, replay_column
-from oal_engine.experiments.sources import decided_column
+from oal_engine.experiments.replays import ReplayOptions, replay_column
 from oal_engine.kernel import rows
 from oal_engine.kernel.algorithms import strategy
 from tests.harness.promises import mixed
@@ -94,10 +94,10 @@ def test_labels_are_minus_and_plus_one_and_scores_are_distances_from_the_cut():
     [
         (["1", " ", "0"], None, "no cell of column llm in posts.csv may be empty. 1 are, the first in row 2."),
         (["1", "nan", "0"], None, "must be finite. Row 2 has nan."),
-        (["10", "70", "90"], None, "--cut must say from which score on column llm of posts.csv says positive."),
-        (["0.1", "0.2", "0.3"], None, "--cut must be a score that divides column llm: > 0.1 and <= 0.3. Got 0.5."),
-        (["0.1", "0.2", "0.3"], 0.1, "--cut must be a score that divides"),
-        (["yes", "no"], 0.5, "--cut is for scores. Column llm of posts.csv has labels."),
+        (["10", "70", "90"], None, "cut must say from which score on column llm of posts.csv says positive."),
+        (["0.1", "0.2", "0.3"], None, "cut must be a score that divides column llm: > 0.1 and <= 0.3. Got 0.5."),
+        (["0.1", "0.2", "0.3"], 0.1, "cut must be a score that divides"),
+        (["yes", "no"], 0.5, "cut is for scores. Column llm of posts.csv has labels."),
         (["a", "b", "c"], None, "llm"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from oal_engine.datasets import Dataset, prior
+from oal_engine.datasets import Dataset, columns_of, prior
 from oal_engine.datasets.demo import DEMOS
 from oal_engine.datasets.reading.parsed import name_list
 from oal_engine.kernel import metrics
@@ -104,6 +104,15 @@ QUESTIONS_HELP = (
     "Each reading answers all of them, yes or no. An indented one is asked only after a yes to the one above it. The "
     "names, words and labels of the two classes are then not used."
 )
+AUDIT = "Audit labels that a model made"
+AUDIT_HELP = (
+    "A column of the file with two words (such as yes and no) or scores. Your answers say how good it is, and what "
+    "they add to it; half of the budget is spread over all items. Words and example texts are then not used."
+)
+CUT, CUT_HELP = (
+    "Smallest score that says yes",
+    "Of scores only; 0.5 where all are from 0 to 1, 0 where some are negative.",
+)
 ASK_EACH = "Ask about each of these: {}"
 SHOWN_QUESTIONS = 8  # of the names on the button
 
@@ -139,6 +148,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
             first = WHAT_COUNTS[counts]
             if questions := _questions(row):
                 classes, beginning, n_known = {"questions": questions}, {}, 0
+            elif audited := _column(row):
+                classes, beginning, n_known = _without_examples(classes) | audited, {}, 0
         feed, certain = st.container(), st.container()
         shares = _team() | {
             "repeat": _share(AGAIN, AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1)),
@@ -160,6 +171,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     if not many:
         with certain:
             plan["floor"] = _floor(row, budget, plan.get("horizon"), classes.get("positive_class"))
+            if "column" in classes:
+                plan |= {"floor": plan["floor"] or certainty.RECOMMENDED, "pace": plan["pace"] or 1.0}
     if budget and budget >= 1:
         with promise:
             small_note(" ".join(_promise(row, int(asked), int(budget), items, many, plan["audit"])))
@@ -262,6 +275,25 @@ def _questions(row: dict[str, Any]) -> list[dict[str, str]]:
         words = literal(ASK_EACH.format(name_list(names, SHOWN_QUESTIONS)))
         st.button(words, on_click=_add_questions, args=(names,), key=f"new-each-{row['id']}")
     return _read_questions(written)
+
+
+def _column(row: dict[str, Any]) -> dict[str, Any]:
+    """Ask for a column of the file to audit. Return the arguments of `settings.create`, none without one."""
+    columns = [name for name in columns_of(row).get("details") or () if name]
+    if not columns:
+        return {}
+    left, right = st.columns(2)
+    column = left.selectbox(
+        AUDIT, columns, index=None, placeholder="None", key=f"new-column-{row['id']}", help=AUDIT_HELP
+    )  # fmt: skip
+    if not column:
+        return {}
+    cut = right.number_input(CUT, value=None, format="%g", placeholder="0.5", key=f"new-cut-{row['id']}", help=CUT_HELP)
+    return {"column": column, "cut": cut}
+
+
+def _without_examples(classes: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in classes.items() if key in ("positive_name", "negative_name", "positive_class")}
 
 
 def _read_questions(written: str) -> list[dict[str, str]]:

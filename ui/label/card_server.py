@@ -163,7 +163,8 @@ class CardServer:
         """Return the model's prediction of the item that an annotator labeled last."""
         last = self._last_labeled.get(annotator)
         entry = last and read_entry(self.session.store, self.session.id, last)
-        return verdict(entry) if entry else None
+        audited = self.session.settings.audited  # the algorithm's opinion is told, as where there is no column
+        return verdict(entry.of_part(1) if audited else entry) if entry else None
 
     def _preferences(self, annotator: str) -> dict[str, Any]:
         return messages.known_preferences(self.session.store.preferences(annotator))
@@ -203,7 +204,7 @@ class CardServer:
             settings, keys = self.settings(), keys_of(session.names)
             classes = [{"label": label, "name": name, "keys": keys[label]} for label, name in session.names.items()]
             frame = {"session": self.name, "error": problem, "classes": classes, "pushed": MEANINGS["pushed"]}
-            if settings.questions:
+            if settings.questions and not settings.audited:
                 keys = keys_of(dict(enumerate(settings.question_names, 1)))
                 frame["questions"] = [each | {"keys": keys[k]} for k, each in enumerate(settings.questions, 1)]
             place, ahead = self._held(annotator)

@@ -38,7 +38,7 @@ def ending(server: CardServer) -> None:
     owned = server.is_owned()
     if not (session.several or session.multiclass) and linear(session.learner):
         _list(server)
-    downloads_button(session.store, session.id, session.multiclass, session.settings.question_names)
+    downloads_button(session.store, session.settings)
     if session.room > 0 and owned:
         more_labels(session, "add-labels")
     elif owned and not session.several and (left := session.rounds - len(another_pass.labels(session).labels)):

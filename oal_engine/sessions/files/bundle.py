@@ -125,6 +125,14 @@ def is_question(value: Any) -> bool:
     )  # fmt: skip
 
 
+def is_audited(value: Any) -> bool:
+    """Return whether a value may be the column of decisions that a session audits."""
+    return (
+        isinstance(value, dict) and value.keys() == {"column", "cut"}
+        and words(500)(value["column"]) and or_none(number)(value["cut"])
+    )  # fmt: skip
+
+
 # Fields that refer to questions, which are numbered from 1 in a file
 PLACED = {"question": ("id", "parent"), "event": ("question",), "digest": ()}
 QUESTION = {
@@ -164,6 +172,7 @@ ADDED: dict[str, tuple[Any, Check]] = {
     "people": (2, whole(2)), "quota": (0, whole(0)),
     "shown": (None, or_none(names)),
     "tags": (None, or_none(names)),
+    "audited": (None, or_none(is_audited)),
     "questions": (None, or_none(lambda value: isinstance(value, list) and all(map(is_question, value)))),
 }  # fmt: skip
 HEAD = {
@@ -407,7 +416,7 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     if created["questions"] == plain(settings["questions"]) != []:
         store.update_session(session, {"questions": json.dumps(settings["questions"])})
         created = store.session(session)
-    wrong = [key for key in (*HEAD, "floor", "questions") if created[key] != settings[key]]
+    wrong = [key for key in (*HEAD, "floor", "questions", "audited") if created[key] != settings[key]]
     if wrong:
         got = json.dumps(settings[wrong[0]])[:80]
         raise JsonLinesError(f"invalid value for {wrong[0]} in the settings. Got {got}.")

@@ -11,6 +11,7 @@ from zipfile import ZipFile
 
 import numpy as np
 
+from ...datasets.given import BOTH
 from ...datasets.reading.sources import DataError
 from ...output import tools
 from ...output.tables import OutputTable, Part, blocks, whole, write
@@ -131,6 +132,10 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
     return item_cells.table(each(), asked.size), None if settings.questions else certainty.of_session(session)
 
 
+AUDIT = {
+    "id": str, "position": int, "column": str, "corrected": str, "wrong": float, "score": float, "margin": float,
+    "answer": str, "asking_probability": float, "annotator": str, "origin": str,
+}  # fmt: skip
 OPINIONS = {
     "number": int, "id": str, "kind": str, "annotator": str, "class": str, "first_annotator": str, "first": str,
     "stands": str, "asking_probability": float, "answered_at": str, "seconds": float,
@@ -227,6 +232,45 @@ def _ranked(
     return OutputTable(item_cells.columns, parts(), ranking.size), str(fitted.calibration)
 
 
+def audit(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
+    """Return a table of every item with what an audited column says and what stands after the answers, the items first
+    where the column is most likely wrong; and a sentence on the probabilities. SessionError without such a column.
+
+    Columns: the column's decision, the corrected one (an answer, else that of column + answers), its score, the
+    probability that the column is wrong, the answer, its asking probability, and who decided."""
+    if not session.settings.audited:
+        raise SessionError("the session audits no column.")
+    both = OneQuestion(session, BOTH)
+    fitted = model.of_session(both)
+    margins, decided = fitted.decided(fitted.scores(both.dataset.rows))
+    chance, answers = fitted.calibration(margins), {entry.item: entry for entry in both.log if entry.label}
+    says = np.where(session.dataset.decisions.margins >= 0, 1, -1)  # type: ignore[attr-defined]
+    corrected, score = decided.copy(), np.full(margins.size, np.nan) if chance is None else np.array(chance)
+    for item, entry in answers.items():
+        corrected[item], score[item] = entry.label, entry.label == 1
+    wrong = np.where(says > 0, 1 - score, score)
+    doubts = np.where(np.isnan(wrong), -says * margins, wrong)
+    ranking = np.argsort(-doubts, kind="stable")
+    words = session.settings.answers
+    item_cells = ItemColumns(session.store, session.settings, AUDIT, texts)
+
+    def each() -> Iterator[Row]:
+        for place in blocks(ranking.size, item_cells.lot):
+            part = ranking[place.start : place.stop].tolist()
+            for item, cells in zip(part, item_cells.items(part)):
+                entry = answers.get(item)
+                yield cells | {
+                    "column": words[int(says[item])], "corrected": words[int(corrected[item])],
+                    "score": None if np.isnan(score[item]) else float(score[item]),
+                    "wrong": None if np.isnan(wrong[item]) else float(wrong[item]), "margin": float(margins[item]),
+                    "answer": words[entry.label] if entry else None,
+                    "asking_probability": entry.probability if entry else None,
+                    "annotator": entry.annotator if entry else None, "origin": ANSWER if entry else MODEL,
+                }  # fmt: skip
+
+    return item_cells.table(each(), ranking.size), str(fitted.calibration)
+
+
 def table(session: Session, texts: bool = True) -> tuple[OutputTable, str]:
     """Return a table of every item of the data, in its order, with its label and prediction, and a sentence on the
     predictions. It always has the texts or the numbers."""
@@ -238,13 +282,15 @@ def table(session: Session, texts: bool = True) -> tuple[OutputTable, str]:
 
 TABLES: dict[str, Callable[..., Any]] = {
     "labels": labels, "decisions": decisions, "predictions": predictions,
-    "positives": positives, "opinions": opinions, "table": table,
+    "positives": positives, "opinions": opinions, "table": table, "audit": audit,
 }  # fmt: skip
 WHATS = (*TABLES, "model", "report", "methods")
 
 
 def _write_model(session: Any, kind: str, file: BinaryIO) -> None:
     """Write the model of a session; of several questions, an archive with the model of each."""
+    if session.settings.audited:
+        raise SessionError("a model that begins with a column needs it: export the audit or the predictions.")
     model_format = model_formats.FORMATS[kind]
     if not session.several:
         model_format.write(model.of_session(session), file)
@@ -266,8 +312,10 @@ def export(
     model_formats.FORMATS, also of those in an archive. progress: called with (rows done, all).
     question: the name of one of several questions. options: further arguments of the table.
     """
-    if question and what in ("labels", "report", "methods"):
-        raise ValueError(f"--question is not for labels, a report or methods, which are of all questions. Got {what}.")
+    if question and what in ("labels", "report", "methods", "audit"):
+        raise ValueError(
+            f"--question is not for labels, a report, methods or an audit, which are of all questions. Got {what}."
+        )
     if what not in WHATS:
         raise ValueError(f"--what must be one of {', '.join(WHATS)}. Got {what}.")
     opened: Any = None if what == "labels" else Session(store, session)

@@ -35,7 +35,7 @@ def paragraphs(session: Session) -> Iterator[str]:
     if session.several:
         for part in (OneQuestion(session, name) for name in session.settings.question_names):
             words = filter(None, (part.span_in_words, *outcome.summary(part)))  # type: ignore[arg-type]
-            yield f"{part.settings.positive_name}: {' '.join(words)}"
+            yield f"{part.name}: {' '.join(words)}"
     else:
         yield " ".join(outcome.summary(session))
     yield _grounds(session)

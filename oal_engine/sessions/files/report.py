@@ -71,7 +71,7 @@ def _questions(session: Session) -> Iterator[str]:
     parts = {name: OneQuestion(session, name) for name in session.settings.question_names}
     by_question = {name: estimates.of_session(part) for name, part in parts.items()}
     columns = [(evaluation, metric) for metric in METRICS[False][:2] for evaluation in NAMES]
-    _, *yeses = outcome.table(session)
+    _, *yeses = outcome.yeses(session)
     rows = [
         [name, words, *(_interval(by_question[name].metrics[evaluation][metric]) for evaluation, metric in columns)]
         for name, words in yeses
@@ -80,7 +80,10 @@ def _questions(session: Session) -> Iterator[str]:
     if overall:
         rows.append(["Mean", "", *(_interval(mean) for mean, *_ in overall)])
         rows.append(["Worst", "", *(f"{_interval(worst)}, {name}" for _, worst, name in overall)])
-    yield _heading("Questions")
+    if session.settings.audited:
+        yield _heading("Audit")
+        yield _table(["", ""], outcome.table(session))
+    yield _heading("Deciders" if session.settings.audited else "Questions")
     yield sentence(
         "Estimated from the answers, with intervals of 95 %; the mean and the worst are of the questions that have an "
         "estimate."

@@ -186,8 +186,9 @@ def sentences(session: Session | OneQuestion) -> list[str]:
         return [f"{current} With this budget the guarantee stays near 0 %."]
     then = "" if end is None else f" At the end probably {_percent(end)}."
     more = labels_for(session) if current.recall >= LEAST or end is not None else None
-    worth = more is not None and more <= session.state.budget
-    return [f"{current}{then}" + f" {more:,} more labels would raise the end by {100 * STEP:g} points." * worth]
+    if more is None or more > session.state.budget:
+        return [f"{current}{then}"]
+    return [f"{current}{then} {more:,} more labels would raise the end by {100 * STEP:g} points."]
 
 
 def promise(recall: float, items: int, prevalence: float) -> str:

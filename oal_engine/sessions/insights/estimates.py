@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...kernel.estimates import NEEDED, RARER, WORTH, Enough, Side, Windows, of_classes, rarer, windows
+from ...kernel.estimates import positives as number_of_positives
 from ...kernel.query_rules import leaves_out
 from ..log import Entry
 from ..look_back import Trace
@@ -177,6 +178,16 @@ def over(questions: Mapping[str, Estimates], evaluation: str, metric: str) -> tu
         return None
     worst = min(values, key=values.__getitem__)
     return Estimate(*np.mean([*values.values()], axis=0).tolist()), values[worst], worst
+
+
+def positives(run: Session | Trace | OneQuestion) -> tuple[Estimate, int] | None:
+    """Estimate the number of positives among the items that have passed, and count these; None with too few answers."""
+    answers = Answers(run)
+    if answers.silent or not answers.size:
+        return None
+    _, enough, sides = answers.windows(np.array([answers.size]))
+    ends = number_of_positives(*sides)[:, 0] if enough["f1"][0] else None
+    return None if ends is None else (Estimate(*ends.tolist()), int(answers.passed[-1]))
 
 
 def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Point]:

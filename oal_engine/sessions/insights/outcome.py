@@ -1,11 +1,12 @@
 """The outcome of a session in sentences: the positives found, the quality of the model, and possible next steps."""
 
 from collections.abc import Iterator
-from math import ceil, floor
+from math import ceil, floor, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
+from ...datasets.given import BOTH, COLUMN
 from ...kernel import metrics
 from ...kernel.estimates import jeffreys, reduced
 from ...kernel.learners import linear
@@ -13,6 +14,7 @@ from ...kernel.query_rules import paceable
 from ...output.plots import METRICS, NAMES, OF_THE_LIST, TITLES
 from .. import model
 from ..fold import Run
+from ..one_question import OneQuestion
 from ..session import Session
 from ..settings import SKIP
 from . import certainty, estimates, ranking
@@ -20,6 +22,8 @@ from .curves import percent
 from .estimates import Estimate, Estimates
 from .ranking import Ranking
 
+AUDITED = ("precision", "sensitivity", "f1")  # metrics of the deciders of an audited column
+MORE = 50  # answers whose worth is told
 FEWEST = 5  # positive answers: with fewer the comparison with random questions is left out
 
 
@@ -42,8 +46,12 @@ def summary(session: Session) -> list[str]:
 def table(session: Session) -> list[tuple[str, str]]:
     """Return the lines of a table of the positives found and the quality of the model: (name, value in words). Of
     several questions, the lines are the readings and the yeses to each question."""
+    if session.settings.audited:
+        (_, *names), *metrics_of = (figures := audit(session))[0]
+        own = [(f"{metric}: {name}", value) for metric, *values in metrics_of for name, value in zip(names, values)]
+        return [*own, *figures[1]]
     if session.several:
-        return [*_yeses(session)]
+        return [*yeses(session)]
     lines = []
     if not session.multiclass and linear(session.learner):
         lines = of_session(session).lines(session.settings.positive_name)
@@ -51,7 +59,40 @@ def table(session: Session) -> list[tuple[str, str]]:
     return [*lines, *_metric_lines(session), *([("Guaranteed", str(certain))] if certain else [])]
 
 
-def _yeses(session: Session) -> Iterator[tuple[str, str]]:
+def deciders(session: Session) -> dict[str, OneQuestion]:
+    """Return the two deciders of an audited column as runs of their own, by the names on the page."""
+    column = (session.settings.audited or {}).get("column", "")
+    return {column: OneQuestion(session, COLUMN), f"{column} + answers": OneQuestion(session, BOTH)}
+
+
+def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
+    """Return how good an audited column is, alone and with the answers, as a table with a line for each metric; and the
+    number of positives, and what more answers are worth, as (name, value in words)."""
+    runs = deciders(session)
+    now = [estimates.of_session(run) for run in runs.values()]
+    table: list[tuple[str, ...]] = [("Estimated", *runs)]
+    for metric in AUDITED:
+        values = [each.metrics["push"][metric] for each in now]
+        table.append((TITLES[metric], *(str(value or "not yet") for value in values)))
+    if all(floors := [certainty.of_session(run) for run in runs.values()]):
+        table.append(("Found, at least", *(percent(each.recall) for each in floors if each)))
+    *_, both = runs.values()
+    lines = []
+    if found := estimates.positives(both):
+        number, items = found
+        words = f"{number.value:,.0f} ({number.low:,.0f} to {number.high:,.0f})"
+        lines.append((f"{session.settings.positive_name} among {items:,} items", words))
+    *_, last = now
+    if best := last.metrics["push"]["f1"]:
+        half, answers = (best.high - best.low) / 2, session.state.spent
+        worth = f"F1 ± {half * sqrt(answers / (answers + MORE)):.2f} instead of ± {half:.2f}, roughly"
+        lines.append((f"{MORE} more answers", worth))
+    elif last.reason:
+        lines.append(("Quality", last.reason))
+    return table, lines
+
+
+def yeses(session: Session) -> Iterator[tuple[str, str]]:
     """Yield the number of readings, and of the yeses among the answers to each of several questions."""
     readings = [lesson.labels for lesson in session.state.lessons if lesson.label != SKIP]
     yield "Readings", f"{len(readings):,}"

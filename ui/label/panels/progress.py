@@ -31,6 +31,10 @@ def show(server: CardServer) -> None:
     if progress.labels < FEWEST and not progress.end:
         note(LATER.format(FEWEST, counted(FEWEST - progress.labels, "more answer")))
         return
+    if session.settings.audited:
+        (heads, *metrics), more = server.recent("audit", lambda: outcome.audit(session))
+        table(heads, metrics)
+        table(("In all", ""), more, "none")
     name = chosen_question(server)
     sentences, drawn, lines, problem, changed = server.recent(
         f"progress {name}", lambda: _view(session, part_of(session, name))

@@ -1,0 +1,94 @@
+"""Sessions that audit a column on the pages: the demo, the form, the card's server, the panels and the downloads."""
+
+import pytest
+
+from oal_engine.datasets import Dataset, demo
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from tests.harness.pages import form, press, run, words
+from tests.harness.sessions import EVENTS
+from ui import downloads
+from ui.label import messages
+from ui.label.card_server import CardServer
+
+
+@pytest.fixture
+def audit(app_store):
+    """A function that makes an audit of the demo with some true answers; its card server."""
+
+    def make(answers=0):
+        data = demo.dataset(app_store, "judged")
+        server, y = CardServer(create(app_store, data, **demo.DEMOS["judged"].session)), Dataset(app_store, data).y
+        for _ in range(answers):
+            send(server, "label", label=int(y[server.session.current.item]))
+        return server
+
+    return make
+
+
+def send(server, action, **more):
+    """Handle an event of anna's card about the current question."""
+    asked = server.session.current
+    event = {"id": next(EVENTS), "action": action, "question": asked.id, "item": asked.item} | more
+    server.handle(messages.read(messages.CardEvent, event), "anna")
+
+
+def test_one_click_starts_an_audit_whose_card_has_two_classes(app_store):
+    """The button opens a session whose card asks as one of a single question, and says nothing of the column."""
+    at = run("home.py")
+    press(at, "demo-judged")
+    (row,) = app_store.sessions()
+    server = CardServer(row["id"])
+    payload = server.payload(annotator="anna")
+    assert "questions" not in payload
+    assert ["About life satisfaction", "Something else"] == [each["name"] for each in payload["classes"]]
+    assert "llm" not in str(payload)
+    send(server, "label", label=1, seconds=2.0)
+    verdict = server.payload(annotator="anna")["verdict"]
+    assert verdict is None or verdict["label"] in (1, -1)
+    assert [[1, 1]] == [entry.labels for entry in server.session.log if entry.label]
+
+
+@pytest.mark.slow
+def test_the_progress_compares_the_column_with_the_answers(audit):
+    """From ten answers on the panel has a table of both deciders, and a box for the curves of one; at the end the card
+    has the same table."""
+    server = audit(40)
+    at = run("pages/1_Label.py", session=server.session.id)
+    text = words(at)
+    assert "llm + answers" in text
+    assert "50 more answers" in text or "Quality" in text
+    assert any(box.label == "Decider" for box in at.selectbox)
+    assert not at.exception
+
+
+def test_the_form_offers_the_columns_of_the_file(app_store):
+    """A column that is kept with the items is chosen in the form, with its own floor and pace."""
+    data = demo.dataset(app_store, "judged")
+    at = form()
+    at.selectbox(key=f"new-column-{data}").select("llm").run()
+    at.button(key="new-send").click().run()
+    (row,) = app_store.sessions()
+    settings = Session(app_store, row["id"]).settings
+    assert {"column": "llm", "cut": None} == settings.audited
+    assert (0.5, 1.0) == (settings.floor, settings.pace)
+
+
+def test_a_column_that_cannot_be_audited_is_said_in_the_form(app_store):
+    """A cut for a column of words is refused in a sentence, and no session is made."""
+    data = demo.dataset(app_store, "judged")
+    at = form()
+    at.selectbox(key=f"new-column-{data}").select("llm").run()
+    at.number_input(key=f"new-cut-{data}").set_value(0.5).run()
+    at.button(key="new-send").click().run()
+    assert "cut is for scores. Column llm" in words(at)
+    assert [] == app_store.sessions()
+
+
+def test_the_downloads_begin_with_the_audit(audit):
+    """The corrected table is the first choice, and a model that needs the column is none."""
+    server = audit()
+    at = run("pages/3_Replay.py", session=server.session.id)
+    choices = at.selectbox(key="download-what").options
+    assert downloads.CHOICES["audit"] == choices[0]
+    assert downloads.CHOICES["model"] not in choices

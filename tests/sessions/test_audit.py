@@ -1,0 +1,163 @@
+"""Sessions that audit a column of decisions: one answer judges the column and the algorithm that begins with it."""
+
+import re
+from io import BytesIO
+
+import numpy as np
+import pytest
+
+from oal_engine import Studio
+from oal_engine.datasets import Dataset, demo, feeds
+from oal_engine.datasets.given import BOTH, COLUMN, stored_column
+from oal_engine.experiments.replays import ReplayOptions, replay_column
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.sessions import look_back, model
+from oal_engine.sessions.files import export, methods, report
+from oal_engine.sessions.insights import certainty, estimates, outcome
+from oal_engine.sessions.one_question import OneQuestion
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from oal_engine.store import Store
+from tests.harness.sessions import EVENTS, take_back, travelled
+
+SETTINGS = demo.DEMOS["judged"].session | {"budget": 100, "positive_name": "Life", "negative_name": "Other"}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return Store(tmp_path_factory.mktemp("audit") / "studio.db")
+
+
+@pytest.fixture(scope="module")
+def data(store):
+    return Dataset(store, demo.dataset(store, "judged"))
+
+
+@pytest.fixture(scope="module")
+def opened(store, data):
+    """A session whose budget is spent, answered truly."""
+    session = Session(store, create(store, data.id, **SETTINGS))
+    while session.current:
+        session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]))
+    return session
+
+
+def test_an_audit_asks_and_learns_as_the_replay_of_the_column_does(data, opened):
+    """The readings, the estimates and the number of positives of both deciders are those of `replay --column`."""
+    column = stored_column(data, "llm", None, None)
+    options = ReplayOptions(budget=100, floor=0.5, pace=1.0, rho="laplace")
+    run = replay_column(strategy("auto"), data, column, options=options)["runs"][0]
+    for name in (COLUMN, BOTH):
+        replayed, part = run["deciders"][name]["estimates"], OneQuestion(opened, name)
+        now = estimates.of_session(part)
+        for metric in ("precision", "f1", "sum"):
+            value = now.metrics["push"][metric]
+            assert replayed["push"][metric] == (None if value is None else pytest.approx([*value], rel=1e-12))
+        number, items = estimates.positives(part)
+        assert pytest.approx([*number]) == replayed["positives"]
+        assert replayed["rounds"] == items
+    assert run["readings"] == len(opened.log)
+
+
+def test_an_audit_is_rebuilt_published_and_verified(store, data, opened, tmp_path):
+    """The state folds from the log to the bit, here and where the session is published to, with an undo and a
+    correction, which are of both deciders."""
+    session = Session(store, create(store, data.id, **SETTINGS))
+    for number in range(12):
+        session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]) if number % 5 else 0)
+    take_back(session)
+    session.correct(next(EVENTS), session.log[3].id, -session.log[3].label)
+    assert [session.log[3].label] * 2 == session.log[3].labels
+    assert session.digest() == Session(store, session.id).digest()
+    assert look_back.verify(store, session.id).verified
+    there = Store(tmp_path / "there.db")
+    demo.dataset(there, "judged")
+    assert session.digest() == travelled(store, session.id, there).digest()
+    there.close()
+    assert look_back.verify(store, opened.id).verified
+
+
+def test_the_outcome_compares_the_column_with_the_answers(opened):
+    """The table has both deciders, the number of positives with its interval, and what more answers are worth."""
+    lines = dict(outcome.table(opened))
+    assert {"F1: llm", "F1: llm + answers"} <= lines.keys()
+    assert any(name.startswith("Life among ") and "(" in words for name, words in lines.items())
+    assert "F1 ±" in lines["50 more answers"]
+    assert re.fullmatch(r"[\d.]+ %", lines["Found, at least: llm"])
+    assert certainty.sentences(OneQuestion(opened, COLUMN))
+    text = report.page(opened).decode() + methods.markdown(opened)
+    assert "column + answers" in text
+
+
+def test_the_corrected_table_has_the_likely_errors_first(data, opened):
+    """Each item has what the column says, what stands and who decided; the probability of an error never rises."""
+    frame = export.audit(opened)[0].frame
+    assert len(data.y) == len(frame)
+    answered = frame[frame["origin"] == "answer"]
+    assert len(opened.labels) == len(answered)
+    assert (answered["corrected"] == answered["answer"]).all()
+    assert answered["asking_probability"].gt(0).all()
+    wrong = frame["wrong"].to_numpy()
+    assert (np.diff(wrong) <= 0).all()
+    truth = np.where(data.y > 0, "Life", "Other")[frame["position"]]
+    says_wrong = (frame["column"] != truth).to_numpy()
+    assert says_wrong[:100].mean() > 3 * says_wrong.mean()
+    assert (frame["corrected"] != truth).mean() < says_wrong.mean()
+
+
+def test_the_annotator_does_not_see_what_the_column_says(store, data):
+    """The audited column is never among the columns that are shown with an item."""
+    session = Session(store, create(store, data.id, **SETTINGS, shown=["llm"]))
+    assert [] == [*session.shown_columns]
+
+
+def test_an_audit_takes_no_later_items(store, tmp_path):
+    """Items that are appended later have no decision, so the stream stays as it was."""
+    own = Store(tmp_path / "grows.db")
+    data = Dataset(own, demo.dataset(own, "judged"))
+    session = Session(own, create(own, data.id, **SETTINGS))
+    line = BytesIO(b'{"id": "new", "text": "one more message about life"}\n')
+    assert 1 == sum(feeds.append_lines(data, line, reader="jsonl"), feeds.AppendCounts()).appended
+    assert 4001 == own.length(data.id)
+    assert not session.grown
+    session.answer(next(EVENTS), session.current.id, 1)
+    assert session.digest() == Session(own, session.id).digest()
+    own.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"column": "other"}, "column must be kept with the items of Demo: labels of a model"),
+        ({"cut": 0.5}, "cut is for scores. Column llm"),
+        ({"column": None, "cut": 0.5}, "cut of a session is for a column"),
+        ({"seed_words": ["life"]}, "seed words, items or texts"),
+        ({"algorithm": "auto-classes", "classes": ["a", "b"]}, "several classes"),
+    ],
+)
+def test_an_audit_that_makes_no_sense_is_refused(store, data, settings, words):
+    """A column that is missing or cannot be read, and settings that an audit does not have, are refused."""
+    with pytest.raises(ValueError, match=words):
+        create(store, data.id, **SETTINGS | settings)
+
+
+def test_what_needs_a_model_of_texts_alone_is_refused(store, opened):
+    """A model that begins with a column cannot predict items without one; questions are not added to an audit."""
+    for call, error in (
+        (lambda: model.of_each(opened), "needs it"),
+        (lambda: export.export(store, opened.id, "model", "json"), "needs it"),
+        (lambda: export.export(store, opened.id, "audit", "csv", question=BOTH), "--question is not for"),
+        (lambda: opened.add_question("e", "more"), "where a session asks several"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            call()
+
+
+def test_an_audit_from_python():
+    """`column` makes a session of a studio an audit, whose answers are words of the two classes."""
+    studio = Studio(":memory:")
+    session = studio.new_session("demo:judged", budget=20, column="llm", floor=0.5, pace=1.0)
+    session.answer(session.question, session.classes[0])
+    session.answer(session.question, None)
+    assert [1] == session.labels["label"].dropna().tolist()[:1]
+    assert "column" in session.frame("audit").columns
