@@ -109,7 +109,7 @@ def exported(store, session, folder, name):
     """Yield the names and bytes of a session's exports."""
     path = folder / "export"
     for what in export.WHATS:
-        if what == "positives" and session.multiclass:
+        if (what == "positives" and session.multiclass) or what == "audit":
             continue
         kinds = ("json.gz",) if what == "model" else ("",)
         if what in export.TABLES:

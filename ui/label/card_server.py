@@ -195,7 +195,7 @@ class CardServer:
         place = frame["place"]
         if place["end"] in ("budget", "stream"):  # outside the lock: scoring a long stream must not delay an answer
             place["found"], remarks = self.outcome
-            place["result"] = "\n".join([*remarks, SAVED, *[MORE_ITEMS] * (place["end"] == "stream")])
+            place["result"] = "\n".join([*remarks, SAVED, *self._more_items(place["end"])])
         return frame
 
     def _frame(self, problem: str | None, annotator: str, review: int | None, marks: bool | None) -> dict[str, Any]:
@@ -320,7 +320,11 @@ class CardServer:
             return f"{JOINING}\n{SAVED}"
         if end == "others":
             return f"{OTHERS_ANSWER.format(self.session.settings.lease / 60)}\n{SAVED}"
-        return SAVED + f"\n{MORE_ITEMS}" * (end == "stream")
+        return "\n".join([SAVED, *self._more_items(end)])
+
+    def _more_items(self, end: str | None) -> list[str]:
+        """Return a sentence on later items, if the stream has ended and takes them."""
+        return [MORE_ITEMS] * (end == "stream" and not self.session.settings.audited)
 
     def _question(self, asked: StoredQuestion, place: Place, annotations: Annotations) -> dict[str, Any]:
         """Return a question with its note and tags, which a blind second answer must not see."""
