@@ -27,7 +27,7 @@ CHOICES = {
     "model": "Model: predicts new items, here or in other programs",
     "report": "Report: one page of HTML",
     "methods": "Methods: a text for a paper, in Markdown",
-    "audit": "Audit: the column and what stands after the answers, the likely errors first",
+    "audit": "Audit: the column, corrected by the answers, its likely errors first",
 }
 OF_ALL, OF_ONE = (
     ("labels", "decisions", "report", "methods"),

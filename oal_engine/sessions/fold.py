@@ -324,9 +324,10 @@ class Run:
     def shown_columns(self) -> Collection[str]:
         """The columns that are shown with each item, by the current choice."""
         chosen = self.store.shown_columns(self.settings.id) if self.dataset.details else None
-        shown = self.dataset.shown_columns if chosen is None else chosen
-        audited = (self.settings.audited or {}).get("column")  # would sway the annotator
-        return [name for name in shown if name != audited]
+        columns = self.dataset.shown_columns if chosen is None else chosen
+        if not self.settings.audited:
+            return columns
+        return [name for name in columns if name != self.settings.audited["column"]]  # it would sway the annotator
 
     def stream_of(self, state: State) -> Stream:
         """Return the stream as a state sees it: without the items that are known, or that a question leaves out."""
@@ -377,7 +378,7 @@ class Run:
 
     def start(self, questions: int | None = None) -> State:
         """Return the state before any event, with a stream of no rounds. questions: number of several questions (None:
-        those that the session begins with)."""
+        as many as the session begins with)."""
         settings, plan, no_question = self.settings, self.settings.plan(), stream.Question(0, *stream.NOTHING)
         several = self.settings.first_questions if questions is None else questions
         parts, counts = tuple(self._part(k) for k in range(several or 1)), self._no_counts()

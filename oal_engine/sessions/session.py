@@ -536,8 +536,8 @@ class Session(Run):
         return entry.parts or () if entry else ()
 
     def _checked(self, answer: int | Iterable[int], question: int) -> tuple[int, tuple[int, ...]]:
-        """Return the label of an answer to a question, and the labels of several questions. Those that the item was not
-        asked about have SKIP, and may be left out at the end."""
+        """Return the label of an answer to a question, and the labels of several questions. A question that was not
+        asked about the item has SKIP, and may be left out at the end."""
         parts, names = self._parts_of(question), self.settings.question_names
         if not isinstance(answer, Iterable):
             self._check_label(answer)
@@ -695,8 +695,8 @@ class Session(Run):
             self._change(Changed((Corrected(number, label, labels),)))
 
     def _with(self, old: Lesson, name: str, label: int | Iterable[int]) -> list[int]:
-        """Return the labels of an answer with another one for one of several questions. What needs a yes to it, and has
-        none any more, gets the same label."""
+        """Return the labels of an answer with another one for one of several questions. Without a yes to it, the
+        questions that need one get the same label."""
         self._check_label(label)
         part, parents = self.settings.place_of(name), self.settings.parents
         if part >= len(old.labels):
@@ -728,8 +728,8 @@ class Session(Run):
             self._change_questions(event, "opened", self.several, annotator)
 
     def close_question(self, event: str, name: str, annotator: str = "") -> None:
-        """Do not ask one of several questions about later items, nor those that need a yes to it. A repeated event
-        changes nothing. Its answers and its model stay."""
+        """Do not ask one of several questions about later items, nor the questions that need a yes to it. A repeated
+        event changes nothing. Its answers and its model stay."""
         with self._event(event) as new:
             if not new:
                 return

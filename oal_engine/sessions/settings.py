@@ -376,16 +376,16 @@ def checked_tags(names: Iterable[str]) -> list[str]:
 
 
 def plain(questions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]:
-    """Return several questions without what happened to them later."""
+    """Return several questions as they were given."""
     return [{key: each[key] for key in OF_A_QUESTION if key in each} for each in questions or ()]
 
 
 def checked_questions(questions: Iterable[str | Mapping[str, str]]) -> list[dict[str, Any]]:
     """Return several questions about each item as records. SessionError if any is not allowed."""
-    given = [{"name": each} if isinstance(each, str) else dict(each) for each in questions]
-    if wrong := {*chain(*given)} - {*OF_A_QUESTION}:
+    rows = [{"name": each} if isinstance(each, str) else dict(each) for each in questions]
+    if wrong := {*chain(*rows)} - {*OF_A_QUESTION}:
         raise SessionError(f"a question has a name, guidelines and a parent. Got {min(wrong)}.")
-    records = [{key: str(each.get(key) or "").strip() for key in OF_A_QUESTION} for each in given]
+    records = [{key: str(each.get(key) or "").strip() for key in OF_A_QUESTION} for each in rows]
     names = [each["name"] for each in records]
     if not 2 <= len(names) <= MOST_QUESTIONS or len({*names}) < len(names) or not all(names):
         words = ", ".join(names)[:200]

@@ -195,7 +195,7 @@ def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch
     assert ["1-good.json", "2-straight.json", "3-odd.json"] == ZipFile(io.BytesIO(models)).namelist()
     for what, kind in (("predictions", "csv"), ("positives", "csv"), ("model", "json")):
         assert b"odd" in downloads.export(session.store.path, session.id, what, ["--format", kind, "--question=odd"])
-    assert "several questions about each item" in words(run("pages/3_Replay.py", session=str(session.id)))
+    assert "The player shows sessions that ask one question" in words(run("pages/3_Replay.py", session=str(session.id)))
 
 
 def test_programs_answer_all_questions_at_once(several, program):

@@ -106,12 +106,12 @@ QUESTIONS_HELP = (
 )
 AUDIT = "Audit labels that a model made"
 AUDIT_HELP = (
-    "A column of the file with two words (such as yes and no) or scores. Your answers say how good it is, and what "
-    "they add to it; half of the budget is spread over all items. Words and example texts are then not used."
+    "A column of the file with two words (such as yes and no) or scores. Your answers say how good it is, and "
+    "correct it; half of the budget is spread over all items. Words and example texts are then not used."
 )
 CUT, CUT_HELP = (
     "Smallest score that says yes",
-    "Of scores only; 0.5 where all are from 0 to 1, 0 where some are negative.",
+    "Of scores only: 0.5 if all are from 0 to 1, and 0 if some are negative.",
 )
 ASK_EACH = "Ask about each of these: {}"
 SHOWN_QUESTIONS = 8  # of the names on the button

@@ -392,7 +392,7 @@ def _check_parts(history: History, several: Sequence[Row]) -> None:
     later come last."""
     added = [bool(question.get("added")) for question in several]
     if added != sorted(added) or 0 < len(added) < 2 + sum(added):
-        raise JsonLinesError("the questions of the session do not begin with those that it began with.")
+        raise JsonLinesError("the questions that were added later must be the last ones of the session.")
     sizes = {row["id"]: len(row["parts"] or ()) for row in history.questions}
     for question, size in sizes.items():
         if not len(added) - sum(added) <= size <= len(added):

@@ -233,8 +233,8 @@ def _ranked(
 
 
 def audit(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
-    """Return a table of every item with what an audited column says and what stands after the answers, the items first
-    where the column is most likely wrong; and a sentence on the probabilities. SessionError without such a column.
+    """Return a table of every item with the decision of an audited column and the corrected one, the items first where
+    the column is most likely wrong; and a sentence on the probabilities. SessionError without such a column.
 
     Columns: the column's decision, the corrected one (an answer, else that of column + answers), its score, the
     probability that the column is wrong, the answer, its asking probability, and who decided."""

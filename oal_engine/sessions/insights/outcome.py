@@ -67,7 +67,7 @@ def deciders(session: Session) -> dict[str, OneQuestion]:
 
 def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
     """Return how good an audited column is, alone and with the answers, as a table with a line for each metric; and the
-    number of positives, and what more answers are worth, as (name, value in words)."""
+    number of positives, and the worth of more answers, as (name, value in words)."""
     runs = deciders(session)
     now = [estimates.of_session(run) for run in runs.values()]
     table: list[tuple[str, ...]] = [("Estimated", *runs)]
@@ -78,8 +78,8 @@ def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]
         table.append(("Found, at least", *(percent(each.recall) for each in floors if each)))
     *_, both = runs.values()
     lines = []
-    if found := estimates.positives(both):
-        number, items = found
+    if counted := estimates.positives(both):
+        number, items = counted
         words = f"{number.value:,.0f} ({number.low:,.0f} to {number.high:,.0f})"
         lines.append((f"{session.settings.positive_name} among {items:,} items", words))
     *_, last = now

@@ -26,7 +26,7 @@ WRITTEN_BY = "Written by {}, who owns the session."
 QUESTIONS_NOTE = "A change counts from the next item on; the answers stay as they are."
 CLOSE, CLOSE_HELP = (
     "Close",
-    "Later items are not asked about it. It stays in the exports, and its model goes on predicting.",
+    "Later items are not asked about it. Its answers and its model remain, also in the exports.",
 )
 ONLY_AFTER, ALWAYS = "Ask it only after a yes to", "Always ask it"
 TAGS_HELP = "Words that annotators give an item by key or click, such as why it is excluded. It may have several."
