@@ -27,8 +27,8 @@ CHOICES = {
     "model": "Model: predicts new items, here or in other programs",
     "report": "Report: one page of HTML",
     "methods": "Methods: a text for a paper, in Markdown",
-    "audit": "Audit: the column, corrected by the answers, its likely errors first",
 }
+OF_AUDIT = {"audit": "Audit: the column, corrected by the answers, its likely errors first"}
 OF_ALL, OF_ONE = (
     ("labels", "decisions", "report", "methods"),
     ("predictions", "positives", "model"),
@@ -44,14 +44,15 @@ PAGE_BUTTON = "Download as a page (HTML)"
 def downloads_button(store: Store, settings: Settings) -> None:
     """Show a button that opens the downloads of a session."""
     session, questions = settings.id, settings.question_names
-    leaves_out = {"audit", *["positives"] * settings.strategy.multiclass}
-    choices = [what for what in CHOICES if what not in leaves_out]
+    choices = [what for what in CHOICES if not (settings.strategy.multiclass and what == "positives")]
     if questions:
         choices = [*OF_ALL, *OF_ONE]
     if settings.audited:
-        choices = ["audit", *(what for what in choices if what != "model")]
+        choices = [*OF_AUDIT, *(what for what in choices if what != "model")]
     with st.popover("Download", icon=":material/download:"):
-        what = st.selectbox("What", choices, format_func=CHOICES.__getitem__, key="download-what", width=WIDTH)
+        what = st.selectbox(
+            "What", choices, format_func=(CHOICES | OF_AUDIT).__getitem__, key="download-what", width=WIDTH
+        )
         kind, texts, options = None, False, list[str]()
         if questions and what in OF_ONE:
             offered = ["", *questions] if what == "model" else questions

@@ -64,7 +64,7 @@ class Items:
             "features": self._features(asked.item, share, weigh) if text is None else None,
             "why": reason + self._seen(asked.item),
             "old": asked.old,
-            "asks": [k for k in range(len(asked.parts or ())) if asks(asked.parts or (), k)],
+            **({"asks": [k for k in range(len(several)) if asks(several, k)]} if (several := asked.parts) else {}),
         }
 
     def _item(self, position: int) -> dict[str, Any]:

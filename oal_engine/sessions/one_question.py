@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..datasets.given import BOTH, stored_column
 from ..kernel import stream
 from ..kernel.learners import weights
 from ..store import Row
@@ -65,6 +66,30 @@ class OneQuestion(Run):
     def earlier(self, answers: int) -> np.ndarray:
         """Return the learner's weights before the last `answers` answers, corrected ones as they are now."""
         return weights(self.taught(self.state.lessons[:-answers], self.state.budget).only().learner)
+
+
+class OtherColumn(OneQuestion):
+    """A further column of decisions, as a run of its own that the answers of an audit judge.
+
+    Given the past, the chance of a reading depends on the item alone, so estimates hold with it; floors need a plan
+    that knows the column, and do not.
+    """
+
+    def __init__(self, session: Session, name: str) -> None:
+        super().__init__(session, BOTH)
+        margins = stored_column(self.dataset, name, None, None).margins
+        pushed, self.name = margins >= 0, name
+        self.log = [
+            replace(entry, margin=float(margins[entry.item]), predicted=1 if pushed[entry.item] else -1)
+            for entry in self.log
+        ]
+        pushes = np.append(0, np.cumsum(pushed[self.order]))
+        trail = list[tuple[int, np.ndarray]]()
+        for rounds, counts in self.state.trail:
+            own = np.zeros_like(counts)
+            own[:, 1, 0] = rounds - pushes[rounds], pushes[rounds]
+            trail.append((rounds, own))
+        self.state = replace(self.state, trail=trail)
 
 
 def part_of(session: Session, name: str | None) -> Session | OneQuestion:

@@ -46,7 +46,8 @@ class Settings:
     classes: names of the labels 1 .. K (None: a positive and a negative class). prior: knowledge before the first
     answer, without the weights made from it (`Prior.source`). questions: None, if there is one about each item; those
     that were added later have "added". audited: the name and the cut of a column of decisions, which is one of two
-    questions then (`given.COLUMN`); None without one. For the other settings see `Options`.
+    questions then (`given.COLUMN`), and the names of other columns that its answers judge; None without one. For the
+    other settings see `Options`.
     """
 
     id: int
@@ -217,7 +218,8 @@ class Options:
     answers: their names, or for each {"name": ..., "guidelines": ..., "parent": ...} (empty: one question); the budget
     counts answers. A question with a parent, the name of another one, is asked only where that has a yes, and else has
     its label. column: of the file, with labels or scores by something else, to audit: one answer judges it and the
-    algorithm, which begins with it. cut: the smallest score that says positive (`given.decided_column`).
+    algorithm, which begins with it. cut: the smallest score that says positive (`given.decided_column`). others: more
+    such columns, which the same answers judge.
     """
 
     budget: float = 300
@@ -255,6 +257,7 @@ class Options:
     questions: Sequence[str | Mapping[str, str]] | None = ()
     column: str | None = None
     cut: float | None = None
+    others: Sequence[str] = ()
 
 
 def create(
@@ -275,11 +278,12 @@ def create(
     chosen, own = strategy(algorithm, learner, rule, parameters), Options(**options)
     data = store.dataset(dataset)
     audited = None
-    if own.cut is not None and not own.column:
-        raise SessionError(f"cut of a session is for a column that it audits. Got {own.cut:g} without one.")
+    if (own.cut is not None or own.others) and not own.column:
+        raise SessionError("cut and others of a session are for a column that it audits. Got none.")
     if own.column:
         cut = stored_column(Dataset(store, data["id"]), own.column, None, own.cut).cut
-        audited = {"column": own.column, "cut": cut}
+        others = [stored_column(Dataset(store, data["id"]), name, None, None).name for name in own.others]
+        audited = {"column": own.column, "cut": cut, "others": others}
         own = replace(own, questions=(COLUMN, BOTH))
     questions = _questions(chosen, own)
     names = _names(chosen, own, data)
@@ -321,7 +325,7 @@ def create(
         "questions": json.dumps(questions) if questions else None,
         "audited": json.dumps(audited) if audited else None,
     }  # fmt: skip
-    for key in ("weights", "seed_words", "seed_items", "seed_texts", "known_labels", "column", "cut"):
+    for key in ("weights", "seed_words", "seed_items", "seed_texts", "known_labels", "column", "cut", "others"):
         del values[key]
     return store.add_session(values, seeds.weights if seeds else None, begin_with.labels, begin_with.origin)
 

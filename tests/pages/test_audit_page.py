@@ -66,11 +66,11 @@ def test_the_form_offers_the_columns_of_the_file(app_store):
     """A column that is kept with the items is chosen in the form, with its own floor and pace."""
     data = demo.dataset(app_store, "judged")
     at = form()
-    at.selectbox(key=f"new-column-{data}").select("llm").run()
+    at.multiselect(key=f"new-column-{data}").select("llm").run()
     at.button(key="new-send").click().run()
     (row,) = app_store.sessions()
     settings = Session(app_store, row["id"]).settings
-    assert {"column": "llm", "cut": None} == settings.audited
+    assert {"column": "llm", "cut": None, "others": []} == settings.audited
     assert (0.5, 1.0) == (settings.floor, settings.pace)
 
 
@@ -78,7 +78,7 @@ def test_a_column_that_cannot_be_audited_is_said_in_the_form(app_store):
     """A cut for a column of words is refused in a sentence, and no session is made."""
     data = demo.dataset(app_store, "judged")
     at = form()
-    at.selectbox(key=f"new-column-{data}").select("llm").run()
+    at.multiselect(key=f"new-column-{data}").select("llm").run()
     at.number_input(key=f"new-cut-{data}").set_value(0.5).run()
     at.button(key="new-send").click().run()
     assert "cut is for scores. Column llm" in words(at)
@@ -90,5 +90,5 @@ def test_the_downloads_begin_with_the_audit(audit):
     server = audit()
     at = run("pages/3_Replay.py", session=server.session.id)
     choices = at.selectbox(key="download-what").options
-    assert downloads.CHOICES["audit"] == choices[0]
+    assert downloads.OF_AUDIT["audit"] == choices[0]
     assert downloads.CHOICES["model"] not in choices

@@ -14,7 +14,7 @@ from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions import look_back, model
 from oal_engine.sessions.files import export, methods, report
 from oal_engine.sessions.insights import certainty, estimates, outcome
-from oal_engine.sessions.one_question import OneQuestion
+from oal_engine.sessions.one_question import OneQuestion, OtherColumn
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
@@ -89,6 +89,18 @@ def test_the_outcome_compares_the_column_with_the_answers(opened):
     assert "column + answers" in text
 
 
+def test_the_answers_judge_other_columns_too(store, data):
+    """The estimates of a further column are those of the audited one if both say the same."""
+    session = Session(store, create(store, data.id, **SETTINGS | {"budget": 60}, others=["llm"]))
+    while session.current:
+        session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]))
+    (_, *names), *lines = outcome.audit(session)[0]
+    assert ["llm", "llm + answers", "llm"] == names
+    assert all(column == other for _, column, _, other in lines[:3])
+    own, other = OneQuestion(session, COLUMN), OtherColumn(session, "llm")
+    assert estimates.of_session(own).metrics == estimates.of_session(other).metrics
+
+
 def test_the_corrected_table_has_the_likely_errors_first(data, opened):
     """Each item has what the column says, what stands and who decided; the probability of an error never rises."""
     frame = export.audit(opened)[0].frame
@@ -130,7 +142,8 @@ def test_an_audit_takes_no_later_items(store, tmp_path):
     [
         ({"column": "other"}, "column must be kept with the items of Demo: labels of a model"),
         ({"cut": 0.5}, "cut is for scores. Column llm"),
-        ({"column": None, "cut": 0.5}, "cut of a session is for a column"),
+        ({"column": None, "cut": 0.5}, "are for a column that it audits"),
+        ({"others": ["other"]}, "column must be kept with the items"),
         ({"seed_words": ["life"]}, "seed words, items or texts"),
         ({"algorithm": "auto-classes", "classes": ["a", "b"]}, "several classes"),
     ],

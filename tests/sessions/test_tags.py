@@ -147,7 +147,7 @@ def written(opened, what, kind, path):
 
 
 @pytest.mark.parametrize("kind", tables.FORMATS)
-@pytest.mark.parametrize("what", export.TABLES)
+@pytest.mark.parametrize("what", [what for what in export.TABLES if what != "audit"])
 def test_tags_and_further_columns_are_in_every_table(papers, tmp_path, what, kind):
     """They are the last columns; one that is called like a column of the table gets another name."""
     rows = written(papers, what, kind, tmp_path / f"out.{kind}")

@@ -106,8 +106,8 @@ QUESTIONS_HELP = (
 )
 AUDIT = "Audit labels that a model made"
 AUDIT_HELP = (
-    "A column of the file with two words (such as yes and no) or scores. Your answers say how good it is, and "
-    "correct it; half of the budget is spread over all items. Words and example texts are then not used."
+    "Columns of the file with two words (such as yes and no) or scores. Your answers say how good each is, and correct "
+    "the first; half of the budget is spread over all items. Words and example texts are then not used."
 )
 CUT, CUT_HELP = (
     "Smallest score that says yes",
@@ -283,13 +283,11 @@ def _column(row: dict[str, Any]) -> dict[str, Any]:
     if not columns:
         return {}
     left, right = st.columns(2)
-    column = left.selectbox(
-        AUDIT, columns, index=None, placeholder="None", key=f"new-column-{row['id']}", help=AUDIT_HELP
-    )  # fmt: skip
-    if not column:
+    chosen = left.multiselect(AUDIT, columns, placeholder="None", key=f"new-column-{row['id']}", help=AUDIT_HELP)
+    if not chosen:
         return {}
     cut = right.number_input(CUT, value=None, format="%g", placeholder="0.5", key=f"new-cut-{row['id']}", help=CUT_HELP)
-    return {"column": column, "cut": cut}
+    return {"column": chosen[0], "cut": cut, "others": chosen[1:]}
 
 
 def _without_examples(classes: dict[str, Any]) -> dict[str, Any]:

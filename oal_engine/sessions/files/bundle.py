@@ -128,8 +128,8 @@ def is_question(value: Any) -> bool:
 def is_audited(value: Any) -> bool:
     """Return whether a value may be the column of decisions that a session audits."""
     return (
-        isinstance(value, dict) and value.keys() == {"column", "cut"}
-        and words(500)(value["column"]) and or_none(number)(value["cut"])
+        isinstance(value, dict) and value.keys() == {"column", "cut", "others"}
+        and words(500)(value["column"]) and or_none(number)(value["cut"]) and names(value["others"])
     )  # fmt: skip
 
 

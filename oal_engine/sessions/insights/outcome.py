@@ -14,7 +14,7 @@ from ...kernel.query_rules import paceable
 from ...output.plots import METRICS, NAMES, OF_THE_LIST, TITLES
 from .. import model
 from ..fold import Run
-from ..one_question import OneQuestion
+from ..one_question import OneQuestion, OtherColumn
 from ..session import Session
 from ..settings import SKIP
 from . import certainty, estimates, ranking
@@ -48,7 +48,12 @@ def table(session: Session) -> list[tuple[str, str]]:
     several questions, the lines are the readings and the yeses to each question."""
     if session.settings.audited:
         (_, *names), *metrics_of = (figures := audit(session))[0]
-        own = [(f"{metric}: {name}", value) for metric, *values in metrics_of for name, value in zip(names, values)]
+        own = [
+            (f"{metric}: {name}", value)
+            for metric, *values in metrics_of
+            for name, value in zip(names, values)
+            if value
+        ]
         return [*own, *figures[1]]
     if session.several:
         return [*yeses(session)]
@@ -65,24 +70,30 @@ def deciders(session: Session) -> dict[str, OneQuestion]:
     return {column: OneQuestion(session, COLUMN), f"{column} + answers": OneQuestion(session, BOTH)}
 
 
+def _others(session: Session) -> dict[str, OneQuestion]:
+    """Return the other columns that an audit judges as runs of their own."""
+    return {name: OtherColumn(session, name) for name in (session.settings.audited or {}).get("others", ())}
+
+
 def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
     """Return how good an audited column is, alone and with the answers, as a table with a line for each metric; and the
     number of positives, and the worth of more answers, as (name, value in words)."""
-    runs = deciders(session)
-    now = [estimates.of_session(run) for run in runs.values()]
-    table: list[tuple[str, ...]] = [("Estimated", *runs)]
+    runs, others = deciders(session), _others(session)
+    now = [estimates.of_session(run) for run in [*runs.values(), *others.values()]]
+    table: list[tuple[str, ...]] = [("Estimated", *runs, *others)]
     for metric in AUDITED:
         values = [each.metrics["push"][metric] for each in now]
         table.append((TITLES[metric], *(str(value or "not yet") for value in values)))
     if all(floors := [certainty.of_session(run) for run in runs.values()]):
-        table.append(("Found, at least", *(percent(each.recall) for each in floors if each)))
+        bounds = [percent(each.recall) for each in floors if each]
+        table.append(("Found, at least", *bounds, *[""] * len(others)))
     *_, both = runs.values()
     lines = []
     if counted := estimates.positives(both):
         number, items = counted
         words = f"{number.value:,.0f} ({number.low:,.0f} to {number.high:,.0f})"
         lines.append((f"{session.settings.positive_name} among {items:,} items", words))
-    *_, last = now
+    last = now[1]
     if best := last.metrics["push"]["f1"]:
         half, answers = (best.high - best.low) / 2, session.state.spent
         worth = f"F1 ± {half * sqrt(answers / (answers + MORE)):.2f} instead of ± {half:.2f}, roughly"
