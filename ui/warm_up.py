@@ -69,7 +69,7 @@ def _compile(stopped: threading.Event) -> None:
 
 def practise() -> None:
     """Label and correct one item of each demo, and of a session on imported texts, and begin a session of several
-    questions, in a temporary database.
+    questions and an audit, in a temporary database.
 
     Then exempt the objects loaded so far from garbage collection, since they stay loaded.
     """
@@ -77,7 +77,8 @@ def practise() -> None:
         with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             store = Store(Path(folder) / "practice.db")
             dataset = demo.dataset(store, "tweets")
-            sessions = [Session(store, create(store, dataset, **each.session)) for each in demo.DEMOS.values()]
+            chosen = (demo.DEMOS[which].session for which in ("tweets", "abstracts"))
+            sessions = [Session(store, create(store, dataset, **each)) for each in chosen]
             curves.of_session(sessions[0])
             drift.noticed(sessions[0])
             _warm.set()
@@ -85,6 +86,7 @@ def practise() -> None:
                 compiling.answer_one(each)
             compiling.answer_one(Session(store, create(store, compiling.practice_data(store, "mixed"), "auto")))
             Session(store, create(store, dataset, **demo.FIVE_QUESTIONS))
+            Session(store, create(store, demo.dataset(store, "judged"), **demo.DEMOS["judged"].session))
             store.close()
     finally:
         _warm.set()
