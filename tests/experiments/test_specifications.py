@@ -46,7 +46,7 @@ WRONG = [
     ({"data": ["nothing"]}, "data set nothing does not exist. There are: letters, b, a."),
     ({"data": ["a=x"]}, "a has no class x. It has two."),
     ({"data": ["letters=w"]}, "letters has no class w. It has x, y, z."),
-    ({"data": ["demo:cats"]}, "demo must be one of tweets, abstracts. Got cats."),
+    ({"data": ["demo:cats"]}, "demo must be one of tweets, abstracts, judged. Got cats."),
     ({"data": ["letters"]}, "PAA-I does not work on letters, which has K classes: name one as letters=CLASS."),
     ({"algorithms": {"MPAA": {}}}, "MPAA does not work on a, which has two classes."),
     ({"data": [{}]}, "a data set of a comparison needs a file. Got nothing."),
