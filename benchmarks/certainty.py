@@ -1,8 +1,7 @@
 """How safe and how tight the guaranteed minima of a session are, measured on thousands of labeled streams.
 
 Every session is answered as in the data, or as by an annotator with slips, skips or corrections. The guaranteed minima
-that the product shows after every answer are compared with the truth at that moment. Three rules by which people stop
-screening are run on the same items.
+that the product shows after every answer are compared with the truth at that moment.
 """
 
 import json
@@ -14,11 +13,10 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
-from sklearn.linear_model import LogisticRegression
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from common import installed, machine, table
+from common import machine, table
 from estimates import sources
 
 from oal_engine.kernel import certainty, metrics, rows, spending, stream
@@ -26,16 +24,11 @@ from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions.insights.certainty import RECOMMENDED, forecast
 
 ROUNDS = 5_000  # of a stream at most
-SCREENED = 2_000  # items that are screened until a rule says stop
 LABELS = (300, 1000)
 WAYS = ("stored", "shuffled", "drift", "slips", "skips", "corrections", "appended")
 SLIPS = 0.05  # of the answers are wrong
 SKIPS = 0.05  # of the items cannot be labeled
 CORRECTED = 0.6  # of the labels used when all slips until then are mended
-TARGETS = (0.8, 0.95)  # of recall, with a risk of certainty.RISK
-IN_A_ROW = 100
-BATCH = 40  # items screened between two fits
-BUDGETS = np.arange(0.1, 1, 0.1)  # of the items, in which a floor is looked for that reaches a target
 
 
 class Course(NamedTuple):
@@ -77,7 +70,7 @@ class Course(NamedTuple):
         return any(
             (known[name][metric] > real[name][metric] + 1e-12).any()
             for name in metrics.EVALUATIONS
-            for metric in certainty.KNOWN
+            for metric in certainty.BOUNDED
         )
 
 
@@ -182,112 +175,13 @@ def figures(run, last, first, y):
         "wrong_of_data": any(run.over(looks, label, y) for looks, label in parts),
         "floor": {name: {metric: float(value[0]) for metric, value in each.items()} for name, each in known.items()},
         "read": float(read["push_query"]["recall"][0]),
-        "truth": {name: {metric: float(each[metric][0]) for metric in certainty.KNOWN} for name, each in real.items()},
+        "truth": {
+            name: {metric: float(each[metric][0]) for metric in certainty.BOUNDED} for name, each in real.items()
+        },
     }  # fmt: skip
 
 
-# ---- Rules that say when to stop screening
-
-
-def stops(quick, orders):
-    """Yield the labels spent and the recall reached by each rule and by the floor, on the same items, for each
-    target."""
-    for name, data in sources(quick):
-        if data.classes:
-            continue
-        for seed in range(orders):
-            order = stream.shuffled(data.y.size, seed)[:SCREENED]
-            matrix, y = rows.matrix(data.rows)[order], data.y[order]
-            part = rows.as_rows(matrix)
-            for target, stopped in screened(matrix, y > 0, seed).items():
-                for rule, done in stopped.items():
-                    yield {"data": name, "target": target, "rule": rule, **done}
-            runs = [course(part, y, y, round(share * y.size), RECOMMENDED, seed) for share in BUDGETS]
-            for target in TARGETS:
-                yield {"data": name, "target": target, "rule": "the floor", **certified(runs, target, y)}
-
-
-def certified(runs, target, y):
-    """Return the first session, by its budget, whose floor reaches a target; if there is none, all items are read."""
-    for run in runs:
-        end = np.array([run.looks.size - 1])
-        if run.floors(end, run.last)["push_query"]["recall"][0] >= target:
-            recall = run.truth(end, y)[0]["push_query"]["recall"][0]
-            return {"labels": run.asked.size / y.size, "recall": float(recall)}
-    return {"labels": 1.0, "recall": 1.0}
-
-
-def screened(matrix, relevant, seed):
-    """Find where each rule stops a person who reads the items that a logistic regression finds most likely, and refits
-    it."""
-    n, rng = relevant.size, np.random.default_rng(seed)
-    seen = [*np.flatnonzero(relevant)[:1], *np.flatnonzero(~relevant)[:1]]
-    seen += rng.permutation(np.setdiff1d(np.arange(n), seen))[:BATCH].tolist()
-    stopped = {target: {} for target in TARGETS}
-    while len(seen) < n:
-        labels = relevant[seen]
-        model = LogisticRegression(C=10, class_weight="balanced", max_iter=200).fit(matrix[seen], labels)
-        chance = model.predict_proba(matrix)[:, 1]
-        for target, rules in RULES.items():
-            for rule, says in rules.items():
-                if rule not in stopped[target] and says(labels.astype(int), chance, np.array(seen), n):
-                    stopped[target][rule] = {"labels": len(seen) / n, "recall": labels.sum() / relevant.sum()}
-        rest = np.setdiff1d(np.arange(n), seen)
-        seen += rest[np.argsort(-chance[rest], kind="stable")[:BATCH]].tolist()
-        if all(stopped[target].keys() == RULES[target].keys() for target in TARGETS):
-            break
-    everything = {"labels": 1.0, "recall": 1.0}
-    return {target: dict.fromkeys(rules, everything) | stopped[target] for target, rules in RULES.items()}
-
-
-def in_a_row(labels, chance, seen, n):
-    """Return whether the last items were all irrelevant (the usual rule of thumb)."""
-    return labels.size >= IN_A_ROW and not labels[-IN_A_ROW:].any()
-
-
-def callaghan(target):
-    """Callaghan and Mueller-Hansen (2020), with their own package where it is installed."""
-    try:
-        from buscarpy import calculate_h0
-    except ImportError:
-        return None
-    return lambda labels, chance, seen, n: calculate_h0(labels, n, recall_target=target) < certainty.RISK
-
-
-def quant_ci(target):
-    """QuantCI (Yang, Lewis and Frieder 2021): the lower end of an interval of recall, from the model's chances."""
-
-    def says(labels, chance, seen, n):
-        unseen = np.setdiff1d(np.arange(n), seen)
-        known, missed = chance[seen].sum(), chance[unseen].sum()
-        both, inside = known + missed, (chance[seen] * (1 - chance[seen])).sum()
-        outside = (chance[unseen] * (1 - chance[unseen])).sum()
-        width = np.sqrt(inside / both**2 + known**2 / both**4 * (inside + outside))
-        return known / both - 2 * width >= target
-
-    return says
-
-
-RULES = {
-    target: {
-        name: rule
-        for name, rule in {
-            "Callaghan and Mueller-Hansen": callaghan(target),
-            "QuantCI": quant_ci(target),
-            f"{IN_A_ROW} irrelevant in a row": in_a_row,
-        }.items()
-        if rule
-    }
-    for target in TARGETS
-}
-
-
 # ---- Tables
-
-
-def measure(quick=False, orders=25, screenings=10):
-    """Return all figures: the sessions and the stops."""
-    return {"sessions": list(sessions(quick, orders)), "stops": list(stops(quick, screenings))}
 
 
 def grouped(lines, *keys):
@@ -308,9 +202,8 @@ def mean(lines, *path):
     return float(np.mean(values))
 
 
-def sections(results):
-    """Yield the tables in Markdown."""
-    known, ended = results["sessions"], results["stops"]
+def sections(known):
+    """Yield the tables of all sessions in Markdown."""
     yield "### Floors above the truth at any look\n"
     lines = [*grouped(known, "way"), (("all",), known)]
     yield from table(
@@ -333,15 +226,6 @@ def sections(results):
             for (name, labels), own in grouped((line for line in known if line["way"] == "shuffled"), "data", "labels")
         ],
     )  # fmt: skip
-    yield "### When may one stop?\n"
-    yield from table(
-        ("target", "rule", "runs", "items read or asked", "recall reached", "target missed"),
-        [
-            (target, rule, len(own), f"{mean(own, 'labels'):.0%}", f"{mean(own, 'recall'):.3f}",
-             f"{np.mean([line['recall'] < target for line in own]):.0%}")
-            for (target, rule), own in sorted(grouped(ended, "target", "rule"), key=lambda group: group[0][0])
-        ],
-    )  # fmt: skip
 
 
 FOUND = "floor", "push_query", "recall"
@@ -350,17 +234,15 @@ FOUND = "floor", "push_query", "recall"
 def main(
     quick: Annotated[bool, typer.Option("--quick", help="The demo only, for a trial.")] = False,
     orders: Annotated[int, typer.Option(min=1, help="Orders of each data set in each way.")] = 25,
-    screenings: Annotated[int, typer.Option(min=1, help="Orders of each data set that are screened.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Compare the floors of many sessions with the truth at every look, and with rules that say when to stop."""
+    """Compare the floors of many sessions with the truth at every look."""
     start = perf_counter()
-    results = measure(quick, orders, screenings)
+    results = list(sessions(quick, orders))
     if as_json:
         print(json.dumps(results))
         return
-    print(f"{len(results['sessions'])} sessions, {perf_counter() - start:.0f} seconds on {machine()['date']}; ", end="")
-    print(f"buscarpy {installed('buscarpy')}.\n")
+    print(f"{len(results)} sessions, {perf_counter() - start:.0f} seconds on {machine()['date']}.\n")
     print("\n".join(sections(results)))
 
 

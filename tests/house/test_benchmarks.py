@@ -23,6 +23,7 @@ import label_latency
 import load
 import no_tuning
 import seeds
+import stopping
 import throughput
 from common import Shape, fitting, own_rule
 from labeling_tools import Item, Tool, ours, programs
@@ -131,11 +132,19 @@ def test_languages(tmp_path):
 
 
 def test_certainty():
-    """Sessions of every kind are run, floors hold but for their risk, and each rule to stop has a line."""
-    results = run("certainty.py --quick --orders 1 --screenings 1")
-    assert list(certainty.WAYS) == [line["way"] for line in results["sessions"]]
-    assert sum(line["wrong"] for line in results["sessions"]) <= 1
-    assert {"the floor", "QuantCI"} <= {line["rule"] for line in results["stops"]}
+    """Sessions of every kind are run, and floors hold but for their risk."""
+    results = run("certainty.py --quick --orders 1")
+    assert list(certainty.WAYS) == [line["way"] for line in results]
+    assert sum(line["wrong"] for line in results) <= 1
+
+
+def test_stopping():
+    """Each rule stops once at each target, and a rule that has a target stops later at a higher one."""
+    results = run("stopping.py --quick --orders 1")
+    read = {(line["rule"], line["target"]): line["read"] for line in results}
+    assert len(stopping.TARGETS) * 8 == len(read) == len(results)
+    for rule, target in read:
+        assert read[rule, stopping.TARGETS[0]] <= read[rule, target] <= read[rule, stopping.TARGETS[-1]]
 
 
 def test_drift():
