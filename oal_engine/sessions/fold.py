@@ -212,6 +212,11 @@ class State:
         return min((t for t in waiting if t < self.question.t), default=self.rounds)
 
     @property
+    def open(self) -> list[int]:
+        """The places of the several questions that later items are asked about."""
+        return [k for k, (_, stop) in enumerate(self.spans) if stop == ALL_ROUNDS[1]]
+
+    @property
     def asks_on(self) -> bool:
         """Whether the stream can continue to one more question while earlier questions wait."""
         return self.waits and self.reserved < self.budget
@@ -325,8 +330,7 @@ class Run:
         """The columns that are shown with each item, by the current choice."""
         chosen = self.store.shown_columns(self.settings.id) if self.dataset.details else None
         shown = self.dataset.shown_columns if chosen is None else chosen
-        audited = (self.settings.audited or {}).get("column")  # would sway the annotator
-        return [name for name in shown if name != audited]
+        return [name for name in shown if name != self.settings.audited_column]
 
     def stream_of(self, state: State) -> Stream:
         """Return the stream as a state sees it: without the items that are known, or that a question leaves out."""
@@ -634,9 +638,10 @@ class Run:
                 corrections = (change for change in changes if isinstance(change, Corrected))
                 return all(len(change.labels) == sizes.get(change.number, 0) for change in corrections)
             case QuestionOpened(part):
-                return part == len(state.spans) < self.several
+                return part == len(state.spans) < self.several and self.settings.parents[part] in (None, *state.open)
             case QuestionClosed(part):
-                return part < len(state.spans) and state.spans[part][1] == ALL_ROUNDS[1]
+                needed = {self.settings.parents[k] for k in state.open}
+                return part in state.open and part not in needed and len(state.open) > 1
             case Asked():
                 return state.asks_on
             case LabelsKnown(labels):

@@ -23,7 +23,7 @@ from ..kernel.draws import draw
 from ..kernel.learners import weights
 from ..store import Row, Store, now
 from .decisions import Decisions
-from .fold import ALL_ROUNDS, Place, Run, State
+from .fold import Place, Run, State
 from .leases import Held, Leases
 from .log import (
     Answered,
@@ -555,7 +555,8 @@ class Session(Run):
             self._check_label(label)
             if label != SKIP and not asks(parts, k):
                 raise SessionError(f"{names[k]} is not asked about this item: its label must be 0. Got {label}.")
-        labels = self.settings.implied([int(label) for label in labels[: len(parts)]])
+        asked = [asks(parts, k) for k in range(len(parts))]
+        labels = self.settings.implied([int(label) for label in labels[: len(parts)]], asked)
         return summary(labels), labels
 
     def answer(
@@ -696,7 +697,7 @@ class Session(Run):
 
     def _with(self, old: Lesson, name: str, label: int | Iterable[int]) -> list[int]:
         """Return the labels of an answer with another one for one of several questions. What needs a yes to it, and has
-        none any more, gets the same label."""
+        none any more, gets the same label, unless it has none."""
         self._check_label(label)
         part, parents = self.settings.place_of(name), self.settings.parents
         if part >= len(old.labels):
@@ -704,8 +705,8 @@ class Session(Run):
         own = cast(int, label)
         if self.settings.audited:
             return [own] * len(old.labels)
-        follows = {k for k, parent in enumerate(parents) if parent == part and own != 1} | {part}
-        return [own if k in follows else each for k, each in enumerate(old.labels)]
+        follows = {k for k, parent in enumerate(parents) if parent == part and own != 1}
+        return [own if k == part or (each and k in follows) else each for k, each in enumerate(old.labels)]
 
     def add_question(
         self, event: str, name: str, guidelines: str = "", parent: str = "", annotator: str = ""
@@ -737,16 +738,16 @@ class Session(Run):
             part = self.settings.place_of(name)
             if not self.is_asked(name):
                 raise SessionError(f"{name} is closed already.")
-            children = [k for k, parent in enumerate(self.settings.parents) if parent == part]
-            closing = [part, *(k for k in children if self.is_asked(self.settings.question_names[k]))]
-            if len(closing) == sum(map(self.is_asked, self.settings.question_names)):
+            children = [k for k in self.state.open if self.settings.parents[k] == part]
+            closing = [*children, part]  # in this order none asks for a yes to a closed one
+            if len(closing) == len(self.state.open):
                 raise SessionError("the last question cannot be closed: a session asks one at least.")
             for k in closing:
                 self._change_questions(event if k == part else None, "closed", k, annotator)
 
     def is_asked(self, name: str) -> bool:
         """Return whether one of several questions is asked about later items."""
-        return self.state.spans[self.settings.place_of(name)][1] == ALL_ROUNDS[1]
+        return self.settings.place_of(name) in self.state.open
 
     def _check_several(self, what: str) -> None:
         if not self.several or self.settings.audited:

@@ -1,10 +1,12 @@
 """The settings of a session: one frozen record, checked once when the session is made."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
+from numbers import Real
 from typing import Any, cast
 
 import numpy as np
@@ -111,6 +113,11 @@ class Settings:
         return [question["name"] for question in self.questions or ()]
 
     @property
+    def audited_column(self) -> str:
+        """The name of the column that is audited, which would sway the annotators; "" without one."""
+        return str(self.audited["column"]) if self.audited else ""
+
+    @property
     def first_questions(self) -> int:
         """Number of the several questions that the session begins with."""
         return sum(not question.get("added") for question in self.questions or ())
@@ -125,16 +132,17 @@ class Settings:
         """For each of several questions, the place of the one that needs a yes before it is asked, or None."""
         return [self.place_of(name) if (name := each.get("parent")) else None for each in self.questions or ()]
 
-    def implied(self, labels: Sequence[int]) -> tuple[int, ...]:
+    def implied(self, labels: Sequence[int], asked: Sequence[bool]) -> tuple[int, ...]:
         """Return the labels of an answer, where a question that needs a yes elsewhere has the label from there unless
-        it is one. SessionError for a yes to it without that yes."""
-        for parent, label, name in zip(self.parents, labels, self.question_names):
-            if parent is not None and label == POSITIVE != labels[parent]:
-                raise SessionError(f"a yes to {name} needs a yes to {self.question_names[parent]}.")
-        return tuple(
-            label if parent is None or labels[parent] == POSITIVE else labels[parent]
-            for parent, label in zip(self.parents, labels)
-        )
+        it is one. asked: which of them the item was asked about. SessionError for a yes to it without that yes."""
+        own = list(labels)
+        for k, (parent, label) in enumerate(zip(self.parents, labels)):
+            if parent is None or not asked[k] or labels[parent] == POSITIVE:
+                continue
+            if label == POSITIVE:
+                raise SessionError(f"a yes to {self.question_names[k]} needs a yes to {self.question_names[parent]}.")
+            own[k] = labels[parent]
+        return tuple(own)
 
     @property
     def all_guidelines(self) -> str:
@@ -275,12 +283,11 @@ def create(
     chosen, own = strategy(algorithm, learner, rule, parameters), Options(**options)
     data = store.dataset(dataset)
     audited = None
-    if own.cut is not None and not own.column:
-        raise SessionError(f"cut of a session is for a column that it audits. Got {own.cut:g} without one.")
     if own.column:
-        cut = stored_column(Dataset(store, data["id"]), own.column, None, own.cut).cut
-        audited = {"column": own.column, "cut": cut}
+        audited = _audited(Dataset(store, data["id"]), own)
         own = replace(own, questions=(COLUMN, BOTH))
+    elif own.cut is not None:
+        raise SessionError(f"cut of a session is for a column that it audits. Got {own.cut} without one.")
     questions = _questions(chosen, own)
     names = _names(chosen, own, data)
     chosen.build(data["features"], len(names["classes"]))
@@ -375,6 +382,21 @@ def checked_tags(names: Iterable[str]) -> list[str]:
     return tags
 
 
+def _audited(data: Dataset, options: Options) -> dict[str, Any]:
+    """Check and return the name and the cut of the column of a data set that a session audits."""
+    column, cut = str(options.column), options.cut
+    if options.questions:
+        raise SessionError(f"a session audits a column or asks several questions. Got column {column} and questions.")
+    if cut is not None and (isinstance(cut, bool) or not isinstance(cut, Real)):
+        raise SessionError(f"cut must be a number. Got {cut}.")
+    if column in (data.columns.get("features") or data.feature_names or ()):
+        raise SessionError(
+            f"column {column} is one of the features of {data.name}, which annotators see: import the data without it "
+            "among them."
+        )
+    return {"column": column, "cut": stored_column(data, column, None, None if cut is None else float(cut)).cut}
+
+
 def plain(questions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]:
     """Return several questions without what happened to them later."""
     return [{key: each[key] for key in OF_A_QUESTION if key in each} for each in questions or ()]
@@ -386,10 +408,14 @@ def checked_questions(questions: Iterable[str | Mapping[str, str]]) -> list[dict
     if wrong := {*chain(*given)} - {*OF_A_QUESTION}:
         raise SessionError(f"a question has a name, guidelines and a parent. Got {min(wrong)}.")
     records = [{key: str(each.get(key) or "").strip() for key in OF_A_QUESTION} for each in given]
+    records = [each | {key: " ".join(each[key].split()) for key in ("name", "parent")} for each in records]
     names = [each["name"] for each in records]
-    if not 2 <= len(names) <= MOST_QUESTIONS or len({*names}) < len(names) or not all(names):
-        words = ", ".join(names)[:200]
-        raise SessionError(f"a session asks one question, or 2 to {MOST_QUESTIONS} with different names. Got {words}.")
+    if not 2 <= len(names) <= MOST_QUESTIONS:
+        raise SessionError(f"questions must be 2 to {MOST_QUESTIONS}, or left out to ask one. Got {len(names)}.")
+    if not all(names):
+        raise SessionError("each question needs a name.")
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise SessionError(f"the questions of a session need different names. Got {twice[0][:80]} twice.")
     if longest := [name for name in names if len(name) > LONGEST_NAME or "|" in name]:
         raise SessionError(
             f"a name of a question has {LONGEST_NAME} characters at most and no |. Got {longest[0][:80]}."
@@ -415,7 +441,8 @@ def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
         "an overlap": options.overlap, "a repeat": options.repeat,
     }  # fmt: skip
     if unsupported := [name for name, value in excluded.items() if value]:
-        raise SessionError(f"a session of several questions cannot have {unsupported[0]}.")
+        kind = "that audits a column" if options.column else "of several questions"
+        raise SessionError(f"a session {kind} cannot have {unsupported[0]}.")
     return questions
 
 
@@ -434,7 +461,7 @@ def stored_options(settings: Row) -> dict[str, Any]:
     return {
         **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
-        "questions": plain(settings["questions"]),
+        "questions": [] if settings["audited"] else plain(settings["questions"]),
         **(settings["audited"] or {}),
         "parameters": {key: value for key, value in ran.parameters.items() if key not in fixed},
         "weights": metrics.Weights(settings["alpha_p"], settings["c_p"]),

@@ -4,6 +4,7 @@ import re
 from io import BytesIO
 
 import numpy as np
+import pandas
 import pytest
 
 from oal_engine import Studio
@@ -16,7 +17,7 @@ from oal_engine.sessions.files import export, methods, report
 from oal_engine.sessions.insights import certainty, estimates, outcome
 from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import create
+from oal_engine.sessions.settings import SessionError, create
 from oal_engine.store import Store
 from tests.harness.sessions import EVENTS, take_back, travelled
 
@@ -111,6 +112,21 @@ def test_the_annotator_does_not_see_what_the_column_says(store, data):
     assert [] == [*session.shown_columns]
 
 
+def test_a_question_never_has_the_audited_column():
+    """A question from Python leaves the column out, and a column among the numbers that the card shows is refused."""
+    studio, kept = Studio(":memory:"), {"label": "y", "details": ["llm", "word"]}
+    rows = [{"a": k % 7, "llm": k % 2, "word": ("no", "yes")[k % 2], "y": int(k % 7 > 4)} for k in range(60)]
+    studio.add(pandas.DataFrame(rows), name="both", **kept)
+    for column in ("llm", "word"):
+        with pytest.raises(SessionError, match=f"column {column} is one of the features of both, which annotators see"):
+            studio.new_session("both", budget=9, column=column)
+    studio.add(pandas.DataFrame(rows), name="kept", feature=["a"], **kept)
+    for column in ("llm", "word"):
+        assert {"id", "a", "llm", "word"} - {column} == {
+            *studio.new_session("kept", budget=9, column=column).question.item
+        }
+
+
 def test_an_audit_takes_no_later_items(store, tmp_path):
     """Items that are appended later have no decision, so the stream stays as it was."""
     own = Store(tmp_path / "grows.db")
@@ -130,8 +146,12 @@ def test_an_audit_takes_no_later_items(store, tmp_path):
     [
         ({"column": "other"}, "column must be kept with the items of Demo: labels of a model"),
         ({"cut": 0.5}, "cut is for scores. Column llm"),
+        ({"cut": "0.5"}, "cut must be a number. Got 0.5."),
+        ({"cut": True}, "cut must be a number. Got True."),
         ({"column": None, "cut": 0.5}, "cut of a session is for a column"),
-        ({"seed_words": ["life"]}, "seed words, items or texts"),
+        ({"questions": ["a", "b"]}, "audits a column or asks several questions. Got column llm and questions."),
+        ({"seed_words": ["life"]}, "a session that audits a column cannot have seed words, items or texts"),
+        ({"overlap": 0.2}, "a session that audits a column cannot have an overlap"),
         ({"algorithm": "auto-classes", "classes": ["a", "b"]}, "several classes"),
     ],
 )

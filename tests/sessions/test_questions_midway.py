@@ -170,11 +170,26 @@ def test_a_yes_that_needs_another_yes(store):
         opened.correct(next(EVENTS), opened.log[-2].id, 1, name="rare")
 
 
+def test_a_closed_child_has_no_label_from_its_parent(store, other):
+    """After a question that needs a yes was closed, a no to its parent says nothing about it, also as a correction: the
+    session opens again."""
+    opened = begin(store, "unlabelled", "auto", questions=["half", {"name": "fifth", "parent": "half"}, "rare"])
+    opened.close_question(next(EVENTS), "fifth")
+    opened.answer(next(EVENTS), opened.current.id, [1, 1, -1])
+    for _ in range(2):
+        opened.answer(next(EVENTS), opened.current.id, [-1, 0, -1])
+    assert [[1, 1, -1], [-1, 0, -1], [-1, 0, -1]] == [entry.labels for entry in opened.log if entry.label]
+    for label in (1, -1):
+        opened.correct(next(EVENTS), opened.log[1].id, label, name="half")
+        assert [label, 0, -1] == opened.log[1].labels
+    assert opened.digest() == Session(other, opened.id).digest()
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda opened: opened.add_question("e", "half"), "different names. Got half, fifth, half"),
-        (lambda opened: opened.add_question("e", ""), "different names"),
+        (lambda opened: opened.add_question("e", "half"), "different names. Got half twice."),
+        (lambda opened: opened.add_question("e", ""), "each question needs a name"),
         (
             lambda opened: opened.add_question("e", "a", parent="b"),
             "the parent of a question must be one of half, fifth. Got b.",

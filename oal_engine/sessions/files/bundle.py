@@ -18,7 +18,7 @@ from ...kernel.algorithms import stored
 from ...output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ...store import ConflictError, History, Row, Store
 from ...store.old_logs import OldLog
-from ..log import checked_event, is_labels, lasting, summary
+from ..log import asks, checked_event, is_labels, lasting, summary
 from ..settings import (
     LONGEST_NAME,
     LONGEST_TAG,
@@ -391,17 +391,21 @@ def _check_parts(history: History, several: Sequence[Row]) -> None:
     """Check that questions and answers have parts for each of several questions about an item, and that the ones added
     later come last."""
     added = [bool(question.get("added")) for question in several]
-    if added != sorted(added) or 0 < len(added) < 2 + sum(added):
+    first = len(added) - sum(added)
+    names = [question["name"] for question in several[:first]]
+    parents = [parent for question in several[:first] if (parent := question.get("parent"))]
+    if added != sorted(added) or 0 < len(added) < 2 + sum(added) or not {*parents} <= {*names}:
         raise JsonLinesError("the questions of the session do not begin with those that it began with.")
-    sizes = {row["id"]: len(row["parts"] or ()) for row in history.questions}
-    for question, size in sizes.items():
-        if not len(added) - sum(added) <= size <= len(added):
+    parts = {row["id"]: row["parts"] or () for row in history.questions}
+    for question, own in parts.items():
+        if not first <= len(own) <= len(added):
             raise JsonLinesError(f"question {question} does not have the parts of the session's questions.")
     for row in history.events:
         labels = row["data"].get("labels") if row["kind"] in ANSWERS else None
         if row["kind"] in ANSWERS and (
-            len(labels or ()) != sizes[row["question"]] or (labels and summary(labels) != row["label"])
-        ):
+            len(labels or ()) != len(own := parts[row["question"]]) or (labels and summary(labels) != row["label"])
+            or any(label and not asks(own, k) for k, label in enumerate(labels or ()))
+        ):  # fmt: skip
             raise JsonLinesError(f"event {row['number']:,} does not have the labels of the session's questions.")
 
 

@@ -61,7 +61,7 @@ def table(session: Session) -> list[tuple[str, str]]:
 
 def deciders(session: Session) -> dict[str, OneQuestion]:
     """Return the two deciders of an audited column as runs of their own, by the names on the page."""
-    column = (session.settings.audited or {}).get("column", "")
+    column = session.settings.audited_column
     return {column: OneQuestion(session, COLUMN), f"{column} + answers": OneQuestion(session, BOTH)}
 
 
