@@ -1,17 +1,20 @@
 """Questions that are added or closed while a session runs, and questions that need a yes to another one."""
 
+import io
+import re
+
 import numpy as np
 import pytest
 
 from oal_engine import Studio
 from oal_engine.kernel import spending
 from oal_engine.sessions import look_back, model
-from oal_engine.sessions.files import export, report
+from oal_engine.sessions.files import bundle, export, report
 from oal_engine.sessions.insights import certainty, drift, estimates
 from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
-from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, travelled
+from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of, travelled
 
 NAMES = ["half", "fifth", "rare", "late"]
 X = stream_of()[0]
@@ -145,6 +148,26 @@ def test_a_changed_session_travels(store, tmp_path):
     assert "Asked about items 1 to" in report.page(opened).decode()
     there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
     assert opened.digest() == travelled(store, opened.id, there).digest()
+    there.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (r'"added": 1}', '"added": 1}, {"name": "more", "guidelines": "", "added": 1}', "does not open each question"),
+        (r'{"part": 3}', '{"part": 2}', "does not open each question"),
+        (r'("name": "half", "guidelines": "")', r'\1, "parent": "late"', "do not begin with those"),
+        (r'("labels": \[-?1), 0,', r"\1, -1,", "does not have the labels"),
+    ],
+)
+def test_a_file_whose_changes_do_not_fit_is_refused(store, tmp_path, old, new, words):
+    """A published session with an added question that no event opens, a parent that comes later, or an answer to a
+    closed question is refused, and nothing is stored."""
+    text = text_of(store, changed(store).id)
+    there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
+    with pytest.raises(ValueError, match=words):
+        bundle.adopt(there, io.StringIO(re.sub(old, new, text, count=1)))
+    assert [] == there.sessions()
     there.close()
 
 

@@ -396,6 +396,9 @@ def _check_parts(history: History, several: Sequence[Row]) -> None:
     parents = [parent for question in several[:first] if (parent := question.get("parent"))]
     if added != sorted(added) or 0 < len(added) < 2 + sum(added) or not {*parents} <= {*names}:
         raise JsonLinesError("the questions of the session do not begin with those that it began with.")
+    opened = [row["data"]["part"] for row in history.events if row["kind"] == "opened"]
+    if opened != [*range(first, len(added))]:
+        raise JsonLinesError("the log does not open each question that was added, in their order.")
     parts = {row["id"]: row["parts"] or () for row in history.questions}
     for question, own in parts.items():
         if not first <= len(own) <= len(added):
