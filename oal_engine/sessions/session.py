@@ -539,6 +539,8 @@ class Session(Run):
         """Return the label of an answer to a question, and the labels of several questions. Those that the item was not
         asked about have SKIP, and may be left out at the end."""
         parts, names = self._parts_of(question), self.settings.question_names
+        if self.several and not parts:
+            raise SessionError("this item is not the current question.")
         if not isinstance(answer, Iterable):
             self._check_label(answer)
             if self.settings.audited:  # both deciders are judged by the same answer
@@ -554,7 +556,9 @@ class Session(Run):
         for k, label in enumerate(labels):
             self._check_label(label)
             if label != SKIP and not asks(parts, k):
-                raise SessionError(f"{names[k]} is not asked about this item: its label must be 0. Got {label}.")
+                raise SessionError(f"this item is not asked about {names[k]}, whose label must be 0. Got {label}.")
+        if self.settings.audited and len({*labels}) > 1:
+            raise SessionError(f"an answer to an audit must be one label. Got {', '.join(map(str, labels))}.")
         asked = [asks(parts, k) for k in range(len(parts))]
         labels = self.settings.implied([int(label) for label in labels[: len(parts)]], asked)
         return summary(labels), labels
@@ -701,7 +705,7 @@ class Session(Run):
         self._check_label(label)
         part, parents = self.settings.place_of(name), self.settings.parents
         if part >= len(old.labels):
-            raise SessionError(f"{name} was not asked about this item.")
+            raise SessionError(f"this item was not asked about {name}.")
         own = cast(int, label)
         if self.settings.audited:
             return [own] * len(old.labels)
@@ -723,7 +727,7 @@ class Session(Run):
             own = {"name": name, "guidelines": guidelines, "parent": parent}
             added = checked_questions([*self.settings.plain_questions, own])[-1] | {"added": 1}
             if parent and not self.is_asked(parent):
-                raise SessionError(f"{parent} is closed, and cannot be the parent of another question.")
+                raise SessionError(f"the parent of a question must not be closed. Got {parent}.")
             questions = [*(self.settings.questions or ()), added]
             self.store.update_session(self.id, {"questions": json.dumps(questions)})
             self._change_questions(event, "opened", self.several, annotator)
@@ -737,7 +741,7 @@ class Session(Run):
             self._check_several("closed")
             part = self.settings.place_of(name)
             if not self.is_asked(name):
-                raise SessionError(f"{name} is closed already.")
+                raise SessionError(f"the question {name} is closed already.")
             children = [k for k in self.state.open if self.settings.parents[k] == part]
             closing = [*children, part]  # in this order none asks for a yes to a closed one
             if len(closing) == len(self.state.open):

@@ -69,6 +69,8 @@ def test_an_audit_is_rebuilt_published_and_verified(store, data, opened, tmp_pat
     take_back(session)
     session.correct(next(EVENTS), session.log[3].id, -session.log[3].label)
     assert [session.log[3].label] * 2 == session.log[3].labels
+    with pytest.raises(SessionError, match="an answer to an audit must be one label. Got 1, -1."):
+        session.answer(next(EVENTS), session.current.id, [1, -1])
     assert session.digest() == Session(store, session.id).digest()
     assert look_back.verify(store, session.id).verified
     there = Store(tmp_path / "there.db")

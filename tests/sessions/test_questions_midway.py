@@ -65,7 +65,7 @@ def test_the_item_on_the_screen_is_answered_as_it_was_asked(store):
     waiting = opened.current
     opened.add_question(next(EVENTS), "late")
     assert waiting == opened.current
-    with pytest.raises(SessionError, match="late is not asked about this item: its label must be 0"):
+    with pytest.raises(SessionError, match="this item is not asked about late, whose label must be 0"):
         opened.answer(next(EVENTS), waiting.id, [1, 1, 1, 1])
     opened.answer(next(EVENTS), waiting.id, [1, -1, -1, 0])
     assert [4] == [len(opened.current.parts)]
@@ -73,7 +73,7 @@ def test_the_item_on_the_screen_is_answered_as_it_was_asked(store):
     assert opened.current.parts[0][1]
     give(opened)
     assert [[0, 0]] == [opened.current.parts[0]]
-    with pytest.raises(SessionError, match="half is not asked about this item"):
+    with pytest.raises(SessionError, match="this item is not asked about half"):
         opened.answer(next(EVENTS), opened.current.id, [1, 1, 1, 1])
 
 
@@ -217,7 +217,7 @@ def test_a_closed_child_has_no_label_from_its_parent(store, other):
             lambda opened: opened.add_question("e", "a", parent="b"),
             "the parent of a question must be one of half, fifth. Got b.",
         ),
-        (lambda opened: opened.add_question("e", "a", parent="fifth"), "fifth is closed"),
+        (lambda opened: opened.add_question("e", "a", parent="fifth"), "must not be closed. Got fifth."),
         (lambda opened: opened.close_question("e", "fifth"), "fifth is closed already."),
         (lambda opened: opened.close_question("e", "half"), "the last question cannot be closed"),
         (lambda opened: opened.close_question("e", "b"), "one of half, fifth. Got b."),

@@ -329,7 +329,7 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
     allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
     _check_questions(history.questions, items, allowed)
     _check_events(history, items, allowed)
-    _check_parts(history, settings["questions"] or ())
+    _check_parts(history, settings["questions"] or (), settings["audited"] is not None)
     try:
         with store.transaction():
             dataset = _match(store, head["dataset"], among)
@@ -387,9 +387,9 @@ def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
         raise JsonLinesError("a digest is of an event that the session does not have.")
 
 
-def _check_parts(history: History, several: Sequence[Row]) -> None:
-    """Check that questions and answers have parts for each of several questions about an item, and that the ones added
-    later come last."""
+def _check_parts(history: History, several: Sequence[Row], audited: bool) -> None:
+    """Check that questions and answers have parts for each of several questions about an item, that the ones added
+    later come last, and that an answer to an audit is one label."""
     added = [bool(question.get("added")) for question in several]
     first = len(added) - sum(added)
     names = [question["name"] for question in several[:first]]
@@ -408,6 +408,7 @@ def _check_parts(history: History, several: Sequence[Row]) -> None:
         if row["kind"] in ANSWERS and (
             len(labels or ()) != len(own := parts[row["question"]]) or (labels and summary(labels) != row["label"])
             or any(label and not asks(own, k) for k, label in enumerate(labels or ()))
+            or (audited and len({*labels}) > 1)
         ):  # fmt: skip
             raise JsonLinesError(f"event {row['number']:,} does not have the labels of the session's questions.")
 
