@@ -226,7 +226,8 @@ def _dataset(store: Store, settings: Settings) -> Dataset:
     """Open the data set of a session, with the column that it audits."""
     if not settings.audited:
         return Dataset(store, settings.dataset)
-    return WithColumn(store, settings.dataset, settings.audited["column"], settings.audited["cut"], settings.items)
+    column, cut = settings.audited_column, settings.audited["cut"]
+    return WithColumn(store, settings.dataset, column, cut, settings.items, settings.positive_name)
 
 
 def _padded(labels: Sequence[int], size: int) -> tuple[int, ...]:

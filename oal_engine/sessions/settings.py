@@ -394,7 +394,8 @@ def _audited(data: Dataset, options: Options) -> dict[str, Any]:
             f"column {column} is one of the features of {data.name}, which annotators see: import the data without it "
             "among them."
         )
-    return {"column": column, "cut": stored_column(data, column, None, None if cut is None else float(cut)).cut}
+    cut = None if cut is None else float(cut)
+    return {"column": column, "cut": stored_column(data, column, None, cut, options.positive_name.strip()).cut}
 
 
 def plain(questions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]:

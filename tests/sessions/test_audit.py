@@ -69,7 +69,7 @@ def test_an_audit_is_rebuilt_published_and_verified(store, data, opened, tmp_pat
     take_back(session)
     session.correct(next(EVENTS), session.log[3].id, -session.log[3].label)
     assert [session.log[3].label] * 2 == session.log[3].labels
-    with pytest.raises(SessionError, match="an answer to an audit must be one label. Got 1, -1."):
+    with pytest.raises(SessionError, match="an answer to an audit must be one label"):
         session.answer(next(EVENTS), session.current.id, [1, -1])
     assert session.digest() == Session(store, session.id).digest()
     assert look_back.verify(store, session.id).verified
@@ -172,6 +172,17 @@ def test_what_needs_a_model_of_texts_alone_is_refused(store, opened):
     ):
         with pytest.raises(ValueError, match=error):
             call()
+
+
+def test_a_column_may_hold_the_words_of_the_positive_class():
+    """The name of the positive class counts if a cell is that, else the positive words of the data set."""
+    studio, words = Studio(":memory:"), ["spam", "ham", "advert"]
+    rows = [{"text": f"item {k}", "y": words[k % 2], "llm": words[k % 3]} for k in range(30)]
+    studio.add(pandas.DataFrame(rows), name="mail", text="text", label="y", positive=["spam"])
+    for names, says in (({}, "spam"), ({"positive_name": "advert"}, "advert")):
+        session = studio.new_session("mail", budget=9, column="llm", **names)
+        frame = session.frame("audit")
+        assert ((frame["column"] == session.classes[0]) == (frame["llm"] == says)).all()
 
 
 def test_an_audit_from_python():
