@@ -111,5 +111,10 @@ class WithColumn(Dataset):
         self.decisions = stored_column(self, name, None, cut, rare)
         self._rows = with_column(self._rows, SCALE * self.decisions.margins)
 
+    @property
+    def latent(self) -> int:
+        """The number of columns without a name, which are the last. The column of decisions is one of them."""
+        return max(1, super().latent)
+
     def refresh(self) -> None:
         """Stay as it is: later items have no decision."""
