@@ -1,5 +1,6 @@
 """The settings of a session: one frozen record, checked once when the session is made."""
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,8 +48,8 @@ class Settings:
     items: length of the stream when the session began; this part is shuffled. budget: without labels added later.
     classes: names of the labels 1 .. K (None: a positive and a negative class). prior: knowledge before the first
     answer, without the weights made from it (`Prior.source`). questions: None, if there is one about each item; those
-    that were added later have "added". audited: the name and the cut of a column of decisions, which is one of two
-    questions then (`given.COLUMN`); None without one. For the other settings see `Options`.
+    that were added later have "added". audited: the name, the cut and the checksum of a column of decisions, which is
+    one of two questions then (`given.COLUMN`); None without one. For the other settings see `Options`.
     """
 
     id: int
@@ -383,7 +384,7 @@ def checked_tags(names: Iterable[str]) -> list[str]:
 
 
 def _audited(data: Dataset, options: Options) -> dict[str, Any]:
-    """Check and return the name and the cut of the column of a data set that a session audits."""
+    """Check and return the name, the cut and the checksum of the column of a data set that a session audits."""
     column, cut = str(options.column), options.cut
     if options.questions:
         raise SessionError(f"a session audits a column or asks several questions. Got column {column} and questions.")
@@ -395,7 +396,8 @@ def _audited(data: Dataset, options: Options) -> dict[str, Any]:
             "among them."
         )
     cut = None if cut is None else float(cut)
-    return {"column": column, "cut": stored_column(data, column, None, cut, options.positive_name.strip()).cut}
+    read = stored_column(data, column, None, cut, options.positive_name.strip())
+    return {"column": column, "cut": read.cut, "checksum": hashlib.sha256(read.margins.tobytes()).hexdigest()}
 
 
 def plain(questions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]:
@@ -463,7 +465,7 @@ def stored_options(settings: Row) -> dict[str, Any]:
         **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
         "questions": [] if settings["audited"] else plain(settings["questions"]),
-        **(settings["audited"] or {}),
+        **{key: value for key, value in (settings["audited"] or {}).items() if key != "checksum"},
         "parameters": {key: value for key, value in ran.parameters.items() if key not in fixed},
         "weights": metrics.Weights(settings["alpha_p"], settings["c_p"]),
     }

@@ -1,7 +1,7 @@
 """Sessions that audit a column of decisions: one answer judges the column and the algorithm that begins with it."""
 
 import re
-from io import BytesIO
+from io import BytesIO, StringIO
 
 import numpy as np
 import pandas
@@ -13,13 +13,13 @@ from oal_engine.datasets.given import BOTH, COLUMN, stored_column
 from oal_engine.experiments.replays import ReplayOptions, replay_column
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions import look_back, model
-from oal_engine.sessions.files import export, methods, report
+from oal_engine.sessions.files import bundle, export, methods, report
 from oal_engine.sessions.insights import certainty, estimates, outcome
 from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
 from oal_engine.store import Store
-from tests.harness.sessions import EVENTS, take_back, travelled
+from tests.harness.sessions import EVENTS, take_back, text_of, travelled
 
 SETTINGS = demo.DEMOS["judged"].session | {"budget": 100, "positive_name": "Life", "negative_name": "Other"}
 
@@ -78,6 +78,19 @@ def test_an_audit_is_rebuilt_published_and_verified(store, data, opened, tmp_pat
     assert session.digest() == travelled(store, session.id, there).digest()
     there.close()
     assert look_back.verify(store, opened.id).verified
+
+
+def test_an_audit_of_another_column_is_not_adopted(tmp_path):
+    """A published audit is refused where a cell of the column differs, also one that the log does not need."""
+    here, there = Studio(tmp_path / "here.db"), Studio(tmp_path / "there.db")
+    rows = [{"text": f"item {k}", "llm": ("yes", "no")[k % 2]} for k in range(30)]
+    for studio, last in ((here, "no"), (there, "yes")):
+        frame = pandas.DataFrame([*rows, {"text": "last", "llm": last}])
+        studio.add(frame, name="posts", text="text", label="", details=["llm"])
+    text = text_of(here.store, here.new_session("posts", budget=9, column="llm").id)
+    with pytest.raises(ValueError, match="column llm is not the one that was audited: cells differ"):
+        bundle.adopt(there.store, StringIO(text))
+    assert [] == there.store.sessions()
 
 
 def test_the_outcome_compares_the_column_with_the_answers(opened):

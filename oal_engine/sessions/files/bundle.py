@@ -128,7 +128,7 @@ def is_question(value: Any) -> bool:
 def is_audited(value: Any) -> bool:
     """Return whether a value may be the column of decisions that a session audits."""
     return (
-        isinstance(value, dict) and value.keys() == {"column", "cut"}
+        isinstance(value, dict) and value.keys() == {"column", "cut", "checksum"} and words(64)(value["checksum"])
         and words(500)(value["column"]) and or_none(number)(value["cut"])
     )  # fmt: skip
 
@@ -424,6 +424,8 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     if created["questions"] == plain(settings["questions"]) != []:
         store.update_session(session, {"questions": json.dumps(settings["questions"])})
         created = store.session(session)
+    if settings["audited"] and created["audited"]["checksum"] != settings["audited"]["checksum"]:
+        raise JsonLinesError(f"column {settings['audited']['column']} is not the one that was audited: cells differ.")
     wrong = [key for key in (*HEAD, "floor", "questions", "audited") if created[key] != settings[key]]
     if wrong:
         got = json.dumps(settings[wrong[0]])[:80]
