@@ -98,7 +98,7 @@ def test_the_form_offers_the_columns_of_the_file(app_store):
     at.button(key="new-send").click().run()
     (row,) = app_store.sessions()
     settings = Session(app_store, row["id"]).settings
-    assert {"column": "llm", "cut": None} == settings.audited
+    assert ("llm", None) == (settings.audited_column, settings.audited["cut"])
     assert (0.5, 1.0) == (settings.floor, settings.pace)
 
 
