@@ -100,8 +100,10 @@ class OpenSession:
         if not held:
             return None
         columns = ItemColumns(self._session.store, self._session.settings, {"id": str}, True)
-        item = next(columns.items([held[0].item]))
-        return Question(held[0].number, held[0].probability, {name: item[name] for name in columns.columns}, held[0])
+        item, audited = next(columns.items([held[0].item])), self._session.settings.audited_columns
+        hidden = [name for name, column in zip(columns.details, self._session.dataset.details) if column in audited]
+        cells = {name: item[name] for name in columns.columns if name not in hidden}
+        return Question(held[0].number, held[0].probability, cells, held[0])
 
     def answer(self, question: Question, word: str | Collection[str] | None) -> None:
         """Store and learn the class of a question, by its name; None skips it. word: with several questions about each

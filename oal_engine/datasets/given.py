@@ -42,12 +42,20 @@ def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | 
         raise DataError(
             f"no cell of column {name} in {source} may be empty. {len(blank):,} are, the first in row {blank[0]:,}."
         )
-    if (cut is None and len({*cells}) <= 2) or not all(map(is_number, cells)):
-        if cut is not None:
-            raise DataError(f"cut is for scores. Column {name} of {source} has labels.")
+    are_numbers = all(map(is_number, cells))
+    if cut is not None and not are_numbers:
+        raise DataError(f"cut is for scores. Column {name} of {source} has labels.")
+    if cut is None and (len({*cells}) <= 2 or not are_numbers):
         words = {*label_parts(cells), *map(str.strip, cells)}
         columns = replace(columns, positive=tuple(word for word in columns.positive if word in words))
-        return Column(name, None, reading.answers(cells, columns, source).astype(np.float64))
+        try:
+            return Column(name, None, reading.answers(cells, columns, source).astype(np.float64))
+        except DataError:
+            if not are_numbers:
+                raise DataError(
+                    f"column {name} of {source} must hold numbers, a pair of words such as yes and no, or the word of "
+                    f"the positive class. Got {', '.join(sorted(words))[:200]}."
+                ) from None
     scores = np.array([*map(float, cells)])
     if not np.isfinite(scores).all():
         odd = int(np.flatnonzero(~np.isfinite(scores))[0])
@@ -63,18 +71,29 @@ def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | 
     if not low < cut <= high:
         raise DataError(f"cut must be a score that divides column {name}: > {low:g} and <= {high:g}. Got {cut:g}.")
     margins = scores - cut
-    return Column(name, cut, margins / np.sqrt((margins * margins).mean()))
+    with np.errstate(over="ignore"):
+        size = np.sqrt((margins * margins).mean())
+    if not 0 < size < np.inf:
+        raise DataError(f"scores of column {name} in {source} are too large or small. They are {low:g} to {high:g}.")
+    return Column(name, cut, margins / size)
 
 
-def stored_column(data: Dataset, name: str, positive: Sequence[str] | None, cut: float | None) -> Column:
-    """Read a column that is kept with the items of a data set. positive: None takes the words of the data set."""
+def stored_column(
+    data: Dataset, name: str, positive: Sequence[str] | None, cut: float | None, rare: str = ""
+) -> Column:  # fmt: skip
+    """Read a column that is kept with the items of a data set. positive: None takes the name of the positive class
+    (`rare`) if a cell is that, else the words of the data set."""
     if name not in data.details:
         names = ", ".join(filter(None, data.details)) or "none"
         raise DataError(f"column must be kept with the items of {data.name}: {names}. Got {name}.")
     details = data.store.details(data.id, range(data.y.size))
     place = data.details.index(name)
     cells = [details[item][place] if item in details else "" for item in range(data.y.size)]
-    words = data.columns.get("positive", ()) if positive is None else positive
+    if positive is None:
+        stored = data.record["positive"] or ""
+        own = data.columns.get("positive") or (stored, *stored.split(" or "))
+        positive = [rare] if rare in map(str.strip, cells) else own
+    words = [word for word in positive if word]
     columns = reading.Columns(label=name, positive=tuple(words), contains=data.columns.get("contains", False))
     return decided_column(cells, columns, cut, data.name)
 
@@ -82,14 +101,20 @@ def stored_column(data: Dataset, name: str, positive: Sequence[str] | None, cut:
 class WithColumn(Dataset):
     """A stored data set whose rows end with a feature more: a column of decisions that is kept with its items.
 
-    decisions: the column. Items that were appended later than the first `items` are not in it.
+    decisions: the column. Items that were appended later than the first `items` are not in it. rare: as of
+    `stored_column`.
     """
 
-    def __init__(self, store: Store, key: int | str, name: str, cut: float | None, items: int) -> None:
+    def __init__(self, store: Store, key: int | str, name: str, cut: float | None, items: int, rare: str) -> None:
         self.decisions: Column | None = None
         super().__init__(store, key, items)
-        self.decisions = stored_column(self, name, None, cut)
+        self.decisions = stored_column(self, name, None, cut, rare)
         self._rows = with_column(self._rows, SCALE * self.decisions.margins)
+
+    @property
+    def latent(self) -> int:
+        """The number of columns without a name, which are the last. The column of decisions is one of them."""
+        return max(1, super().latent)
 
     def refresh(self) -> None:
         """Stay as it is: later items have no decision."""

@@ -212,6 +212,11 @@ class State:
         return min((t for t in waiting if t < self.question.t), default=self.rounds)
 
     @property
+    def open(self) -> list[int]:
+        """The places of the several questions that later items are asked about."""
+        return [k for k, (_, stop) in enumerate(self.spans) if stop == ALL_ROUNDS[1]]
+
+    @property
     def asks_on(self) -> bool:
         """Whether the stream can continue to one more question while earlier questions wait."""
         return self.waits and self.reserved < self.budget
@@ -221,7 +226,8 @@ def _dataset(store: Store, settings: Settings) -> Dataset:
     """Open the data set of a session, with the column that it audits."""
     if not settings.audited:
         return Dataset(store, settings.dataset)
-    return WithColumn(store, settings.dataset, settings.audited["column"], settings.audited["cut"], settings.items)
+    column, cut = settings.audited["column"], settings.audited["cut"]
+    return WithColumn(store, settings.dataset, column, cut, settings.items, settings.positive_name)
 
 
 def _padded(labels: Sequence[int], size: int) -> tuple[int, ...]:
@@ -325,9 +331,7 @@ class Run:
         """The columns that are shown with each item, by the current choice."""
         chosen = self.store.shown_columns(self.settings.id) if self.dataset.details else None
         columns = self.dataset.shown_columns if chosen is None else chosen
-        if not self.settings.audited:
-            return columns
-        return [name for name in columns if name != self.settings.audited["column"]]  # it would sway the annotator
+        return [name for name in columns if name not in self.settings.audited_columns]
 
     def stream_of(self, state: State) -> Stream:
         """Return the stream as a state sees it: without the items that are known, or that a question leaves out."""
@@ -635,9 +639,10 @@ class Run:
                 corrections = (change for change in changes if isinstance(change, Corrected))
                 return all(len(change.labels) == sizes.get(change.number, 0) for change in corrections)
             case QuestionOpened(part):
-                return part == len(state.spans) < self.several
+                return part == len(state.spans) < self.several and self.settings.parents[part] in (None, *state.open)
             case QuestionClosed(part):
-                return part < len(state.spans) and state.spans[part][1] == ALL_ROUNDS[1]
+                needed = {self.settings.parents[k] for k in state.open}
+                return part in state.open and part not in needed and len(state.open) > 1
             case Asked():
                 return state.asks_on
             case LabelsKnown(labels):

@@ -85,13 +85,17 @@ class Items:
 
     def _shares(self, asked: StoredQuestion, place: Place, of_predicted: bool) -> dict[int, float]:
         """Return the share of each non-zero column of an item in its margin, w_j x_j, relative to the largest share; 0
-        for the commonest terms. The waves of a vector are one sum, after the named columns.
+        for the commonest terms. The waves of a vector are one sum, after the named columns. A column of decisions that
+        is audited is left out.
 
         of_predicted: with K classes, take the share in the margin of the predicted class, not the largest one in the
         margin of any class.
         """
         dataset, prior = self.run.dataset, self.run.prior
         columns, values = nonzero(dataset.rows, asked.item)
+        if self.run.settings.audited:
+            told = columns < dataset.rows.columns - 1
+            columns, values = columns[told], values[told]
         if self._common[0] != (answers := len(self.run.state.lessons)):
             common = np.zeros(dataset.rows.columns, bool)
             common[top_terms.common(self.run)] = True
@@ -104,7 +108,7 @@ class Items:
             weights = weights - weights.mean(axis=1, keepdims=True)
             weights = weights[:, asked.predicted - 1] if of_predicted else abs(weights).max(axis=1)
         parts = np.where(self._common[1][columns], 0, weights * values)
-        if dataset.vocabulary is None and dataset.latent:
+        if dataset.vocabulary is None and self._has_waves:
             first = np.searchsorted(columns, dataset.named)
             columns, parts = np.append(columns[:first], dataset.named), np.append(parts[:first], parts[first:].sum())
         largest = np.abs(parts).max(initial=0)
@@ -128,10 +132,15 @@ class Items:
     def _features(self, position: int, share: dict[int, float], weigh: Weigh) -> list[list[Any]]:
         dataset = self.run.dataset
         lines = file_numbers(dataset, position, SHOWN_FEATURES)
-        if dataset.latent:
+        if self._has_waves:
             lines.append((dataset.named, top_terms.term(self.run, dataset.named), ""))
         weights = weigh(share.get(column, 0) for column, *_ in lines)
         return [[name, value, weight] for (_, name, value), weight in zip(lines, weights)]
+
+    @property
+    def _has_waves(self) -> bool:
+        """Whether the rows have columns without a name, besides a column of decisions that is audited."""
+        return self.run.dataset.latent > bool(self.run.settings.audited)
 
     def result(self, counts: np.ndarray) -> str:
         """Return the result of the session in a sentence."""

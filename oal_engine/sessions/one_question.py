@@ -77,7 +77,7 @@ class OtherColumn(OneQuestion):
 
     def __init__(self, session: Session, name: str) -> None:
         super().__init__(session, BOTH)
-        margins = stored_column(self.dataset, name, None, None).margins
+        margins = stored_column(self.dataset, name, None, None, session.settings.positive_name).margins
         pushed, self.name = margins >= 0, name
         self.log = [
             replace(entry, margin=float(margins[entry.item]), predicted=1 if pushed[entry.item] else -1)

@@ -23,7 +23,7 @@ from ..kernel.draws import draw
 from ..kernel.learners import weights
 from ..store import Row, Store, now
 from .decisions import Decisions
-from .fold import ALL_ROUNDS, Place, Run, State
+from .fold import Place, Run, State
 from .leases import Held, Leases
 from .log import (
     Answered,
@@ -539,6 +539,8 @@ class Session(Run):
         """Return the label of an answer to a question, and the labels of several questions. A question that was not
         asked about the item has SKIP, and may be left out at the end."""
         parts, names = self._parts_of(question), self.settings.question_names
+        if self.several and not parts:
+            raise SessionError("this item is not the current question.")
         if not isinstance(answer, Iterable):
             self._check_label(answer)
             if self.settings.audited:  # both deciders are judged by the same answer
@@ -554,8 +556,11 @@ class Session(Run):
         for k, label in enumerate(labels):
             self._check_label(label)
             if label != SKIP and not asks(parts, k):
-                raise SessionError(f"{names[k]} is not asked about this item: its label must be 0. Got {label}.")
-        labels = self.settings.implied([int(label) for label in labels[: len(parts)]])
+                raise SessionError(f"this item is not asked about {names[k]}, whose label must be 0. Got {label}.")
+        if self.settings.audited and len({*labels}) > 1:
+            raise SessionError(f"an answer to an audit must be one label. Got {', '.join(map(str, labels))}.")
+        asked = [asks(parts, k) for k in range(len(parts))]
+        labels = self.settings.implied([int(label) for label in labels[: len(parts)]], asked)
         return summary(labels), labels
 
     def answer(
@@ -696,16 +701,16 @@ class Session(Run):
 
     def _with(self, old: Lesson, name: str, label: int | Iterable[int]) -> list[int]:
         """Return the labels of an answer with another one for one of several questions. Without a yes to it, the
-        questions that need one get the same label."""
+        questions that need one get the same label, unless they have none."""
         self._check_label(label)
         part, parents = self.settings.place_of(name), self.settings.parents
         if part >= len(old.labels):
-            raise SessionError(f"{name} was not asked about this item.")
+            raise SessionError(f"this item was not asked about {name}.")
         own = cast(int, label)
         if self.settings.audited:
             return [own] * len(old.labels)
-        follows = {k for k, parent in enumerate(parents) if parent == part and own != 1} | {part}
-        return [own if k in follows else each for k, each in enumerate(old.labels)]
+        follows = {k for k, parent in enumerate(parents) if parent == part and own != 1}
+        return [own if k == part or (each and k in follows) else each for k, each in enumerate(old.labels)]
 
     def add_question(
         self, event: str, name: str, guidelines: str = "", parent: str = "", annotator: str = ""
@@ -722,7 +727,7 @@ class Session(Run):
             own = {"name": name, "guidelines": guidelines, "parent": parent}
             added = checked_questions([*self.settings.plain_questions, own])[-1] | {"added": 1}
             if parent and not self.is_asked(parent):
-                raise SessionError(f"{parent} is closed, and cannot be the parent of another question.")
+                raise SessionError(f"the parent of a question must not be closed. Got {parent}.")
             questions = [*(self.settings.questions or ()), added]
             self.store.update_session(self.id, {"questions": json.dumps(questions)})
             self._change_questions(event, "opened", self.several, annotator)
@@ -736,17 +741,17 @@ class Session(Run):
             self._check_several("closed")
             part = self.settings.place_of(name)
             if not self.is_asked(name):
-                raise SessionError(f"{name} is closed already.")
-            children = [k for k, parent in enumerate(self.settings.parents) if parent == part]
-            closing = [part, *(k for k in children if self.is_asked(self.settings.question_names[k]))]
-            if len(closing) == sum(map(self.is_asked, self.settings.question_names)):
+                raise SessionError(f"the question {name} is closed already.")
+            children = [k for k in self.state.open if self.settings.parents[k] == part]
+            closing = [*children, part]  # in this order none asks for a yes to a closed one
+            if len(closing) == len(self.state.open):
                 raise SessionError("the last question cannot be closed: a session asks one at least.")
             for k in closing:
                 self._change_questions(event if k == part else None, "closed", k, annotator)
 
     def is_asked(self, name: str) -> bool:
         """Return whether one of several questions is asked about later items."""
-        return self.state.spans[self.settings.place_of(name)][1] == ALL_ROUNDS[1]
+        return self.settings.place_of(name) in self.state.open
 
     def _check_several(self, what: str) -> None:
         if not self.several or self.settings.audited:

@@ -1,10 +1,13 @@
 """The settings of a session: one frozen record, checked once when the session is made."""
 
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
+from numbers import Real
 from typing import Any, cast
 
 import numpy as np
@@ -45,9 +48,9 @@ class Settings:
     items: length of the stream when the session began; this part is shuffled. budget: without labels added later.
     classes: names of the labels 1 .. K (None: a positive and a negative class). prior: knowledge before the first
     answer, without the weights made from it (`Prior.source`). questions: None, if there is one about each item; those
-    that were added later have "added". audited: the name and the cut of a column of decisions, which is one of two
-    questions then (`given.COLUMN`), and the names of other columns that its answers judge; None without one. For the
-    other settings see `Options`.
+    that were added later have "added". audited: the name, the cut and the checksum of a column of decisions, which is
+    one of two questions then (`given.COLUMN`), and the names of other columns that its answers judge; None without one.
+    For the other settings see `Options`.
     """
 
     id: int
@@ -112,6 +115,11 @@ class Settings:
         return [question["name"] for question in self.questions or ()]
 
     @property
+    def audited_columns(self) -> list[str]:
+        """The names of the audited column and of the others that are judged: they would sway the annotators."""
+        return [self.audited["column"], *self.audited["others"]] if self.audited else []
+
+    @property
     def first_questions(self) -> int:
         """Number of the several questions that the session begins with."""
         return sum(not question.get("added") for question in self.questions or ())
@@ -126,16 +134,17 @@ class Settings:
         """For each of several questions, the place of the one that needs a yes before it is asked, or None."""
         return [self.place_of(name) if (name := each.get("parent")) else None for each in self.questions or ()]
 
-    def implied(self, labels: Sequence[int]) -> tuple[int, ...]:
+    def implied(self, labels: Sequence[int], asked: Sequence[bool]) -> tuple[int, ...]:
         """Return the labels of an answer, where a question that needs a yes elsewhere has the label from there unless
-        it is one. SessionError for a yes to it without that yes."""
-        for parent, label, name in zip(self.parents, labels, self.question_names):
-            if parent is not None and label == POSITIVE != labels[parent]:
-                raise SessionError(f"a yes to {name} needs a yes to {self.question_names[parent]}.")
-        return tuple(
-            label if parent is None or labels[parent] == POSITIVE else labels[parent]
-            for parent, label in zip(self.parents, labels)
-        )
+        it is one. asked: which of them the item was asked about. SessionError for a yes to it without that yes."""
+        own = list(labels)
+        for k, (parent, label) in enumerate(zip(self.parents, labels)):
+            if parent is None or not asked[k] or labels[parent] == POSITIVE:
+                continue
+            if label == POSITIVE:
+                raise SessionError(f"a yes to {self.question_names[k]} needs a yes to {self.question_names[parent]}.")
+            own[k] = labels[parent]
+        return tuple(own)
 
     @property
     def all_guidelines(self) -> str:
@@ -278,13 +287,11 @@ def create(
     chosen, own = strategy(algorithm, learner, rule, parameters), Options(**options)
     data = store.dataset(dataset)
     audited = None
-    if (own.cut is not None or own.others) and not own.column:
-        raise SessionError("cut and others of a session are for a column that it audits. Got none.")
     if own.column:
-        cut = stored_column(Dataset(store, data["id"]), own.column, None, own.cut).cut
-        others = [stored_column(Dataset(store, data["id"]), name, None, None).name for name in own.others]
-        audited = {"column": own.column, "cut": cut, "others": others}
+        audited = _audited(Dataset(store, data["id"]), own)
         own = replace(own, questions=(COLUMN, BOTH))
+    elif own.cut is not None or own.others:
+        raise SessionError("cut and others of a session are for a column that it audits. Got none.")
     questions = _questions(chosen, own)
     names = _names(chosen, own, data)
     chosen.build(data["features"], len(names["classes"]))
@@ -379,6 +386,26 @@ def checked_tags(names: Iterable[str]) -> list[str]:
     return tags
 
 
+def _audited(data: Dataset, options: Options) -> dict[str, Any]:
+    """Check and return the name, the cut and the checksum of the column of a data set that a session audits."""
+    column, cut = str(options.column), options.cut
+    if options.questions:
+        raise SessionError(f"a session audits a column or asks several questions. Got column {column} and questions.")
+    if cut is not None and (isinstance(cut, bool) or not isinstance(cut, Real)):
+        raise SessionError(f"cut must be a number. Got {cut}.")
+    features = {*(data.columns.get("features") or data.feature_names or ())}
+    if visible := features & {column, *options.others}:
+        raise SessionError(
+            f"column {min(visible)} is one of the features of {data.name}, which annotators see: import the data without "
+            "it among them."
+        )
+    cut = None if cut is None else float(cut)
+    read = stored_column(data, column, None, cut, options.positive_name.strip())
+    others = [stored_column(data, name, None, None, options.positive_name.strip()).name for name in options.others]
+    checksum = hashlib.sha256(read.margins.tobytes()).hexdigest()
+    return {"column": column, "cut": read.cut, "checksum": checksum, "others": others}
+
+
 def plain(questions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]:
     """Return several questions as they were given."""
     return [{key: each[key] for key in OF_A_QUESTION if key in each} for each in questions or ()]
@@ -390,10 +417,14 @@ def checked_questions(questions: Iterable[str | Mapping[str, str]]) -> list[dict
     if wrong := {*chain(*rows)} - {*OF_A_QUESTION}:
         raise SessionError(f"a question has a name, guidelines and a parent. Got {min(wrong)}.")
     records = [{key: str(each.get(key) or "").strip() for key in OF_A_QUESTION} for each in rows]
+    records = [each | {key: " ".join(each[key].split()) for key in ("name", "parent")} for each in records]
     names = [each["name"] for each in records]
-    if not 2 <= len(names) <= MOST_QUESTIONS or len({*names}) < len(names) or not all(names):
-        words = ", ".join(names)[:200]
-        raise SessionError(f"a session asks one question, or 2 to {MOST_QUESTIONS} with different names. Got {words}.")
+    if not 2 <= len(names) <= MOST_QUESTIONS:
+        raise SessionError(f"questions must be 2 to {MOST_QUESTIONS}, or left out to ask one. Got {len(names)}.")
+    if not all(names):
+        raise SessionError("each question needs a name.")
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise SessionError(f"the questions of a session need different names. Got {twice[0][:80]} twice.")
     if longest := [name for name in names if len(name) > LONGEST_NAME or "|" in name]:
         raise SessionError(
             f"a name of a question has {LONGEST_NAME} characters at most and no |. Got {longest[0][:80]}."
@@ -419,7 +450,8 @@ def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
         "an overlap": options.overlap, "a repeat": options.repeat,
     }  # fmt: skip
     if unsupported := [name for name, value in excluded.items() if value]:
-        raise SessionError(f"a session of several questions cannot have {unsupported[0]}.")
+        kind = "that audits a column" if options.column else "of several questions"
+        raise SessionError(f"a session {kind} cannot have {unsupported[0]}.")
     return questions
 
 
@@ -438,8 +470,8 @@ def stored_options(settings: Row) -> dict[str, Any]:
     return {
         **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
-        "questions": plain(settings["questions"]),
-        **(settings["audited"] or {}),
+        "questions": [] if settings["audited"] else plain(settings["questions"]),
+        **{key: value for key, value in (settings["audited"] or {}).items() if key != "checksum"},
         "parameters": {key: value for key, value in ran.parameters.items() if key not in fixed},
         "weights": metrics.Weights(settings["alpha_p"], settings["c_p"]),
     }

@@ -81,6 +81,7 @@ def test_labels_are_minus_and_plus_one_and_scores_are_distances_from_the_cut():
     for cells, cut, said in (
         (["0.5", "0.4", "0.9"], None, [True, False, True]),
         (["-2.5", "0", "1"], None, [False, True, True]),
+        (["0.2", "0.8"], None, [False, True]),
         (["10", "70", "90"], 80.0, [False, False, True]),
         (["0", "1", "0"], 1.0, [False, True, False]),
     ):
@@ -98,7 +99,10 @@ def test_labels_are_minus_and_plus_one_and_scores_are_distances_from_the_cut():
         (["0.1", "0.2", "0.3"], None, "cut must be a score that divides column llm: > 0.1 and <= 0.3. Got 0.5."),
         (["0.1", "0.2", "0.3"], 0.1, "cut must be a score that divides"),
         (["yes", "no"], 0.5, "cut is for scores. Column llm of posts.csv has labels."),
-        (["a", "b", "c"], None, "llm"),
+        (["a", "b", "c"], None, "a pair of words such as yes and no, or the word of the positive class. Got a, b, c."),
+        (["0.5", "0.5"], None, "cut must be a score that divides column llm"),
+        (["-1e308", "1e308", "0"], None, "scores of column llm in posts.csv are too large or small."),
+        (["1e-300", "9e-300", "0"], 5e-300, "scores of column llm in posts.csv are too large or small."),
     ],
 )
 def test_a_column_that_decides_nothing_is_refused(cells, cut, problem):

@@ -1,8 +1,13 @@
 """Sessions that audit a column on the pages: the demo, the form, the card's server, the panels and the downloads."""
 
+import pandas
 import pytest
 
+from oal_engine import Studio
 from oal_engine.datasets import Dataset, demo
+from oal_engine.sessions.files import report
+from oal_engine.sessions.items import Items
+from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.pages import form, press, run, words
@@ -10,6 +15,7 @@ from tests.harness.sessions import EVENTS
 from ui import downloads
 from ui.label import messages
 from ui.label.card_server import CardServer
+from ui.label.panels import learned
 
 
 @pytest.fixture
@@ -49,6 +55,28 @@ def test_one_click_starts_an_audit_whose_card_has_two_classes(app_store):
     assert [[1, 1]] == [entry.labels for entry in server.session.log if entry.label]
 
 
+@pytest.mark.parametrize("features", ["plain", "fourier", "words"])
+def test_the_card_and_the_panels_do_not_show_the_column(app_store, features):
+    """The lines, the marks and the terms of an audit are those of the data set: the column is none of them, and the
+    heaviest other one has the largest share."""
+    numbers = {"text": "text"} if features == "words" else {"feature": ["a", "b"]}
+    rows = [{"text": f"word{k % 7} no{k % 3}", "a": k % 7, "b": k % 3, "llm": k % 2} for k in range(40)]
+    Studio(app_store.path).add(
+        pandas.DataFrame(rows), name=features, label="", details=["llm"], features=features, **numbers
+    )  # fmt: skip
+    server = CardServer(create(app_store, app_store.datasets()[0]["id"], algorithm="auto", budget=20, column="llm"))
+    for k in range(12):
+        send(server, "label", label=1 if k % 3 else -1)
+    session = server.session
+    question = Items(session).question(session.log[10].question(), session.place, "everything")
+    names = [name for name, *_ in question["features"] or ()]
+    assert names == ["a", "b", *["combinations of columns"] * (features == "fourier")] * (features != "words")
+    assert 1 == max(abs(share) for *_, share in question["features"] or question["parts"])
+    for name in session.settings.question_names:
+        learned._view(OneQuestion(session, name))
+    assert b"Audit" in report.page(session)
+
+
 @pytest.mark.slow
 def test_the_progress_compares_the_column_with_the_answers(audit):
     """From ten answers on the panel has a table of both deciders, and a box for the curves of one; at the end the card
@@ -70,7 +98,7 @@ def test_the_form_offers_the_columns_of_the_file(app_store):
     at.button(key="new-send").click().run()
     (row,) = app_store.sessions()
     settings = Session(app_store, row["id"]).settings
-    assert {"column": "llm", "cut": None, "others": []} == settings.audited
+    assert (["llm"], None) == (settings.audited_columns, settings.audited["cut"])
     assert (0.5, 1.0) == (settings.floor, settings.pace)
 
 

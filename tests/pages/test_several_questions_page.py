@@ -253,7 +253,7 @@ def test_the_form_starts_a_session_of_several_questions(app_store, keep):
     at = form()
     at.text_area(key="new-questions").set_value("good").run()
     at.button(key="new-send").click().run()
-    assert "a session asks one question, or 2 to 26 with different names. Got good." in words(at)
+    assert "questions must be 2 to 26, or left out to ask one. Got 1." in words(at)
     assert 1 == len(app_store.sessions())
 
 

@@ -1,9 +1,10 @@
 """Sessions that audit a column of decisions: one answer judges the column and the algorithm that begins with it."""
 
 import re
-from io import BytesIO
+from io import BytesIO, StringIO
 
 import numpy as np
+import pandas
 import pytest
 
 from oal_engine import Studio
@@ -12,13 +13,13 @@ from oal_engine.datasets.given import BOTH, COLUMN, stored_column
 from oal_engine.experiments.replays import ReplayOptions, replay_column
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions import look_back, model
-from oal_engine.sessions.files import export, methods, report
+from oal_engine.sessions.files import bundle, export, methods, report
 from oal_engine.sessions.insights import certainty, estimates, outcome
 from oal_engine.sessions.one_question import OneQuestion, OtherColumn
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import create
+from oal_engine.sessions.settings import SessionError, create
 from oal_engine.store import Store
-from tests.harness.sessions import EVENTS, take_back, travelled
+from tests.harness.sessions import EVENTS, take_back, text_of, travelled
 
 SETTINGS = demo.DEMOS["judged"].session | {"budget": 100, "positive_name": "Life", "negative_name": "Other"}
 
@@ -68,6 +69,8 @@ def test_an_audit_is_rebuilt_published_and_verified(store, data, opened, tmp_pat
     take_back(session)
     session.correct(next(EVENTS), session.log[3].id, -session.log[3].label)
     assert [session.log[3].label] * 2 == session.log[3].labels
+    with pytest.raises(SessionError, match="an answer to an audit must be one label"):
+        session.answer(next(EVENTS), session.current.id, [1, -1])
     assert session.digest() == Session(store, session.id).digest()
     assert look_back.verify(store, session.id).verified
     there = Store(tmp_path / "there.db")
@@ -75,6 +78,19 @@ def test_an_audit_is_rebuilt_published_and_verified(store, data, opened, tmp_pat
     assert session.digest() == travelled(store, session.id, there).digest()
     there.close()
     assert look_back.verify(store, opened.id).verified
+
+
+def test_an_audit_of_another_column_is_not_adopted(tmp_path):
+    """A published audit is refused where a cell of the column differs, also one that the log does not need."""
+    here, there = Studio(tmp_path / "here.db"), Studio(tmp_path / "there.db")
+    rows = [{"text": f"item {k}", "llm": ("yes", "no")[k % 2]} for k in range(30)]
+    for studio, last in ((here, "no"), (there, "yes")):
+        frame = pandas.DataFrame([*rows, {"text": "last", "llm": last}])
+        studio.add(frame, name="posts", text="text", label="", details=["llm"])
+    text = text_of(here.store, here.new_session("posts", budget=9, column="llm").id)
+    with pytest.raises(ValueError, match="column llm is not the one that was audited: cells differ"):
+        bundle.adopt(there.store, StringIO(text))
+    assert [] == there.store.sessions()
 
 
 def test_the_outcome_compares_the_column_with_the_answers(opened):
@@ -123,6 +139,20 @@ def test_the_annotator_does_not_see_what_the_column_says(store, data):
     assert [] == [*session.shown_columns]
 
 
+def test_a_question_never_has_the_audited_column():
+    """A question from Python leaves the column out, and a column among the numbers that the card shows is refused."""
+    studio, kept = Studio(":memory:"), {"label": "y", "details": ["llm", "word"]}
+    rows = [{"a": k % 7, "llm": k % 2, "word": ("no", "yes")[k % 2], "y": int(k % 7 > 4)} for k in range(60)]
+    studio.add(pandas.DataFrame(rows), name="both", **kept)
+    for column in ("llm", "word"):
+        with pytest.raises(SessionError, match=f"column {column} is one of the features of both, which annotators see"):
+            studio.new_session("both", budget=9, column=column)
+    studio.add(pandas.DataFrame(rows), name="kept", feature=["a"], **kept)
+    for column in ("llm", "word"):
+        asked = studio.new_session("kept", budget=9, column=column).question
+        assert {"id", "a", "llm", "word"} - {column} == {*asked.item}
+
+
 def test_an_audit_takes_no_later_items(store, tmp_path):
     """Items that are appended later have no decision, so the stream stays as it was."""
     own = Store(tmp_path / "grows.db")
@@ -142,9 +172,13 @@ def test_an_audit_takes_no_later_items(store, tmp_path):
     [
         ({"column": "other"}, "column must be kept with the items of Demo: labels of a model"),
         ({"cut": 0.5}, "cut is for scores. Column llm"),
+        ({"cut": "0.5"}, "cut must be a number. Got 0.5."),
+        ({"cut": True}, "cut must be a number. Got True."),
         ({"column": None, "cut": 0.5}, "are for a column that it audits"),
         ({"others": ["other"]}, "column must be kept with the items"),
-        ({"seed_words": ["life"]}, "seed words, items or texts"),
+        ({"questions": ["a", "b"]}, "audits a column or asks several questions. Got column llm and questions."),
+        ({"seed_words": ["life"]}, "a session that audits a column cannot have seed words, items or texts"),
+        ({"overlap": 0.2}, "a session that audits a column cannot have an overlap"),
         ({"algorithm": "auto-classes", "classes": ["a", "b"]}, "several classes"),
     ],
 )
@@ -164,6 +198,17 @@ def test_what_needs_a_model_of_texts_alone_is_refused(store, opened):
     ):
         with pytest.raises(ValueError, match=error):
             call()
+
+
+def test_a_column_may_hold_the_words_of_the_positive_class():
+    """The name of the positive class counts if a cell is that, else the positive words of the data set."""
+    studio, words = Studio(":memory:"), ["spam", "ham", "advert"]
+    rows = [{"text": f"item {k}", "y": words[k % 2], "llm": words[k % 3]} for k in range(30)]
+    studio.add(pandas.DataFrame(rows), name="mail", text="text", label="y", positive=["spam"])
+    for names, says in (({}, "spam"), ({"positive_name": "advert"}, "advert")):
+        session = studio.new_session("mail", budget=9, column="llm", **names)
+        frame = session.frame("audit")
+        assert ((frame["column"] == session.classes[0]) == (frame["llm"] == says)).all()
 
 
 def test_an_audit_from_python():

@@ -1,17 +1,20 @@
 """Questions that are added or closed while a session runs, and questions that need a yes to another one."""
 
+import io
+import re
+
 import numpy as np
 import pytest
 
 from oal_engine import Studio
 from oal_engine.kernel import spending
 from oal_engine.sessions import look_back, model
-from oal_engine.sessions.files import export, report
+from oal_engine.sessions.files import bundle, export, report
 from oal_engine.sessions.insights import certainty, drift, estimates
 from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
-from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, travelled
+from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of, travelled
 
 NAMES = ["half", "fifth", "rare", "late"]
 X = stream_of()[0]
@@ -62,7 +65,7 @@ def test_the_item_on_the_screen_is_answered_as_it_was_asked(store):
     waiting = opened.current
     opened.add_question(next(EVENTS), "late")
     assert waiting == opened.current
-    with pytest.raises(SessionError, match="late is not asked about this item: its label must be 0"):
+    with pytest.raises(SessionError, match="this item is not asked about late, whose label must be 0"):
         opened.answer(next(EVENTS), waiting.id, [1, 1, 1, 1])
     opened.answer(next(EVENTS), waiting.id, [1, -1, -1, 0])
     assert [4] == [len(opened.current.parts)]
@@ -70,7 +73,7 @@ def test_the_item_on_the_screen_is_answered_as_it_was_asked(store):
     assert opened.current.parts[0][1]
     give(opened)
     assert [[0, 0]] == [opened.current.parts[0]]
-    with pytest.raises(SessionError, match="half is not asked about this item"):
+    with pytest.raises(SessionError, match="this item is not asked about half"):
         opened.answer(next(EVENTS), opened.current.id, [1, 1, 1, 1])
 
 
@@ -148,6 +151,26 @@ def test_a_changed_session_travels(store, tmp_path):
     there.close()
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (r'"added": 1}', '"added": 1}, {"name": "more", "guidelines": "", "added": 1}', "does not open each question"),
+        (r'{"part": 3}', '{"part": 2}', "does not open each question"),
+        (r'("name": "half", "guidelines": "")', r'\1, "parent": "late"', "do not begin with those"),
+        (r'("labels": \[-?1), 0,', r"\1, -1,", "does not have the labels"),
+    ],
+)
+def test_a_file_whose_changes_do_not_fit_is_refused(store, tmp_path, old, new, words):
+    """A published session with an added question that no event opens, a parent that comes later, or an answer to a
+    closed question is refused, and nothing is stored."""
+    text = text_of(store, changed(store).id)
+    there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
+    with pytest.raises(ValueError, match=words):
+        bundle.adopt(there, io.StringIO(re.sub(old, new, text, count=1)))
+    assert [] == there.sessions()
+    there.close()
+
+
 def test_a_yes_that_needs_another_yes(store):
     """Without a yes to its parent a question has the label of the parent, and a yes to it is refused."""
     asked = ["half", {"name": "fifth", "parent": "half"}, {"name": "rare", "parent": "half"}]
@@ -170,16 +193,31 @@ def test_a_yes_that_needs_another_yes(store):
         opened.correct(next(EVENTS), opened.log[-2].id, 1, name="rare")
 
 
+def test_a_closed_child_has_no_label_from_its_parent(store, other):
+    """After a question that needs a yes was closed, a no to its parent says nothing about it, also as a correction: the
+    session opens again."""
+    opened = begin(store, "unlabelled", "auto", questions=["half", {"name": "fifth", "parent": "half"}, "rare"])
+    opened.close_question(next(EVENTS), "fifth")
+    opened.answer(next(EVENTS), opened.current.id, [1, 1, -1])
+    for _ in range(2):
+        opened.answer(next(EVENTS), opened.current.id, [-1, 0, -1])
+    assert [[1, 1, -1], [-1, 0, -1], [-1, 0, -1]] == [entry.labels for entry in opened.log if entry.label]
+    for label in (1, -1):
+        opened.correct(next(EVENTS), opened.log[1].id, label, name="half")
+        assert [label, 0, -1] == opened.log[1].labels
+    assert opened.digest() == Session(other, opened.id).digest()
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda opened: opened.add_question("e", "half"), "different names. Got half, fifth, half"),
-        (lambda opened: opened.add_question("e", ""), "different names"),
+        (lambda opened: opened.add_question("e", "half"), "different names. Got half twice."),
+        (lambda opened: opened.add_question("e", ""), "each question needs a name"),
         (
             lambda opened: opened.add_question("e", "a", parent="b"),
             "the parent of a question must be one of half, fifth. Got b.",
         ),
-        (lambda opened: opened.add_question("e", "a", parent="fifth"), "fifth is closed"),
+        (lambda opened: opened.add_question("e", "a", parent="fifth"), "must not be closed. Got fifth."),
         (lambda opened: opened.close_question("e", "fifth"), "fifth is closed already."),
         (lambda opened: opened.close_question("e", "half"), "the last question cannot be closed"),
         (lambda opened: opened.close_question("e", "b"), "one of half, fifth. Got b."),

@@ -226,9 +226,9 @@ def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sen
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"questions": ["one"]}, "2 to 26 with different names. Got one"),
-        ({"questions": ["a", "a "]}, "different names. Got a, a."),
-        ({"questions": ["a", ""]}, "different names"),
+        ({"questions": ["one"]}, "must be 2 to 26, or left out to ask one. Got 1."),
+        ({"questions": ["a", "a "]}, "different names. Got a twice."),
+        ({"questions": ["a", ""]}, "each question needs a name"),
         ({"questions": [str(k) for k in range(27)]}, "2 to 26"),
         ({"questions": ["a", "b|c"]}, r"no \|. Got b\|c"),
         ({"questions": ["a", {"name": "b", "key": "x"}]}, "guidelines and a parent. Got key"),

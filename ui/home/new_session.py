@@ -158,7 +158,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         chosen = choose_strategy(many, first=first)
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         plan = _plan(kind.rule)
-        if _labelled(row) and many == bool(row["classes"]) and "questions" not in classes:
+        if _labelled(row) and many == bool(row["classes"]) and not classes.keys() & {"questions", "column"}:
             n_known, beginning = _some_known_labels(row)
         more = _more(many) | shares | {"guidelines": guidelines.strip(), "owner": annotator()}
     if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(kind.rule):
@@ -291,7 +291,7 @@ def _column(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_examples(classes: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in classes.items() if key in ("positive_name", "negative_name", "positive_class")}
+    return {key: value for key, value in classes.items() if key in ("positive_name", "negative_name")}
 
 
 def _read_questions(written: str) -> list[dict[str, str]]:

@@ -18,7 +18,7 @@ from ...kernel.algorithms import stored
 from ...output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ...store import ConflictError, History, Row, Store
 from ...store.old_logs import OldLog
-from ..log import checked_event, is_labels, lasting, summary
+from ..log import asks, checked_event, is_labels, lasting, summary
 from ..settings import (
     LONGEST_NAME,
     LONGEST_TAG,
@@ -128,8 +128,9 @@ def is_question(value: Any) -> bool:
 def is_audited(value: Any) -> bool:
     """Return whether a value may be the column of decisions that a session audits."""
     return (
-        isinstance(value, dict) and value.keys() == {"column", "cut", "others"}
-        and words(500)(value["column"]) and or_none(number)(value["cut"]) and names(value["others"])
+        isinstance(value, dict) and value.keys() == {"column", "cut", "checksum", "others"}
+        and words(500)(value["column"]) and or_none(number)(value["cut"]) and words(64)(value["checksum"])
+        and names(value["others"])
     )  # fmt: skip
 
 
@@ -329,7 +330,7 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
     allowed = range(len(settings["classes"]) + 1) if settings["classes"] else (-1, 0, 1)
     _check_questions(history.questions, items, allowed)
     _check_events(history, items, allowed)
-    _check_parts(history, settings["questions"] or ())
+    _check_parts(history, settings["questions"] or (), settings["audited"] is not None)
     try:
         with store.transaction():
             dataset = _match(store, head["dataset"], among)
@@ -387,21 +388,29 @@ def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
         raise JsonLinesError("a digest is of an event that the session does not have.")
 
 
-def _check_parts(history: History, several: Sequence[Row]) -> None:
-    """Check that questions and answers have parts for each of several questions about an item, and that the ones added
-    later come last."""
+def _check_parts(history: History, several: Sequence[Row], audited: bool) -> None:
+    """Check that questions and answers have parts for each of several questions about an item, that the ones added
+    later come last, and that an answer to an audit is one label."""
     added = [bool(question.get("added")) for question in several]
-    if added != sorted(added) or 0 < len(added) < 2 + sum(added):
+    first = len(added) - sum(added)
+    own_names = [question["name"] for question in several[:first]]
+    parents = [parent for question in several[:first] if (parent := question.get("parent"))]
+    if added != sorted(added) or 0 < len(added) < 2 + sum(added) or not {*parents} <= {*own_names}:
         raise JsonLinesError("the questions that were added later must be the last ones of the session.")
-    sizes = {row["id"]: len(row["parts"] or ()) for row in history.questions}
-    for question, size in sizes.items():
-        if not len(added) - sum(added) <= size <= len(added):
+    opened = [row["data"]["part"] for row in history.events if row["kind"] == "opened"]
+    if opened != [*range(first, len(added))]:
+        raise JsonLinesError("the log does not open each question that was added, in their order.")
+    parts = {row["id"]: row["parts"] or () for row in history.questions}
+    for question, own in parts.items():
+        if not first <= len(own) <= len(added):
             raise JsonLinesError(f"question {question} does not have the parts of the session's questions.")
     for row in history.events:
         labels = row["data"].get("labels") if row["kind"] in ANSWERS else None
         if row["kind"] in ANSWERS and (
-            len(labels or ()) != sizes[row["question"]] or (labels and summary(labels) != row["label"])
-        ):
+            len(labels or ()) != len(own := parts[row["question"]]) or (labels and summary(labels) != row["label"])
+            or any(label and not asks(own, k) for k, label in enumerate(labels or ()))
+            or (audited and len({*(labels or ())}) > 1)
+        ):  # fmt: skip
             raise JsonLinesError(f"event {row['number']:,} does not have the labels of the session's questions.")
 
 
@@ -416,6 +425,8 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     if created["questions"] == plain(settings["questions"]) != []:
         store.update_session(session, {"questions": json.dumps(settings["questions"])})
         created = store.session(session)
+    if settings["audited"] and created["audited"]["checksum"] != settings["audited"]["checksum"]:
+        raise JsonLinesError(f"column {settings['audited']['column']} is not the one that was audited: cells differ.")
     wrong = [key for key in (*HEAD, "floor", "questions", "audited") if created[key] != settings[key]]
     if wrong:
         got = json.dumps(settings[wrong[0]])[:80]

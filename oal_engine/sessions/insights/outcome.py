@@ -66,7 +66,7 @@ def table(session: Session) -> list[tuple[str, str]]:
 
 def deciders(session: Session) -> dict[str, OneQuestion]:
     """Return the two deciders of an audited column as runs of their own, by the names on the page."""
-    column = (session.settings.audited or {}).get("column", "")
+    column, *_ = session.settings.audited_columns
     return {column: OneQuestion(session, COLUMN), f"{column} + answers": OneQuestion(session, BOTH)}
 
 

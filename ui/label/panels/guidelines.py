@@ -26,7 +26,8 @@ WRITTEN_BY = "Written by {}, who owns the session."
 QUESTIONS_NOTE = "A change counts from the next item on; the answers stay as they are."
 CLOSE, CLOSE_HELP = (
     "Close",
-    "Later items are not asked about it. Its answers and its model remain, also in the exports.",
+    "Later items are not asked about it, nor about questions that need a yes to it. Its answers stay. It cannot be "
+    "opened again.",
 )
 ONLY_AFTER, ALWAYS = "Ask it only after a yes to", "Always ask it"
 TAGS_HELP = "Words that annotators give an item by key or click, such as why it is excluded. It may have several."
@@ -47,7 +48,7 @@ def show(server: CardServer) -> None:
     if server.is_owned():
         with st.expander("Write the guidelines"):  # one fixed label: a new one would close the expander
             _edit(session, settings.guidelines)
-        if settings.questions:
+        if settings.questions and not settings.audited:
             with st.expander("Questions"):
                 _edit_questions(session)
         with st.expander("Tags"):
@@ -114,7 +115,8 @@ def _edit_tags(session: Session, tags: list[str]) -> None:
 
 def _show_columns(session: Session) -> None:
     current = [column for column in session.dataset.details if column in session.shown_columns]
-    chosen = st.multiselect("Columns", session.dataset.details, current, key=f"details-{session.id}")
+    columns = [column for column in session.dataset.details if column not in session.settings.audited_columns]
+    chosen = st.multiselect("Columns", columns, current, key=f"details-{session.id}")
     if chosen != current and st.button("Save", type="primary", key="details-save"):
         _change(session, {"shown": json.dumps(chosen)})
 
