@@ -330,8 +330,8 @@ class Run:
     def shown_columns(self) -> Collection[str]:
         """The columns that are shown with each item, by the current choice."""
         chosen = self.store.shown_columns(self.settings.id) if self.dataset.details else None
-        shown = self.dataset.shown_columns if chosen is None else chosen
-        return [name for name in shown if name != self.settings.audited_column]
+        columns = self.dataset.shown_columns if chosen is None else chosen
+        return [name for name in columns if name != self.settings.audited_column]
 
     def stream_of(self, state: State) -> Stream:
         """Return the stream as a state sees it: without the items that are known, or that a question leaves out."""

@@ -407,10 +407,10 @@ def plain(questions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]
 
 def checked_questions(questions: Iterable[str | Mapping[str, str]]) -> list[dict[str, Any]]:
     """Return several questions about each item as records. SessionError if any is not allowed."""
-    given = [{"name": each} if isinstance(each, str) else dict(each) for each in questions]
-    if wrong := {*chain(*given)} - {*OF_A_QUESTION}:
+    entries = [{"name": each} if isinstance(each, str) else dict(each) for each in questions]
+    if wrong := {*chain(*entries)} - {*OF_A_QUESTION}:
         raise SessionError(f"a question has a name, guidelines and a parent. Got {min(wrong)}.")
-    records = [{key: str(each.get(key) or "").strip() for key in OF_A_QUESTION} for each in given]
+    records = [{key: str(each.get(key) or "").strip() for key in OF_A_QUESTION} for each in entries]
     records = [each | {key: " ".join(each[key].split()) for key in ("name", "parent")} for each in records]
     names = [each["name"] for each in records]
     if not 2 <= len(names) <= MOST_QUESTIONS:

@@ -111,7 +111,7 @@ AUDIT_HELP = (
 )
 CUT, CUT_HELP = (
     "Smallest score that says yes",
-    "Of scores only; 0.5 where all are from 0 to 1, 0 where some are negative.",
+    "Of scores only; 0.5 if all are from 0 to 1, and 0 if some are negative.",
 )
 ASK_EACH = "Ask about each of these: {}"
 SHOWN_QUESTIONS = 8  # of the names on the button

@@ -395,7 +395,7 @@ def _check_parts(history: History, several: Sequence[Row], audited: bool) -> Non
     names = [question["name"] for question in several[:first]]
     parents = [parent for question in several[:first] if (parent := question.get("parent"))]
     if added != sorted(added) or 0 < len(added) < 2 + sum(added) or not {*parents} <= {*names}:
-        raise JsonLinesError("the questions of the session do not begin with those that it began with.")
+        raise JsonLinesError("the questions of the session do not begin with the first ones.")
     opened = [row["data"]["part"] for row in history.events if row["kind"] == "opened"]
     if opened != [*range(first, len(added))]:
         raise JsonLinesError("the log does not open each question that was added, in their order.")
