@@ -94,8 +94,8 @@ class Items:
         dataset, prior = self.run.dataset, self.run.prior
         columns, values = nonzero(dataset.rows, asked.item)
         if self.run.settings.audited:
-            told = columns < dataset.rows.columns - 1
-            columns, values = columns[told], values[told]
+            others = columns < dataset.rows.columns - 1
+            columns, values = columns[others], values[others]
         if self._common[0] != (answers := len(self.run.state.lessons)):
             common = np.zeros(dataset.rows.columns, bool)
             common[top_terms.common(self.run)] = True

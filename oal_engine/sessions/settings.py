@@ -396,8 +396,8 @@ def _audited(data: Dataset, options: Options) -> dict[str, Any]:
     features = {*(data.columns.get("features") or data.feature_names or ())}
     if visible := features & {column, *options.others}:
         raise SessionError(
-            f"column {min(visible)} is one of the features of {data.name}, which annotators see: import the data without "
-            "it among them."
+            f"column {min(visible)} is one of the features of {data.name}, which annotators see: import the data "
+            "without it among them."
         )
     cut = None if cut is None else float(cut)
     read = stored_column(data, column, None, cut, options.positive_name.strip())

@@ -156,7 +156,7 @@ def test_a_changed_session_travels(store, tmp_path):
     [
         (r'"added": 1}', '"added": 1}, {"name": "more", "guidelines": "", "added": 1}', "does not open each question"),
         (r'{"part": 3}', '{"part": 2}', "does not open each question"),
-        (r'("name": "half", "guidelines": "")', r'\1, "parent": "late"', "do not begin with those"),
+        (r'("name": "half", "guidelines": "")', r'\1, "parent": "late"', "must be the last ones"),
         (r'("labels": \[-?1), 0,', r"\1, -1,", "does not have the labels"),
     ],
 )
