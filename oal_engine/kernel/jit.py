@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numba.experimental.function_type  # noqa: F401  # as a late import adds types while other threads look them up
 from numba.extending import overload
 
 METHOD: Any = {

