@@ -120,6 +120,11 @@ class Settings:
         return [self.audited["column"], *self.audited["others"]] if self.audited else []
 
     @property
+    def decider_names(self) -> dict[str, str]:
+        """The names on the page of the two deciders of an audited column, by the names of their questions."""
+        return {COLUMN: self.audited["column"], BOTH: f"{self.audited['column']} + answers"} if self.audited else {}
+
+    @property
     def first_questions(self) -> int:
         """Number of the several questions that the session begins with."""
         return sum(not question.get("added") for question in self.questions or ())

@@ -101,8 +101,11 @@ def test_the_outcome_compares_the_column_with_the_answers(opened):
     assert "F1 ±" in lines["50 more answers"]
     assert re.fullmatch(r"[\d.]+ %", lines["Found, at least: llm"])
     assert certainty.sentences(OneQuestion(opened, COLUMN))
-    text = report.page(opened).decode() + methods.markdown(opened)
-    assert "column + answers" in text
+    assert "column + answers" in report.page(opened).decode()
+    text = methods.markdown(opened)
+    assert "whether they are Life or Other, to audit the column llm, which they did not see." in text
+    assert "llm + answers: " in text
+    assert "questions (" not in text
 
 
 def test_the_answers_judge_other_columns_too(store, data):

@@ -35,7 +35,7 @@ def paragraphs(session: Session) -> Iterator[str]:
     if session.several:
         for part in (OneQuestion(session, name) for name in session.settings.question_names):
             words = filter(None, (part.span_in_words, *outcome.summary(part)))  # type: ignore[arg-type]
-            yield f"{part.name}: {' '.join(words)}"
+            yield f"{session.settings.decider_names.get(part.name, part.name)}: {' '.join(words)}"
     else:
         yield " ".join(outcome.summary(session))
     yield _grounds(session)
@@ -53,7 +53,9 @@ def _items(session: Session) -> str:
     settings, progress = session.settings, session.place.progress
     order = f"in a random order (seed {settings.seed})" if settings.shuffled else "in the order of the file"
     what = f"whether they are {settings.positive_name} or {settings.negative_name}"
-    if session.several:
+    if settings.audited:
+        what += f", to audit the column {settings.audited['column']}, which they did not see"
+    elif session.several:
         what = f"{len(settings.question_names)} yes/no questions ({', '.join(settings.question_names)})"
     elif session.multiclass:
         what = f"one of {len(session.names)} classes ({', '.join(session.names.values())})"

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...datasets.given import BOTH, COLUMN
 from ...kernel import metrics
 from ...kernel.estimates import jeffreys, reduced
 from ...kernel.learners import linear
@@ -66,8 +65,7 @@ def table(session: Session) -> list[tuple[str, str]]:
 
 def deciders(session: Session) -> dict[str, OneQuestion]:
     """Return the two deciders of an audited column as runs of their own, by the names on the page."""
-    column, *_ = session.settings.audited_columns
-    return {column: OneQuestion(session, COLUMN), f"{column} + answers": OneQuestion(session, BOTH)}
+    return {words: OneQuestion(session, name) for name, words in session.settings.decider_names.items()}
 
 
 def _others(session: Session) -> dict[str, OneQuestion]:

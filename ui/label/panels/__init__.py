@@ -2,8 +2,6 @@
 
 import streamlit as st
 
-from oal_engine.sessions.insights.outcome import deciders
-
 from ..card_server import CardServer
 
 
@@ -11,7 +9,6 @@ def chosen_question(server: CardServer) -> str | None:
     """Ask which of several questions a panel is about, and return its name; None if the session asks one."""
     session = server.session
     names = session.settings.question_names
-    if session.settings.audited:
-        words = dict(zip(names, deciders(session)))
+    if words := session.settings.decider_names:
         return st.selectbox("Decider", names, 1, words.__getitem__, key=f"question-{session.id}")
     return st.selectbox("Question", names, key=f"question-{session.id}") if names else None
