@@ -79,6 +79,7 @@ def test_several_questions_are_answered_by_keys(label, app, store):
     assert given == [row["labels"] for row in store.answers(session) if row["labels"]]
     tab(card.page, "History")
     choose(card.page, "Question", "even")
+    row(card.page, "not even").first.wait_for()  # until then it is the list of another question
     row(card.page, "item 0 ").locator(".head").click()
     row(card.page, "questions already asked stay").get_by_role("button", name="even", exact=True).click()
     row(card.page, "was not even").wait_for()
