@@ -11,7 +11,7 @@ from threading import BoundedSemaphore
 import streamlit as st
 
 from oal_engine.output import tables, tools
-from oal_engine.sessions.files import model_formats
+from oal_engine.sessions.files import methods, model_formats
 from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import Store
 
@@ -26,7 +26,7 @@ CHOICES = {
     "positives": "Positives: items answered or predicted as positive",
     "model": "Model: predicts new items, here or in other programs",
     "report": "Report: one page of HTML",
-    "methods": "Methods: a text for a paper, in Markdown",
+    "methods": "Methods: a text for a paper",
 }
 OF_AUDIT = {"audit": "Audit: the column, corrected by the answers, its likely errors first"}
 OF_ALL, OF_ONE = (
@@ -34,7 +34,6 @@ OF_ALL, OF_ONE = (
     ("predictions", "positives", "model"),
 )  # of several questions
 ALL = "All questions, in a ZIP archive"
-SUFFIXES = {"report": ".html", "methods": ".md"}  # of exports in one format alone
 WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
 EXPORTS = BoundedSemaphore(MAX_EXPORTS)
@@ -59,7 +58,7 @@ def downloads_button(store: Store, settings: Settings) -> None:
             key = f"download-question-{session}-{len(offered)}"
             question = st.selectbox("Question", offered, format_func=lambda name: name or ALL, key=key, width=WIDTH)
             options = [f"--question={question}"] * bool(question)
-        if what not in SUFFIXES:
+        if what != "report":
             formats = _formats(store, session, what)
             key = f"download-as-{len(formats)}"  # a choice is kept as long as it is one
             words = {kind: each.purpose for kind, each in formats.items()}
@@ -68,11 +67,19 @@ def downloads_button(store: Store, settings: Settings) -> None:
             texts = st.checkbox("With texts or numbers", key="download-texts")
         suffix = ".zip" if questions and what == "model" and not options else None
         _export_button("Download", store, session, what, kind, options + ["--texts"] * texts, "download", suffix)
+        if what == "methods" and st.button("Show it here"):
+            text = partial(export, store.path, session, what, ["--format", "text"])
+            try:
+                st.code(with_access_check(store, session, text)().decode(), None, wrap_lines=True, height=300)
+            except ValueError as error:
+                st.error(str(error))
         st.text("Prepared on request; labeling is not interrupted.")
 
 
 def _formats(store: Store, session: int, what: str) -> dict[str, tables.Format]:
     """Return the formats in which an export can be written."""
+    if what == "methods":
+        return methods.FORMATS
     if what not in ("table", "model"):
         return tables.FORMATS
     has_texts = store.dataset(store.session(session)["dataset"])["kind"] == "text"
@@ -96,8 +103,8 @@ def _export_button(
     format."""
     options = (["--format", kind] if kind else []) + options
     file = with_access_check(store, session, partial(export, store.path, session, what, options))
-    formats = tables.FORMATS | tools.TOOLS | model_formats.FORMATS
-    suffix = suffix or (formats[kind].suffixes[0] if kind else SUFFIXES[what])
+    formats = tables.FORMATS | tools.TOOLS | model_formats.FORMATS | methods.FORMATS
+    suffix = suffix or (formats[kind].suffixes[0] if kind else ".html")
     name = f"session-{session}-{kind if kind in tools.TOOLS else what}{suffix}"
     st.download_button(words, file, name, type="primary", on_click="ignore", key=key)
 

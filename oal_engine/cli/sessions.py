@@ -16,7 +16,7 @@ from ..datasets.reading import reasons
 from ..output import tables, tools
 from ..output.jsonlines import JsonLinesError
 from ..sessions import look_back
-from ..sessions.files import bundle, model_formats, player, predicting
+from ..sessions.files import bundle, methods, model_formats, player, predicting
 from ..sessions.files import export as exports
 from ..sessions.insights import answer_checks, estimates
 from ..sessions.session import Session as Opened
@@ -35,7 +35,8 @@ ToolFormat = Annotated[
     Option(
         "--format",
         help=f"{FORMATS_OF_TABLES}; for --what table also {', '.join(tools.TOOLS)}; for --what model "
-        f"{', '.join(model_formats.FORMATS)} (default: by the suffix, or the first).",
+        f"{', '.join(model_formats.FORMATS)}; for --what methods {', '.join(methods.FORMATS)} (default: by the suffix, "
+        "or the first).",
     ),
 ]
 TABLES: Formats = {name: each.suffixes for name, each in tables.FORMATS.items()}
@@ -43,10 +44,10 @@ TOOLS: Formats = {name: each.suffixes for name, each in tools.TOOLS.items()}
 SUFFIXES: dict[str, Formats] = {
     "model": {name: each.suffixes for name, each in model_formats.FORMATS.items()},
     "report": PAGE,
-    "methods": {"markdown": (".md", ".txt")},
+    "methods": {name: each.suffixes for name, each in methods.FORMATS.items()},
 }  # of other exports
 OWN_SUFFIX: Formats = {"ris": TOOLS["ris"]}  # tools that need no --format, because no other format has their suffix
-ALL_FORMATS = tables.FORMATS | tools.TOOLS | model_formats.FORMATS
+ALL_FORMATS = tables.FORMATS | tools.TOOLS | model_formats.FORMATS | methods.FORMATS
 BINARY = [name for name, each in ALL_FORMATS.items() if each.is_binary]
 Output = Annotated[Path | None, Option("--output", "--out", help="The file to write (default: standard output).")]
 
@@ -67,9 +68,8 @@ def export(
 ) -> None:
     """Write labels, decisions, predictions for all items, the positives, second opinions, the table of all items (also
     for other tools), the model, a report, or a text for a methods section."""
-    if what in exports.WHATS and what not in exports.TABLES and ((kind and what != "model") or texts):
-        option = "--texts" if texts else "--format"
-        raise ValueError(f"{option} is for tables: {', '.join(exports.TABLES)}. Got {what}.")
+    if texts and what in exports.WHATS and what not in exports.TABLES:
+        raise ValueError(f"--texts is for tables: {', '.join(exports.TABLES)}. Got {what}.")
     if first and what != "positives":
         raise ValueError(f"--first is for positives. Got {what}.")
     if kind in TOOLS and what != "table":

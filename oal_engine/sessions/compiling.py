@@ -108,6 +108,8 @@ def compile_ahead() -> Generator[str]:
 
 if __name__ == "__main__":
     os.nice(LOWEST_PRIORITY)
+    if hasattr(os, "SCHED_IDLE"):  # on Linux: even of the lowest priority it would delay the server now and then
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     with closing(compile_ahead()) as names:
         is_left = len([*islice(names, PAIRS_AT_A_TIME)]) == PAIRS_AT_A_TIME
     if is_left:  # begin again, because a process keeps in memory all that it has compiled

@@ -4,7 +4,8 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.output import tables, tools
-from oal_engine.sessions.files import export, model_formats
+from oal_engine.sessions.files import export, methods, model_formats
+from oal_engine.sessions.session import Session
 from tests.harness.examples import add_texts, answer
 from tests.harness.pages import run
 from tests.harness.sessions import begin, label_until_the_end, stream_of
@@ -28,10 +29,10 @@ def test_each_choice_tells_what_it_is_for(store, tmp_path, page):
     for choice in [*downloads.CHOICES][1:]:
         assert not at.selectbox(key="download-what").set_value(choice).run().exception
         formats = [each.options for each in at.selectbox if each.key.startswith("download-as-")]
-        offered = {"model": ["json.gz", "json", "skops"], "report": None, "methods": None}.get(
+        offered = {"model": ["json.gz", "json", "skops"], "report": None, "methods": [*methods.FORMATS]}.get(
             choice, [*tables.FORMATS]
         )
-        kinds = tables.FORMATS | model_formats.FORMATS
+        kinds = tables.FORMATS | model_formats.FORMATS | methods.FORMATS
         assert ([] if offered is None else [[kinds[kind].purpose for kind in offered]]) == formats
 
 
@@ -44,6 +45,15 @@ def test_numbers_are_not_offered_to_tools_for_texts(store):
     formats = at.selectbox(key=f"download-as-{len(tables.FORMATS) + 1}").options
     assert tools.TOOLS["hugging-face"].purpose == formats[-1]
     assert not {each.purpose for each in tools.TOOLS.values() if each.needs_texts} & {*formats}
+
+
+def test_the_text_for_a_paper_is_shown_to_be_copied(store, tmp_path):
+    """A button shows the plain text beside the button that copies it."""
+    session = answer(store, add_texts(store, tmp_path), budget=12)
+    at = run(REPLAY, session=str(session), annotator="Ann")
+    at.selectbox(key="download-what").set_value("methods").run()
+    next(button for button in at.button if button.label == "Show it here").click().run()
+    assert ["\n\n".join(methods.lines(Session(store, session))) + "\n"] == [each.value for each in at.code]
 
 
 def test_models_are_offered_in_formats_that_can_be_written(store, monkeypatch):

@@ -522,9 +522,11 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
                 assert out.read_bytes() == printed
     message = f"error: --what must be one of {', '.join(export.TABLES)}, model, report, methods. Got all.\n".encode()
     assert (1, b"", message) == run("--what", "all")
-    for what, option in (("report", ("--format", "csv")), ("report", ("--texts",)), ("model", ("--texts",))):
-        message = f"error: {option[0]} is for tables: {', '.join(export.TABLES)}. Got {what}.\n".encode()
-        assert (1, b"", message) == run("--what", what, *option)
+    for what in ("report", "model", "methods"):
+        message = f"error: --texts is for tables: {', '.join(export.TABLES)}. Got {what}.\n".encode()
+        assert (1, b"", message) == run("--what", what, "--texts")
+    message = b"error: --format must be one of markdown, word, text. Got csv.\n"
+    assert (1, b"", message) == run("--what", "methods", "--format", "csv")
     message = b"error: --format must be one of json.gz, json, skops, onnx. Got csv.\n"
     assert (1, b"", message) == run("--what", "model", "--format", "csv")
     message = f"error: --format must be one of {', '.join(tables.FORMATS)}. Got xml.\n".encode()

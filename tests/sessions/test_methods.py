@@ -1,9 +1,10 @@
 """The text for a methods section has the numbers of its session, whatever it asks and however it is answered."""
 
+import docx
 import pytest
 
 from oal_engine.kernel.query_rules import leaves_out
-from oal_engine.sessions.files import methods, report
+from oal_engine.sessions.files import export, methods, report
 from oal_engine.sessions.insights import outcome
 from tests.harness.sessions import PEOPLE, begin, labelled, reply, say, truth
 
@@ -36,6 +37,17 @@ def test_names_are_never_markup(store):
     text = methods.markdown(opened)
     assert text.startswith("# \\<b\\>a\\</b\\>\n")
     assert r"x \*y\* \[z\](w)" in text
+
+
+def test_it_is_written_for_word(store, tmp_path):
+    """A document of Word has the same title and paragraphs, also with characters that XML does not have."""
+    opened = begin(store, "sparse", "auto", name="a <b> & \x01_x0041_")
+    export.export(store, opened.id, "methods", "word", tmp_path / "methods.docx")
+    written = docx.Document(tmp_path / "methods.docx")
+    title, *others = (each.text for each in written.paragraphs)
+    assert title == written.core_properties.title == "a <b> & \ufffd_x0041_"
+    assert others == methods.lines(opened)[1:]
+    assert written.core_properties.author == ""
 
 
 def test_people_and_chances_are_named(store):

@@ -309,8 +309,9 @@ def export(
     """Write one of WHATS to a file, or to the standard output (None), all or nothing. Return a sentence on it, or None.
 
     kind: format of a table, for the table of all items also one of tools.TOOLS, for a model one of
-    model_formats.FORMATS, also of those in an archive. progress: called with (rows done, all).
-    question: the name of one of several questions. options: further arguments of the table.
+    model_formats.FORMATS, also of those in an archive, for methods one of methods.FORMATS.
+    progress: called with (rows done, all). question: the name of one of several questions.
+    options: further arguments of the table.
     """
     if question and what in ("labels", "report", "methods", "audit"):
         raise ValueError(
@@ -326,7 +327,7 @@ def export(
         elif opened and what == "report":
             file.write(report.page(opened))
         elif opened and what == "methods":
-            file.write(methods.markdown(opened).encode())
+            methods.FORMATS[kind].write(opened, file)
         elif opened and what == "table" and kind in tools.TOOLS:
             items, sentence = labeled_items(opened, progress)
             tools.write(items, kind, file)

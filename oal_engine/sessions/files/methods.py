@@ -3,12 +3,15 @@ run it again. Every number is that of the session."""
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from statistics import median
+from typing import BinaryIO
 
 from ...datasets import prior
 from ...kernel.algorithms import ALGORITHMS, OWN
 from ...kernel.certainty import RISK
 from ...kernel.query_rules import leaves_out
+from ...output.tables import Format
 from ...versions import versions
 from ..insights import agreement, outcome
 from ..insights.curves import percent
@@ -23,6 +26,7 @@ ESTIMATES = (
     "variances (Zou and Donner 2008)."
 )
 MARKUP = re.compile(r"[\\`*_\[\]<>#|&]")  # signs of Markdown and HTML
+NOT_IN_XML = re.compile("[\0-\x1f\ufffe\uffff]")
 FLOORS = "The lower bounds hold at all looks at once, by Ville's inequality and the stored probabilities."
 
 
@@ -42,10 +46,42 @@ def paragraphs(session: Session) -> Iterator[str]:
     yield _again(session)
 
 
+def lines(session: Session) -> list[str]:
+    """Return the title and the paragraphs, each in one line."""
+    return [" ".join(line.split()) for line in (session.settings.name, *paragraphs(session))]
+
+
 def markdown(session: Session) -> str:
     """Return the paragraphs as Markdown, under a title. The names in them are never markup."""
-    lines = [session.settings.name, *paragraphs(session)]
-    return "# " + "\n\n".join(MARKUP.sub(r"\\\g<0>", " ".join(line.split())) for line in lines) + "\n"
+    return "# " + "\n\n".join(MARKUP.sub(r"\\\g<0>", line) for line in lines(session)) + "\n"
+
+
+def _write_markdown(session: Session, file: BinaryIO) -> None:
+    file.write(markdown(session).encode())
+
+
+def _write_text(session: Session, file: BinaryIO) -> None:
+    file.write(("\n\n".join(lines(session)) + "\n").encode())
+
+
+def _write_word(session: Session, file: BinaryIO) -> None:
+    from docx import Document
+
+    title, *others = (NOT_IN_XML.sub("\ufffd", line) for line in lines(session))
+    document = Document()
+    document.add_heading(title)
+    for line in others:
+        document.add_paragraph(line)
+    about = document.core_properties
+    about.title, about.author, about.comments, about.created = title[:255], "", "", datetime.now(UTC)
+    document.save(file)
+
+
+FORMATS = {
+    "markdown": Format((".md",), _write_markdown, "Markdown: for notebooks and web pages"),
+    "word": Format((".docx",), _write_word, "Word: also for LibreOffice and Google Docs", True),
+    "text": Format((".txt",), _write_text, "Plain text: for every program"),
+}
 
 
 def _items(session: Session) -> str:
