@@ -52,7 +52,7 @@ def answer_one(session: Session) -> None:
         session.correct("correction", asked.id, second)
 
 
-def _pairs() -> dict[str, tuple[str, str]]:
+def pairs() -> dict[str, tuple[str, str]]:
     """Return each kind of rows with each algorithm, by a name in one line. Aliases are left out."""
     distinct = {repr(entry.runs): name for name, entry in reversed(ALGORITHMS.items())}
     names = sorted(distinct.values(), key=[*ALGORITHMS].index)
@@ -67,8 +67,8 @@ def _notes() -> Path:
 
 def progress() -> tuple[int, int]:
     """Return how many pairs of an algorithm and a kind of rows are compiled, and how many there are."""
-    pairs, notes = _pairs(), _notes()
-    return len(pairs.keys() & _lines(notes)) if notes.exists() else 0, len(pairs)
+    all_pairs, notes = pairs(), _notes()
+    return len(all_pairs.keys() & _lines(notes)) if notes.exists() else 0, len(all_pairs)
 
 
 def _lines(notes: Path) -> set[str]:
@@ -96,7 +96,7 @@ def compile_ahead() -> Generator[str]:
     notes, data = _notes(), dict[str, int]()
     with _lock(notes) as file, TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         store = Store(Path(folder) / "practice.db")
-        for line, (kind, name) in _pairs().items():
+        for line, (kind, name) in pairs().items():
             if file and line not in _lines(notes):
                 dataset = data[kind] if kind in data else data.setdefault(kind, practice_data(store, kind))
                 classes = ["a", "b", "c"] * is_multiclass(ALGORITHMS[name].learner)

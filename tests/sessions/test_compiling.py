@@ -17,7 +17,7 @@ PAIRS = {f"{kind} PA-I": (kind, "PA-I") for kind in compiling.KINDS}
 def notes(tmp_path, monkeypatch):
     """The notes of a machine that has compiled nothing ahead, with a few pairs to compile."""
     monkeypatch.setattr(compiling, "_notes", lambda: tmp_path / "cache" / "compiled.txt")
-    monkeypatch.setattr(compiling, "_pairs", lambda: PAIRS)
+    monkeypatch.setattr(compiling, "pairs", lambda: PAIRS)
 
 
 @pytest.mark.parametrize(
@@ -52,5 +52,5 @@ def test_one_process_compiles_ahead_at_a_time(notes):
 
 def test_every_algorithm_is_compiled_ahead():
     """An alias runs the code of the algorithm that it stands for."""
-    pairs = {(kind, repr(ALGORITHMS[name].runs)) for kind, name in compiling._pairs().values()}
+    pairs = {(kind, repr(ALGORITHMS[name].runs)) for kind, name in compiling.pairs().values()}
     assert pairs == {(kind, repr(entry.runs)) for kind in compiling.KINDS for entry in ALGORITHMS.values()}
