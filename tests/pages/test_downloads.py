@@ -53,7 +53,7 @@ def test_the_text_for_a_paper_is_shown_to_be_copied(store, tmp_path):
     at = run(REPLAY, session=str(session), annotator="Ann")
     at.selectbox(key="download-what").set_value("methods").run()
     next(button for button in at.button if button.label == "Show it here").click().run()
-    assert ["\n\n".join(methods.lines(Session(store, session))) + "\n"] == [each.value for each in at.code]
+    assert ["\n\n".join(methods.lines(Session(store, session)))] == [each.value for each in at.code]
 
 
 def test_models_are_offered_in_formats_that_can_be_written(store, monkeypatch):
