@@ -452,7 +452,7 @@ def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
         "several classes": chosen.multiclass or options.classes, "a positive class": options.positive_class,
         "averaged weights": options.averaged, "known labels": options.known_labels is not None,
         "seed words, items or texts": options.prior or options.seed_words or options.seed_items or options.seed_texts,
-        "an overlap": options.overlap, "a repeat": options.repeat,
+        "an overlap": options.column and options.overlap, "a repeat": options.column and options.repeat,
     }  # fmt: skip
     if unsupported := [name for name, value in excluded.items() if value]:
         kind = "that audits a column" if options.column else "of several questions"

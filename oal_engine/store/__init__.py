@@ -1001,14 +1001,18 @@ class Store(Database):
 
     def opinions(self, session: int) -> list[Row]:
         """Return the further answers, which gave no label, in order, each with the item and the probability of its
-        question and who gave its first label: for each person and question the first one that was not taken back."""
-        return self.query(
-            "SELECT opinions.*, questions.item, probability, events.annotator AS first_annotator FROM opinions"
+        question, who gave its first label, and the label of each of several questions (None: there is one): for each
+        person and question the first one that was not taken back."""
+        rows = self.query(
+            "SELECT opinions.*, questions.item, probability, events.annotator AS first_annotator,"
+            " own.data ->> '$.labels' AS labels FROM opinions"
             " JOIN questions ON questions.id = opinions.question LEFT JOIN labels ON labels.question = questions.id"
             " LEFT JOIN events ON events.session = questions.session AND events.number = labels.given"
+            " JOIN events AS own ON own.session = questions.session AND own.number = opinions.given"
             " WHERE questions.session = ? ORDER BY opinions.given",
             session,
         )
+        return [_decoded(row, "labels") for row in rows]
 
     # Marks, preferences
 

@@ -9,7 +9,7 @@ from oal_engine.sessions import session
 from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.pages import listed, run, words
+from tests.harness.pages import BINARY, listed, run, words
 from ui.label import messages
 from ui.label.card_server import CardServer
 from ui.label.panels import check, history
@@ -149,6 +149,91 @@ def test_differences_are_decided_in_the_list(team):
     assert [pair.entry.id for pair in pairs] == [row["id"] for row in rows]
     history.change(server.session, messages.RowEvent(id="decided", row=rows[0]["id"], action=pairs[0].second), "owner")
     assert len(pairs) - 1 == len(check.page(server, view, None)["rows"])
+
+
+@pytest.fixture
+def readings(work):
+    """A function that lets people answer every reading of three questions, the later ones with another label for the
+    last question in two of them; the card server."""
+
+    def make(turns=26, people=PEOPLE, **settings):
+        server, second = work(0, **BINARY, questions=["good", "straight", "odd"], budget=60, **settings), 0
+        for name in [*people] * turns:
+            if held := server.session.held(name):
+                text = server.session.dataset.item(held[0].item)["text"]
+                labels = [1 if word in text else -1 for word in ("good", "Straße0", "other1")]
+                second += held[0].blind
+                labels[2] *= -1 if held[0].blind and second in (4, 6) else 1
+                server.session.answer(next(EVENTS), held[0].id, labels, name, 1.5)
+        return server
+
+    return make
+
+
+@pytest.mark.parametrize(("settings", "people", "told"), [
+    ({"overlap": 1.0}, PEOPLE, "100 % of the readings go to two people. {} readings have two answers."),
+    ({"repeat": 1.0}, PEOPLE[:1], "100 % of the readings are repeated to the person who answered them."),
+])  # fmt: skip
+def test_the_team_panel_has_a_line_for_each_question(readings, monkeypatch, settings, people, told):
+    """Each question has its share of equal answers, kappa and the number of items to decide; the one with the lowest
+    kappa is named, and Check lists its differences, under it alone, until they are decided."""
+    monkeypatch.setattr("oal_engine.sessions.session.REPEAT_AFTER", 3)
+    monkeypatch.setattr(check, "annotator", lambda: "anna")
+    server = readings(people=people, **settings)
+    kind, view = ("second", check.TWICE) if "overlap" in settings else ("again", check.AGAIN)
+    shown = " ".join(re.sub("<[^>]*>", " ", words(listed(server.session.id, "team"))).split())
+    found = {
+        name: agreement.of_pairs(agreement.one_each(own))
+        for name, own in agreement.by_question(server.session, kind).items()
+    }
+    assert told.format(found["good"].pairs) in shown
+    assert "Two people" not in shown
+    for name, own in found.items():
+        differ = 2 * (name == "odd")
+        share = agreement.in_percent(own.same)
+        assert f"{name} {own.equal} of {own.pairs} {share} {own.kappa} {differ}" in shown
+    assert f"Kappa is lowest for odd: {found['odd'].kappa}. Check lists the items to decide." in shown
+    rows = {name: check.page(server, messages.View(show=view), None, name)["rows"] for name in found}
+    assert {"good": 0, "straight": 0, "odd": 2} == {name: len(own) for name, own in rows.items()}
+    row = rows["odd"][0]
+    label = next(entry.labels[2] for entry in server.session.log if entry.id == row["id"])
+    assert {1: "not odd", -1: "odd"}[label] in row["chips"][1][0]
+    history.change(server.session, messages.RowEvent(id="decided", row=row["id"], action=-label), "anna", name="odd")
+    assert 1 == len(check.page(server, messages.View(show=view), None, "odd")["rows"])
+
+
+def test_every_two_of_three_people_have_a_line_for_a_question(readings):
+    """A box chooses the question of the table."""
+    server = readings(people=(*PEOPLE, "carla"), overlap=1.0)
+    at = listed(server.session.id, "team")
+    assert not at.selectbox(key=f"question-{server.session.id}").set_value("odd").run().exception
+    shown = " ".join(re.sub("<[^>]*>", " ", words(at)).split())
+    found = agreement.by_people(agreement.by_question(server.session)["odd"])
+    assert len(found) > 1
+    for names, own in found.items():
+        assert f"{' and '.join(names)} {own.equal} of {own.pairs} " in shown
+
+
+def test_the_verdict_on_a_second_reading_is_on_its_own_labels(readings):
+    """After it the page tells on how many of the labels that were just given the model had agreed."""
+    server = readings(12, ("anna",), overlap=1.0)
+    while (asked := server.session.held("ben")[0]) and not any(margin for margin, _ in asked.parts):
+        server.session.answer(next(EVENTS), asked.id, [1, 1, 1], "ben")
+    labels = [-int(side) for _, side in asked.parts]
+    event = {"id": next(EVENTS), "action": "label", "question": asked.id, "label": max(labels), "labels": labels}
+    server.handle(messages.read(messages.CardEvent, event | {"seconds": 1.0}), "ben")
+    told = server.payload(annotator="ben")["verdict"]
+    assert (asked.id, 0, True) == (told["question"], told["agreed"], told["of"] > 0)
+
+
+def test_differences_are_not_listed_to_who_answers_next(team, monkeypatch):
+    """Of three people the third one sees what the first two answered only after their own answer."""
+    server = team(people=3)
+    pair = agreement.differing(agreement.answer_pairs(server.session))[0]
+    for name, seen in (("anna", True), ("carla", False)):
+        monkeypatch.setattr(check, "annotator", lambda name=name: name)
+        rows = check.page(server, messages.View(show=check.TWICE), None)["rows"]
+        assert seen == (pair.entry.id in [row["id"] for row in rows])
 
 
 def test_an_undo_that_others_overtook_corrects(team, work):

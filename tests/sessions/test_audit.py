@@ -182,6 +182,7 @@ def test_an_audit_takes_no_later_items(store, tmp_path):
         ({"questions": ["a", "b"]}, "audits a column or asks several questions. Got column llm and questions."),
         ({"seed_words": ["life"]}, "a session that audits a column cannot have seed words, items or texts"),
         ({"overlap": 0.2}, "a session that audits a column cannot have an overlap"),
+        ({"repeat": 0.2}, "a session that audits a column cannot have a repeat"),
         ({"algorithm": "auto-classes", "classes": ["a", "b"]}, "several classes"),
     ],
 )

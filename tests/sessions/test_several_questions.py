@@ -233,8 +233,6 @@ def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sen
         ({"questions": ["a", "b|c"]}, r"no \|. Got b\|c"),
         ({"questions": ["a", {"name": "b", "key": "x"}]}, "guidelines and a parent. Got key"),
         ({"averaged": True}, "cannot have averaged weights"),
-        ({"overlap": 0.1}, "cannot have an overlap"),
-        ({"repeat": 0.1}, "cannot have a repeat"),
         ({"seed_items": ["i1"]}, "cannot have seed words"),
         ({"known_labels": "file"}, "cannot have known labels"),
         ({"classes": ["a", "b"]}, "cannot have several classes"),

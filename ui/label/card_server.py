@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from time import perf_counter
 from typing import Any, NamedTuple, cast
@@ -161,8 +161,11 @@ class CardServer:
 
     def _verdict(self, annotator: str) -> dict[str, Any] | None:
         """Return the model's prediction of the item that an annotator labeled last."""
-        last = self._last_labeled.get(annotator)
-        entry = last and read_entry(self.session.store, self.session.id, last)
+        last, stored = self._last_labeled.get(annotator), self.session.store
+        entry = last and read_entry(stored, self.session.id, last)
+        if entry and entry.parts and self.session.is_shared:  # the labels may be those of somebody else
+            own = (row for row in stored.opinions(self.session.id) if row["annotator"] == annotator)
+            entry = replace(entry, labels=next((row["labels"] for row in own if row["question"] == last), entry.labels))
         audited = self.session.settings.audited  # the algorithm's opinion is told, as where there is no column
         return verdict(entry.of_part(1) if audited else entry) if entry else None
 

@@ -22,7 +22,7 @@ from ..log import read_entries
 from ..one_question import OneQuestion
 from ..remarks import Remarks
 from ..session import Session
-from ..settings import SessionError, Settings
+from ..settings import SKIP, SessionError, Settings
 from . import methods, model_formats, report
 from .item_columns import ANSWER, MODEL, ItemColumns, origin
 from .labeled import labeled_items
@@ -146,19 +146,22 @@ def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
     """Return a table of the answers that gave no label, with the first and the current label of the question.
 
     Their kind is second (by another person), again (repeated by the same person) or late. A late answer to a question
-    that was prepared but never asked has no number and no labels.
+    that was prepared but never asked has no number and no labels. Each of several questions has the three labels.
     """
     words, log = session.settings.answers, {entry.id: entry for entry in session.log}
-    rows = session.store.opinions(session.id)
-    item_cells = ItemColumns(session.store, session.settings, OPINIONS, texts)
+    rows, names = session.store.opinions(session.id), session.settings.question_names
+    own = {f"{what}:{name}": int for name in names for what in ("label", "first", "stands")}
+    item_cells = ItemColumns(session.store, session.settings, OPINIONS | own, texts)
 
     def each() -> Iterator[Row]:
         for row, item in zip(rows, item_cells.items([row["item"] for row in rows])):
             values = row | item | {"class": words[row["label"]], "asking_probability": row["probability"]}
-            values |= dict.fromkeys(("number", "first", "stands"))
+            values |= dict.fromkeys(("number", "first", "stands", *own))
             if entry := log.get(row["question"]):
                 values |= {"number": entry.number, "first": words[entry.first], "stands": words[entry.label]}
-            yield values
+            answers = (row["labels"], entry and entry.firsts, entry and entry.labels)
+            cells = zip(*(labels or [SKIP] * len(names) for labels in answers))
+            yield values | {name: label or None for name, label in zip(own, chain(*cells))}
 
     return item_cells.table(each(), len(rows)), None
 

@@ -133,8 +133,8 @@ def _people(session: Session, log: list[Entry]) -> str:
     seconds = [entry.seconds for entry in log if entry.seconds is not None]
     people = f"{len(names)} people" if len(names) > 1 else "One person"
     pace = f" in a median of {median(seconds):.1f} s" if seconds else ""
-    pairs = agreement.one_each(agreement.answer_pairs(session)) if session.settings.overlap else []
-    agreed = f" {agreement.in_words(agreement.of_pairs(pairs))}" if pairs else ""
+    pairs = agreement.answer_pairs(session) if session.settings.overlap else []
+    agreed = f" {agreement.of_session(session)}" if pairs else ""
     events = session.store.events(session.id, "answered", "corrected")
     marked = sum(bool(event["data"].get("highlighted")) for event in events)
     exception = f", but in {marked:,} answers the terms that weigh most in it were highlighted" if marked else ""

@@ -266,7 +266,7 @@ def _answers(session: Session) -> Iterator[str]:
         rows.append([name, f"{len(own):,}", f"{corrected:,}", _seconds(own), _minute(times[0]), _minute(times[-1])])
     yield _table(["", "Answers", "Corrected", "Median seconds", "First", "Last"], rows)
     if session.settings.overlap:
-        yield sentence(agreement.in_words(agreement.of_pairs(agreement.one_each(agreement.answer_pairs(session)))))
+        yield sentence(agreement.of_session(session))
 
 
 def _seconds(entries: Iterable[Entry]) -> str:

@@ -10,10 +10,11 @@ with ADDED pairs: few pairs do not show every possible answer. docs/estimates.md
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -21,6 +22,7 @@ from scipy.special import ndtri
 from ...kernel.estimates import TAIL, reduced
 from ...store import now
 from ..log import Entry
+from ..one_question import OneQuestion
 from ..session import Session
 from .estimates import Estimate
 
@@ -34,13 +36,14 @@ ADDED, ADDED_KAPPA = 2.0, 0.4  # pairs added to a table for its interval: their 
 @dataclass(frozen=True)
 class AnswerPair:
     """A question that was answered twice: its entry in the log, the first label and who gave it (`one`), and the second
-    label and who gave it (`other`, who may be the same person)."""
+    label and who gave it (`other`, who may be the same person). Of a whole reading of several questions, `first` and
+    `second` are the labels of the questions that both could tell."""
 
     entry: Entry
     one: str
-    first: int
+    first: Any
     other: str
-    second: int
+    second: Any
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Agreement:
 class Person:
     """The work of one person: current labels, second and late answers, the median seconds of an answer, the minutes of
     all of them, the labels of the last hour, whether they have a question now, the repeated answers, and the share of
-    these that were the same (None with fewer than LEAST_AGAIN)."""
+    these that were the same (None with fewer than LEAST_AGAIN), to each of several questions that both could tell."""
 
     name: str
     labels: int
@@ -76,19 +79,38 @@ class Person:
     same: Estimate | None
 
 
-def answer_pairs(session: Session, kind: str = "second") -> list[AnswerPair]:
-    """Return every two answers to the same question, neither of them a skip, in the order of the second of them.
+def answer_pairs(run: Session | OneQuestion, kind: str = "second") -> list[AnswerPair]:
+    """Return every two answers to the same question, neither of them a skip, in the order of the second of them. Of a
+    session of several questions, these are whole readings.
 
     kind: "second" (by another person) or "again" (by the same one).
     """
-    log, pairs = {entry.id: entry for entry in session.log}, list[AnswerPair]()
-    answers = dict[int, list[tuple[str, int]]]()
-    for row in session.store.opinions(session.id):
-        if row["kind"] == kind and row["label"] and (entry := log.get(row["question"])) and entry.first:
-            earlier = answers.setdefault(entry.id, [(row["first_annotator"], entry.first)])
-            pairs += [AnswerPair(entry, who, label, row["annotator"], row["label"]) for who, label in earlier]
-            earlier.append((row["annotator"], row["label"]))
+    log, pairs = {entry.id: entry for entry in run.log}, list[AnswerPair]()
+    answers = dict[int, list[tuple[str, Sequence[int]]]]()
+    for row in run.store.opinions(run.id):
+        if row["kind"] != kind or not (entry := log.get(row["question"])) or not entry.first:
+            continue
+        labels = row["labels"] or [row["label"]]
+        labels = labels[run.part : run.part + 1] if isinstance(run, OneQuestion) else labels
+        earlier = answers.setdefault(entry.id, [(row["first_annotator"], entry.firsts or [entry.first])])
+        for who, before in earlier:
+            if both := [pair for pair in zip(before, labels) if all(pair)]:
+                first, second = zip(*both) if run.several else both[0]
+                pairs.append(AnswerPair(entry, who, first, row["annotator"], second))
+        earlier.append((row["annotator"], labels))
     return pairs
+
+
+def by_question(session: Session, kind: str = "second") -> dict[str, list[AnswerPair]]:
+    """Return the pairs of answers to each of several questions, by their names. kind: as of `answer_pairs`."""
+    return {name: answer_pairs(OneQuestion(session, name), kind) for name in session.settings.question_names}
+
+
+def lowest(agreements: Mapping[str, Agreement]) -> str:
+    """Name in a sentence the question with the lowest kappa, of at least two that have one; else ""."""
+    values = {name: own.kappa for name, own in agreements.items() if own.kappa}
+    name = min(values, key=lambda name: values[name].value, default="")
+    return f"Kappa is lowest for {name}: {values[name]}." if len(values) > 1 else ""
 
 
 def one_each(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
@@ -174,6 +196,24 @@ def in_words(agreement: Agreement) -> str:
         f"{share} Beyond chance, from 0 (no more than chance) to 1 (always the same): {beyond}. In parentheses: 95 % "
         "intervals."
     )
+
+
+def of_session(session: Session) -> str:
+    """Write how far the first two answers of a session agree in sentences, on each of several questions."""
+    pairs = one_each(answer_pairs(session))
+    if not session.several:
+        return in_words(of_pairs(pairs))
+    agreements = {name: of_pairs(one_each(own)) for name, own in by_question(session).items()}
+    shares = "; ".join(
+        f"{name} {in_percent(own.same)}, kappa {own.kappa or 'unknown'}" for name, own in agreements.items() if own.same
+    )
+    sentence = f"Same answer in the whole stream and kappa, with 95 % intervals: {shares}." if shares else ""
+    return " ".join(filter(None, (readings(len(pairs)), sentence, lowest(agreements))))
+
+
+def readings(number: int) -> str:
+    """Say how many readings of several questions have two answers."""
+    return f"{number:,} reading{'s have' if number != 1 else ' has'} two answers."
 
 
 def by_people(pairs: Sequence[AnswerPair]) -> dict[tuple[str, str], Agreement]:

@@ -34,7 +34,7 @@ class Estimate(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+        return f"{self.value:z.2f} ({self.low:z.2f} to {self.high:z.2f})".replace("-", "−")
 
 
 Metrics = dict[str, dict[str, Estimate | None]]  # evaluation -> metric -> its estimate, None with too few answers

@@ -6,7 +6,8 @@ from typing import Any
 from oal_engine.sessions.insights import agreement, answer_checks
 from oal_engine.sessions.insights.agreement import AnswerPair
 from oal_engine.sessions.insights.answer_checks import AnswerCheck, AnswerChecks
-from oal_engine.sessions.one_question import part_of
+from oal_engine.sessions.one_question import OneQuestion, part_of
+from oal_engine.sessions.session import Session
 
 from ...components import item_list
 from ...page import annotator, note
@@ -51,10 +52,11 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
     answers = {entry.id: entry for entry in history.entries_of(server, session) if entry.id not in unseen}
     shows = SHOWS + DIFFER * bool(session.settings.overlap) + CHANGED * bool(session.settings.repeat)
     if view.show == TWICE:
-        return _differing(server, view, agreement.answer_pairs(server.session), NO_DIFFERENCE) | {"shows": shows}
+        seen = [pair for pair in agreement.answer_pairs(session) if pair.entry.id in answers]
+        return _differing(session, view, seen, NO_DIFFERENCE) | {"shows": shows}
     if view.show == AGAIN:
-        own = [pair for pair in agreement.answer_pairs(server.session, "again") if pair.other == annotator()]
-        return _differing(server, view, own, NO_CHANGE) | {"shows": shows}
+        own = [pair for pair in agreement.answer_pairs(session, "again") if pair.other == annotator()]
+        return _differing(session, view, own, NO_CHANGE) | {"shows": shows}
     lists = {AT_ODDS: checks.at_odds, DECISIVE: checks.decisive} if checks else {}
     # Answers corrected in the meantime are left out until the next check.
     current = [check for check in lists.get(view.show, []) if answers.get(check.entry.id) == check.entry]
@@ -70,10 +72,9 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
     return {"rows": rows, "empty": _empty(checks, view), "shows": shows} | counts
 
 
-def _differing(server: CardServer, view: View, pairs: list[AnswerPair], empty: str) -> dict[str, Any]:
+def _differing(session: Session | OneQuestion, view: View, pairs: list[AnswerPair], empty: str) -> dict[str, Any]:
     """Return the items with two different answers, which somebody settles by a correction. empty: text of an empty
     list."""
-    session = server.session
     pairs = agreement.differing(pairs)[: item_list.PAGE]
     matches, counts = item_list.page_of(session, [pair.entry.item for pair in pairs], view)
     rows = []

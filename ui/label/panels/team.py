@@ -5,27 +5,33 @@ import html
 import streamlit as st
 
 from oal_engine.sessions.insights import agreement
-from oal_engine.sessions.insights.agreement import Person
+from oal_engine.sessions.insights.agreement import Agreement, AnswerPair, Person
 from oal_engine.sessions.insights.estimates import Estimate
+from oal_engine.sessions.one_question import part_of
 from oal_engine.sessions.session import Session
 
 from ...metric_table import table
 from ...page import counted, note
 from ..card_server import CardServer
+from . import chosen_question
 
 HEADS = ("Name", "Labels", "Further answers")
 HERE = "{} (here)"
 PACE = ("Last hour", "Minutes", "Seconds each")
 CONSISTENT = ("Name", "Asked again", "Same answer")
-PAIRS = ("Two people", "Same answer", "In the whole stream", "Kappa")
+AGREEMENT = ("Same answer", "In the whole stream", "Kappa")
+PAIRS = ("Two people", *AGREEMENT)
+QUESTIONS = ("Question", *AGREEMENT, "To decide")
 ALONE = "Everybody who opens this page under a name of their own gets items of their own."
 REPEATED = (
-    "{:.0f} % of the questions are repeated to the person who answered them. How many got the same answer is shown "
-    "from {} on, with a 95 % interval."
+    "{:.0f} % of the {} are repeated to the person who answered them. How many got the same answer is shown from {} "
+    "on, with a 95 % interval."
 )
-OVERLAP = "{:.0f} % of the questions go to {} people."
+READINGS = " An answer is the same if it is so for each question that could be told both times."
+OVERLAP = "{:.0f} % of the {} go to {} people."
 TWO = "two"
 DIFFER = " They differ on {}, listed under Check."
+TO_DECIDE = "Check lists the items to decide."
 
 
 def show(server: CardServer) -> None:
@@ -45,14 +51,45 @@ def show(server: CardServer) -> None:
     if len(people) < 2:
         note(ALONE)
     if share := session.settings.repeat:
-        _say(REPEATED.format(100 * share, agreement.LEAST_AGAIN))
+        _say(REPEATED.format(100 * share, _asked(session), agreement.LEAST_AGAIN) + READINGS * bool(session.several))
         table(CONSISTENT, [(_name(each.name), f"{each.again:,}", _share(each.same)) for each in people], "none")
-    if session.settings.overlap:
-        opinions = len(session.store.opinions(session.id))
-        words, lines = server.cached("agreement", lambda: _agreement(session), opinions)
-        _say(words)
-        if len(lines) > 1:
-            table(PAIRS, lines, "none")
+        if session.several:
+            _show_questions(server, "again")
+    if share := session.settings.overlap:
+        n_people = session.settings.people
+        overlap = OVERLAP.format(100 * share, _asked(session), TWO if n_people == 2 else n_people)
+        if session.several:
+            pairs = agreement.answer_pairs(session)
+            _say(f"{overlap} {agreement.readings(len(agreement.one_each(pairs)))}")
+            _show_questions(server, "second")
+            if len({frozenset((pair.one, pair.other)) for pair in pairs}) > 1:
+                part = part_of(session, chosen_question(server))
+                table(PAIRS, _by_people(agreement.answer_pairs(part)), "none")
+        else:
+            words, lines = server.cached("agreement", lambda: _agreement(session))
+            _say(f"{overlap} {words}")
+            if len(lines) > 1:
+                table(PAIRS, lines, "none")
+
+
+def _asked(session: Session) -> str:
+    return "readings" if session.several else "questions"
+
+
+def _show_questions(server: CardServer, kind: str) -> None:
+    """Show the agreement of further answers on each of several questions. kind: as of `agreement.answer_pairs`."""
+    words, lines = server.cached(f"agreement {kind}", lambda: _of_questions(server.session, kind))
+    table(QUESTIONS, lines, "none")
+    _say(words)
+
+
+def _of_questions(session: Session, kind: str) -> tuple[str, list[tuple]]:
+    """Return sentences on the agreement on several questions, and a line of a table for each."""
+    pairs = agreement.by_question(session, kind)
+    agreements = {name: agreement.of_pairs(agreement.one_each(own)) for name, own in pairs.items()}
+    differ = {name: len(agreement.differing(own)) for name, own in pairs.items()}
+    lines = [(name, *_cells(own), f"{differ[name]:,}") for name, own in agreements.items()]
+    return " ".join(filter(None, (agreement.lowest(agreements), TO_DECIDE * any(differ.values())))), lines
 
 
 def _pace(person: Person) -> tuple[str, ...]:
@@ -65,16 +102,17 @@ def _agreement(session: Session) -> tuple[str, list[tuple]]:
     pairs = agreement.answer_pairs(session)
     differ = len(agreement.differing(pairs))
     open_items = DIFFER.format(counted(differ, "item")) if differ else ""
-    lines = [
-        (
-            " and ".join(map(_name, names)), f"{own.equal:,} of {own.pairs:,}", _share(own.same),
-            str(own.kappa or "not enough"),
-        )
-        for names, own in agreement.by_people(pairs).items()
-    ]  # fmt: skip
-    people = session.settings.people
-    overlap = OVERLAP.format(100 * session.settings.overlap, TWO if people == 2 else people)
-    return f"{overlap} {agreement.in_words(agreement.of_pairs(agreement.one_each(pairs)))}{open_items}", lines
+    return f"{agreement.in_words(agreement.of_pairs(agreement.one_each(pairs)))}{open_items}", _by_people(pairs)
+
+
+def _by_people(pairs: list[AnswerPair]) -> list[tuple]:
+    """Return a line of a table for every two people."""
+    return [(" and ".join(map(_name, names)), *_cells(own)) for names, own in agreement.by_people(pairs).items()]
+
+
+def _cells(own: Agreement) -> tuple[str, str, str]:
+    """Return how many answers were the same, their share in the stream, and kappa."""
+    return f"{own.equal:,} of {own.pairs:,}", _share(own.same), str(own.kappa or "not enough")
 
 
 def _say(words: str) -> None:
