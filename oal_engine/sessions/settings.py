@@ -91,6 +91,7 @@ class Settings:
     tags: list[str] | None
     questions: list[dict[str, Any]] | None
     audited: dict[str, Any] | None
+    answer_each: bool
     prior: dict[str, Any] | None
     engine: str
     created_at: str
@@ -231,7 +232,8 @@ class Options:
     labels, drawn by the seed, or the labels. questions: several yes/no questions about each item, which one answer
     answers: their names, or for each {"name": ..., "guidelines": ..., "parent": ...} (empty: one question); the budget
     counts answers. A question with a parent, the name of another one, is asked only where that has a yes, and else has
-    its label. column: of the file, with labels or scores by something else, to audit: one answer judges it and the
+    its label. answer_each: whether the card waits for an answer to each of them; else those without one are a no.
+    column: of the file, with labels or scores by something else, to audit: one answer judges it and the
     algorithm, which begins with it. cut: the smallest score that says positive (`given.decided_column`). others: more
     such columns, which the same answers judge.
     """
@@ -269,6 +271,7 @@ class Options:
     tags: Sequence[str] | None = ()
     known_labels: str | float | KnownLabels | None = None
     questions: Sequence[str | Mapping[str, str]] | None = ()
+    answer_each: bool = False
     column: str | None = None
     cut: float | None = None
     others: Sequence[str] = ()
@@ -297,6 +300,8 @@ def create(
         own = replace(own, questions=(COLUMN, BOTH))
     elif own.cut is not None or own.others:
         raise SessionError("cut and others of a session are for a column that it audits. Got none.")
+    if own.answer_each and (own.column or not own.questions):
+        raise SessionError("answer_each is for a session of several questions. This one asks one.")
     questions = _questions(chosen, own)
     names = _names(chosen, own, data)
     chosen.build(data["features"], len(names["classes"]))

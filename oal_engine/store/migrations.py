@@ -531,6 +531,12 @@ def m2026_11_27_audited(db: "Database") -> None:
     db.execute("ALTER TABLE sessions ADD COLUMN audited TEXT")  # JSON: column and cut
 
 
+@step
+def m2026_11_28_answer_each(db: "Database") -> None:
+    """Add whether each of several questions needs an answer."""
+    db.execute("ALTER TABLE sessions ADD COLUMN answer_each INTEGER NOT NULL DEFAULT 0")
+
+
 class DamagedLogError(ValueError):
     """An old log of a session that cannot be converted into events, in words that follow a colon."""
 

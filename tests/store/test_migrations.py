@@ -76,7 +76,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
                      "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0, "log_version": 0,
                      "prior": None, "floor": 0.0, "overlap": 0.0, "repeat": 0.0, "lease": 300.0, "shown": None,
                      "tags": None, "people": 2, "quota": 0, "questions": None,
-                     "audited": None},
+                     "audited": None, "answer_each": 0},
         "questions": {"audit": 0, "overlap": 0, "repeat": 0, "parts": None},
     }  # fmt: skip
     assert [] == store.batches(1)

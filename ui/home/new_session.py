@@ -104,6 +104,11 @@ QUESTIONS_HELP = (
     "Each reading answers all of them, yes or no. An indented one is asked only after a yes to the one above it. The "
     "names, words and labels of the two classes are then not used."
 )
+EACH = "Every question needs an answer"
+EACH_HELP = (
+    "Confirm then waits until each line has a yes, a no or *cannot tell*, and says which is missing. Otherwise a line "
+    "without an answer is a no."
+)
 AUDIT = "Audit labels that a model made"
 AUDIT_HELP = (
     "Columns of the file with two words (such as yes and no) or scores. Your answers say how good each is, and correct "
@@ -147,7 +152,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
             )
             first = WHAT_COUNTS[counts]
             if questions := _questions(row):
-                classes, beginning, n_known = {"questions": questions}, {}, 0
+                classes = {"questions": questions, "answer_each": st.toggle(EACH, key="new-each", help=EACH_HELP)}
+                beginning, n_known = {}, 0
             elif audited := _column(row):
                 classes, beginning, n_known = _without_examples(classes) | audited, {}, 0
         feed, certain = st.container(), st.container()

@@ -174,6 +174,7 @@ ADDED: dict[str, tuple[Any, Check]] = {
     "shown": (None, or_none(names)),
     "tags": (None, or_none(names)),
     "audited": (None, or_none(is_audited)),
+    "answer_each": (0, whole(0, 1)),
     "questions": (None, or_none(lambda value: isinstance(value, list) and all(map(is_question, value)))),
 }  # fmt: skip
 HEAD = {
