@@ -163,9 +163,10 @@ CREATE TABLE sessions (
 
 CREATE TABLE prior_weights (           -- with which the learner begins
     session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    part INTEGER NOT NULL,             -- place of one of several questions, from 0
     column INTEGER NOT NULL,
     weight REAL NOT NULL,
-    PRIMARY KEY (session, column)
+    PRIMARY KEY (session, part, column)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE questions (               -- stored before they are shown
