@@ -128,7 +128,7 @@ class OpenSession:
 
     def add_question(self, name: str, guidelines: str = "", parent: str = "", **seeds: Sequence[str]) -> None:
         """Ask one more question about each later item, where the session asks several; with `parent` only after a yes
-        to that one. seeds: seed_words, seed_items or seed_texts, with which its model begins."""
+        to that one. seeds: `seed_words`, `seed_items` or `seed_texts`, with which its model begins."""
         self._session.add_question(uuid4().hex, name, guidelines, parent, self.annotator, **seeds)
         self.classes = self._session.settings.question_names
 

@@ -338,9 +338,11 @@ def create(
     if seeds and chosen.multiclass:
         raise SessionError("seed words, items and texts are for a positive and a negative class. Got several classes.")
     priors = {0: seeds.weights} if seeds else {}
-    for k, question in enumerate(questions):
-        questions[k], own_seeds = seeded(Dataset(store, data["id"]), question)
-        priors |= {k: own_seeds.weights} if own_seeds else {}
+    if any(question.keys() & {*SEEDS, "prior"} for question in questions):
+        dataset_of_seeds = Dataset(store, data["id"])
+        for k, question in enumerate(questions):
+            questions[k], own_seeds = seeded(dataset_of_seeds, question)
+            priors |= {k: own_seeds.weights} if own_seeds else {}
     values = vars(own) | vars(own.weights) | names | {
         "name": (own.name or data["name"]).strip(), "dataset": data["id"], "items": data["items"], "horizon": horizon,
         "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule,
