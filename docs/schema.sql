@@ -157,14 +157,16 @@ CREATE TABLE sessions (
     people INTEGER NOT NULL DEFAULT 2, -- who answer a question that overlaps
     quota INTEGER NOT NULL DEFAULT 0,  -- answers that one person may give; 0: no limit
     questions TEXT,                    -- JSON: name and guidelines of several questions about each item; NULL: one
-    audited TEXT                       -- JSON: the column of decisions that it audits, and its cut; NULL: none
+    audited TEXT,                      -- JSON: the column of decisions that it audits, and its cut; NULL: none
+    answer_each INTEGER NOT NULL DEFAULT 0 -- whether the card waits for an answer to each of several questions
 ) STRICT;
 
 CREATE TABLE prior_weights (           -- with which the learner begins
     session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    part INTEGER NOT NULL,             -- place of one of several questions, from 0
     column INTEGER NOT NULL,
     weight REAL NOT NULL,
-    PRIMARY KEY (session, column)
+    PRIMARY KEY (session, part, column)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE questions (               -- stored before they are shown

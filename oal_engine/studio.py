@@ -126,10 +126,10 @@ class OpenSession:
             raise SessionError("there is no answer to take back.")
         self._session.undo(uuid4().hex, previous, self.annotator)
 
-    def add_question(self, name: str, guidelines: str = "", parent: str = "") -> None:
+    def add_question(self, name: str, guidelines: str = "", parent: str = "", **seeds: Sequence[str]) -> None:
         """Ask one more question about each later item, where the session asks several; with `parent` only after a yes
-        to that one."""
-        self._session.add_question(uuid4().hex, name, guidelines, parent, self.annotator)
+        to that one. seeds: `seed_words`, `seed_items` or `seed_texts`, with which its model begins."""
+        self._session.add_question(uuid4().hex, name, guidelines, parent, self.annotator, **seeds)
         self.classes = self._session.settings.question_names
 
     def close_question(self, name: str) -> None:

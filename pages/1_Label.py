@@ -59,7 +59,7 @@ def draw_panels(server: CardServer) -> None:
         "Progress": progress.show,
         **(answered if begun and not reader else {}),
         **({"Find": find.show} if of_one and not reader else {}),
-        **({"Learned": learned.show} if begun or server.session.settings.prior else {}),
+        **({"Learned": learned.show} if begun or server.session.settings.all_priors else {}),
         "Guidelines": guidelines.show,
     }
     if server.session.is_shared:

@@ -30,5 +30,5 @@ def begin(session: Session, owner: str = "") -> int:
         "known_labels": own, "prior": None,
     }  # fmt: skip
     if source := settings["prior"]:
-        options["prior"] = Prior(**source, weights=session.store.prior_weights(session.id))
+        options["prior"] = Prior(**source, weights=session.priors.get(0, {}))
     return create(session.store, session.dataset.id, **options)

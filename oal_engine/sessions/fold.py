@@ -302,7 +302,7 @@ class Run:
         self.strategy, self.weights, self.names = settings.strategy, settings.weights, settings.names
         self.several = len(settings.question_names)  # questions about each item, also closed ones; 0 if it is one
         self.multiclass = self.strategy.multiclass  # an answer is one of K classes, not positive or negative
-        self.prior = store.prior_weights(settings.id)
+        self.priors = store.prior_weights(settings.id)
         first = settings.items
         self.order = stream.shuffled(first, settings.seed) if settings.shuffled else np.arange(first)
         self.began_with = LabelsKnown(tuple(store.first_known(settings.id)))
@@ -397,7 +397,7 @@ class Run:
     def _part(self, k: int = 0) -> stream.Parts:
         """Return a learner, a rule, an objective and an average before any event. k: the place of the question."""
         settings, classes, columns = self.settings, len(self.settings.classes or ()), self.dataset.rows.columns
-        strategy, prior, theta = self.strategy, self.prior, settings.theta
+        strategy, prior, theta = self.strategy, self.priors.get(k), settings.theta
         if settings.audited:
             prior = {columns - 1: TRUST}
             if not k:  # the column itself
@@ -418,7 +418,7 @@ class Run:
         return self._run(state, end)
 
     def _opened(self, state: State) -> State:
-        """Ask one more question from the next round on. Its learner begins untaught."""
+        """Ask one more question from the next round on. Its learner has no lesson yet."""
         t, part, none = self._next_round(state), self._part(len(state.parts)), self._no_counts()[None]
         state.parts, state.spans = (*state.parts, part), (*state.spans, (t, ALL_ROUNDS[1]))
         state.counts = np.concatenate((state.counts, none))

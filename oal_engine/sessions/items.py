@@ -91,7 +91,7 @@ class Items:
         of_predicted: with K classes, take the share in the margin of the predicted class, not the largest one in the
         margin of any class.
         """
-        dataset, prior = self.run.dataset, self.run.prior
+        dataset = self.run.dataset
         columns, values = nonzero(dataset.rows, asked.item)
         if self.run.settings.audited:
             others = columns < dataset.rows.columns - 1
@@ -101,9 +101,13 @@ class Items:
             common[top_terms.common(self.run)] = True
             self._common = answers, common
         several = self.run.several  # questions, each with its own weights
-        weights = np.abs(place.weights[:, columns]).max(axis=0) if several else place.weights[columns]
-        if prior:  # without the knowledge that the session began with
-            weights = weights - [prior.get(column, 0.0) for column in columns.tolist()]
+        weights = place.weights[:, columns] if several else place.weights[columns]
+        for k, prior in self.run.priors.items():  # without the knowledge that the session began with
+            if not several or k < len(weights):
+                own = [prior.get(column, 0.0) for column in columns.tolist()]
+                weights[k if several else ...] -= own
+        if several:
+            weights = np.abs(weights).max(axis=0)
         if self.run.multiclass:
             weights = weights - weights.mean(axis=1, keepdims=True)
             weights = weights[:, asked.predicted - 1] if of_predicted else abs(weights).max(axis=1)
@@ -218,9 +222,8 @@ def why(settings: Settings, asked: StoredQuestion, progress: Progress) -> str:
     if rule == "positive":
         return "Every item that the model predicts as positive is asked."
     if not progress.labels:
-        return (
-            "The model had no answer yet." if settings.prior or progress.known_items else "The model knew nothing yet."
-        )
+        began = settings.all_priors or progress.known_items
+        return "The model had no answer yet." if began else "The model knew nothing yet."
     if rule == "margin":
         return "The model was unsure: its score was close to the border."
     if asked.probability >= 0.5:

@@ -28,13 +28,13 @@ class OneQuestion(Run):
         vars(self).update(vars(run))
         settings, k = run.settings, run.settings.place_of(name)
         self.part = k
-        own = settings.questions[k]["guidelines"] if settings.questions else ""
+        own = settings.questions[k] if settings.questions else {}
         self.settings = replace(
-            settings, questions=None, guidelines=own or settings.guidelines,
+            settings, questions=None, guidelines=own.get("guidelines") or settings.guidelines, prior=own.get("prior"),
             positive_name=settings.positive_name if settings.audited else name,
             negative_name=settings.negative_name if settings.audited else f"not {name}",
         )  # fmt: skip
-        self.name = name
+        self.name, self.priors = name, {part: prior for part, prior in run.priors.items() if part == k}
         self.several, self.names, self.y = 0, self.settings.names, run.y[k]
         self._stream = Stream(NONE_KNOWN, self.y, np.zeros(self.y.size, bool))
         self.span = run.state.spans[k]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import takewhile
 from math import inf
 from time import monotonic
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -46,7 +46,7 @@ from .log import (
     unseen,
 )
 from .remarks import Remarks
-from .settings import FILE, MOST_LABELS, SKIP, SessionError, Settings, checked_questions, whole
+from .settings import FILE, MOST_LABELS, SKIP, SessionError, Settings, checked_questions, seeded, whole
 
 DIGEST_EVERY = 50  # answers between two stored digests
 OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: draws for second and repeated answers of their own
@@ -126,7 +126,7 @@ class Session(Run):
                 self.dataset.refresh()
             if self.several:  # somebody may have added one
                 self.settings = Settings.read(self.store, self.id)
-                self.several = len(self.settings.question_names)
+                self.several, self.priors = len(self.settings.question_names), self.store.prior_weights(self.id)
             if grown or self.several:
                 self._take()
         self._decisions = Decisions.empty(*[self.several] * bool(self.several), self.rounds)
@@ -713,23 +713,24 @@ class Session(Run):
         return [own if k == part or (each and k in follows) else each for k, each in enumerate(old.labels)]
 
     def add_question(
-        self, event: str, name: str, guidelines: str = "", parent: str = "", annotator: str = ""
+        self, event: str, name: str, guidelines: str = "", parent: str = "", annotator: str = "", **seeds: Any
     ) -> None:  # fmt: skip
         """Ask one more question about each later item, where the session asks several. A repeated event changes
         nothing.
 
-        Its learner begins untaught, and the items before have no answer to it. guidelines, parent: as of `Options`.
+        The items before have no answer to it. guidelines, parent, seeds: of a question as of `Options`.
         """
         with self._event(event) as new:
             if not new:
                 return
             self._check_several("added")
-            own = {"name": name, "guidelines": guidelines, "parent": parent}
-            added = checked_questions([*self.settings.plain_questions, own])[-1] | {"added": 1}
+            own = {"name": name, "guidelines": guidelines, "parent": parent} | seeds
+            added, prior = seeded(self.dataset, checked_questions([*self.settings.plain_questions, own])[-1])
             if parent and not self.is_asked(parent):
                 raise SessionError(f"the parent of a question must not be closed. Got {parent}.")
-            questions = [*(self.settings.questions or ()), added]
+            questions = [*(self.settings.questions or ()), added | {"added": 1}]
             self.store.update_session(self.id, {"questions": json.dumps(questions)})
+            self.store.put_prior(self.id, self.several, prior.weights if prior else {})
             self._change_questions(event, "opened", self.several, annotator)
 
     def close_question(self, event: str, name: str, annotator: str = "") -> None:

@@ -33,6 +33,7 @@ EXACT_ENGINES = "0.2.0", __version__  # their logs are reproduced bit for bit; l
 MOST_TAGS, LONGEST_TAG = 20, 60  # tags of a session, and characters of a tag
 MOST_QUESTIONS, LONGEST_NAME = 26, 60  # questions about each item, and characters of the name of one
 OF_A_QUESTION = "name", "guidelines", "parent"
+SEEDS = "seed_words", "seed_items", "seed_texts"
 SOME, NONE = "some", "none"  # the classes of a whole answer to several questions: with and without a yes
 
 
@@ -48,8 +49,9 @@ class Settings:
     items: length of the stream when the session began; this part is shuffled. budget: without labels added later.
     classes: names of the labels 1 .. K (None: a positive and a negative class). prior: knowledge before the first
     answer, without the weights made from it (`Prior.source`). questions: None, if there is one about each item; those
-    that were added later have "added". audited: the name, the cut and the checksum of a column of decisions, which is
-    one of two questions then (`given.COLUMN`), and the names of other columns that its answers judge; None without one.
+    that were added later have "added", and those that began with something "prior". audited: the name, the cut and the
+    checksum of a column of decisions, which is one of two questions then (`given.COLUMN`), and the names of other
+    columns that its answers judge; None without one.
     For the other settings see `Options`.
     """
 
@@ -91,6 +93,7 @@ class Settings:
     tags: list[str] | None
     questions: list[dict[str, Any]] | None
     audited: dict[str, Any] | None
+    answer_each: bool
     prior: dict[str, Any] | None
     engine: str
     created_at: str
@@ -131,8 +134,15 @@ class Settings:
 
     @property
     def plain_questions(self) -> list[dict[str, str]]:
-        """Several questions as `Options` takes them."""
+        """Several questions as they were given, without what they begin with."""
         return plain(self.questions)
+
+    @property
+    def all_priors(self) -> str:
+        """What the model, or that of each of several questions, began with, in sentences; "" if with nothing."""
+        own = {f"{each['name']}: ": each["prior"] for each in self.questions or () if "prior" in each}
+        own |= {"": self.prior} if self.prior else {}
+        return " ".join(f"{name}{prior.described(source)}" for name, source in own.items())
 
     @cached_property
     def parents(self) -> list[int | None]:
@@ -229,11 +239,12 @@ class Options:
     the items (None: the data set's choice). tags: names that annotators can tag items with. known_labels: labels that
     the session begins with, which cost nothing: "file" (the labels of a file that has gaps), a number of the file's
     labels, drawn by the seed, or the labels. questions: several yes/no questions about each item, which one answer
-    answers: their names, or for each {"name": ..., "guidelines": ..., "parent": ...} (empty: one question); the budget
-    counts answers. A question with a parent, the name of another one, is asked only where that has a yes, and else has
-    its label. column: of the file, with labels or scores by something else, to audit: one answer judges it and the
-    algorithm, which begins with it. cut: the smallest score that says positive (`given.decided_column`). others: more
-    such columns, which the same answers judge.
+    answers: their names, or for each {"name": ..., "guidelines": ..., "parent": ...} (empty: one question), also with
+    seed words, items and texts or a prior of its own; the budget counts answers. A question with a parent, the name of
+    another one, is asked only where that has a yes, and else has its label. answer_each: whether the card waits for an
+    answer to each of them; else those without one are a no. column: of the file, with labels or scores by something
+    else, to audit: one answer judges it and the algorithm, which begins with it. cut: the smallest score that says
+    positive (`given.decided_column`). others: more such columns, which the same answers judge.
     """
 
     budget: float = 300
@@ -268,7 +279,8 @@ class Options:
     shown: Sequence[str] | None = None
     tags: Sequence[str] | None = ()
     known_labels: str | float | KnownLabels | None = None
-    questions: Sequence[str | Mapping[str, str]] | None = ()
+    questions: Sequence[str | Mapping[str, Any]] | None = ()
+    answer_each: bool = False
     column: str | None = None
     cut: float | None = None
     others: Sequence[str] = ()
@@ -297,6 +309,8 @@ def create(
         own = replace(own, questions=(COLUMN, BOTH))
     elif own.cut is not None or own.others:
         raise SessionError("cut and others of a session are for a column that it audits. Got none.")
+    if own.answer_each and (own.column or not own.questions):
+        raise SessionError("answer_each is for a session of several questions. This one asks one.")
     questions = _questions(chosen, own)
     names = _names(chosen, own, data)
     chosen.build(data["features"], len(names["classes"]))
@@ -323,6 +337,12 @@ def create(
         seeds = prior.make_prior(Dataset(store, data["id"]), own.seed_words, own.seed_items, texts=own.seed_texts)
     if seeds and chosen.multiclass:
         raise SessionError("seed words, items and texts are for a positive and a negative class. Got several classes.")
+    priors = {0: seeds.weights} if seeds else {}
+    if any(question.keys() & {*SEEDS, "prior"} for question in questions):
+        dataset_of_seeds = Dataset(store, data["id"])
+        for k, question in enumerate(questions):
+            questions[k], own_seeds = seeded(dataset_of_seeds, question)
+            priors |= {k: own_seeds.weights} if own_seeds else {}
     values = vars(own) | vars(own.weights) | names | {
         "name": (own.name or data["name"]).strip(), "dataset": data["id"], "items": data["items"], "horizon": horizon,
         "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule,
@@ -339,7 +359,7 @@ def create(
     }  # fmt: skip
     for key in ("weights", "seed_words", "seed_items", "seed_texts", "known_labels", "column", "cut", "others"):
         del values[key]
-    return store.add_session(values, seeds.weights if seeds else None, begin_with.labels, begin_with.origin)
+    return store.add_session(values, priors, begin_with.labels, begin_with.origin)
 
 
 def session_labels(
@@ -412,15 +432,21 @@ def _audited(data: Dataset, options: Options) -> dict[str, Any]:
 
 
 def plain(questions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]:
-    """Return several questions as they were given."""
+    """Return several questions as they were given, without what they begin with."""
     return [{key: each[key] for key in OF_A_QUESTION if key in each} for each in questions or ()]
 
 
-def checked_questions(questions: Iterable[str | Mapping[str, str]]) -> list[dict[str, Any]]:
-    """Return several questions about each item as records. SessionError if any is not allowed."""
+def checked_questions(questions: Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return several questions about each item as records, with their seeds as given. SessionError if any is not
+    allowed."""
     rows = [{"name": each} if isinstance(each, str) else dict(each) for each in questions]
-    if wrong := {*chain(*rows)} - {*OF_A_QUESTION}:
-        raise SessionError(f"a question has a name, guidelines and a parent. Got {min(wrong)}.")
+    if wrong := {*chain(*rows)} - {*OF_A_QUESTION, *SEEDS, "prior"}:
+        raise SessionError(f"a question has a name, guidelines, a parent and {', '.join(SEEDS)}. Got {min(wrong)}.")
+    for key, given in ((key, each[key]) for each in rows for key in SEEDS if each.get(key)):
+        if not isinstance(given, (list, tuple)) or not all(isinstance(word, str) for word in given):
+            raise SessionError(f"{key} of a question must be a list of texts. Got {str(given)[:80]}.")
+    if unprepared := [own for each in rows if not isinstance(own := each.get("prior"), Prior | None)]:
+        raise SessionError(f"prior of a question must be made by make_prior. Got {str(unprepared[0])[:80]}.")
     records = [{key: str(each.get(key) or "").strip() for key in OF_A_QUESTION} for each in rows]
     records = [each | {key: " ".join(each[key].split()) for key in ("name", "parent")} for each in records]
     names = [each["name"] for each in records]
@@ -438,7 +464,17 @@ def checked_questions(questions: Iterable[str | Mapping[str, str]]) -> list[dict
     if unknown := [each["parent"] for each in records if each["parent"] and each["parent"] not in own]:
         allowed = f"one of {', '.join(own)}" if own else "left out"
         raise SessionError(f"the parent of a question must be {allowed}. Got {unknown[0][:80]}.")
-    return [{key: value for key, value in each.items() if value or key != "parent"} for each in records]
+    seeds = ({key: each[key] for key in (*SEEDS, "prior") if each.get(key)} for each in rows)
+    plain_records = ({key: value for key, value in each.items() if value or key != "parent"} for each in records)
+    return [each | own for each, own in zip(plain_records, seeds)]
+
+
+def seeded(data: Dataset, question: Mapping[str, Any]) -> tuple[Row, Prior | None]:
+    """Return one of several questions as it is stored, and what its learner begins with."""
+    words, items, texts = (question.get(key, ()) for key in SEEDS)
+    own: Prior | None = question.get("prior") or prior.make_prior(data, words, items, texts=texts)
+    record = {key: value for key, value in question.items() if key not in (*SEEDS, "prior")}
+    return record | ({"prior": own.source} if own else {}), own
 
 
 def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:

@@ -448,24 +448,34 @@ class Store(Database):
 
     @writes
     def add_session(
-        self, values: Row, prior: Mapping[int, float] | None = None, known_labels: Mapping[int, int] | None = None,
-        origin: str = "",
+        self, values: Row, priors: Mapping[int, Mapping[int, float]] | None = None,
+        known_labels: Mapping[int, int] | None = None, origin: str = "",
     ) -> int:  # fmt: skip
-        """Insert a session and return its id. prior: weights by column that its learner begins with. known_labels: by
-        item, with their `origin`. If `owner` is an e-mail address, it gets the role of owner."""
+        """Insert a session and return its id. priors: as of `prior_weights`. known_labels: by item, with their
+        `origin`. If `owner` is an e-mail address, it gets the role of owner."""
         session = self._add("sessions", values)
         self.put_known(session, known_labels or {}, origin, by=values.get("owner", ""))
         self.put_event(session, "grown", data={"rounds": values["items"]})
         if ADDRESS.fullmatch(owner := values.get("owner", "")):
             self.put_role(session, owner, "owner", owner)
-        for column, weight in (prior or {}).items():
-            self._insert("prior_weights", {"session": session, "column": column, "weight": weight})
+        for part, weights in (priors or {}).items():
+            self.put_prior(session, part, weights)
         return session
 
-    def prior_weights(self, session: int) -> dict[int, float]:
-        """Return the weights that the learner of a session begins with, by column."""
-        rows = self.query("SELECT column, weight FROM prior_weights WHERE session = ? ORDER BY column", session)
-        return {row["column"]: row["weight"] for row in rows}
+    @writes
+    def put_prior(self, session: int, part: int, weights: Mapping[int, float]) -> None:
+        """Store the weights, by column, that the learner of a question begins with. part: its place."""
+        for column, weight in weights.items():
+            place = {"session": session, "part": part, "column": column}
+            self._insert("prior_weights", place | {"weight": weight})
+
+    def prior_weights(self, session: int) -> dict[int, dict[int, float]]:
+        """Return the weights that the learners of a session begin with: {place of the question: {column: weight}},
+        without the questions that begin with nothing. The place of a single question is 0."""
+        priors: dict[int, dict[int, float]] = {}
+        for row in self.query("SELECT * FROM prior_weights WHERE session = ? ORDER BY part, column", session):
+            priors.setdefault(row["part"], {})[row["column"]] = row["weight"]
+        return priors
 
     def session(self, session: int) -> Row:
         """Return the settings of a session, with columns of JSON decoded."""

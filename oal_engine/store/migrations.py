@@ -531,6 +531,25 @@ def m2026_11_27_audited(db: "Database") -> None:
     db.execute("ALTER TABLE sessions ADD COLUMN audited TEXT")  # JSON: column and cut
 
 
+@step
+def m2026_11_28_answer_each(db: "Database") -> None:
+    """Add whether each of several questions needs an answer."""
+    db.execute("ALTER TABLE sessions ADD COLUMN answer_each INTEGER NOT NULL DEFAULT 0")
+
+
+@step
+def m2026_11_28_prior_of_questions(db: "Database") -> None:
+    """Let each of several questions have weights to begin with. part: its place."""
+    db.execute("ALTER TABLE prior_weights RENAME TO prior_weights_before")
+    db.execute("""
+        CREATE TABLE prior_weights (
+            session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE, part INTEGER NOT NULL,
+            column INTEGER NOT NULL, weight REAL NOT NULL,
+            PRIMARY KEY (session, part, column)) STRICT, WITHOUT ROWID""")
+    db.execute("INSERT INTO prior_weights SELECT session, 0, column, weight FROM prior_weights_before")
+    db.execute("DROP TABLE prior_weights_before")
+
+
 class DamagedLogError(ValueError):
     """An old log of a session that cannot be converted into events, in words that follow a colon."""
 

@@ -160,6 +160,76 @@ def test_undo_shows_the_lines_as_they_were(script, give):
     assert script("skip").locator(".mark").is_visible()
 
 
+@pytest.fixture
+def each(script):
+    """A function that shows an item whose three lines all need an answer, the last one after a yes to the first."""
+
+    def shown(here, **changes):
+        asked = asking(3)
+        asked[2]["parent"] = "topic 1"
+        script.give(here, questions=asked, answer_each=True, **NAMES, **changes)
+        script.run(DEAF)
+
+    return shown
+
+
+def test_where_every_line_needs_an_answer_enter_names_those_without_one(script, each):
+    """Enter confirms nothing until each line has an answer and names the lines that lack one; 0 says no to the first of
+    them, and pressing a key again takes its answer back."""
+    each(1)
+    script.press("Enter")
+    assert ("No answer yet: topic 1, topic 2", []) == (script("heard").inner_text(), script.posts)
+    assert [True, True, False] == ["missing" in n.get_attribute("class") for n in script("lines").locator("> *").all()]
+    script.press("1", "Enter")
+    assert "No answer yet: topic 2, topic 3" == script("heard").inner_text()
+    script.press("0")
+    assert "topic 2: no" == script("heard").inner_text()
+    script.press("Shift+3", "1", "Enter")
+    assert "No answer yet: topic 1" == script("heard").inner_text()
+    script.press("1", "0", "Enter")
+    assert [(1, "label", 1, [1, -1, -1])] == sent(script)
+    each(2, acked=script.ids, previous=1)
+    assert ["false"] * 3 == states(script) == [script(f"no-{n}").get_attribute("aria-pressed") for n in (1, 2, 3)]
+    assert "" == script("heard").inner_text()
+    script.press("0", "0", "Enter")
+    assert [(2, "label", -1, [-1, -1, -1])] == sent(script)
+
+
+def test_undo_brings_back_lines_that_all_need_an_answer(script, each):
+    """Z shows the item with every answer as it was, and nothing is missing; a skipped item comes without any."""
+    each(2, previous=1)
+    script.press("z")
+    each(question(1, old=[1, 0, -1]), acked=script.ids)
+    assert ["true", "mixed", "false"] == states(script)
+    assert ["false", "false", "true"] == [script(f"no-{n}").get_attribute("aria-pressed") for n in (1, 2, 3)]
+    script.press("Enter")
+    assert [(1, "label", 1, [1, 0, -1])] == sent(script)
+    each(question(3, old=[0, 0, 0]), acked=script.ids)
+    script.press("Enter")
+    assert "No answer yet: topic 1, topic 2" == script("heard").inner_text()
+    script.press(" ")
+    assert [(3, "skip", None, None)] == sent(script)
+
+
+def test_a_finger_says_no_where_every_line_needs_an_answer(script, each):
+    """Each line that is asked has a button No, high enough for a finger; the line under another one gets it with the
+    yes. Without the setting no line has it."""
+    script.page.set_viewport_size(PHONE)
+    each(1)
+    assert [True, True, False] == [script(f"no-{n}").is_visible() for n in (1, 2, 3)]
+    script("line-1").click()
+    for name in ("topic 2", "topic 3"):
+        script.page.get_by_role("button", name=f"No: {name}").click()
+    left, top, right, bottom = bounds(script("no-3"))
+    assert bottom - top >= 44
+    assert right - left >= 44
+    script("confirm").click()
+    assert [(1, "label", 1, [1, -1, -1])] == sent(script)
+    script.give(2, acked=script.ids, questions=asking(3), **NAMES)
+    assert not any(script(f"no-{n}").is_visible() for n in (1, 2, 3))
+    script.page.set_viewport_size(DESKTOP)
+
+
 def test_a_skipped_item_gets_a_label_for_each_question(script, give):
     """In the pass over the skipped items an answer is a correction of all questions."""
     here = place(5, counters=COUNTERS | {"skipped": 1})

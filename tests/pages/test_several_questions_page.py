@@ -241,15 +241,24 @@ def test_programs_answer_all_questions_at_once(several, program):
 
 def test_the_form_starts_a_session_of_several_questions(app_store, keep):
     """Each line is a question with its guidelines; the two classes, their words and the labels of the file are not
-    used. A single line is refused."""
+    used. Whether each needs an answer is stored, and the card is told. A single line is refused."""
     keep("gaps", 40)
     at = form()
     at.text_area(key="new-questions").set_value("good: It is good.\n\n odd \nlate: a: b").run()
+    at.toggle(key="new-each").set_value(True).run()
+    seeds = "odd: other1, zebra\nodd: A whole text about street 0 and others\n\nold: good"
+    at.text_area(key="new-seeds-of-questions").set_value(seeds).run()
+    assert "No question: old; not in the data: zebra." in words(at)
     press(at, "new-send")
     settings = Session(app_store, app_store.sessions()[0]["id"]).settings
     expected = [("good", "It is good."), ("odd", ""), ("late", "a: b")]
     assert expected == [(each["name"], each["guidelines"]) for each in settings.questions]
-    assert (None, None) == (settings.positive_class, settings.prior)
+    source = settings.questions[1]["prior"]
+    assert [["other1"], ["zebra"], 1] == [source["words"], source["unknown"], len(source["texts"])]
+    assert [1] == [*app_store.prior_weights(settings.id)]
+    assert "prior" not in CardServer(settings.id).payload()["questions"][1]
+    assert (None, None, True) == (settings.positive_class, settings.prior, settings.answer_each)
+    assert CardServer(settings.id).payload()["answer_each"] is True
     at = form()
     at.text_area(key="new-questions").set_value("good").run()
     at.button(key="new-send").click().run()

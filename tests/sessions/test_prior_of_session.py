@@ -2,23 +2,27 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import reading
+from oal_engine.datasets.prior import described
+from oal_engine.datasets.reading.sources import DataError
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.learners import weights
 from oal_engine.output.jsonlines import JsonLinesError
-from oal_engine.sessions.files import report
+from oal_engine.sessions.files import methods, report
 from oal_engine.sessions.files.bundle import adopt
 from oal_engine.sessions.insights import estimates
 from oal_engine.sessions.look_back import Trace, verify, what_if
+from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 from oal_engine.store import Store
-from tests.harness.sessions import begin, erase, label_truly, take_back, text_of
+from tests.harness.sessions import begin, erase, label_truly, take_back, text_of, travelled
 
 KNOWN = {"seed_words": ["gym", "swim"], "seed_items": ["i5"], "seed_texts": ["a gym of word1"]}
 
@@ -49,10 +53,10 @@ def answered(store, answers=12, **more):
 def test_the_learner_begins_with_what_is_known(store, algorithm):
     """The first question is decided with the weights that are stored, and nothing is counted as a label."""
     opened = begin(store, "texts", algorithm, **KNOWN)
-    stored = store.prior_weights(opened.id)
+    stored = store.prior_weights(opened.id)[0]
     assert stored == {j: value for j, value in enumerate(weights(opened.learner).tolist()) if value}
     plain = begin(store, "texts", algorithm)
-    assert plain.prior == {}
+    assert plain.priors == {}
     first = [(each.place.asked.round, each.place.asked.margin) for each in (plain, opened)]
     assert (0, 0.0) == first[0] != first[1]
     progress = opened.place.progress
@@ -94,7 +98,7 @@ def test_another_algorithm_begins_with_the_same(store):
     """What-if runs the other algorithm from the same weights as the session."""
     trace = Trace(store, answered(store).id)
     other = what_if(trace, strategy("OAAL"))
-    assert trace.prior == other.run.prior
+    assert trace.priors == other.run.priors
     assert weights(trace.start().only().learner).tolist() == weights(other.run.start().only().learner).tolist()
 
 
@@ -108,3 +112,110 @@ def test_several_classes_have_no_seeds(store):
     """Seeds point to one class: a session of several refuses them."""
     with pytest.raises(SessionError, match="seed words, items and texts are for"):
         begin(store, "texts", "MPAA-I", classes=["a", "b"], seed_words=["gym"])
+
+
+QUESTIONS = [{"name": "gym"} | KNOWN, "even", {"name": "cat", "parent": "even", "seed_items": ["i4"]}]
+
+
+def of_several(store, answers=0, **more):
+    """A session of three questions, two of which begin with something, after some answers and an undo."""
+    opened = begin(store, "texts", "auto", **{"questions": QUESTIONS} | more)
+    for number in range(answers):
+        asked = opened.current
+        even = 1 - 2 * (asked.item % 2)
+        labels = [-1 if asked.item % 5 else 1, even, even if number % 3 else -1, *[even] * (len(asked.parts) - 3)]
+        opened.answer(f"{opened.id} {opened.state.number} {number}", asked.id, labels)
+    if answers:
+        take_back(opened)
+    return opened
+
+
+def test_each_of_several_questions_begins_with_what_is_known_of_it(store):
+    """The learner of a question has exactly the weights of its own words, items and texts, as in a session of this
+    question alone; a question without any begins with nothing, and no label is counted."""
+    opened = of_several(store)
+    own = [weights(part.learner).tolist() for part in opened.start().parts]
+    assert own[0] == weights(begin(store, "texts", "auto", **KNOWN).start().only().learner).tolist()
+    assert own[2] == weights(begin(store, "texts", "auto", seed_items=["i4"]).start().only().learner).tolist()
+    assert not any(own[1])
+    assert (0, None) == (opened.place.progress.labels, opened.settings.prior)
+    one = OneQuestion(opened, "gym")
+    assert own[0] == weights(one.start().only().learner).tolist()
+    assert "The model began with the word gym and the item i5" in described(one.settings.prior)
+
+
+@pytest.mark.parametrize("more", [{}, {"floor": 0.5, "shuffled": True}])
+def test_a_session_whose_questions_begin_with_something_is_rebuilt_and_published(store, tmp_path, more):
+    """Also with a question that is added later with its own words, an undo and a correction, the session has the same
+    bits when it is opened again, verifies, and travels with every weight."""
+    opened = of_several(store, 8, **more)
+    opened.add_question("later", "late", "Comes later.", seed_words=["cat"], annotator="anna")
+    untaught = weights(opened.state.parts[3].learner).tolist()
+    assert untaught == weights(begin(store, "texts", "auto", seed_words=["cat"]).start().only().learner).tolist()
+    for number in range(8):
+        asked = opened.current
+        opened.answer(f"{opened.id} late {number}", asked.id, [1 - 2 * (asked.item % 2)] * len(asked.parts))
+    take_back(opened)
+    opened.correct(f"{opened.id} correct", opened.log[0].id, -opened.log[0].labels[0], name="gym")
+    assert opened.digest() == Session(store, opened.id).digest()
+    assert verify(store, opened.id).verified
+    assert [] == store.problems()
+    there = database(tmp_path / "studio.db")
+    again = travelled(store, opened.id, there)
+    assert (opened.digest(), opened.priors) == (again.digest(), again.priors)
+    assert opened.settings.questions == again.settings.questions
+    assert [0, 2, 3] == [*again.priors]
+
+
+def test_what_a_question_began_with_is_checked_in_a_published_session(store, tmp_path):
+    """A file with the weights of a question that the session lacks, or with a column that is not there, is refused."""
+    opened, there = of_several(store, 2), database(tmp_path / "studio.db")
+    lines = text_of(store, opened.id).splitlines()
+    places = [k for k, line in enumerate(lines) if "part" in json.loads(line)]
+    assert (2, 2) == (len(places), json.loads(lines[-1])["priors"])
+    first = json.loads(lines[places[0]])
+    wrong = [
+        ({"part": 2}, "twice, or without the question"),
+        ({"part": 3}, "twice, or without the question"),
+        ({"weights": [[10**6, 1.0]]}, "must have columns below"),
+        ({"words": "gym"}, "invalid value for words"),
+    ]
+    for changes, reason in wrong:
+        lines[places[0]] = json.dumps(first | changes)
+        with pytest.raises(JsonLinesError, match=reason):
+            adopt(there, io.StringIO("\n".join(lines)))
+    assert [] == there.sessions()
+    assert '"priors"' not in text_of(store, of_several(store, questions=["a", "b"]).id)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "reason"),
+    [
+        ({"seed_words": ["zebra"]}, "seed words must occur in the data. Got zebra."),
+        ({"seed_items": ["i999"]}, "seed items must be existing item ids. Got i999."),
+        ({"seed_words": "gym"}, "seed_words of a question must be a list of texts. Got gym."),
+        ({"seed_texts": [3]}, "seed_texts of a question must be a list of texts. Got [3]."),
+        ({"prior": {"words": ["gym"]}}, "prior of a question must be made by make_prior. Got {'words': ['gym']}."),
+        ({"seed": 3}, "a question has a name, guidelines, a parent and seed_words, seed_items, seed_texts. Got seed."),
+    ],
+)
+def test_wrong_seeds_of_a_question_are_refused(store, seeds, reason):
+    """What a question cannot begin with is named, in a new session and where the question is added, and nothing is
+    stored."""
+    opened, before = of_several(store), len(store.sessions())
+    questions = opened.settings.questions
+    for attempt in (
+        lambda: of_several(store, questions=["a", {"name": "b"} | seeds]),
+        lambda: opened.add_question("wrong", "late", **seeds),
+    ):
+        with pytest.raises((SessionError, DataError), match=re.escape(reason)):
+            attempt()
+    assert (before, questions) == (len(store.sessions()), Session(store, opened.id).settings.questions)
+
+
+def test_the_report_says_what_each_question_began_with(store):
+    """The report and the text for a methods section name each question with its words and items."""
+    opened = of_several(store, 12)
+    for words in (report.page(opened).decode(), methods.markdown(opened)):
+        assert "gym: The model began with the word gym and the item i5" in words
+        assert "cat: The model began with the item i4." in words

@@ -76,7 +76,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
                      "pace": None, "owner": "", "guidelines": "", "feedback_trains": 0, "log_version": 0,
                      "prior": None, "floor": 0.0, "overlap": 0.0, "repeat": 0.0, "lease": 300.0, "shown": None,
                      "tags": None, "people": 2, "quota": 0, "questions": None,
-                     "audited": None},
+                     "audited": None, "answer_each": 0},
         "questions": {"audit": 0, "overlap": 0, "repeat": 0, "parts": None},
     }  # fmt: skip
     assert [] == store.batches(1)
@@ -102,6 +102,21 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     answer(store, session, ask(store, session, parent=question, branch=1, number=2, item=1), -1, "later")
     assert [1, -1] == [entry["label"] for entry in store.answers(session)]
     assert 5 == store.event("later")["number"]
+
+
+def test_the_weights_that_old_sessions_began_with_are_those_of_their_only_question(path, monkeypatch):
+    """A database from before several questions had weights keeps every weight, at the place 0."""
+    steps = list(migrations.STEPS.items())
+    names = [name for name, _ in steps]
+    monkeypatch.setattr(migrations, "STEPS", dict(steps[: names.index("m2026_11_28_prior_of_questions")]))
+    old = Store(path)
+    with old.transaction():
+        session = old._add("sessions", SESSION | {"dataset": old.add_dataset(DATASET, ITEMS)})
+        for column, weight in ((3, -0.5), (7, 1 / 3)):
+            old._insert("prior_weights", {"session": session, "column": column, "weight": weight})
+    old.close()
+    monkeypatch.undo()
+    assert {0: {3: -0.5, 7: 1 / 3}} == Store(path).prior_weights(session)
 
 
 def test_a_migration_that_fails_changes_nothing(path, monkeypatch):

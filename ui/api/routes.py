@@ -103,7 +103,7 @@ def state(call: Call) -> Row:
     return {name: getattr(settings, name) for name in (*names, "lease", "guidelines")} | {
         "session": session.id,
         "classes": [{"label": label, "name": name} for label, name in session.names.items()],
-        "questions": None if settings.audited else settings.questions,
+        "questions": None if settings.audited else settings.plain_questions or None,
         "tags": session.store.session(session.id)["tags"] or [],
         "chosen": choice(settings),
         "counters": asdict(progress) | {"left": progress.left},

@@ -32,7 +32,7 @@ class Card {
     this.pass = null; // over the skipped items
     this.review = null; // the skipped items after this number are wanted
     this.marks = false; // whether the terms that weigh most are wanted
-    this.labels = []; // of several questions, as the lines show them
+    this.labels = []; // of several questions, as the lines show them; null has no answer yet
     this.answered = new Map(); // by question: answers whose prediction the server has not sent yet
     this.listening = new AbortController();
     this.build();
@@ -125,6 +125,7 @@ class Card {
     this.undo = this.button("undo", null, "Undo", "undo");
     this.buttons.append(this.skip, this.undo);
     this.linkKey = h("span.link-key", key(""));
+    this.noKey = h("span", key(""));
     this.keys = new Keys((keys) => this.prefer({ keys }));
     this.root.append(this.keys.dialog);
     this.written.onclick = () => this.openNote();
@@ -184,7 +185,8 @@ class Card {
     return quietButton(`button.row.${action}`, attributes, run, word, ...rest);
   }
 
-  // One of several questions: a button that says yes and, pressed again, no, and one that says that nobody can tell.
+  // One of several questions: a button that says yes and, pressed again, takes it back, one that says that nobody can
+  // tell, and one that says no where that does not go without saying.
   line({ name, guidelines, parent }, place) {
     const id = testid(`line-${place + 1}`);
     const say = (label) => (event) => this.say(place, label, event.timeStamp);
@@ -192,7 +194,9 @@ class Card {
     const own = quietButton("button.line.switch.row", id, say(1), key(""), word, h("span.told.small"));
     const words = { title: "Cannot tell (Shift and the key)", "aria-label": `Cannot tell: ${name}` };
     const unsure = quietButton("button.unsure", { ...words, ...testid(`unsure-${place + 1}`) }, say(0), "?");
-    return h(`div.row${parent ? ".child" : ""}`, own, unsure);
+    const denied = { "aria-label": `No: ${name}`, ...testid(`no-${place + 1}`) };
+    const no = quietButton("button.no.row", denied, say(-1), "No");
+    return h(`div.row${parent ? ".child" : ""}`, own, no, unsure);
   }
 
   tagButton(name, id) {
@@ -273,8 +277,8 @@ class Card {
     this.setState("idle", (this.isIdle = !question)); // for what is below the card
   }
 
-  setActions({ classes, questions = [], tags = [] }) {
-    const offered = JSON.stringify([classes, questions, tags]);
+  setActions({ classes, questions = [], answer_each: each = false, tags = [] }) {
+    const offered = JSON.stringify([classes, questions, each, tags]);
     if (offered === this.offered) return;
     this.offered = offered;
     const two = classes.some(({ label }) => label < 0);
@@ -290,6 +294,8 @@ class Card {
       : classes.map(({ label, name }) => this.button("label", label, name, `button-${label}`));
     const lines = questions.map((question, place) => this.line(question, place));
     this.parents = questions.map(({ parent }) => questions.findIndex(({ name }) => name === parent));
+    this.blank = each ? null : -1; // the label of a line without an answer
+    this.heard.classList.toggle("unseen", !each);
     this.several.hidden = !lines.length;
     this.root.classList.toggle("of-several", Boolean(lines.length));
     this.lines.classList.toggle("double", lines.length > COLUMN);
@@ -306,6 +312,10 @@ class Card {
       const say = (time, shift) => this.say(place, shift ? 0 : 1, time);
       return action(`line ${place + 1}`, name, keys, lines[place].firstChild, say);
     });
+    if (each) {
+      const deny = (time) => this.missing.length && this.say(this.missing[0], -1, time);
+      several.push(action("no", "No to the next line", ["0"], this.noKey, deny));
+    }
     const answers = classes.map(({ label, name, keys }, place) => {
       const id = two ? { 1: "positive", "-1": "negative" }[label] : `class ${label}`;
       return action(id, name, keys, buttons[place], (time) => this.act("label", label, time));
@@ -338,33 +348,51 @@ class Card {
 
   // Actions of the annotator
 
-  // Several questions have one answer: a label for each, no unless something else is said. What is said of a question
-  // that needs a yes to another one says that yes, too, and without it has its label.
+  // Several questions have one answer: a label for each. A line without one is a no, or, if each needs an answer, keeps
+  // the others from being confirmed. What is said of a question that needs a yes to another one says that yes, too, and
+  // without it has its label.
 
   say(place, label, time) {
     if (this.blocker || !this.asks(place) || !(time >= this.seen)) return;
     const above = this.parents[place];
     const implied = above >= 0 && this.labels[above] < 1;
-    const now = this.labels[place] === label && !implied ? -1 : label;
+    const now = this.labels[place] === label && !implied ? this.blank : label;
     if (implied) this.under(above, 1);
     this.under(place, now);
     this.drawLines();
-    put(this.heard, `${this.payload.questions[place].name}: ${SAID[this.labels[place]]}`);
+    put(this.heard, `${this.payload.questions[place].name}: ${SAID[now] ?? "no answer yet"}`);
   }
 
-  // Say something of a question; those that need a yes to it then have the same label, or a no.
+  // The places of the lines that still need an answer.
+  get missing() {
+    const needs = (label, place) => label === null && this.labels[this.parents[place]] !== null;
+    return [...this.labels.keys()].filter((place) => needs(this.labels[place], place));
+  }
+
+  // Say something of a question; those that need a yes to it then have the same label, or after a yes none yet.
   under(place, label) {
     this.labels[place] = label;
     for (const [child, parent] of this.parents.entries()) {
-      if (parent === place && this.asks(child)) this.labels[child] = label ? -1 : 0;
+      if (parent === place && this.asks(child)) this.labels[child] = label > 0 ? this.blank : label;
     }
   }
 
   confirm(time) {
     const label = summary(this.labels);
-    if (!(time >= this.seen + DEAF)) return;
-    if (label) this.act("label", label, time, { labels: [...this.labels] });
+    if (this.blocker || !(time >= this.seen + DEAF)) return;
+    if (this.missing.length) this.call();
+    else if (label) this.act("label", label, time, { labels: [...this.labels] });
     else this.act("skip", null, time);
+  }
+
+  // Name the lines that keep the answer from being confirmed.
+  call() {
+    const { missing } = this;
+    const names = missing.map((place) => this.payload.questions[place].name);
+    put(this.heard, `No answer yet: ${names.join(", ")}`);
+    this.called = true;
+    this.drawLines();
+    this.lines.children[missing[0]].scrollIntoView({ block: "nearest" });
   }
 
   // Whether a question was asked about this item: it may be closed, or have been added later.
@@ -373,13 +401,19 @@ class Card {
   }
 
   drawLines() {
+    const { missing } = this;
+    this.noKey.remove();
     for (const [place, row] of [...this.lines.children].entries()) {
-      const { firstChild: line, lastChild: unsure } = row;
+      const [line, no, unsure] = row.children;
       row.hidden = !this.asks(place);
-      const label = this.labels[place] ?? -1;
-      line.setAttribute("aria-pressed", label ? label > 0 : "mixed");
-      put(line.querySelector(".told"), label < 0 ? "" : SAID[label]);
-      unsure.setAttribute("aria-pressed", !label);
+      const label = this.labels[place];
+      line.setAttribute("aria-pressed", label === 0 ? "mixed" : label > 0);
+      put(line.querySelector(".told"), label < 0 && this.blank ? "" : (SAID[label] ?? ""));
+      no.hidden = this.blank !== null || (this.parents[place] >= 0 && this.labels[this.parents[place]] < 1);
+      no.setAttribute("aria-pressed", label < 0);
+      if (place === missing[0]) no.append(this.noKey);
+      unsure.setAttribute("aria-pressed", label === 0);
+      row.classList.toggle("missing", this.called && missing.includes(place));
     }
   }
 
@@ -682,7 +716,8 @@ class Card {
     if (question?.id !== this.place?.question?.id || !this.place) {
       const old = [question?.old].flat();
       this.place = place;
-      this.labels = [...this.lines.children].map((_, k) => (!this.asks(k) ? 0 : summary(old) ? old[k] : -1));
+      this.labels = [...this.lines.children].map((_, k) => (!this.asks(k) ? 0 : summary(old) ? old[k] : this.blank));
+      this.called = false; // whether lines without an answer were named
       put(this.heard, "");
       this.drawLines();
     }

@@ -104,6 +104,18 @@ QUESTIONS_HELP = (
     "Each reading answers all of them, yes or no. An indented one is asked only after a yes to the one above it. The "
     "names, words and labels of the two classes are then not used."
 )
+SEEDS = "Words or texts to begin with, one question a line"
+SEEDS_HINT = "exercise: gym, swim"
+SEEDS_HELP = (
+    "The name of a question, a colon, and words like it, separated by commas; or an example text. A question may have "
+    "several lines. Its model begins with them instead of nothing. They cost no label."
+)
+NO_QUESTION = "no question: {}"
+EACH = "Every question needs an answer"
+EACH_HELP = (
+    "Confirm then waits until each line has a yes, a no or *cannot tell*, and says which is missing. Otherwise a line "
+    "without an answer is a no."
+)
 AUDIT = "Audit labels that a model made"
 AUDIT_HELP = (
     "Columns of the file with two words (such as yes and no) or scores. Your answers say how good each is, and correct "
@@ -147,7 +159,9 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
             )
             first = WHAT_COUNTS[counts]
             if questions := _questions(row):
-                classes, beginning, n_known = {"questions": questions}, {}, 0
+                _add_seeds(row, questions)
+                classes = {"questions": questions, "answer_each": st.toggle(EACH, key="new-each", help=EACH_HELP)}
+                beginning, n_known = {}, 0
             elif audited := _column(row):
                 classes, beginning, n_known = _without_examples(classes) | audited, {}, 0
         feed, certain = st.container(), st.container()
@@ -263,7 +277,7 @@ def _other_class(column: DeltaGenerator, row: dict[str, Any], positive: str) -> 
     return column.text_input("Name of the other class", name[:most], most, key=key)
 
 
-def _questions(row: dict[str, Any]) -> list[dict[str, str]]:
+def _questions(row: dict[str, Any]) -> list[dict[str, Any]]:
     """Ask for several questions about each item, and return the name and the guidelines of each. A button adds those
     that the file of the data set answers."""
     written = st.text_area(
@@ -294,9 +308,30 @@ def _without_examples(classes: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in classes.items() if key in ("positive_name", "negative_name")}
 
 
-def _read_questions(written: str) -> list[dict[str, str]]:
+def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
+    """Ask for words and example texts of each question, give them to it, and say how they were understood."""
+    if row["kind"] != "text":
+        return
+    written = st.text_area(
+        SEEDS, placeholder=SEEDS_HINT, height="content", key="new-seeds-of-questions", help=SEEDS_HELP
+    )
+    lines, wrong = dict[str, list[str]](), list[str]()
+    for line in filter(str.strip, written.splitlines()):
+        name, _, own = (part.strip() for part in line.partition(":"))
+        lines.setdefault(name, []).append(own)
+    for question in questions:
+        words, texts = prior.read_lines("\n".join(lines.pop(question["name"], ())))
+        question |= {"seed_words": words, "seed_texts": texts}
+        wrong += prior.divided(Dataset(store(), row["id"]), words)[1] if words else ()
+    parts = [NO_QUESTION.format(", ".join(lines))] if lines else []
+    parts += [UNKNOWN.format(", ".join(wrong))] if wrong else []
+    if parts:
+        small_note(f"{capitalized('; '.join(parts))}.")
+
+
+def _read_questions(written: str) -> list[dict[str, Any]]:
     """Read questions, one a line. An indented one needs a yes to the last one that is not."""
-    questions, above = list[dict[str, str]](), ""
+    questions, above = list[dict[str, Any]](), ""
     for line in filter(str.strip, written.splitlines()):
         name, _, guidelines = (part.strip() for part in line.partition(":"))
         parent = above if line[0].isspace() else ""

@@ -209,7 +209,8 @@ class CardServer:
             frame = {"session": self.name, "error": problem, "classes": classes, "pushed": MEANINGS["pushed"]}
             if settings.questions and not settings.audited:
                 keys = keys_of(dict(enumerate(settings.question_names, 1)))
-                frame["questions"] = [each | {"keys": keys[k]} for k, each in enumerate(settings.questions, 1)]
+                frame["questions"] = [each | {"keys": keys[k]} for k, each in enumerate(settings.plain_questions, 1)]
+                frame["answer_each"] = settings.answer_each
             place, ahead = self._held(annotator)
             preferences = self._preferences(annotator) if annotator else None
             highlight = marks if preferences is None else preferences.get("highlight")

@@ -59,14 +59,20 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
     """Write a session to an open text file."""
     with store.snapshot():
         settings, history = store.session(session), store.history(session)
-        dataset, weights = Dataset(store, settings["dataset"]), store.prior_weights(session)
-    prior = settings["prior"] and settings["prior"] | {"weights": [*weights.items()]}
+        dataset, priors = Dataset(store, settings["dataset"]), store.prior_weights(session)
+    weights = {k: [*each.items()] for k, each in priors.items()}
+    prior = settings["prior"] and settings["prior"] | {"weights": weights.get(0, [])}
+    own_priors = [
+        {"texts": [], "part": k, "weights": weights.get(k, [])} | each.pop("prior")
+        for k, each in enumerate(settings["questions"] or ()) if "prior" in each
+    ]  # fmt: skip
     place = {0: 0} | {sign * row["id"]: sign * k for k, row in enumerate(history.questions, 1) for sign in (1, -1)}
     parts = {
         "question": history.questions,
         "event": [row | {"data": row["data"] or None} for row in history.events],
         "digest": [{"number": number, "digest": digest} for number, digest in history.digests.items()],
     }
+    parts |= {"prior": own_priors} if own_priors else {}
     for question in history.questions:
         if question["parent"] not in place:  # the question before it was never answered, and is not in the file
             question["parent"] = -question["id"]
@@ -135,7 +141,7 @@ def is_audited(value: Any) -> bool:
 
 
 # Fields that refer to questions, which are numbered from 1 in a file
-PLACED = {"question": ("id", "parent"), "event": ("question",), "digest": ()}
+PLACED = {"question": ("id", "parent"), "event": ("question",), "digest": (), "prior": ()}
 QUESTION = {
     "id": whole(1), "number": or_none(whole(1)), "parent": whole(-(2**53)), "branch": whole(-1, 127),
     "round": whole(0), "item": whole(0), "margin": number, "probability": number, "draw": number,
@@ -147,7 +153,16 @@ EVENT = {
     "item": or_none(whole(0)), "label": or_none(whole(-1, 127)), "seconds": or_none(number), "data": or_none(is_data),
 }  # fmt: skip
 DIGEST = {"number": whole(1), "digest": words(64)}
-KINDS = {"question": QUESTION, "event": EVENT, "digest": DIGEST}  # parts of `History`
+PRIOR = {
+    **dict.fromkeys(("words", "items", "unknown"), names),
+    "texts": lambda value: isinstance(value, list) and all(map(words(LONGEST_TEXT), value)),
+    "model": or_none(words(500)), "scores": whole(0),
+    "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
+}  # fmt: skip
+# Parts of `History`, and what questions begin with, of which a file without any has no count in its last line
+KINDS = {
+    "question": QUESTION, "event": EVENT, "digest": DIGEST, "prior": {"part": whole(0, MOST_QUESTIONS - 1)} | PRIOR,
+}  # fmt: skip
 # Lines of version 2, whose log was in nine tables
 COINS = ("overlap", "repeat")  # fields of a question; version 2 omits zeros
 OMITTED = {"parts": None}  # a field of a question that a file omits if there is one about each item
@@ -174,6 +189,7 @@ ADDED: dict[str, tuple[Any, Check]] = {
     "shown": (None, or_none(names)),
     "tags": (None, or_none(names)),
     "audited": (None, or_none(is_audited)),
+    "answer_each": (0, whole(0, 1)),
     "questions": (None, or_none(lambda value: isinstance(value, list) and all(map(is_question, value)))),
 }  # fmt: skip
 HEAD = {
@@ -187,12 +203,6 @@ HEAD = {
     "classes": or_none(names),
     "parameters": lambda value: isinstance(value, dict) and value.keys() == {"learner", "rule"}
     and all(isinstance(part, dict) and all(map(number, part.values())) for part in value.values()),
-}  # fmt: skip
-PRIOR = {
-    **dict.fromkeys(("words", "items", "unknown"), names),
-    "texts": lambda value: isinstance(value, list) and all(map(words(LONGEST_TEXT), value)),
-    "model": or_none(words(500)), "scores": whole(0),
-    "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
 }  # fmt: skip
 BOUND = {"name": words(500), "items": whole(0), "features": whole(0), **dict.fromkeys(MEANING, words(64))}
 
@@ -215,7 +225,12 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
         return head, _converted(
             *parts.values(), items=head["dataset"]["items"], created_at=head["settings"]["created_at"]
         )
-    parts = _parts(entries, KINDS, of_question=OMITTED)
+    parts = _parts(entries, KINDS, {"priors": 0}, OMITTED)
+    questions = head["settings"]["questions"] or ()
+    for row in parts["prior"]:
+        if (k := row.pop("part")) >= len(questions) or "prior" in questions[k]:
+            raise JsonLinesError("the file has what a question begins with twice, or without the question.")
+        questions[k]["prior"] = _prior(row, head["dataset"]["features"])
     events = [row | {"number": place, "data": row["data"] or {}} for place, row in enumerate(parts["event"], 1)]
     return head, History(parts["question"], events, {row["number"]: row["digest"] for row in parts["digest"]})
 
@@ -419,10 +434,14 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
     parameters = {"learner": ran.learner_parameters, "rule": ran.rule_parameters}
     settings |= {"algorithm": ran.algorithm, "parameters": parameters}
-    session = create(store, dataset, **stored_options(settings) | {"owner": owner, "cap": False})
+    options = stored_options(settings) | {"owner": owner, "cap": False}
+    for question, each in zip(options["questions"], settings["questions"] or ()):
+        if own := each.pop("prior", None):
+            question["prior"], each["prior"] = own, own.source
+    session = create(store, dataset, **options)
     store.update_session(session, {key: settings[key] for key in ("created_at", "engine", "items")})
     created = store.session(session)
-    if created["questions"] == plain(settings["questions"]) != []:
+    if plain(created["questions"]) == plain(settings["questions"]) != []:
         store.update_session(session, {"questions": json.dumps(settings["questions"])})
         created = store.session(session)
     if settings["audited"] and created["audited"]["checksum"] != settings["audited"]["checksum"]:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import BinaryIO
 
-from ...datasets import prior
 from ...kernel.algorithms import ALGORITHMS, OWN
 from ...kernel.certainty import RISK
 from ...kernel.query_rules import leaves_out
@@ -95,7 +94,7 @@ def _items(session: Session) -> str:
         what = f"{len(settings.question_names)} yes/no questions ({', '.join(settings.question_names)})"
     elif session.multiclass:
         what = f"one of {len(session.names)} classes ({', '.join(session.names.values())})"
-    began = f" {prior.described(settings.prior)}" if settings.prior else ""
+    began = f" {settings.all_priors}".rstrip()
     return (
         f"{progress.stream:,} items of {settings.dataset_name} came {order}; {progress.streamed:,} of them had passed. "
         f"People were asked {what}.{began}"

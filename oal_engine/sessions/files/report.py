@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...datasets import prior
 from ...kernel import learners, metrics
 from ...kernel.certainty import BOUNDED, RISK
 from ...kernel.estimates import BINARY
@@ -129,7 +128,7 @@ def _progress(session: Session) -> str:
     settings, progress = session.settings, session.place.progress
     pushed = "" if progress.pushed is None else f", of which {progress.pushed:,} were pushed"
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
-    began = f" {prior.described(settings.prior)}" if settings.prior else ""
+    began = f" {settings.all_priors}".rstrip()
     changed = "".join(f" {text}" for text in drift.sentences(session))
     return sentence(
         f"{settings.algorithm} on {settings.dataset_name}: {progress.labels:,} of {progress.budget:,} labels "

@@ -9,12 +9,14 @@ from uuid import uuid4
 
 import streamlit as st
 
+from oal_engine.datasets import prior
+from oal_engine.datasets.reading.sources import DataError
 from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import LONGEST_NAME, SessionError, Settings, checked_tags
 from oal_engine.store import StoreError
 
-from ...home.new_session import LONGEST_GUIDELINES
+from ...home.new_session import EXAMPLES_HELP, LONGEST_GUIDELINES
 from ...metric_table import describe, table
 from ...page import annotator, capitalized, complain, mail, small_note
 from ..card_server import CardServer
@@ -29,6 +31,7 @@ CLOSE, CLOSE_HELP = (
     "Later items are not asked about it, nor about questions that need a yes to it. Its answers stay. It cannot be "
     "opened again.",
 )
+BEGINS = "Words like it, separated by commas, or an example text"
 ONLY_AFTER, ALWAYS = "Ask it only after a yes to", "Always ask it"
 TAGS_HELP = "Words that annotators give an item by key or click, such as why it is excluded. It may have several."
 
@@ -87,15 +90,18 @@ def _edit_questions(session: Session) -> None:
         guidelines = st.text_input("Its guidelines", max_chars=LONGEST_GUIDELINES)
         above = [each["name"] for each in asked if not each.get("parent")]
         parent = st.selectbox(ONLY_AFTER, above, index=None, placeholder=ALWAYS)
+        begins = st.text_input(BEGINS, help=EXAMPLES_HELP) if session.dataset.vocabulary else ""
         if st.form_submit_button("Add", type="primary"):
-            _changed(partial(session.add_question, uuid4().hex, added, guidelines, parent or "", annotator()))
+            words, texts = prior.read_lines(begins)
+            seeds = {"seed_words": words, "seed_texts": texts}
+            _changed(partial(session.add_question, uuid4().hex, added, guidelines, parent or "", annotator(), **seeds))
 
 
 def _changed(change: Callable[[], None]) -> None:
     """Change the questions of a session, and redraw the page."""
     try:
         change()
-    except (SessionError, StoreError) as error:
+    except (SessionError, StoreError, DataError) as error:
         complain(capitalized(str(error)))
     else:
         st.rerun()
