@@ -87,7 +87,7 @@ def answer_pairs(run: Session | OneQuestion, kind: str = "second") -> list[Answe
     """
     log, pairs = {entry.id: entry for entry in run.log}, list[AnswerPair]()
     answers = dict[int, list[tuple[str, Sequence[int]]]]()
-    for row in run.store.opinions(run.id):
+    for row in run.store.opinions(run.settings.id):
         if row["kind"] != kind or not (entry := log.get(row["question"])) or not entry.first:
             continue
         labels = row["labels"] or [row["label"]]
