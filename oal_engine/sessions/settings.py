@@ -357,7 +357,7 @@ def create(
         "questions": json.dumps(questions) if questions else None,
         "audited": json.dumps(audited) if audited else None,
     }  # fmt: skip
-    for key in ("weights", "seed_words", "seed_items", "seed_texts", "known_labels", "column", "cut", "others"):
+    for key in ("weights", *SEEDS, "known_labels", "column", "cut", "others"):
         del values[key]
     return store.add_session(values, priors, begin_with.labels, begin_with.origin)
 
