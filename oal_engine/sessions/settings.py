@@ -441,7 +441,7 @@ def checked_questions(questions: Iterable[str | Mapping[str, Any]]) -> list[dict
     allowed."""
     rows = [{"name": each} if isinstance(each, str) else dict(each) for each in questions]
     if wrong := {*chain(*rows)} - {*OF_A_QUESTION, *SEEDS, "prior"}:
-        raise SessionError(f"a question has a name, guidelines, a parent and {', '.join(SEEDS)}. Got {min(wrong)}.")
+        raise SessionError(f"a question has a name, {', '.join(SEEDS)}, guidelines and a parent. Got {min(wrong)}.")
     for key, texts in ((key, each[key]) for each in rows for key in SEEDS if each.get(key)):
         if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
             raise SessionError(f"{key} of a question must be a list of texts. Got {str(texts)[:80]}.")

@@ -196,7 +196,7 @@ def test_what_a_question_began_with_is_checked_in_a_published_session(store, tmp
         ({"seed_words": "gym"}, "seed_words of a question must be a list of texts. Got gym."),
         ({"seed_texts": [3]}, "seed_texts of a question must be a list of texts. Got [3]."),
         ({"prior": {"words": ["gym"]}}, "prior of a question must be made by make_prior. Got {'words': ['gym']}."),
-        ({"seed": 3}, "a question has a name, guidelines, a parent and seed_words, seed_items, seed_texts. Got seed."),
+        ({"seed": 3}, "a question has a name, seed_words, seed_items, seed_texts, guidelines and a parent. Got seed."),
     ],
 )
 def test_wrong_seeds_of_a_question_are_refused(store, seeds, reason):
