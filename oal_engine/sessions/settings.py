@@ -48,10 +48,10 @@ class Settings:
 
     items: length of the stream when the session began; this part is shuffled. budget: without labels added later.
     classes: names of the labels 1 .. K (None: a positive and a negative class). prior: knowledge before the first
-    answer, without the weights made from it (`Prior.source`). questions: None, if there is one about each item; those
-    that were added later have "added", and those that began with something "prior". audited: the name, the cut and the
-    checksum of a column of decisions, which is one of two questions then (`given.COLUMN`), and the names of other
-    columns that its answers judge; None without one.
+    answer, without the weights made from it (`Prior.source`). questions: None, if there is one about each item; later
+    ones have "added", and "prior" is as for one question. audited: the name, the cut and the checksum of a column of
+    decisions, which is one of two questions then (`given.COLUMN`), and the names of other columns that its answers
+    judge; None without one.
     For the other settings see `Options`.
     """
 
@@ -134,12 +134,12 @@ class Settings:
 
     @property
     def plain_questions(self) -> list[dict[str, str]]:
-        """Several questions as they were given, without what they begin with."""
+        """Several questions as they were given, without priors."""
         return plain(self.questions)
 
     @property
     def all_priors(self) -> str:
-        """What the model, or that of each of several questions, began with, in sentences; "" if with nothing."""
+        """The prior of the session, or of each of several questions, in sentences; "" without any."""
         own = {f"{each['name']}: ": each["prior"] for each in self.questions or () if "prior" in each}
         own |= {"": self.prior} if self.prior else {}
         return " ".join(f"{name}{prior.described(source)}" for name, source in own.items())
@@ -357,7 +357,7 @@ def create(
         "questions": json.dumps(questions) if questions else None,
         "audited": json.dumps(audited) if audited else None,
     }  # fmt: skip
-    for key in ("weights", "seed_words", "seed_items", "seed_texts", "known_labels", "column", "cut", "others"):
+    for key in ("weights", *SEEDS, "known_labels", "column", "cut", "others"):
         del values[key]
     return store.add_session(values, priors, begin_with.labels, begin_with.origin)
 
@@ -432,7 +432,7 @@ def _audited(data: Dataset, options: Options) -> dict[str, Any]:
 
 
 def plain(questions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]:
-    """Return several questions as they were given, without what they begin with."""
+    """Return several questions as they were given, without priors."""
     return [{key: each[key] for key in OF_A_QUESTION if key in each} for each in questions or ()]
 
 
@@ -441,10 +441,10 @@ def checked_questions(questions: Iterable[str | Mapping[str, Any]]) -> list[dict
     allowed."""
     rows = [{"name": each} if isinstance(each, str) else dict(each) for each in questions]
     if wrong := {*chain(*rows)} - {*OF_A_QUESTION, *SEEDS, "prior"}:
-        raise SessionError(f"a question has a name, guidelines, a parent and {', '.join(SEEDS)}. Got {min(wrong)}.")
-    for key, given in ((key, each[key]) for each in rows for key in SEEDS if each.get(key)):
-        if not isinstance(given, (list, tuple)) or not all(isinstance(word, str) for word in given):
-            raise SessionError(f"{key} of a question must be a list of texts. Got {str(given)[:80]}.")
+        raise SessionError(f"a question has a name, {', '.join(SEEDS)}, guidelines and a parent. Got {min(wrong)}.")
+    for key, texts in ((key, each[key]) for each in rows for key in SEEDS if each.get(key)):
+        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+            raise SessionError(f"{key} of a question must be a list of texts. Got {str(texts)[:80]}.")
     if unprepared := [own for each in rows if not isinstance(own := each.get("prior"), Prior | None)]:
         raise SessionError(f"prior of a question must be made by make_prior. Got {str(unprepared[0])[:80]}.")
     records = [{key: str(each.get(key) or "").strip() for key in OF_A_QUESTION} for each in rows]
@@ -470,7 +470,7 @@ def checked_questions(questions: Iterable[str | Mapping[str, Any]]) -> list[dict
 
 
 def seeded(data: Dataset, question: Mapping[str, Any]) -> tuple[Row, Prior | None]:
-    """Return one of several questions as it is stored, and what its learner begins with."""
+    """Return one of several questions as it is stored, and its prior, made from its seeds."""
     words, items, texts = (question.get(key, ()) for key in SEEDS)
     own: Prior | None = question.get("prior") or prior.make_prior(data, words, items, texts=texts)
     record = {key: value for key, value in question.items() if key not in (*SEEDS, "prior")}

@@ -246,7 +246,7 @@ def test_the_form_starts_a_session_of_several_questions(app_store, keep):
     at = form()
     at.text_area(key="new-questions").set_value("good: It is good.\n\n odd \nlate: a: b").run()
     at.toggle(key="new-each").set_value(True).run()
-    seeds = "odd: other1, zebra\nodd: A whole text about street 0 and others\n\nold: good"
+    seeds = "odd: other1, zebra\nodd: A whole text about other0 and the street\n\nold: good"
     at.text_area(key="new-seeds-of-questions").set_value(seeds).run()
     assert "No question: old; not in the data: zebra." in words(at)
     press(at, "new-send")

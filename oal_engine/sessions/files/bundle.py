@@ -159,7 +159,7 @@ PRIOR = {
     "model": or_none(words(500)), "scores": whole(0),
     "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
 }  # fmt: skip
-# Parts of `History`, and what questions begin with, of which a file without any has no count in its last line
+# Parts of `History`, and the priors of questions: the last line of a file without any does not count them
 KINDS = {
     "question": QUESTION, "event": EVENT, "digest": DIGEST, "prior": {"part": whole(0, MOST_QUESTIONS - 1)} | PRIOR,
 }  # fmt: skip
@@ -226,10 +226,10 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
             *parts.values(), items=head["dataset"]["items"], created_at=head["settings"]["created_at"]
         )
     parts = _parts(entries, KINDS, {"priors": 0}, OMITTED)
-    questions = head["settings"]["questions"] or ()
+    questions = () if head["settings"]["audited"] else head["settings"]["questions"] or ()
     for row in parts["prior"]:
         if (k := row.pop("part")) >= len(questions) or "prior" in questions[k]:
-            raise JsonLinesError("the file has what a question begins with twice, or without the question.")
+            raise JsonLinesError("the file has a prior of a question twice, or without the question.")
         questions[k]["prior"] = _prior(row, head["dataset"]["features"])
     events = [row | {"number": place, "data": row["data"] or {}} for place, row in enumerate(parts["event"], 1)]
     return head, History(parts["question"], events, {row["number"]: row["digest"] for row in parts["digest"]})

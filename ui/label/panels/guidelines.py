@@ -92,8 +92,7 @@ def _edit_questions(session: Session) -> None:
         parent = st.selectbox(ONLY_AFTER, above, index=None, placeholder=ALWAYS)
         begins = st.text_input(BEGINS, help=EXAMPLES_HELP) if session.dataset.vocabulary else ""
         if st.form_submit_button("Add", type="primary"):
-            words, texts = prior.read_lines(begins)
-            seeds = {"seed_words": words, "seed_texts": texts}
+            seeds = dict(zip(("seed_words", "seed_texts"), prior.read_lines(begins)))
             _changed(partial(session.add_question, uuid4().hex, added, guidelines, parent or "", annotator(), **seeds))
 
 
