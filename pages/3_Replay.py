@@ -9,11 +9,12 @@ from oal_engine.sessions import look_back
 from oal_engine.sessions.files import bundle
 from oal_engine.sessions.files.player import UNTIL_MISMATCH
 from oal_engine.sessions.insights.curves import metric_lines, percent
-from oal_engine.sessions.settings import Settings
+from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.store import Store
 from ui import charts, replay
 from ui.downloads import downloads_button, page_button, with_access_check
 from ui.home.new_session import choose_strategy
+from ui.label.panels import choose_question
 from ui.metric_table import describe, table
 from ui.page import (
     annotator,
@@ -56,10 +57,6 @@ PUBLISH_PAGE = (
 ADOPTED = "It is session {} here. {}"
 UNKNOWN = "{} {} does not exist. The last one is {:,}."
 NO_SESSION = "You have no session yet. Start one on the home page, or open a published one:"
-NO_PLAYER = (
-    "The player shows sessions that ask one question about each item and audit no column. Download has the labels and "
-    "decisions of this one, a report, and more."
-)
 NO_QUESTION = "No question yet."
 NOTHING_TO_COMPARE = "What if needs a session that verifies and has questions."
 
@@ -139,8 +136,9 @@ def verify(store: Store, session: int) -> None:
             )
 
 
-def publish(store: Store, session: int, steps: int) -> None:
-    """Show the downloads of a session as a file, and as a page with a number of places (`steps`)."""
+def publish(store: Store, session: int, steps: int, question: str | None) -> None:
+    """Show the downloads of a session as a file, and as a page with a number of places (`steps`), of one of several
+    questions."""
 
     def make_file() -> bytes:
         file = io.StringIO()
@@ -154,22 +152,13 @@ def publish(store: Store, session: int, steps: int) -> None:
     if not steps:
         return
     st.text(PUBLISH_PAGE.format(PAGE_KB + PLACE_KB * steps))
-    page_button(store, session)
+    page_button(store, session, question)
 
 
-def without_player(store: Store, settings: Settings) -> None:
-    """Show the downloads of a session of several questions, verify it, and publish it."""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        heading(settings.name, f"{settings.algorithm} on {settings.dataset_name}")
-        downloads_button(store, settings)
-    note(NO_PLAYER)
-    tabs = st.tabs(["Verify", "Publish", "Open a published session"])
-    with tabs[0]:
-        verify(store, settings.id)
-    with tabs[1]:
-        publish(store, settings.id, 0)
-    with tabs[2]:
-        adopt(store)
+def first_place() -> None:
+    """Forget the place in the address: another question has others."""
+    for name in ("question", "round"):
+        st.query_params.pop(name, None)
 
 
 @st.fragment
@@ -187,9 +176,11 @@ def adopt(store: Store) -> None:
 def place_in_address(trace: look_back.Trace) -> str:
     """Return the place that the address names, a round or a question, as r7 or q7. The default is the first
     question."""
-    for name, last, there in (("round", trace.reached, trace.reached), ("question", trace.steps, len(trace.log))):
+    for name, first, last, there in (
+        ("round", trace.span[0] + 1, trace.reached, trace.reached), ("question", 1, trace.steps, len(trace.log))
+    ):  # fmt: skip
         if asked := st.query_params.get(name):
-            if asked.isdecimal() and 1 <= (number := int(asked[:15])) <= last:
+            if asked.isdecimal() and first <= (number := int(asked[:15])) <= last:
                 if name == "round" and trace.asked_in(number - 1):
                     return f"q{trace.number(number - 1)}"
                 return f"{name[0]}{number}"
@@ -210,30 +201,33 @@ with guarded():
         st.page_link("pages/1_Label.py", label="Give them on Label", query_params={"session": str(session)})
         st.stop()
     settings = stored_settings(store, session)
-    if settings.questions:
-        without_player(store, settings)
-        st.stop()
-    player = replay.player(session)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        heading(settings.name, f"{settings.algorithm} on {settings.dataset_name}")
+        downloads_button(store, settings)
+    question = choose_question(settings, first_place)
+    player = replay.player(session, question)
     player.refresh()
     trace = player.trace
-    with st.container(horizontal=True, vertical_alignment="center"):
-        heading(trace.settings.name, f"{trace.settings.algorithm} on {trace.settings.dataset_name}")
-        downloads_button(store, trace.settings)
+    if isinstance(trace, OneQuestion) and trace.span_in_words:
+        note(trace.span_in_words)
     if trace.mismatch:
         complain(f"{trace.mismatch} {UNTIL_MISMATCH}")
     if trace.steps:
         play(player, place_in_address(trace))
     else:
         note(NO_QUESTION)
-    tabs = st.tabs(["What if", "Verify", "Publish", "Open a published session"])
-    with tabs[0]:
-        if trace.mismatch or not trace.steps:
-            note(NOTHING_TO_COMPARE)
-        else:
-            what_if(player)
-    with tabs[1]:
+    *comparing, checks, publishing, opening = st.tabs(
+        ["What if"] * (not question) + ["Verify", "Publish", "Open a published session"]
+    )
+    for tab in comparing:
+        with tab:
+            if trace.mismatch or not trace.steps:
+                note(NOTHING_TO_COMPARE)
+            else:
+                what_if(player)
+    with checks:
         verify(store, session)
-    with tabs[2]:
-        publish(store, session, trace.steps)
-    with tabs[3]:
+    with publishing:
+        publish(store, session, trace.steps, question)
+    with opening:
         adopt(store)

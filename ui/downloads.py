@@ -33,7 +33,7 @@ OF_ALL, OF_ONE = (
     ("labels", "decisions", "report", "methods"),
     ("predictions", "positives", "model"),
 )  # of several questions
-ALL = "All questions, in a ZIP archive"
+OF_EITHER = {"model": "All questions, in a ZIP archive", "report": "All questions"}  # what, and how all are offered
 WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
 EXPORTS = BoundedSemaphore(MAX_EXPORTS)
@@ -53,10 +53,13 @@ def downloads_button(store: Store, settings: Settings) -> None:
             "What", choices, format_func=(CHOICES | OF_AUDIT).__getitem__, key="download-what", width=WIDTH
         )
         kind, texts, options = None, False, list[str]()
-        if questions and what in OF_ONE:
-            offered = ["", *questions] if what == "model" else questions
+        if questions and what in (*OF_ONE, *OF_EITHER):
+            offered = [*[""] * (what in OF_EITHER), *questions]
             key = f"download-question-{session}-{len(offered)}"
-            question = st.selectbox("Question", offered, format_func=lambda name: name or ALL, key=key, width=WIDTH)
+            names = settings.decider_names | {"": OF_EITHER.get(what, "")}
+            question = st.selectbox(
+                "Question", offered, format_func=lambda name: names.get(name, name), key=key, width=WIDTH
+            )
             options = [f"--question={question}"] * bool(question)
         if what != "report":
             formats = _formats(store, session, what)
@@ -109,10 +112,11 @@ def _export_button(
     st.download_button(words, file, name, type="primary", on_click="ignore", key=key)
 
 
-def page_button(store: Store, session: int) -> None:
-    """Show a button that downloads the player of a session as a page."""
+def page_button(store: Store, session: int, question: str | None) -> None:
+    """Show a button that downloads the player of a session, or of one of its several questions, as a page."""
     texts = st.checkbox("With the texts, and the terms learned from them", key="page-texts")
-    make = partial(output, store.path, ["publish", str(session), "--format", "html"] + ["--texts"] * texts)
+    options = ["--texts"] * texts + [f"--question={question}"] * bool(question)
+    make = partial(output, store.path, ["publish", str(session), "--format", "html", *options])
     file = with_access_check(store, session, make)
     st.download_button(PAGE_BUTTON, file, f"session-{session}.html", on_click="ignore", key="publish-page")
 

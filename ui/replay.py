@@ -14,6 +14,7 @@ from oal_engine.sessions import look_back
 from oal_engine.sessions.files import player as players
 from oal_engine.sessions.fold import Run
 from oal_engine.sessions.insights import curves
+from oal_engine.sessions.one_question import QuestionTrace
 
 from .components import component
 from .label import messages
@@ -23,34 +24,39 @@ _mount = component("replay", PLAYER.scripts, PLAYER.styles)
 
 
 @st.cache_resource(max_entries=8)
-def player(session: int) -> Player:
-    """Return the player of a session, opened once in this server process."""
-    return Player(session)
+def player(session: int, question: str | None = None) -> Player:
+    """Return the player of a session, or of one of its several questions, opened once in this server process."""
+    return Player(session, question)
 
 
 class Player(players.Player):
     """The player of a stored session, kept up to date with its log."""
 
-    def __init__(self, session: int) -> None:
-        super().__init__(look_back.Trace(store(), session))
+    def __init__(self, session: int, question: str | None = None) -> None:
+        self._question = question
+        super().__init__(self._read(session))
+
+    def _read(self, session: int) -> look_back.Trace:
+        trace = look_back.Trace(store(), session)
+        return QuestionTrace(trace, self._question) if self._question else trace
 
     def refresh(self) -> None:
         """Replay the log if it has changed. Raise Removed if the session is gone."""
         trace = self.trace
         stored_settings(trace.store, trace.id)
         if look_back.version(trace.store, trace.id) != trace.version:
-            self._open(look_back.Trace(trace.store, trace.id))
+            self._open(self._read(trace.id))
 
     @property
     def version(self) -> str:
         """A key that changes with every event of the log."""
-        return f"{self.trace.id} of {self.trace.settings.created_at}: {tuple(self.trace.version)}"
+        return f"{self.trace.id} of {self.trace.settings.created_at}: {tuple(self.trace.version)} {self.trace.part}"
 
 
 def show(player: Player, start: str) -> None:
     """Show a player in a fragment. start: the name of the first place, such as q7 (question 7) or r90 (round 90)."""
     player.refresh()
-    key = f"replay-{player.trace.id}"
+    key = f"replay-{player.trace.id}-{player.trace.part}"
     try:
         view = messages.read(messages.Wanted, (st.session_state.get(key) or {}).get("view") or {})
     except messages.MessageError as error:

@@ -19,6 +19,7 @@ from ..sessions import look_back
 from ..sessions.files import bundle, methods, model_formats, player, predicting
 from ..sessions.files import export as exports
 from ..sessions.insights import answer_checks, estimates
+from ..sessions.one_question import QuestionTrace
 from ..sessions.session import Session as Opened
 from ..sessions.settings import Settings
 from ..store import Store
@@ -62,7 +63,11 @@ def export(
         int | None, Option(min=1, metavar="N", help="Items of the positives, the surest first (default: the list).")
     ] = None,
     question: Annotated[
-        str | None, Option(help="One of several questions, by its name (default for a model: all, in a ZIP archive).")
+        str | None,
+        Option(
+            help="One of several questions, by its name (default for a model or a report: all, models in a ZIP "
+            "archive)."
+        ),
     ] = None,
     db: Db = None,
 ) -> None:
@@ -202,16 +207,22 @@ def publish(
     ] = None,
     out: Annotated[Path | None, Option(help="The file to write (default: standard output).")] = None,
     texts: Annotated[bool, Option("--texts", help="Put the items, and the terms learned, into the page.")] = False,
+    question: Annotated[
+        str | None, Option(help="One of several questions, by its name: a page is about one of them.")
+    ] = None,
     db: Db = None,
 ) -> None:
     """Write a session as JSON lines, for `adopt` elsewhere; or as a page of HTML with its player, for any browser."""
     kind = format_of(out, {"jsonl": (".jsonl",), **PAGE}, kind)
     if texts and kind != "html":
         raise ValueError("--texts is for pages: a published log never holds them. Got it with --format jsonl.")
+    if question and kind != "html":
+        raise ValueError("--question is for pages: a published log has all questions. Got it with --format jsonl.")
     store = Store(db, read_only=True)
     with tables.whole(out) as file:
         if kind == "html":
-            file.write(player.page(look_back.Trace(store, session), texts))
+            trace = look_back.Trace(store, session)
+            file.write(player.page(QuestionTrace(trace, question) if question else trace, texts))
             return
         with tables.text(file) as lines:
             bundle.publish(store, session, lines)

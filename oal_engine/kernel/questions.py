@@ -143,7 +143,8 @@ def shared(questions: int, plan: Plan | None, rare: bool = True) -> Rare | bool:
 @njit(**stream.COMPILE)
 def until_reading(y, order, seed, t, asking, rule, inspected, counts):
     """Run the inspected rounds from t on until an item is read, and count the predictions of every question. Return the
-    round, or the one after the last, and the probability, the draw, and whether it is an audit.
+    round, or the one after the last, and the probability, the draw, and whether it is an audit. The probabilities of
+    asking in `inspected` become those of a reading.
 
     y, inspected, counts: a first axis of questions; else as in `stream.inspect_rounds`.
     """
@@ -160,11 +161,24 @@ def until_reading(y, order, seed, t, asking, rule, inspected, counts):
             pi = wish(rule, asking, t + j, inspected, j)
             check, chance = chances(asking, t + j, pi, int(pushes == asks) - int(pushes == 0))
         for k in range(many):
+            inspected[k, j, 1] = chance
             if y[k, i] != stream.KNOWN_LABEL:
                 counts[k, int(inspected[k, j, 3] > 0), y[k, i] + 1, int(u < chance)] += 1
         if u < chance:
             return t + j, chance, u, int(u < check)
     return t + inspected.shape[1], 0.0, 0.0, 0
+
+
+def inspect_readings(
+    rows: Rows, y: np.ndarray, order: np.ndarray, parts: Sequence[Parts], seed: int, t: int, asking: Plan | bool,
+    rule: Rare | bool, counts: np.ndarray, inspected: np.ndarray,
+) -> tuple[int, float, float, int]:  # fmt: skip
+    """Run rounds from t on without learning, as `stream.inspect_rounds` for every question, until an item is read.
+    Return what `until_reading` does."""
+    for truth, part, own in zip(y, parts, inspected):
+        stream.inspect_rounds(rows, truth, order, *part, seed, t, True, empty(), own)
+    reading: tuple[int, float, float, int] = until_reading(y, order, seed, t, asking, rule, inspected, counts)
+    return reading
 
 
 def next_reading(
@@ -176,13 +190,11 @@ def next_reading(
     y, counts: as in `stream.until_query`, with a first axis of questions. asking: a plan, or whether anything is read.
     Where the blocks of rounds begin has no effect: they are computed again after each reading.
     """
-    size, ignored = BLOCK // 8, empty()
+    size = BLOCK // 8
     while t < stop:
         size = min(2 * size, BLOCK) if is_open(asking) else stop - t
         block = np.zeros((len(parts), min(size, stop - t), 4))
-        for truth, part, inspected in zip(y, parts, block):
-            stream.inspect_rounds(rows, truth, order, *part, seed, t, True, ignored, inspected)
-        end, probability, u, audit = until_reading(y, order, seed, t, asking, rule, block, counts)
+        end, probability, u, audit = inspect_readings(rows, y, order, parts, seed, t, asking, rule, counts, block)
         if end < t + block.shape[1]:
             margins, predicted = block[:, end - t, 0], block[:, end - t, 3].astype(np.int8)
             return Reading(end, probability, u, audit, margins, predicted)

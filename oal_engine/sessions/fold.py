@@ -122,6 +122,7 @@ class State:
     audited: int = 0  # spent labels of random checks
     since: int = 0  # first round that this learner decided
     before: spending.Plan | None = None  # the plan at that round
+    weighed: Rare | bool = False  # the weighing at that round
     closed: tuple[int, np.ndarray] | None = None  # first round after the budget was spent, and the counts before it
     lessons: list[Lesson] = field(default_factory=list)
     known_items: np.ndarray = field(default_factory=lambda: NONE_KNOWN)  # items, ascending; never changed in place
@@ -140,7 +141,7 @@ class State:
 
     def copy(self) -> "State":
         """Return a copy that shares no arrays."""
-        names = ("plan", "before", "weighing")
+        names = ("plan", "before", "weighing", "weighed")
         own: dict[str, Any] = {name: (value := getattr(self, name)) and _copied(value) for name in names}
         own["parts"] = tuple(stream.Parts(*map(_copied, part)) for part in self.parts)
         return replace(
@@ -179,7 +180,8 @@ class State:
         if stop < ALL_ROUNDS[1]:
             own = {"closed": (stop, self.counts[k]), "budget": self.spent}
         return replace(
-            self, **own, parts=self.parts[k : k + 1], spans=(), weighing=False, counts=self.counts[k], lessons=lessons,
+            self, **own, parts=self.parts[k : k + 1], spans=(), weighing=False, weighed=False, counts=self.counts[k],
+            lessons=lessons,
             trail=[(rounds, counts[k] if k < len(counts) else none) for rounds, counts in self.trail],
             question=waiting.question if waiting else self.question._replace(margin=0.0, predicted=0),
             outstanding=outstanding, answers=Counter(lesson.label for lesson in lessons),
@@ -489,6 +491,7 @@ class Run:
             state.plan.spent[:] = state.reserved, state.audited + waiting
             asking = state.plan
         state.since, state.before, y = t, state.plan and _copied(state.plan), self.stream_of(state).y
+        state.weighed = state.weighing and _copied(state.weighing)
         while True:
             stop = min(state.rounds, self._point(t))
             next_question = self._next_of_several if self.several else self._next
@@ -700,6 +703,11 @@ class Run:
         return {"round": question.t, "item": item} | {name: getattr(question, name) for name in FACTS[2:]} | parts
 
     # Reading
+
+    @property
+    def title(self) -> str:
+        """The name of the session."""
+        return self.settings.name
 
     def ended(self, state: State) -> bool:
         """Return whether no question is left, as the budget is spent or the stream has ended."""

@@ -15,7 +15,7 @@ from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..kernel.learners import weights
 from ..kernel.query_rules import paceable
 from ..store import Row, Store
-from .fold import LogMismatch, Place, Progress, Run, State
+from .fold import ALL_ROUNDS, LogMismatch, Place, Progress, Run, State
 from .insights import top_terms
 from .log import (
     Answered,
@@ -142,8 +142,13 @@ def version(store: Store, session: int) -> Version:
 class Trace(Run):
     """The log of a session, folded once from the first round up to the first mismatch. Any place of it opens quickly.
 
-    log: the entries of that part. mismatch: the first one, or None. Safe to share between threads.
+    log: the entries of that part. mismatch: the first one, or None. span: the rounds that ask, as (first, stop). Safe
+    to share between threads.
     """
+
+    span = ALL_ROUNDS
+    part = 0  # of the state: its only question, or the one that is looked at
+    _before = 0  # questions of the session before the first one of `log`
 
     def __init__(self, store: Store, session: int):
         with store.snapshot():
@@ -189,7 +194,11 @@ class Trace(Run):
     def _after(self, questions: int) -> State:
         """Return a private copy of the state that asked the question after the first `questions` ones."""
         at = self._asked_at[questions] if questions < len(self._asked_at) else 0
-        return next(self._states(at, at))
+        return self._seen(next(self._states(at, at)))
+
+    def _seen(self, state: State) -> State:
+        """Return a state as this look back shows it."""
+        return state
 
     @property
     def steps(self) -> int:
@@ -205,7 +214,7 @@ class Trace(Run):
     def reached(self) -> int:
         """Number of rounds that can be opened."""
         if self.complete:
-            return self.rounds
+            return min(self.rounds, self.span[1])
         return self.log[-1].round + 1 if self.log else 0
 
     def step(self, number: int) -> Step:
@@ -221,16 +230,16 @@ class Trace(Run):
         asked_at = self._asked_at[number - 1]
         later = range(asked_at, len(self._events))  # changes and other people's answers may precede the answer
         answers = [(at, event) for at in later if isinstance(event := self._events[at], Answered)]
-        answered_at = next(at for at, event in answers if event.number in (None, number))
-        state = next(self._states(answered_at, answered_at))
-        before = weights(state.only().learner).copy()
-        after = weights(self.apply(state, self._events[answered_at]).only().learner)
+        answered_at = next(at for at, event in answers if event.number in (None, number + self._before))
+        states = self._states(answered_at, answered_at + 1)
+        before = weights(next(states).parts[self.part].learner).copy()
+        after = weights(next(states).parts[self.part].learner)
         return top_terms.moved(before, after, latent=self.dataset.latent)
 
     def _gap(self, number: int) -> tuple[int, int]:
         """Return the rounds between a question and the one before it, as (first, stop)."""
-        first = self.log[number - 2].round + 1 if number > 1 else 0
-        return first, self.log[number - 1].round if number <= len(self.log) else self.rounds
+        first = self.log[number - 2].round + 1 if number > 1 else self.span[0]
+        return first, self.log[number - 1].round if number <= len(self.log) else min(self.rounds, self.span[1])
 
     def _inspect(self, number: int, first: int, stop: int) -> tuple[np.ndarray, np.ndarray, State]:
         """Return margin, probability, draw and prediction of the rounds first .. stop - 1 before a question, shape
@@ -238,22 +247,27 @@ class Trace(Run):
         self.state.only()
         facts, counts = np.zeros((stop - first, 4)), None
         begin, parts = self._asked_at[number - 2] + 1 if number > 1 else 0, list[tuple[int, State]]()
-        for state in self._states(begin, self._asked_at[number - 1]):
+        for whole in self._states(begin, self._asked_at[number - 1]):
+            state = self._seen(whole)
             if counts is None:
                 before = (counts for rounds, counts in reversed(state.trail) if rounds == first)
                 counts = next(before, np.zeros_like(state.counts)).copy()
             start = max(first, state.since)
             if start < min(stop, state.question.t):  # after added labels, later rounds may be decided again
-                own = state.copy()  # a rule may use the learner's scratch arrays
+                own = whole.copy()  # a rule may use the learner's scratch arrays
                 parts = [*(part for part in parts if part[0] < start), (start, own)]
-        for (t, state), end in zip(parts, [*(start for start, _ in parts[1:]), stop]):
-            learner, rule, objective, _ = state.only()
-            stream.inspect_rounds(
-                self.dataset.rows, self.stream_of(state).y, self.order, learner, rule, objective,
-                self.settings.seed, t, state.before or True, counts, facts[t - first : end - first],
-            )  # fmt: skip
         assert counts is not None, "the rounds are between two questions"
+        for (t, own), end in zip(parts, [*(start for start, _ in parts[1:]), stop]):
+            self._decide(own, t, counts, facts[t - first : end - first])
         return facts, counts, state
+
+    def _decide(self, state: State, t: int, counts: np.ndarray, facts: np.ndarray) -> None:
+        """Decide the rounds from t on again as a private state did: fill their facts, and count the predictions."""
+        learner, rule, objective, _ = state.only()
+        stream.inspect_rounds(
+            self.dataset.rows, self.stream_of(state).y, self.order, learner, rule, objective, self.settings.seed, t,
+            state.before or True, counts, facts,
+        )  # fmt: skip
 
     def _passed(self, number: int) -> Passed:
         first, stop = self._gap(number)

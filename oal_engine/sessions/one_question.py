@@ -3,6 +3,8 @@
 Given the past, the chance of a reading depends on the item alone, so estimates and floors of one question hold with it.
 """
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +12,9 @@ import numpy as np
 from ..datasets.given import BOTH, stored_column
 from ..kernel import stream
 from ..kernel.learners import weights
+from ..kernel.questions import inspect_readings
 from ..store import Row
-from .fold import ALL_ROUNDS, NONE_KNOWN, Place, Run, Stream
+from .fold import ALL_ROUNDS, NONE_KNOWN, Place, Run, State, Stream
 from .look_back import Trace
 from .session import Session
 
@@ -50,6 +53,11 @@ class OneQuestion(Run):
         return super()._part(self.part)
 
     @property
+    def title(self) -> str:
+        """The name of the session with that of the question."""
+        return f"{self.settings.name}: {self.settings.decider_names.get(self.name, self.name)}"
+
+    @property
     def span_in_words(self) -> str:
         """Say about which items the question is asked, if it was added or closed; else ""."""
         first, stop = self.span
@@ -66,6 +74,41 @@ class OneQuestion(Run):
     def earlier(self, answers: int) -> np.ndarray:
         """Return the learner's weights before the last `answers` answers, corrected ones as they are now."""
         return weights(self.taught(self.state.lessons[:-answers], self.state.budget).only().learner)
+
+
+class QuestionTrace(OneQuestion, Trace):
+    """The look back at a session as one of its several questions sees it: its places are the questions that asked it,
+    numbered from 1, and the rounds of its span."""
+
+    def __init__(self, trace: Trace, name: str) -> None:
+        super().__init__(trace, name)
+        self._whole = trace
+        self._before = bisect_left(trace.log, self.span[0], key=lambda entry: entry.round)
+        self._asked_at = trace._asked_at[self._before :]
+        self._numbers = {entry.number for entry in self.log}
+        self.log = [replace(entry, number=number) for number, entry in enumerate(self.log, 1)]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the question is closed, the budget is spent or the stream has ended, and it was asked before."""
+        return bool(self.log) and super().complete
+
+    def _states(self, first: int, stop: int) -> Iterator[State]:
+        return (state for state in self._whole._states(first, stop) if self.part < len(state.spans))
+
+    def _seen(self, state: State) -> State:
+        return state.of_part(self.part, self._numbers)
+
+    def _decide(self, state: State, t: int, counts: np.ndarray, facts: np.ndarray) -> None:
+        parts = [part[:3] for part in state.parts]
+        all_facts, all_counts = (np.zeros((len(parts), *each.shape), each.dtype) for each in (facts, counts))
+        asking = state.before or state.spent < state.budget
+        inspect_readings(
+            self.dataset.rows, self._whole.stream_of(state).y, self.order, parts, self.settings.seed, t, asking,
+            state.weighed, all_counts, all_facts,
+        )  # fmt: skip
+        facts[:] = all_facts[self.part]
+        counts += all_counts[self.part]
 
 
 class OtherColumn(OneQuestion):

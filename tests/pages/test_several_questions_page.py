@@ -18,8 +18,9 @@ from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
 from tests.harness.pages import BINARY, form, listed, press, run, words
+from tests.harness.published import held
 from tests.harness.sessions import EVENTS
-from ui import downloads
+from ui import downloads, replay
 from ui.label import messages
 from ui.label.card_server import CardServer
 from ui.label.panels import check, history
@@ -186,16 +187,40 @@ def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch
         assert [downloads.CHOICES[name] for name in (*downloads.OF_ALL, *downloads.OF_ONE)] == what.options
         assert not what.set_value("model").run().exception
         question = at.selectbox(key=f"download-question-{session.id}-4")
-        assert [downloads.ALL, *NAMES] == question.options
+        assert [downloads.OF_EITHER["model"], *NAMES] == question.options
         monkeypatch.setattr(st, "download_button", lambda words, file, name, **more: st.text(name))
         assert f"session-{session.id}-model.zip" in words(at.run())
         assert f"session-{session.id}-model.json.gz" in words(question.set_value("odd").run())
+        at.selectbox(key="download-what").set_value("report").run()
+        assert ["All questions", *NAMES] == at.selectbox(key=f"download-question-{session.id}-4").options
         monkeypatch.undo()
     models = downloads.export(session.store.path, session.id, "model", ["--format", "json"])
     assert ["1-good.json", "2-straight.json", "3-odd.json"] == ZipFile(io.BytesIO(models)).namelist()
     for what, kind in (("predictions", "csv"), ("positives", "csv"), ("model", "json")):
         assert b"odd" in downloads.export(session.store.path, session.id, what, ["--format", kind, "--question=odd"])
-    assert "The player shows sessions that ask one question" in words(run("pages/3_Replay.py", session=str(session.id)))
+
+
+def test_the_player_shows_the_question_that_is_chosen(several, monkeypatch):
+    """A box above the player chooses the question, which then starts at its first item; the player has its answers, and
+    so has the page to download. What if is about one question alone, and missing."""
+    session, logs = several(12).session, []
+    monkeypatch.setattr(replay, "_mount", lambda data, **more: logs.append(data))
+    at = run("pages/3_Replay.py", session=str(session.id), question="5")
+    box = at.selectbox(key=f"question-{session.id}")
+    assert NAMES == box.options
+    at = box.set_value("straight").run()
+    for k, shown, start in ((0, logs[0], 5), (1, logs[-1], 1)):
+        assert [entry.labels[k] if entry.labels else None for entry in session.log] == shown["log"]["labels"]
+        assert {"number": start} == shown["start"]
+        assert [f"q{start}"] == [*shown["places"]]
+    assert ["Verify", "Publish", "Open a published session"] == [tab.label for tab in at.tabs]
+    options = ["publish", str(session.id), "--format=html"]
+    assert [entry.labels[2] for entry in session.log if entry.labels] == held(
+        downloads.output(session.store.path, [*options, "--question=odd"])
+    )["log"]["labels"][:-1]
+    for wrong, words_of in ((options, "name it"), ([*options[:2], "--question=odd"], "--question is for pages")):
+        with pytest.raises(ValueError, match=words_of):
+            downloads.output(session.store.path, wrong)
 
 
 def test_programs_answer_all_questions_at_once(several, program):

@@ -9,9 +9,9 @@ import pytest
 from oal_engine import Studio
 from oal_engine.kernel import spending
 from oal_engine.sessions import look_back, model
-from oal_engine.sessions.files import bundle, export, report
+from oal_engine.sessions.files import bundle, export, player, report
 from oal_engine.sessions.insights import certainty, drift, estimates
-from oal_engine.sessions.one_question import OneQuestion
+from oal_engine.sessions.one_question import OneQuestion, QuestionTrace
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of, travelled
@@ -99,6 +99,33 @@ def test_what_was_not_asked_is_not_counted(store):
         assert certainty.of_session(part).labels == len(answers.label)
         assert drift.answered(part) is None
     assert OneQuestion(opened, "fifth").ended(OneQuestion(opened, "fifth").state)
+
+
+def test_the_look_back_has_the_rounds_in_which_a_question_was_asked(store):
+    """The places of a question are the items and rounds of its span, numbered from 1, and the last one says that it
+    was closed."""
+    opened = changed(store)
+    trace = look_back.Trace(store, opened.id)
+    rounds = [entry.round for entry in opened.log]
+    for name, asked, ends in (("late", rounds[11:], False), ("fifth", rounds[:21], True), ("half", rounds, False)):
+        look = QuestionTrace(trace, name)
+        shown, first = player.Player(look), look.span[0]
+        log = shown.log()
+        assert ([t + 1 for t in asked], len(asked) + ends) == (log["rounds"], log["steps"])
+        assert [*range(1, len(asked) + 1)] == [entry.number for entry in look.log]
+        assert (asked[-1] + 1, first + 1) == (look.reached, log.get("begins", 1))
+        assert None is shown.place(f"r{first}")
+        places = {t: shown.place(f"r{t + 1}") for t in range(first, look.reached) if t not in asked}
+        margins, predicted, _ = OneQuestion(opened, name).decided
+        assert {t: (margins[t], predicted[t]) for t in places} == {
+            t: (place["margin"], place["predicted"]) for t, place in places.items()
+        }
+        assert all(shown.place(f"q{number}")["item"] for number in range(1, len(asked) + 1))
+        assert ends == ("The question was closed" == log["end"])
+        assert not ends or shown.place(f"q{len(asked) + 1}")["item"] is None
+    opened.add_question(next(EVENTS), "never")
+    never = QuestionTrace(look_back.Trace(store, opened.id), "never")
+    assert (0, 0) == (never.steps, len(never.log))
 
 
 def test_a_new_question_weighs_as_if_it_had_been_there_untaught(store):

@@ -8,14 +8,15 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
-from oal_engine.kernel import questions
+from oal_engine.kernel import metrics, questions
 from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back, model
-from oal_engine.sessions.files import bundle, export, report
+from oal_engine.sessions.files import bundle, export, player, report
 from oal_engine.sessions.insights import certainty, estimates
-from oal_engine.sessions.one_question import OneQuestion, part_of
+from oal_engine.sessions.one_question import OneQuestion, QuestionTrace, part_of
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
+from tests.harness.published import held
 from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of, travelled
 
 NAMES = ["half", "fifth", "rare"]
@@ -267,7 +268,7 @@ def test_what_is_about_one_question_is_refused(store):
         (lambda: another_pass.begin(opened), "several questions"),
         (lambda: look_back.what_if(look_back.Trace(store, opened.id), opened.strategy), "several questions"),
         (lambda: look_back.Trace(store, opened.id).round(0), "several questions"),
-        (lambda: export.export(store, opened.id, "report", "html", question="half"), "not for labels"),
+        (lambda: export.export(store, opened.id, "methods", "markdown", question="half"), "not for labels"),
         (lambda: export.export(store, opened.id, "predictions", "csv", question="other"), "one of half, fifth, rare"),
         (lambda: OneQuestion(opened, "other"), "Got other"),
         (lambda: begin(store).correct("e", 1, 1, name="half"), "left out"),
@@ -342,6 +343,72 @@ def test_the_report_has_a_line_for_each_question(store):
     early = Session(store, of_several(store).id)
     give(early)
     assert "Worst" not in report.page(early).decode()
+
+
+def test_the_report_of_one_question_is_about_it_alone(store, tmp_path):
+    """It has the sections of a session of one question, with its corrections, and no word of the other questions."""
+    opened = labelled(store, 12)
+    export.export(store, opened.id, "report", "html", tmp_path / "fifth.html", question="fifth")
+    text = (tmp_path / "fifth.html").read_text("utf-8")
+    assert f"{opened.settings.name}: fifth</h1>" in text
+    heads = ["Result", "How good it is", "Answers", "Annotators", "Learned terms", "Answers to check", "Corrections"]
+    assert [*heads, "Settings and versions"] == re.findall("<h2[^>]*>([^<]*)</h2>", text)
+    assert "not fifth" in text
+    assert "Corrected labels: 1." in text
+    assert not re.search("half|rare", text)
+
+
+@pytest.mark.parametrize("more", PLANS)
+def test_the_look_back_of_one_question_shows_it_as_it_was(store, more):
+    """Each place has the progress, weights and counts of the question at that time, what its answer changed, and the
+    decisions of the rounds before it; the chance of a round is that of a reading."""
+    opened, places = of_several(store, **more), {name: [] for name in NAMES}
+    for number in range(25):
+        for name in NAMES:
+            places[name].append(OneQuestion(opened, name).place)
+        give(opened, 0 if number % 7 == 6 else None)
+    trace, (margins, predicted, _) = look_back.Trace(store, opened.id), opened.decided
+    for k, name in enumerate(NAMES):
+        look = QuestionTrace(trace, name)
+        assert [entry.round for entry in trace.log] == [entry.round for entry in look.log]
+        for number, place in enumerate(places[name], 1):
+            step = look.step(number)
+            assert (place.progress, place.asked.item) == (step.place.progress, step.entry.item)
+            assert place.weights.tobytes() == step.place.weights.tobytes()
+            assert place.counts.tobytes() == step.place.counts.tobytes()
+            later = look.step(number + 1).place.weights
+            assert [(later[m.column], place.weights[m.column]) for m in step.moved] == [
+                (m.new, m.old) for m in step.moved
+            ]
+            if step.passed.rounds:
+                t, entry = step.passed.first, step.entry
+                passed = [look.round(t) for t in range(t, entry.round)]
+                assert margins[k, t : entry.round].tolist() == [each.margin for each in passed]
+                assert predicted[k, t : entry.round].tolist() == [each.predicted for each in passed]
+                assert all(each.draw >= each.probability > 0 for each in passed)
+                assert passed[-1].counts.sum() == entry.round == place.counts.sum()
+                decided, *_ = look._inspect(number, t, entry.round + 1)
+                assert [entry.margin, entry.probability, entry.draw, entry.predicted] == decided[-1].tolist()
+
+
+def test_the_page_of_a_player_is_about_one_question(store):
+    """It has the margins, predictions, answers and curves of the question that is named, and without a name it is
+    refused."""
+    opened = labelled(store, 40)
+    trace = look_back.Trace(store, opened.id)
+    with pytest.raises(SessionError, match="this is about one of them: name it"):
+        player.page(trace)
+    for k, name in enumerate(NAMES):
+        page = player.page(QuestionTrace(trace, name))
+        log = held(page)["log"]
+        assert f"<h1>{opened.settings.name}: {name}</h1>".encode() in page.replace(b' dir="auto"', b"")
+        assert [[1, name], [-1, f"not {name}"]] == log["names"]
+        assert [entry.labels and entry.labels[k] for entry in opened.log] == log["labels"]
+        assert pytest.approx([entry.parts[k][0] for entry in opened.log], rel=1e-5) == log["margins"]
+        asked, pushed = log["charts"][-2]["lines"]
+        assert ("asked", "pushed") == (asked["name"], pushed["name"])
+        counts = OneQuestion(opened, name).place.counts
+        assert pushed["y"][-1] == pytest.approx(metrics.pushed(counts) / counts.sum(), abs=1e-5)
 
 
 def test_tables_have_columns_for_each_question(store):

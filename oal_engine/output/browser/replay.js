@@ -169,7 +169,7 @@ class Player {
 
   openRound(round) {
     if (!this.log || this.log.whole || !Number.isFinite(round)) return;
-    const wanted = clamp(Math.round(round), 1, this.log.reached);
+    const wanted = clamp(Math.round(round), this.log.begins ?? 1, this.log.reached);
     const asked = this.log.rounds.indexOf(wanted);
     this.move(asked < 0 ? { round: wanted } : { number: asked + 1 });
   }
@@ -319,6 +319,7 @@ class Player {
     put(this.of, `of ${number(log.questions)}`);
     this.number.max = log.steps;
     put(this.ofRounds, `of ${number(log.reached)}`);
+    this.round.min = log.begins ?? 1;
     this.round.max = log.reached;
     this.rounds.hidden = log.whole;
     const label = this.wanted.value;
@@ -394,7 +395,7 @@ class Player {
     this.of.textContent = here > log.questions ? "the end" : `of ${number(log.questions)}`;
     for (const button of [this.first, this.back]) disable(button, here <= 1);
     for (const button of [this.forth, this.last]) disable(button, here >= log.steps);
-    disable(this.earlier, this.roundOf() <= 1);
+    disable(this.earlier, this.roundOf() <= (log.begins ?? 1));
     disable(this.later, this.roundOf() >= log.reached);
     const [positive, wanted] = log.multiclass ? ["answer", "of this class"] : [log.names[0][1], log.names[0][1]];
     const words = {

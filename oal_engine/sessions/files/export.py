@@ -316,10 +316,8 @@ def export(
     progress: called with (rows done, all). question: the name of one of several questions.
     options: further arguments of the table.
     """
-    if question and what in ("labels", "report", "methods", "audit"):
-        raise ValueError(
-            f"--question is not for labels, a report, methods or an audit, which are of all questions. Got {what}."
-        )
+    if question and what in ("labels", "methods", "audit"):
+        raise ValueError(f"--question is not for labels, methods or an audit, which are of all questions. Got {what}.")
     if what not in WHATS:
         raise ValueError(f"--what must be one of {', '.join(WHATS)}. Got {what}.")
     opened: Any = None if what == "labels" else Session(store, session)

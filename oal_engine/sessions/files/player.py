@@ -9,10 +9,11 @@ from ...output import browser
 from ...output.meanings import MEANINGS
 from ...output.plots import NAMES
 from .. import look_back
-from ..fold import Place
+from ..fold import ALL_ROUNDS, Place
 from ..insights import certainty, curves, estimates, outcome, top_terms
 from ..items import SAVED, Items, Show
 from ..log import Entry, StoredQuestion
+from ..one_question import OneQuestion
 from ..settings import SKIP
 
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
@@ -55,6 +56,7 @@ class Player:
             "questions": len(trace.log),
             "steps": trace.steps,
             "reached": trace.reached,
+            **({"begins": trace.span[0] + 1} if trace.span[0] else {}),
             "mistakes": trace.mistakes,
             "surprises": trace.surprises,
             "surprise": SURPRISE,
@@ -65,10 +67,17 @@ class Player:
                 chart.as_json() for chart in [*curves.estimated(trace, self._estimates), *curves.of_session(trace)]
             ],
             "note": self._note(),
-            "end": f"The budget of {trace.state.budget:,} labels is spent"
-            if trace.state.spent >= trace.state.budget
-            else "The stream has ended",
+            "end": self._end(),
         }
+
+    def _end(self) -> str:
+        """Say why the last place is the last."""
+        trace = self.trace
+        if trace.span[1] < ALL_ROUNDS[1]:
+            return "The question was closed"
+        if trace.state.spent >= trace.state.budget:
+            return f"The budget of {trace.state.budget:,} labels is spent"
+        return "The stream has ended"
 
     def place(self, name: str) -> dict[str, Any] | None:
         """Return a place by its name: q and the number of a question, or r and a round, both from 1. None if it does
@@ -76,7 +85,7 @@ class Player:
         trace, number = self.trace, int(name[1:])
         if name[0] == "q":
             return self._step(trace.step(number), number) if 1 <= number <= trace.steps else None
-        if not 1 <= number <= trace.reached or trace.asked_in(number - 1):
+        if not trace.span[0] < number <= trace.reached or trace.asked_in(number - 1):
             return None
         return self._round(trace.round(number - 1))
 
@@ -159,15 +168,17 @@ def page(trace: look_back.Trace, texts: bool = False) -> bytes:
     """Return an HTML page with every question of a session and its curves. It needs no server and no network, and names
     nobody who answered.
 
-    texts: include the items and the terms that were learned from them.
+    trace: of a session of several questions, the `QuestionTrace` of one. texts: include the items and the terms that
+    were learned from them.
     """
     if not trace.steps:
-        raise ValueError(f"{trace.settings.name} has no question yet, so it has no page.")
+        raise ValueError(f"{trace.title} has no question yet, so it has no page.")
     player, names = Player(trace, whole=True), [f"q{number}" for number in range(1, trace.steps + 1)]
     settings, count = trace.settings, len(trace.log)
     about = [
         f"{settings.algorithm} on {settings.dataset_name}: {count:,} question{'s' * (count != 1)} "
         f"in {trace.reached:,} of {trace.rounds:,} items. Made with OAL Studio, engine {settings.engine}.",
+        *([trace.span_in_words] if isinstance(trace, OneQuestion) and trace.span_in_words else []),
         *([f"{trace.mismatch} {UNTIL_MISMATCH}"] if trace.mismatch else []),
     ]
     data = {
@@ -177,7 +188,7 @@ def page(trace: look_back.Trace, texts: bool = False) -> bytes:
         "log": player.log() | {"whole": True, "without": "" if texts else WITHOUT},
         "places": {name: _published(player.place(name), texts) for name in names},
     }
-    return browser.page(browser.PLAYER, settings.name, about, data)
+    return browser.page(browser.PLAYER, trace.title, about, data)
 
 
 def _published(place: dict[str, Any] | None, texts: bool) -> dict[str, Any]:

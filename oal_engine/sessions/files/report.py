@@ -50,14 +50,18 @@ class Line(NamedTuple):
     interval: Sequence[np.ndarray] | None = None
 
 
-def page(session: Session) -> bytes:
-    """Return the report of an open session as an HTML page that needs neither scripts nor a network."""
-    if session.several:
-        sections = [_questions, _next_steps, _answers]
+def page(session: Session | OneQuestion) -> bytes:
+    """Return the report of an open session, or of one of its several questions, as an HTML page that needs neither
+    scripts nor a network."""
+    sections: list[Callable[[Any], Iterator[str]]] = [_progress]
+    if isinstance(session, OneQuestion):
+        sections += [_span, _result, quality, _certain, _answers, _learned, _checks, _corrections]
+    elif session.several:
+        sections += [_questions, _next_steps, _answers, _tags, _notes, _methods]
     else:
-        sections = [_result, _next_steps, quality, _certain, _answers, _learned, _checks, _corrections]
-    parts = [_progress(session), *_all([*sections, _tags, _notes, _methods, _settings], session)]
-    return document(session.settings.name, parts)
+        sections += [_result, _next_steps, quality, _certain, _answers, _learned, _checks, _corrections]
+        sections += [_tags, _notes, _methods]
+    return document(session.title, [*_all([*sections, _settings], session)])
 
 
 def _all(sections: Iterable[Callable[[Any], Iterator[str]]], run: Session | OneQuestion) -> Iterator[str]:
@@ -90,9 +94,14 @@ def _questions(session: Session) -> Iterator[str]:
     yield _table(["", "Answers", *(f"{TITLES[metric]} under {NAMES[key]}" for key, metric in columns)], rows)
     for name, part in parts.items():
         yield _heading(name)
-        yield sentence(part.span_in_words) if part.span_in_words else ""
-        for text in _all([_result, quality, _certain, _learned, _checks, _corrections], part):
+        for text in _all([_span, _result, quality, _certain, _learned, _checks, _corrections], part):
             yield HEADING.sub(r"\1h3", text)
+
+
+def _span(part: OneQuestion) -> Iterator[str]:
+    """Yield about which items a question is asked, if it was added or closed."""
+    if part.span_in_words:
+        yield sentence(part.span_in_words)
 
 
 def _heading(words: str) -> str:
@@ -124,13 +133,14 @@ def _draw(axes: Any, title: str, lines: Sequence[Line]) -> None:
     axes.legend(fontsize=8)
 
 
-def _progress(session: Session) -> str:
+def _progress(session: Session) -> Iterator[str]:
+    """Yield how far the session is."""
     settings, progress = session.settings, session.place.progress
     pushed = "" if progress.pushed is None else f", of which {progress.pushed:,} were pushed"
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
     began = f" {settings.all_priors}".rstrip()
     changed = "".join(f" {text}" for text in drift.sentences(session))
-    return sentence(
+    yield sentence(
         f"{settings.algorithm} on {settings.dataset_name}: {progress.labels:,} of {progress.budget:,} labels "
         f"used{skipped}; {progress.streamed:,} of {progress.stream:,} items streamed{pushed}.{began}{changed}"
     )
