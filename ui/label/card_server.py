@@ -206,12 +206,8 @@ class CardServer:
             session = self.session
             settings, keys = self.settings(), keys_of(session.names)
             classes = [{"label": label, "name": name, "keys": keys[label]} for label, name in session.names.items()]
-            frame: dict[str, Any] = {
-                "session": self.name,
-                "error": problem,
-                "classes": classes,
-                "pushed": MEANINGS["pushed"],
-            }
+            frame: dict[str, Any] = {"session": self.name, "error": problem}
+            frame |= {"classes": classes, "pushed": MEANINGS["pushed"]}
             if settings.questions and not settings.audited:
                 keys = keys_of(dict(enumerate(settings.question_names, 1)))
                 frame["questions"] = [each | {"keys": keys[k]} for k, each in enumerate(settings.plain_questions, 1)]
