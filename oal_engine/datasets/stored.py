@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -321,6 +321,25 @@ class Dataset:
             items = self.store.items(self.id, [*places])
             columns[label] = tuple(items[place]["label"] for place in places if self.y[place])
         return reading.question_names(columns, label, self.columns.get("contains", False))
+
+    def labels_of(self, names: Collection[str]) -> dict[str, np.ndarray]:
+        """Return the labels of its items for the yes/no questions that its file answers for every item: by a column of
+        this name that is kept with them, else by a word of the label cells."""
+        answers, label = dict[str, np.ndarray](), self.columns.get("label")
+        further = self.store.details(self.id, range(self.y.size)) if {*names} & {*self.details} else {}
+        words = self.store.label_cells(self.id)[: self.y.size] if label and self.labelled else None
+        for name in names:
+            if name in self.details:
+                place = self.details.index(name)
+                cells = [further[item][place] if item in further else "" for item in range(self.y.size)]
+                columns = reading.Columns(label=name)
+            elif words:
+                cells, columns = words, reading.Columns(label=label, positive=(name,), contains=True)
+            else:
+                continue
+            with suppress(reading.DataError):
+                answers[name] = reading.answers(cells, columns, self.name)
+        return answers
 
     def transform(self, items: Sequence[str] | Matrix, vectors: np.ndarray | None = None) -> Rows:
         """Turn new texts or vectors into rows, through the stored vocabulary, scaling and projection.

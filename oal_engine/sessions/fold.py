@@ -25,6 +25,7 @@ from ..kernel import metrics, rows, spending, stream
 from ..kernel.learners import Learner, count_index, weights
 from ..kernel.questions import CLOSED, Rare, next_reading, note, shared
 from ..store import Row, Store
+from .decisions import Decisions
 from .log import (
     Answered,
     Asked,
@@ -318,6 +319,7 @@ class Run:
         """Take the present items into the stream. Later ones follow the items that the session began with."""
         y = self.dataset.y
         self.y = rows.read_only(np.zeros((self.several, y.size)), np.int8) if self.several else self._session_labels(y)
+        self._truth: dict[int, np.ndarray] | None = None
         self.labelled = bool(self.y.all())  # whether metrics are exact
         later = np.arange(self.order.size, y.size)
         self.order = stream.checked_order(np.concatenate((self.order, later)), self.dataset.rows)
@@ -327,6 +329,21 @@ class Run:
     def _session_labels(self, y: np.ndarray) -> np.ndarray:
         """Translate labels of the data set into labels of the session, 0 for a label that it does not have."""
         return session_labels(self.dataset, y, self.settings.classes, self.settings.positive_class)
+
+    @property
+    def truth(self) -> dict[int, np.ndarray]:
+        """The labels of the file for those of several questions that it answers, by place. The state never sees them.
+        Where an item has no yes to the parent of a question, it has none to the question."""
+        if self._truth is None:
+            names, parents = self.settings.question_names, self.settings.parents
+            labels = {} if self.settings.audited else self.dataset.labels_of(names)
+            own = {k: labels[name] for k, name in enumerate(names) if name in labels}
+            self._truth = {
+                k: y if (parent := parents[k]) is None else np.minimum(y, own[parent])
+                for k, y in own.items()
+                if parents[k] in (None, *own)
+            }
+        return self._truth
 
     @property
     def shown_columns(self) -> Collection[str]:
@@ -729,6 +746,25 @@ class Run:
             counts[*waiting.cell, 1] -= 1
         own = [weights(part.learner) for part in state.parts]
         return Place(asked, progress, np.array(own) if self.several else own[0], counts)
+
+    def decide(self, decisions: Decisions, state: State) -> Decisions:
+        """Return the decisions of a session with those of the rounds that a state has decided; the arrays are shared.
+        It must be called before the learner changes."""
+        rounds = state.streamed
+        for part, *own in zip(state.parts, np.atleast_2d(decisions.margins), np.atleast_2d(decisions.predicted)):
+            stream.predict_rounds(
+                self.dataset.rows, self.order, part.learner, part.objective.theta, state.since, rounds, *own
+            )
+        for k, (first, stop) in enumerate(state.spans):
+            for not_asked in (slice(state.since, min(first, rounds)), slice(max(stop, state.since), rounds)):
+                decisions.margins[k, not_asked], decisions.predicted[k, not_asked] = 0.0, 0
+        decisions.asked[state.since : rounds] = False
+        if state.known_items.size:
+            left_out = state.since + np.flatnonzero(self.stream_of(state).rounds[state.since : rounds])
+            decisions.margins[left_out], decisions.predicted[left_out] = 0.0, 0
+        if state.since <= state.question.t < rounds:
+            decisions.asked[state.question.t] = True
+        return replace(decisions, rounds=rounds)
 
     @property
     def learner(self) -> Learner:

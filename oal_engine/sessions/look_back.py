@@ -15,6 +15,7 @@ from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..kernel.learners import weights
 from ..kernel.query_rules import paceable
 from ..store import Row, Store
+from .decisions import Decisions
 from .fold import ALL_ROUNDS, LogMismatch, Place, Progress, Run, State
 from .insights import top_terms
 from .log import (
@@ -160,9 +161,11 @@ class Trace(Run):
         self._kept: dict[int, State] = {}  # by number of events
         self._events = [event for _, event in log.grown(self.rounds)]
         self._asked_at: list[int] = []  # number of events before each question, and before the end
-        done, end = -1, 0
+        done, end, decisions = -1, 0, Decisions.empty(self.several, self.rounds)
         try:
             for done, state in enumerate(self.follow(log)):
+                if self.several:
+                    decisions = self.decide(decisions, state)
                 size = sum(array.nbytes for array in state.arrays()) + 8 * len(log.entries)
                 if done % max(KEPT_EVERY, -(-len(log.entries) * size // KEPT_BYTES)) == 0:
                     self._kept[done] = state.copy()
@@ -180,6 +183,7 @@ class Trace(Run):
             self.log, self.answers = log.entries, len(log.order)
             self.digests = sum(number in log.digests for number, _ in log.events) * settings.exact
         self.state = self._after(max(0, len(self._asked_at) - 1)) if self.mismatch else state
+        self.decided = decisions.passed  # of several questions
 
     def _states(self, first: int, stop: int) -> Iterator[State]:
         """Yield private states after `first` to `stop` events, changed in place."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..datasets.given import BOTH, stored_column
-from ..kernel import stream
+from ..kernel import metrics, stream
 from ..kernel.learners import weights
 from ..kernel.questions import inspect_readings
 from ..store import Row
@@ -38,16 +38,43 @@ class OneQuestion(Run):
             negative_name=settings.negative_name if settings.audited else f"not {name}",
         )  # fmt: skip
         self.name, self.priors = name, {part: prior for part, prior in run.priors.items() if part == k}
-        self.several, self.names, self.y = 0, self.settings.names, run.y[k]
+        margins, predicted, asked = run.decided
+        self.decided = margins[k], predicted[k], asked
+        self.labelled = k in run.truth
+        self.several, self.names, self.y = 0, self.settings.names, run.truth.get(k, run.y[k])
         self._stream = Stream(NONE_KNOWN, self.y, np.zeros(self.y.size, bool))
         self.span = run.state.spans[k]
         self.log = [entry.of_part(k) for entry in run.log if entry.asks(k)]
-        self.state = run.state.of_part(k, {entry.number for entry in self.log})
+        self._numbers = {entry.number for entry in self.log}
+        pushes, true = (predicted[k] > 0).astype(int), self.y[self.order[: asked.size]] + 1
+        cells = np.where(predicted[k], np.ravel_multi_index((pushes, true, asked.astype(int)), metrics.COUNTS), -1)
+        self._cells = [np.flatnonzero(cells == cell) for cell in range(metrics.empty().size)]
+        self.state = self._seen(run.state)
         self.known_labels: dict[int, Row] = {}
         if isinstance(run, Session):
-            margins, predicted, asked = run.decided
-            self.decided = margins[k], predicted[k], asked
             self.current = run.current
+
+    def _seen(self, state: State) -> State:
+        """Return a state of the session as this question sees it. Its counts are by the labels of the file, if it has
+        them."""
+        own = state.of_part(self.part, self._numbers)
+        if not self.labelled:
+            return own
+        waiting = {
+            number: each._replace(cell=(each.cell[0], int(self.y[self.order[each.question.t]]) + 1))
+            for number, each in own.outstanding.items()
+        }
+        rounds = [t for t, _ in own.trail]
+        return replace(
+            own, counts=self._counted(state.streamed), outstanding=waiting,
+            trail=[*zip(rounds, self._counted(rounds))],
+            closed=own.closed and (own.closed[0], self._counted(own.closed[0])),
+        )  # fmt: skip
+
+    def _counted(self, rounds: int | list[int]) -> np.ndarray:
+        """Return the table of counts of the first rounds, or a table for each number of them."""
+        counts = np.stack([np.searchsorted(cell, rounds) for cell in self._cells], axis=-1)
+        return counts.reshape(*np.shape(rounds), *metrics.COUNTS)
 
     def _part(self, k: int = 0) -> stream.Parts:
         return super()._part(self.part)
@@ -85,7 +112,6 @@ class QuestionTrace(OneQuestion, Trace):
         self._whole = trace
         self._before = bisect_left(trace.log, self.span[0], key=lambda entry: entry.round)
         self._asked_at = trace._asked_at[self._before :]
-        self._numbers = {entry.number for entry in self.log}
         self.log = [replace(entry, number=number) for number, entry in enumerate(self.log, 1)]
 
     @property
@@ -96,19 +122,17 @@ class QuestionTrace(OneQuestion, Trace):
     def _states(self, first: int, stop: int) -> Iterator[State]:
         return (state for state in self._whole._states(first, stop) if self.part < len(state.spans))
 
-    def _seen(self, state: State) -> State:
-        return state.of_part(self.part, self._numbers)
-
     def _decide(self, state: State, t: int, counts: np.ndarray, facts: np.ndarray) -> None:
         parts = [part[:3] for part in state.parts]
-        all_facts, all_counts = (np.zeros((len(parts), *each.shape), each.dtype) for each in (facts, counts))
+        every, ignored = np.zeros((len(parts), *facts.shape)), np.zeros((len(parts), *counts.shape), counts.dtype)
         asking = state.before or state.spent < state.budget
         inspect_readings(
             self.dataset.rows, self._whole.stream_of(state).y, self.order, parts, self.settings.seed, t, asking,
-            state.weighed, all_counts, all_facts,
+            state.weighed, ignored, every,
         )  # fmt: skip
-        facts[:] = all_facts[self.part]
-        counts += all_counts[self.part]
+        facts[:] = every[self.part]
+        cells = 3 * (facts[:, 3] > 0) + self.y[self.order[t : t + len(facts)]] + 1
+        counts[..., 0] += np.bincount(cells[facts[:, 3] != 0], minlength=6).reshape(2, 3)
 
 
 class OtherColumn(OneQuestion):

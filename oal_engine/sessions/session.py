@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..kernel import rows, stream
+from ..kernel import rows
 from ..kernel.draws import draw
 from ..kernel.learners import weights
 from ..store import Row, Store, now
@@ -144,21 +144,7 @@ class Session(Run):
 
     def _record_decisions(self) -> None:
         """Record the decisions of the rounds up to the waiting question, before the learner changes."""
-        decisions, state, rounds = self._decisions, self.state, self.state.streamed
-        for part, *own in zip(state.parts, np.atleast_2d(decisions.margins), np.atleast_2d(decisions.predicted)):
-            stream.predict_rounds(
-                self.dataset.rows, self.order, part.learner, part.objective.theta, state.since, rounds, *own
-            )
-        for k, (first, stop) in enumerate(state.spans):
-            for not_asked in (slice(state.since, min(first, rounds)), slice(max(stop, state.since), rounds)):
-                decisions.margins[k, not_asked], decisions.predicted[k, not_asked] = 0.0, 0
-        decisions.asked[state.since : rounds] = False
-        if state.known_items.size:
-            left_out = state.since + np.flatnonzero(self.stream_of(state).rounds[state.since : rounds])
-            decisions.margins[left_out], decisions.predicted[left_out] = 0.0, 0
-        if state.since <= state.question.t < rounds:
-            decisions.asked[state.question.t] = True
-        self._decisions = replace(decisions, rounds=rounds)
+        self._decisions = self.decide(self._decisions, self.state)
 
     def _ahead(self) -> dict[int, State]:
         """Compute the state after each possible answer to the waiting question; none if they take too much memory.

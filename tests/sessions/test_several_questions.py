@@ -1,6 +1,7 @@
 """Sessions of several yes/no questions about each item: one answer answers all, and everything else is as before."""
 
 import io
+import json
 import re
 
 import numpy as np
@@ -52,15 +53,10 @@ def labelled(store, count=25, **more):
     return opened
 
 
-@pytest.mark.parametrize("more", PLANS)
-def test_a_session_reads_and_learns_as_a_replay_does(store, more):
-    """Rounds, probabilities, margins, predictions, audits, counts and weights of a session are those of a replay of its
-    questions over the same stream, to the bit."""
-    opened = of_several(store, **more)
+def runs_of(opened):
+    """Runs of the questions of a session, whose labels are known."""
     settings = opened.settings
-    while opened.current:
-        give(opened)
-    runs = [
+    return [
         Run(
             opened.strategy, opened.dataset.rows, y, opened.order, rho=settings.rho, ratio=opened.weights.ratio("sum"),
             theta=settings.theta, budget=settings.budget, seed=settings.seed, horizon=settings.horizon,
@@ -68,7 +64,65 @@ def test_a_session_reads_and_learns_as_a_replay_does(store, more):
         )
         for y in Y
     ]  # fmt: skip
-    for k, (name, replayed) in enumerate(zip(NAMES, questions.replay(runs))):
+
+
+def with_labels(store, kind):
+    """A data set whose label cells, or kept columns of 1 and 0, answer the questions."""
+    _, items = stream_of()
+    if kind == "cells":
+        items.y, items.labels = Y[0], ["|".join(np.array(NAMES)[column > 0]) for column in Y.T]
+        columns = reading.Columns(label="topics", positive=("half",), contains=True)
+    else:
+        items.y, items.details = np.zeros_like(items.y), [json.dumps([*map(str, column)]) for column in Y.T.tolist()]
+        items.columns = columns = reading.Columns(details=tuple(NAMES))
+    return datasets.add(store, f"{kind} of {next(EVENTS)}", datasets.table(items), "made.csv", columns)
+
+
+@pytest.mark.parametrize("kind", ["cells", "columns"])
+def test_where_the_file_has_the_labels_the_curves_are_those_of_a_replay(store, tmp_path, kind):
+    """The counts of each question along the stream, and at each place of its look back, are exact. The state is that
+    without these labels, and a question that the file does not answer has none."""
+    opened, plain = of_several(store, with_labels(store, kind), floor=0.3), of_several(store, floor=0.3)
+    places = {name: [] for name in NAMES}
+    while opened.current:
+        for name in NAMES:
+            places[name].append(OneQuestion(opened, name).place.counts.tolist())
+        give(opened)
+        give(plain)
+    assert plain.digest() == opened.digest()
+    trace, rounds = look_back.Trace(store, opened.id), OneQuestion(opened, "half").curve()[0]
+    for name, replayed in zip(NAMES, questions.replay(runs_of(opened), marks=rounds)):
+        look = QuestionTrace(trace, name)
+        for run in (OneQuestion(opened, name), look):
+            assert run.labelled
+            assert replayed.curve.tolist() == run.curve()[1].tolist()
+            assert replayed.counts.tolist() == run.counts.tolist()
+        assert [*places[name], replayed.counts.tolist()] == [
+            look.step(number).place.counts.tolist() for number in range(1, look.steps + 1)
+        ]
+        t = next(t for t in range(look.reached) if not look.asked_in(t) and t > 40)
+        assert look.round(t).counts.sum() == t + 1
+        assert look.round(t).counts[:, 1].sum() == 0
+        assert b"Exact: every item" in report.page(OneQuestion(opened, name))
+    opened.add_question(next(EVENTS), "more", parent="half")
+    assert [True, True, True, False] == [OneQuestion(opened, name).labelled for name in (*NAMES, "more")]
+
+
+def test_a_question_that_needs_a_yes_has_no_yes_of_the_file_without_it(store):
+    """The exact label of a child is a yes where the file has both words."""
+    questions = ["half", {"name": "fifth", "parent": "half"}]
+    opened = begin(store, with_labels(store, "columns"), "auto", questions=questions)
+    assert np.minimum(Y[0], Y[1]).tolist() == OneQuestion(opened, "fifth").y.tolist()
+
+
+@pytest.mark.parametrize("more", PLANS)
+def test_a_session_reads_and_learns_as_a_replay_does(store, more):
+    """Rounds, probabilities, margins, predictions, audits, counts and weights of a session are those of a replay of its
+    questions over the same stream, to the bit."""
+    opened = of_several(store, **more)
+    while opened.current:
+        give(opened)
+    for k, (name, replayed) in enumerate(zip(NAMES, questions.replay(runs_of(opened)))):
         part = OneQuestion(opened, name)
         log = [(entry.round, entry.margin, entry.probability) for entry in part.log]
         assert log == [tuple(line) for line in replayed.log.tolist()]

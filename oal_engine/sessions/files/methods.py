@@ -144,7 +144,8 @@ def _grounds(session: Session) -> str:
     """Say how the numbers of the result were made."""
     exact = "The metrics are exact: every item of the data had a label, which the session never saw."
     floor = f" {FLOORS} Their risk is {percent(RISK)}." if session.settings.floor else ""
-    return (exact if session.labelled else ESTIMATES) + floor
+    is_exact = session.labelled or 0 < session.several == len(session.truth)
+    return (exact if is_exact else ESTIMATES) + floor
 
 
 def _again(session: Session) -> str:

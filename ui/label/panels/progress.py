@@ -61,7 +61,7 @@ def _view(
     values: stopping.Curve | None = None
     if run.labelled:
         until = "At the end" if place.progress.end else "So far"
-        lines = [(until, *NAMES.values()), *curves.metric_lines(run, place.counts)]
+        lines = [(until, *NAMES.values()), *curves.metric_lines(run, run.place.counts)]
         rounds, counts = run.curve()
         values = rounds, run.evaluate(counts, "push")[metric]
     else:
