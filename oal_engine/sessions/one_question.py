@@ -48,7 +48,7 @@ class OneQuestion(Run):
         self._numbers = {entry.number for entry in self.log}
         pushes, true = (predicted[k] > 0).astype(int), self.y[self.order[: asked.size]] + 1
         cells = np.where(predicted[k], np.ravel_multi_index((pushes, true, asked.astype(int)), metrics.COUNTS), -1)
-        self._cells = [np.flatnonzero(cells == cell) for cell in range(metrics.empty().size)]
+        self._cells = [np.flatnonzero(cells == cell) for cell in range(metrics.empty().size)] if self.labelled else []
         self.state = self._seen(run.state)
         self.known_labels: dict[int, Row] = {}
         if isinstance(run, Session):
