@@ -1,6 +1,6 @@
 """Rows of the store without an engine: a data set of three items, a session, its questions and answers."""
 
-from oal_engine import store as store_module
+from oal_engine.store import comparisons, datasets, log, now, sessions, tables
 
 DATASET = {
     "name": "d", "kind": "vectors", "source": "d.npy", "items": 3, "features": 1, "positives": 0, "negatives": 0,
@@ -15,10 +15,17 @@ ITEMS = [("a", "text a", "", 0), ("b", "text b", "yes", 1), ("c", None, "no", -1
 TABLES = ("datasets", "items", "vocabulary", "sessions", "questions", "events", "labels", "digests")
 
 
+def replace_everywhere(monkeypatch, name, function):
+    """Replace a function in every module of the store that has it."""
+    for module in (tables, datasets, log, sessions, comparisons):
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, function)
+
+
 def ask(store, session, parent=0, branch=0, number=1, item=0):
     """Store a question without an answer. Return its id."""
     place = {"session": session, "parent": parent, "branch": branch, "round": item, "item": item}
-    decision = {"margin": 0.5, "probability": 1.0, "draw": 0.1, "predicted": 1, "asked_at": store_module.now()}
+    decision = {"margin": 0.5, "probability": 1.0, "draw": 0.1, "predicted": 1, "asked_at": now()}
     question = store.put_question(place | decision)
     store.number_question(session, question, number)
     return question

@@ -10,7 +10,6 @@ from math import isfinite
 import numpy as np
 import pytest
 
-from oal_engine import store as store_module
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.learners import weights
 from oal_engine.kernel.query_rules import paceable
@@ -32,6 +31,7 @@ from tests.harness.sessions import (
     truth,
     twin,
 )
+from tests.harness.tables import replace_everywhere
 
 # The question
 
@@ -96,8 +96,8 @@ def test_a_question_keeps_why_it_was_asked(store):
 def test_a_question_is_asked_after_the_answer_before_it(store, monkeypatch):
     """The time of a question is when it became the current one, not when it was prepared."""
     clock = count(100)
-    for module in (store_module, session):
-        monkeypatch.setattr(module, "now", lambda: str(next(clock)), raising=False)
+    monkeypatch.setattr(session, "now", lambda: str(next(clock)))
+    replace_everywhere(monkeypatch, "now", lambda: str(next(clock)))
     opened = begin(store)
     label_truly(opened, 5)
     times = [time for entry in store.answers(opened.id)[:5] for time in (entry["asked_at"], entry["answered_at"])]

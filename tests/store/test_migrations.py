@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-from oal_engine import store as store_module
-from oal_engine.store import StorageError, Store, StoreError, migrations
-from tests.harness.tables import DATASET, ITEMS, SESSION, TABLES, answer, ask, rows
+from oal_engine.store import StorageError, Store, StoreError, migrations, now
+from tests.harness.tables import DATASET, ITEMS, SESSION, TABLES, answer, ask, replace_everywhere, rows
 
 
 def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
@@ -35,7 +34,7 @@ def test_comparisons_of_old_databases_know_their_data(path, monkeypatch):
     data = ["d", "d=x", "demo:tweets", {"name": "d", "file": "d.csv"}, {"file": "d.csv"}]
     values = {"specification": json.dumps({"data": data}), "versions": "{}"}
     with old.transaction():
-        for name, when in (("c", store_module.now()), ("before", "2000")):
+        for name, when in (("c", now()), ("before", "2000")):
             old._insert("comparisons", values | {"name": name, "created_at": when})
     old.close()
     monkeypatch.undo()
@@ -49,7 +48,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
     """A database of the first version keeps every row, gets the defaults of later columns and the events of which its
     labels tell, and takes new answers."""
     monkeypatch.setattr(migrations, "STEPS", dict(list(migrations.STEPS.items())[:1]))
-    monkeypatch.setattr(store_module, "_decoded", lambda row, *columns: row)  # as the first version had it
+    replace_everywhere(monkeypatch, "decoded", lambda row, *columns: row)  # as the first version had it
     old = Store(path)
     dataset = old.add_dataset(DATASET, ITEMS, [("term", 2)])
     label = {"annotator": "Ann", "seconds": 2.5}

@@ -4,10 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from oal_engine import store as store_module
-from oal_engine.store import StoreError
+from oal_engine.store import StoreError, digest_of, now
 from tests.harness.sessions import erase
-from tests.harness.tables import DATASET, ITEMS, SESSION, answer, ask, rows
+from tests.harness.tables import DATASET, ITEMS, SESSION, answer, ask, replace_everywhere, rows
 
 
 def test_a_data_set_in_use_is_not_removed(store, session):
@@ -44,8 +43,7 @@ def test_a_removed_session_is_nowhere_until_it_is_restored(store, session):
 @pytest.fixture
 def clock(monkeypatch):
     """A function that sets the clock of the store this number of days ahead."""
-    real = store_module.now
-    return lambda days: monkeypatch.setattr(store_module, "now", lambda ago=timedelta(): real(ago - timedelta(days)))
+    return lambda days: replace_everywhere(monkeypatch, "now", lambda ago=timedelta(): now(ago - timedelta(days)))
 
 
 def present_after(store, clock, *starts):
@@ -174,7 +172,7 @@ def test_a_token_is_stored_as_its_digest(store, session):
     assert (1, 2, "token 2") == (first, second, store.tokens()[1]["annotator"])
     assert len(secret) > 40
     assert secret != other
-    assert store_module.digest_of(secret) == store.tokens()[0]["digest"]
+    assert digest_of(secret) == store.tokens()[0]["digest"]
     for path in (store.path, store.path.with_name(f"{store.path.name}-wal")):
         assert secret.encode() not in path.read_bytes()
     store.add_token(session, "reader", "late", timedelta(0))

@@ -13,12 +13,11 @@ from itertools import count
 
 import pytest
 
-from oal_engine import store as store_module
 from oal_engine.places import database_path
 from oal_engine.store import ConflictError, StorageError, Store, StoreError
 from tests.harness import ROOT
 from tests.harness.sessions import erase
-from tests.harness.tables import DATASET, ITEMS, SESSION, answer, ask, rows, undo, write
+from tests.harness.tables import DATASET, ITEMS, SESSION, answer, ask, replace_everywhere, rows, undo, write
 
 
 def test_classes_are_kept_in_their_order(store):
@@ -271,7 +270,7 @@ def test_what_a_page_sent_is_stored_once(store, session):
 def test_the_last_label_is_the_last_whatever_the_clock_says(store, session, monkeypatch):
     """The last label is the one stored last, because a clock may go backwards."""
     clock = iter("987654321")
-    monkeypatch.setattr(store_module, "now", lambda: next(clock))
+    replace_everywhere(monkeypatch, "now", lambda: next(clock))
     question = ask(store, session)
     for label in (1, -1):
         answer(store, session, question, label)
@@ -458,7 +457,7 @@ def test_the_answers_are_the_labels_that_stand(store, session):
 def test_sessions_are_listed_with_their_progress(store, session, monkeypatch):
     """Sessions are listed with the counts of standing labels, skips and positives, the most recently used first."""
     clock = count(3000)
-    monkeypatch.setattr(store_module, "now", lambda: str(next(clock)))
+    replace_everywhere(monkeypatch, "now", lambda: str(next(clock)))
     store.add_session(SESSION | {"dataset": 1, "name": "idle"})
     for number, label in enumerate((1, -1, 0, 1), 1):
         question = ask(store, session, parent=number, number=number)

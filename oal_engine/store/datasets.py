@@ -1,0 +1,309 @@
+"""The tables of data sets: items, texts, vocabularies, labels, and later items."""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .database import ConflictError, Row, StoreError, writes
+from .sessions import address
+from .tables import Tables, decoded, now
+
+FOLDER = re.compile(r"[0-9a-f]{16}", re.ASCII)  # of the rows of a data set
+
+
+class DataSets(Tables):
+    """The data sets of a store."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder with the rows of the data sets."""
+        return self.path.with_name(self.path.stem + ".rows")
+
+    def rows_folder(self, name: str) -> Path:
+        """Return the folder with the rows of a data set, by its stored name. StoreError if that leads anywhere else."""
+        if not FOLDER.fullmatch(name) or (self.folder / name).resolve().parent != self.folder.resolve():
+            raise StoreError(
+                f"a folder of rows must be named by 16 hexadecimal digits, in {self.folder}. Got {name[:80]!r}."
+            )
+        return self.folder / name
+
+    @writes
+    def add_dataset(
+        self,
+        values: Row,
+        items: Iterable[tuple[Any, ...]],
+        vocabulary: Iterable[tuple[str, int]] = (),
+        words: tuple[int, int] | None = None,
+        firsts: Iterable[tuple[int, int, bytes, int, list[int]]] = (),
+        details: Iterable[str | None] = (),
+    ) -> int:
+        """Insert a data set and return its id.
+
+        items: (id, text, label, y). vocabulary: (term, document frequency). words: number of words of the items, and of
+        new ones among them. firsts, details: see `put_firsts` and `put_details`.
+        """
+        owner = {"owner": address(values["owner"])} if "owner" in values else {}
+        dataset = self._add("datasets", values | owner)
+        if words:
+            self.put_batch(dataset, 0, values["items"], words)
+        self.db.conn.executemany(
+            "INSERT INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)",
+            ((dataset, position, *item) for position, item in enumerate(items)),
+        )
+        self.db.conn.executemany(
+            "INSERT INTO vocabulary (dataset, column, term, document_frequency) VALUES (?, ?, ?, ?)",
+            ((dataset, column, *term) for column, term in enumerate(vocabulary)),
+        )
+        self.put_firsts(dataset, firsts)
+        self.put_details(dataset, 0, details)
+        return dataset
+
+    def datasets(self) -> list[Row]:
+        """Return all data sets, newest first, with their classes decoded, the number of sessions that use each, and of
+        labels that came after their items."""
+        rows = self.query(
+            "SELECT datasets.*, (SELECT count(*) FROM sessions WHERE dataset = datasets.id"
+            f" AND {self.PRESENT}) AS sessions,"
+            " (SELECT count(*) FROM later_labels WHERE dataset = datasets.id) AS later_labels"
+            " FROM datasets ORDER BY id DESC"
+        )
+        return [decoded(row, "classes") for row in rows]
+
+    def dataset(self, key: int | str) -> Row:
+        """Return a data set by its id or name. Its classes are {name: items}, or None for a positive and a negative
+        class."""
+        return decoded(self._by_key("data set", "datasets", "*", key), "classes")
+
+    def has_dataset(self, name: str) -> bool:
+        """Return whether a data set of this name exists."""
+        return self.one("SELECT 1 FROM datasets WHERE name = ?", name) is not None
+
+    @writes
+    def remove_dataset(self, dataset: int) -> None:
+        """Delete a data set that no session uses, with its removed sessions. The caller deletes its rows on disk."""
+        if session := self.one(f"SELECT name FROM sessions WHERE dataset = ? AND {self.PRESENT}", dataset):
+            raise StoreError(f"the data set is used by the session {session['name']}. Remove its sessions first.")
+        self.db.execute("DELETE FROM sessions WHERE dataset = ?", [dataset])
+        self.db.execute("DELETE FROM datasets WHERE id = ?", [dataset])
+
+    def item(self, dataset: int, position: int) -> Row:
+        """Return one item: id, text, label, y."""
+        return self.query("SELECT * FROM items WHERE dataset = ? AND position = ?", dataset, position)[0]
+
+    def items(self, dataset: int, positions: Collection[int], texts: bool = False) -> dict[int, Row]:
+        """Return {position: item} with position, id and label, and with `texts` also text."""
+        rows = self.query(
+            f"SELECT position, id, label{', text' * texts} FROM items"
+            " WHERE dataset = ? AND position IN (SELECT value FROM json_each(?))",
+            dataset, json.dumps(positions),
+        )  # fmt: skip
+        return {row["position"]: row for row in rows}
+
+    def ids(self, dataset: int) -> list[str]:
+        """Return the ids of all items of a data set, in order."""
+        (ids,) = self._columns("SELECT id FROM items WHERE dataset = ? ORDER BY position", ["id"], dataset)
+        return ids
+
+    def positions(self, dataset: int, ids: Collection[str]) -> dict[str, int]:
+        """Return {id: position}. Unknown ids are omitted."""
+        rows = self.query(
+            "SELECT id, position FROM items WHERE dataset = ? AND id IN (SELECT value FROM json_each(?))",
+            dataset, json.dumps([*ids]),
+        )  # fmt: skip
+        return {row["id"]: row["position"] for row in rows}
+
+    @writes
+    def put_details(self, dataset: int, first: int, details: Iterable[str | None]) -> None:
+        """Store the further cells of the items from position `first` on, as `datasets.details.cells` makes them."""
+        for item, cells in enumerate(details, first):
+            if cells:
+                self.db.conn.execute("INSERT INTO details VALUES (?, ?, ?)", (dataset, item, cells))
+
+    def details(self, dataset: int, positions: Collection[int]) -> dict[int, list[str]]:
+        """Return the further cells of items by position, in the order of the columns. Items without any are omitted."""
+        rows = self.query(
+            "SELECT item, cells FROM details WHERE dataset = ? AND item IN (SELECT value FROM json_each(?))",
+            dataset, json.dumps([*positions]),
+        )  # fmt: skip
+        return {row["item"]: json.loads(row["cells"]) for row in rows}
+
+    def vocabulary(self, dataset: int) -> tuple[list[str], list[int]]:
+        """Return terms and document frequencies in the order of their columns."""
+        terms, frequencies = self._columns(
+            "SELECT term, document_frequency FROM vocabulary WHERE dataset = ? ORDER BY column",
+            ["term", "document_frequency"], dataset,
+        )  # fmt: skip
+        return terms, frequencies
+
+    # Data sets that grow
+
+    def length(self, dataset: int) -> int:
+        """Return the number of items of a data set."""
+        return self.number("SELECT items FROM datasets WHERE id = ?", dataset)
+
+    def texts(self, dataset: int, first: int, stop: int) -> list[str]:
+        """Return the texts of the items `first` to `stop` - 1, in order."""
+        rows = self.query(
+            "SELECT text FROM items WHERE dataset = ? AND position >= ? AND position < ? ORDER BY position",
+            dataset, first, stop,
+        )  # fmt: skip
+        return [row["text"] for row in rows]
+
+    def label_cells(self, dataset: int) -> list[str]:
+        """Return the label cell of each item of a data set, as in its file."""
+        rows = self.query("SELECT label FROM items WHERE dataset = ? ORDER BY position", dataset)
+        return [row["label"] for row in rows]
+
+    def label_words(self, dataset: int) -> dict[str, int]:
+        """Return the class of each label word of a data set, {word: y}."""
+        rows = self.query("SELECT DISTINCT label, y FROM items WHERE dataset = ?", dataset)
+        return {row["label"]: row["y"] for row in rows}
+
+    def unlabelled(self, dataset: int, texts: Iterable[str]) -> dict[int, str]:
+        """Return the items without a label that have one of these texts, {position: text}."""
+        rows = self.query(
+            "SELECT position, text FROM items WHERE dataset = ? AND y = 0"
+            " AND text IN (SELECT value FROM json_each(?)) ORDER BY position",
+            dataset, json.dumps([*texts]),
+        )  # fmt: skip
+        return {row["position"]: row["text"] for row in rows}
+
+    @writes
+    def put_later_labels(self, dataset: int, labels: Mapping[int, tuple[str, int]]) -> int:
+        """Store labels, {item: (word, y)}, of items without one. Return how many items had none until now."""
+        put = (
+            "INSERT OR IGNORE INTO later_labels (dataset, item, label, y, added_at)"
+            " SELECT dataset, position, ?, ?, ? FROM items WHERE dataset = ? AND position = ? AND y = 0"
+        )
+        at = now()
+        return sum(
+            self.db.conn.execute(put, (label, y, at, dataset, item)).rowcount for item, (label, y) in labels.items()
+        )
+
+    def later_labels(self, dataset: int, after: int = 0) -> list[Row]:
+        """Return the labels that came after their items, in order, from those behind `after` on: number, item, y."""
+        sql = "SELECT number, item, y FROM later_labels WHERE dataset = ? AND number > ? ORDER BY number"
+        return self.query(sql, dataset, after)
+
+    def last_later_label(self, dataset: int) -> int:
+        """Return the number of the last label that came after its item, 0 for none."""
+        return self.number("SELECT coalesce(max(number), 0) FROM later_labels WHERE dataset = ?", dataset)
+
+    @writes
+    def update_dataset(self, dataset: int, values: Row) -> None:
+        """Change some columns of a data set."""
+        self.db.table("datasets").update(dataset, values)
+
+    @writes
+    def put_contents(self, dataset: int, digests: Iterable[bytes]) -> list[bool]:
+        """Store digests of the contents of items. Return whether each was new."""
+        put = "INSERT OR IGNORE INTO contents (dataset, digest) VALUES (?, ?)"
+        return [self.db.conn.execute(put, (dataset, digest)).rowcount == 1 for digest in digests]
+
+    @writes
+    def append_items(self, dataset: int, first: int, items: Iterable[tuple[Any, ...]]) -> int:
+        """Insert items (id, text, label, y) from position `first` on. If an id is taken, the item's number is appended
+        to it; return how often that was done."""
+        put = "INSERT OR IGNORE INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)"
+        renamed = 0
+        for position, (own_id, *rest) in enumerate(items, first):
+            id = own_id or str(position + 1)
+            while self.db.conn.execute(put, (dataset, position, id, *rest)).rowcount == 0:
+                id = f"{id}#{position + 1}"
+            renamed += bool(own_id) and id != own_id
+        return renamed
+
+    @writes
+    def put_batch(self, dataset: int, first: int, items: int, words: tuple[int, int], most: int = 0) -> None:
+        """Store that a batch of items arrived from position `first` on. words: number of its words, and of new ones
+        among them. It is merged with the batch before, unless that is the import or has `most` items."""
+        joined = self.db.conn.execute(
+            "UPDATE batches SET items = items + ?, words = words + ?, new_words = new_words + ?"
+            " WHERE dataset = ? AND first > 0 AND items < ?"
+            " AND first = (SELECT max(first) FROM batches WHERE dataset = ?)",
+            (items, *words, dataset, most, dataset),
+        )
+        if not joined.rowcount:
+            self._insert("batches", {
+                "dataset": dataset, "first": first, "items": items, "words": words[0], "new_words": words[1],
+                "added_at": now(),
+            })  # fmt: skip
+
+    def batches(self, dataset: int) -> list[Row]:
+        """Return the batches in which the items of a data set arrived, in order: first position, items, words, new
+        words, and time. Batches of older versions are missing."""
+        sql = "SELECT first, items, words, new_words, added_at FROM batches WHERE dataset = ? ORDER BY first"
+        return self.query(sql, dataset)
+
+    @writes
+    def put_firsts(self, dataset: int, firsts: Iterable[tuple[int, int, bytes, int, list[int]]]) -> None:
+        """Store texts that are not near-duplicates of an earlier one: (item, number of words, bits of the words, number
+        of near-duplicates, first words)."""
+        rows, begins = [], []
+        for item, size, bits, copies, beginning in firsts:
+            rows.append((dataset, item, size, bits, copies))
+            begins += [(dataset, word, item) for word in beginning]
+        if rows:
+            self.db.conn.executemany("INSERT INTO firsts VALUES (?, ?, ?, ?, ?)", rows)
+            self.db.conn.executemany("INSERT INTO beginnings VALUES (?, ?, ?)", sorted(begins))  # in order: faster
+
+    def firsts(self, dataset: int, words: Collection[int]) -> list[Row]:
+        """Return the texts that begin with one of these words and are not near-duplicates: word, item, size, bits."""
+        return self.query(
+            "SELECT word, item, size, bits FROM beginnings JOIN firsts USING (dataset, item)"
+            " WHERE dataset = ? AND word IN (SELECT value FROM json_each(?)) ORDER BY item",
+            dataset, json.dumps([*words]),
+        )  # fmt: skip
+
+    @writes
+    def add_copies(self, dataset: int, copies: Mapping[int, int]) -> None:
+        """Count further near-duplicates, {item: number}."""
+        self.db.conn.executemany(
+            "UPDATE firsts SET copies = copies + ? WHERE dataset = ? AND item = ?",
+            ((more, dataset, item) for item, more in copies.items()),
+        )
+
+    def copies(self, dataset: int, item: int | None = None) -> int:
+        """Return the number of near-duplicates of an item (None: of all items)."""
+        some = "" if item is None else f" AND item = {item:d}"
+        return self.number(f"SELECT coalesce(sum(copies), 0) FROM firsts WHERE dataset = ?{some}", dataset)
+
+    def most_copied(self, dataset: int, most: int) -> list[Row]:
+        """Return the `most` items with the most near-duplicates: copies, text."""
+        return self.query(
+            "SELECT copies, text FROM firsts JOIN items ON items.dataset = firsts.dataset AND position = item"
+            " WHERE firsts.dataset = ? AND copies > 0 ORDER BY copies DESC, item LIMIT ?",
+            dataset, most,
+        )  # fmt: skip
+
+    def feed_positions(self, dataset: int, url: str) -> dict[str, str]:
+        """Return up to which position a feed of a broker is stored, by partition."""
+        rows = self.query("SELECT partition, position FROM feeds WHERE dataset = ? AND url = ?", dataset, url)
+        return {row["partition"]: row["position"] for row in rows}
+
+    @writes
+    def move_feed(
+        self, dataset: int, url: str, before: Mapping[str, str], after: Mapping[str, str],
+        rejected: Iterable[tuple[str, str, bytes, str]],
+    ) -> None:  # fmt: skip
+        """Store new positions of a feed, and messages that cannot be read: (partition, position, content, reason).
+        ConflictError if the stored positions of these partitions are not those of `before`."""
+        stored = self.feed_positions(dataset, url)
+        if any(stored.get(partition) != before.get(partition) for partition in after):
+            raise ConflictError(f"another process follows {url} into the same data set: one is enough.")
+        self.db.conn.executemany(
+            "INSERT OR REPLACE INTO feeds (dataset, url, partition, position) VALUES (?, ?, ?, ?)",
+            [(dataset, url, *place) for place in after.items()],
+        )
+        self.db.conn.executemany(
+            "INSERT OR REPLACE INTO rejected (dataset, url, partition, position, content, reason)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            [(dataset, url, *each) for each in rejected],
+        )
+
+    def rejected(self, dataset: int, url: str) -> list[Row]:
+        """Return the messages of a feed that could not be read: partition, position, content, reason."""
+        columns = "partition, position, content, reason"
+        return self.query(f"SELECT {columns} FROM rejected WHERE dataset = ? AND url = ?", dataset, url)

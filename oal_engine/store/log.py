@@ -1,0 +1,442 @@
+"""The tables of the log of a session: questions, events, and the answers that follow from them."""
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from .database import Row, StoreError, writes
+from .migrations import LABELS, OPINIONS
+from .tables import Tables, decoded, from_json, now
+
+OF_PARTS = ", standing.data ->> '$.labels' AS labels, answered.data ->> '$.labels' AS firsts"  # in LABELS
+
+
+def _of_parts(row: Row) -> Row:
+    """Decode the fields of several questions in a row of a question."""
+    return decoded(row, *(row.keys() & {"parts", "labels", "firsts"})) if row["parts"] else row
+
+
+class History(NamedTuple):
+    """The stored history of a session: the questions that waited or that events refer to, the events in order, and the
+    digests by number of event."""
+
+    questions: list[Row]
+    events: list[Row]
+    digests: dict[int, str]
+
+
+class Log(Tables):
+    """The logs of the sessions of a store."""
+
+    # The log of a session
+
+    ANSWERS = (
+        "SELECT questions.*, label, first, annotator, answered_at, seconds, labels, firsts FROM questions"
+        " LEFT JOIN labels ON question = id WHERE session = ?"
+    )
+
+    def answers(self, session: int, after: int = 0) -> list[Row]:
+        """Return the questions of a session after number `after` in order, each with its current label (None: not
+        answered yet), who gave it and when, and the first label. parts, labels, firsts: of several questions."""
+        return [_of_parts(row) for row in self.query(f"{self.ANSWERS} AND number > ? ORDER BY number", session, after)]
+
+    def answer(self, session: int, question: int) -> Row | None:
+        """Return one question as `answers` does, or None if the session has not asked it."""
+        row = self.one(f"{self.ANSWERS} AND id = ? AND number IS NOT NULL", session, question)
+        return row and _of_parts(row)
+
+    def events(self, session: int, *kinds: str, after: int = 0) -> list[Row]:
+        """Return the log of a session after a number, or only events of some kinds, in order: number, id (None: not
+        sent by a page), kind, at, annotator, question, item, label, seconds, and `data`, the kind's further fields."""
+        # Without a hint SQLite reads all events, because the primary key has their order.
+        table = "events INDEXED BY events_kind" if kinds else "events"
+        some = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        since = f"SELECT * FROM {table} WHERE session = ? AND number > ?{some} ORDER BY number"
+        rows = self.query(since, session, after, *kinds)
+        for row in rows:
+            row["data"] = (row["data"] and from_json(row["data"], "data")) or {}
+        return rows
+
+    @writes
+    def put_event(
+        self, session: int, kind: str, id: str | None = None, annotator: str = "", *, question: int | None = None,
+        item: int | None = None, label: int | None = None, seconds: float | None = None, data: Row | None = None,
+    ) -> int:  # fmt: skip
+        """Append an event to the log of a session, and update the labels and further answers that follow from it.
+        Return the number of the event."""
+        if question is not None:
+            self._check_question(session, question)
+        number = self.number("SELECT coalesce(max(number), 0) + 1 FROM events WHERE session = ?", session)
+        self._put_event({
+            "session": session, "number": number, "id": id, "kind": kind, "at": now(), "annotator": annotator,
+            "question": question, "item": item, "label": label, "seconds": seconds, "data": data,
+        })  # fmt: skip
+        for table, (select, kinds) in self.DERIVED.items():
+            if kind in kinds:
+                self.db.execute(f"DELETE FROM {table} WHERE question = ?", [question])
+                own = select.format(labels=OF_PARTS, where="AND answered.question = ?")
+                self.db.execute(f"INSERT INTO {table} {own}", [question])
+        if kind == "undone":
+            answered = "SELECT max(number) FROM events WHERE question = ? AND kind = 'answered'"
+            self.db.execute(f"DELETE FROM digests WHERE session = ? AND number >= ({answered})", [session, question])
+        return number
+
+    @writes
+    def put_known(
+        self, session: int, labels: Mapping[int, int], origin: str, id: str | None = None, by: str = ""
+    ) -> None:
+        """Append known labels by item to the log of a session. id: of the event under which a page sent them."""
+        number, at = self.number("SELECT coalesce(max(number), 0) FROM events WHERE session = ?", session), now()
+        data = json.dumps({"origin": origin}, ensure_ascii=False)
+        self.db.conn.executemany(
+            "INSERT INTO events (session, number, id, kind, at, annotator, item, label, data)"
+            " VALUES (?, ?, ?, 'known', ?, ?, ?, ?, ?)",
+            (
+                (session, number + place, id if place == 1 else None, at, by, item, label, data)
+                for place, (item, label) in enumerate(labels.items(), 1)
+            ),
+        )
+
+    def first_known(self, session: int) -> list[tuple[int, int]]:
+        """Return the known labels that a session begins with, as (item, label)."""
+        rows = self.query(
+            "SELECT item, label FROM events WHERE session = ? AND kind = 'known' AND number < coalesce("
+            "(SELECT min(number) FROM events WHERE session = ? AND kind = 'grown'), 0) ORDER BY number",
+            session, session,
+        )  # fmt: skip
+        return [(row["item"], row["label"]) for row in rows]
+
+    def begins_with(self, session: int, origin: str) -> bool:
+        """Return whether a session begins with known labels of an origin."""
+        row = self.one("SELECT data FROM events WHERE session = ? AND kind = 'known' AND number = 1", session)
+        return row is not None and (from_json(row["data"], "data") or {}).get("origin") == origin
+
+    def known_labels(self, session: int) -> dict[int, Row]:
+        """Return the current known label of each item, {item: row of the log}."""
+        rows = {row["item"]: row for row in self.events(session, "known")}
+        return {item: row for item, row in rows.items() if row["label"]}
+
+    def _put_event(self, row: Row) -> None:
+        self._insert("events", row | {"data": json.dumps(row["data"], ensure_ascii=False) if row["data"] else None})
+
+    # {table derived from the events: (its query, the kinds of events that it depends on)}
+    DERIVED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+        "labels": (LABELS, ("answered", "corrected", "undone")),
+        "opinions": (OPINIONS, ("second", "late", "again", "withdrawn")),
+    }
+
+    @writes
+    def derive_answers(self, session: int) -> None:
+        """Derive the labels and further answers of a session from its events."""
+        for table, (select, _) in self.DERIVED.items():
+            own = "question IN (SELECT id FROM questions WHERE session = ?)"
+            self.db.execute(f"DELETE FROM {table} WHERE {own}", [session])
+            derived = select.format(labels=OF_PARTS, where="AND answered.session = ?")
+            self.db.execute(f"INSERT INTO {table} {derived}", [session])
+
+    def _answers_follow(self, session: int) -> bool:
+        """Return whether the labels and further answers of a session follow from its events."""
+        for table, (select, _) in self.DERIVED.items():
+            own = select.format(labels=OF_PARTS, where="AND answered.session = ?")
+            stored = f"SELECT {table}.* FROM {table} JOIN questions ON questions.id = question WHERE session = ?"
+            for one, other in ((own, stored), (stored, own)):
+                if self.one(f"SELECT * FROM ({one}) EXCEPT SELECT * FROM ({other})", session, session):
+                    return False
+        return True
+
+    def history(self, session: int) -> History:
+        """Return the history of a session."""
+        questions = self.query(
+            "SELECT * FROM questions WHERE session = ? AND (number IS NOT NULL"
+            " OR EXISTS (SELECT 1 FROM events WHERE question = questions.id)) ORDER BY id",
+            session,
+        )
+        return History([*map(_of_parts, questions)], self.events(session), self.digests(session))
+
+    @writes
+    def put_history(self, session: int, history: History) -> None:
+        """Store the history of a session in place of its own. Question ids and parent ids are numbered from 1 in list
+        order."""
+        last = self.number("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'questions'")
+
+        def moved(id: int) -> int:
+            return id + last * ((id > 0) - (id < 0))
+
+        for row in history.questions:
+            place = {"session": session, "id": moved(row["id"]), "parent": moved(row["parent"])}
+            self._insert("questions", row | place | {"parts": row["parts"] and json.dumps(row["parts"])})
+        self.db.execute("DELETE FROM events WHERE session = ?", [session])
+        for number, row in enumerate(history.events, 1):
+            question = row["question"] and moved(row["question"])
+            self._put_event(row | {"session": session, "number": number, "question": question})
+        self.derive_answers(session)
+        for number, digest in history.digests.items():
+            self.put_digest(session, number, digest)
+
+    def foreign_answers(self, session: int) -> list[Row]:
+        """Return the answers of a session with a class that it does not have: number of the question (None: it was
+        never asked), label, annotator."""
+        return self.query(
+            "SELECT questions.number, label, events.annotator FROM events"
+            " LEFT JOIN questions ON questions.id = question JOIN sessions ON sessions.id = events.session"
+            " WHERE events.session = ? AND label IS NOT NULL"
+            " AND CASE json_type(classes) WHEN 'array' THEN label NOT BETWEEN 0 AND json_array_length(classes)"
+            " ELSE label NOT IN (-1, 0, 1) END",
+            session,
+        )
+
+    def log_version(self, session: int) -> int:
+        """Return the number of changes of a session's log: if two numbers are equal, the logs are equal."""
+        row = self.one(f"SELECT log_version FROM sessions WHERE id = ? AND {self.PRESENT}", session)
+        if row is None:
+            raise StoreError(f"session {session} does not exist.")
+        return int(row["log_version"])
+
+    def fingerprint(self, session: int) -> str:
+        """Return a text that is another one after every change of a session: of its log, notes, tags, settings and
+        roles, and of the number of items of its data set."""
+        row = self.one(
+            "SELECT sessions.*, datasets.items AS held,"
+            " (SELECT max(number) FROM events WHERE session = sessions.id) AS last,"
+            " (SELECT count(*) + count(ended_at) FROM roles WHERE session = sessions.id) AS changes_of_roles"
+            f" FROM sessions JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
+            session,
+        )
+        return sha256(repr(row).encode()).hexdigest()[:16]
+
+    @writes
+    def count_change(self, session: int) -> int:
+        """Count a change of the log of a session. Return the new version."""
+        self.db.execute("UPDATE sessions SET log_version = log_version + 1 WHERE id = ?", [session])
+        return self.log_version(session)
+
+    def question_count(self, session: int) -> int:
+        """Return the number of questions that a session has asked."""
+        return self.number("SELECT count(*) FROM questions WHERE session = ? AND number IS NOT NULL", session)
+
+    def event(self, id: str) -> Row | None:
+        """Return the event that a page sent under an id, or None."""
+        return self.one("SELECT * FROM events WHERE id = ?", id)
+
+    # A browser sends ids of questions, which are unique over all sessions. Every statement about a question also takes
+    # the session, so that it cannot reach a question of another one.
+    QUESTION = "question = (SELECT id FROM questions WHERE session = ? AND id = ?)"
+
+    def _check_question(self, session: int, question: int) -> None:
+        """Raise StoreError if a session does not have this question."""
+        if self.item_of(session, question) is None:
+            raise StoreError(f"session {session} has no question {question}.")
+
+    def item_of(self, session: int, question: int) -> int | None:
+        """Return the item of a question; None if the session does not have this question."""
+        row = self.one("SELECT item FROM questions WHERE session = ? AND id = ?", session, question)
+        return int(row["item"]) if row else None
+
+    def asked_of_item(self, session: int, question: int) -> int | None:
+        """Return the asked question about the same item as a question, or None."""
+        item = self.item_of(session, question)
+        sql = "SELECT id FROM questions WHERE session = ? AND item = ? AND number IS NOT NULL"
+        row = None if item is None else self.one(sql, session, item)
+        return int(row["id"]) if row else None
+
+    def standing_label(self, session: int, question: int) -> Row | None:
+        """Return the current label of a question, or None."""
+        return self.one(f"SELECT * FROM labels WHERE {self.QUESTION}", session, question)
+
+    def old_label(self, session: int, question: int) -> int | list[int] | None:
+        """Return the last label of a question that was taken back, of several questions the label of each, or None."""
+        row = self.one(
+            f"SELECT label, data FROM events WHERE {self.QUESTION} AND kind IN ('answered', 'corrected')"
+            " AND EXISTS (SELECT 1 FROM events AS later WHERE later.question = events.question AND kind = 'undone'"
+            " AND later.number > events.number) ORDER BY number DESC LIMIT 1",
+            session, question,
+        )  # fmt: skip
+        if row is None:
+            return None
+        labels: list[int] | None = ((row["data"] and from_json(row["data"], "data")) or {}).get("labels")
+        return labels or int(row["label"])
+
+    def prepared(self, session: int, question: int) -> dict[int, Row]:
+        """Return the prepared questions that follow a question, by the answer to it."""
+        sql = "SELECT * FROM questions WHERE session = ? AND parent = ? AND number IS NULL"
+        return {row["branch"]: row for row in self.query(sql, session, question)}
+
+    @writes
+    def put_question(self, values: Row) -> int:
+        """Store a question before it is shown, and return its id. The same (session, parent, branch) keeps its id.
+
+        parent: id of the question before it (None: it follows no single question). parts: of several questions.
+        """
+        if "parts" in values:
+            values = values | {"parts": json.dumps(values["parts"])}
+        if values["parent"] is None:
+            id = self.number("SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'questions'")
+            values = values | {"id": id, "parent": -id}
+        columns, marks = ", ".join(values), ", ".join("?" * len(values))
+        fresh = ", ".join(f"{name} = excluded.{name}" for name in values)
+        return self.number(
+            f"INSERT INTO questions ({columns}) VALUES ({marks})"
+            f" ON CONFLICT (session, parent, branch) DO UPDATE SET {fresh} RETURNING id",
+            *values.values(),
+        )
+
+    @writes
+    def number_question(self, session: int, question: int | None, number: int) -> None:
+        """Make a question the newest of the session, with this number. Other questions lose this and later numbers.
+        None only takes the numbers away."""
+        self.db.execute(
+            "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
+            [session, number, question],
+        )
+        self.db.execute(
+            "UPDATE questions SET number = ?, asked_at = ? WHERE session = ? AND id = ? AND number IS NOT ?",
+            [number, now(), session, question, number],
+        )
+
+    @writes
+    def part_prepared(self, session: int, *parents: int | None) -> None:
+        """Detach the prepared questions from the questions that they follow, so that they do not become the next ones.
+
+        They stay stored and leased to the annotators of their parents, as a page may show them already."""
+        prepared = f"session = ? AND number IS NULL AND parent IN ({', '.join('?' * len(parents))})"
+        self.db.execute(
+            "INSERT INTO leases (question, annotator, leased_at, ended_at)"
+            " SELECT questions.id, annotator, leased_at, ? FROM questions JOIN leases ON question = parent"
+            f" WHERE {prepared}",
+            [now(), session, *parents],
+        )
+        self.db.execute(f"UPDATE questions SET parent = -id WHERE {prepared}", [session, *parents])
+
+    # Several people on one session
+
+    def leases(self, session: int) -> list[Row]:
+        """Return the current leases of a session, oldest first: question, annotator, leased_at."""
+        return self.query(
+            "SELECT question, annotator, leased_at FROM leases INDEXED BY leases_now"
+            " CROSS JOIN questions ON questions.id = question"  # start from the few leases, not from all questions
+            " WHERE session = ? AND number IS NOT NULL AND ended_at IS NULL ORDER BY leases.id",
+            session,
+        )
+
+    @writes
+    def lease(self, session: int, question: int, annotator: str) -> None:
+        """Lease a question to an annotator, ending any other lease on it."""
+        self._check_question(session, question)
+        self.end_lease(session, question)
+        self._insert("leases", {"question": question, "annotator": annotator, "leased_at": now()})
+
+    @writes
+    def end_lease(self, session: int, question: int) -> None:
+        """End the lease on a question."""
+        ended = f"UPDATE leases SET ended_at = ? WHERE {self.QUESTION} AND ended_at IS NULL"
+        self.db.execute(ended, [now(), session, question])
+
+    @writes
+    def renew_leases(self, session: int, annotator: str) -> None:
+        """Start the leases of an annotator in a session anew from now."""
+        self.db.execute(
+            "UPDATE leases SET leased_at = ? WHERE annotator = ? AND ended_at IS NULL"
+            " AND EXISTS (SELECT 1 FROM questions WHERE id = question AND session = ?)",
+            [now(), annotator, session],
+        )
+
+    @writes
+    def pass_on(self, session: int, old: str, new: str) -> None:
+        """Move the leases of an annotator to another name."""
+        for row in self.leases(session):
+            if row["annotator"] == old:
+                self.lease(session, row["question"], new)
+
+    def leased(self, session: int, question: int, annotator: str) -> bool:
+        """Return whether an annotator ever had a question, or the question before it."""
+        sql = (
+            "SELECT 1 FROM questions JOIN leases ON question IN (questions.id, parent)"
+            " WHERE session = ? AND questions.id = ? AND annotator = ?"
+        )
+        return self.one(sql, session, question, annotator) is not None
+
+    def answered_by(self, session: int, question: int, annotator: str) -> bool:
+        """Return whether an annotator gave the first label of a question, which may have been corrected since."""
+        sql = (
+            f"SELECT 1 FROM events WHERE {self.QUESTION} AND annotator = ?"
+            " AND number = (SELECT given FROM labels WHERE labels.question = events.question)"
+        )
+        return self.one(sql, session, question, annotator) is not None
+
+    def due_answers(self, session: int, annotator: str) -> list[int]:
+        """Return the questions that still need the answer of another person, and that this annotator never answered."""
+        rows = self.query(
+            "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
+            " JOIN sessions ON sessions.id = session WHERE session = ? AND labels.label != 0 AND questions.overlap = 1"
+            " AND people > 1 + (SELECT count(*) FROM opinions WHERE question = questions.id AND kind != 'again')"
+            " AND NOT EXISTS (SELECT 1 FROM events WHERE question = questions.id AND annotator = ?"
+            " AND kind IN ('answered', 'corrected'))"
+            " AND NOT EXISTS (SELECT 1 FROM opinions WHERE question = questions.id AND annotator = ?) ORDER BY number",
+            session, annotator, annotator,
+        )  # fmt: skip
+        return [row["id"] for row in rows]
+
+    def unrepeated(self, session: int, annotator: str) -> list[int]:
+        """Return the questions to repeat to an annotator: drawn for it, answered by them, and not corrected."""
+        rows = self.query(
+            "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
+            " WHERE session = ? AND labels.label != 0 AND repeat = 1 AND annotator = ? AND NOT EXISTS"
+            " (SELECT 1 FROM opinions WHERE question = questions.id AND annotator = labels.annotator)"
+            " AND NOT EXISTS (SELECT 1 FROM events WHERE question = questions.id AND kind = 'corrected'"
+            " AND events.number > given) ORDER BY number",
+            session, annotator,
+        )  # fmt: skip
+        return [row["id"] for row in rows]
+
+    @writes
+    def withdraw(self, session: int, question: int, annotator: str, id: str | None = None) -> bool:
+        """Take back the further answer of an annotator to a question. Return whether there was one."""
+        sql = f"SELECT 1 FROM opinions WHERE {self.QUESTION} AND annotator = ?"
+        exists = self.one(sql, session, question, annotator) is not None
+        if exists:
+            self.put_event(session, "withdrawn", id, annotator, question=question)
+        return exists
+
+    def opinions(self, session: int) -> list[Row]:
+        """Return the further answers, which gave no label, in order, each with the item and the probability of its
+        question, who gave its first label, and the label of each of several questions (None: there is one): for each
+        person and question the first one that was not taken back."""
+        rows = self.query(
+            "SELECT opinions.*, questions.item, probability, events.annotator AS first_annotator,"
+            " own.data ->> '$.labels' AS labels FROM opinions"
+            " JOIN questions ON questions.id = opinions.question LEFT JOIN labels ON labels.question = questions.id"
+            " LEFT JOIN events ON events.session = questions.session AND events.number = labels.given"
+            " JOIN events AS own ON own.session = questions.session AND own.number = opinions.given"
+            " WHERE questions.session = ? ORDER BY opinions.given",
+            session,
+        )
+        return [decoded(row, "labels") for row in rows]
+
+    # Marks, preferences
+
+    def marks(self, session: int) -> dict[int, Row]:
+        """Return the latest mark of each item: {item: {"wrong": it passed wrongly, "trains": the mark was learned}}."""
+        return {row["item"]: row["data"] for row in self.events(session, "marked")}
+
+    def preferences(self, annotator: str) -> dict[str, Any]:
+        """Return the preferences of an annotator, such as keys and text size."""
+        row = self.one("SELECT preferences FROM annotators WHERE name = ?", annotator)
+        return json.loads(row["preferences"]) if row else {}
+
+    @writes
+    def put_preferences(self, annotator: str, preferences: Mapping[str, Any]) -> None:
+        """Store the preferences of an annotator."""
+        self._insert("annotators", {"name": annotator, "preferences": json.dumps(preferences)}, "OR REPLACE")
+
+    # Digests
+
+    @writes
+    def put_digest(self, session: int, number: int, digest: str) -> None:
+        """Store the digest of the state after event `number`."""
+        self._insert("digests", {"session": session, "number": number, "digest": digest}, "OR REPLACE")
+
+    def digests(self, session: int) -> dict[int, str]:
+        """Return the stored digests of a session by number of event."""
+        rows = self.query("SELECT number, digest FROM digests WHERE session = ? ORDER BY number", session)
+        return {row["number"]: row["digest"] for row in rows}

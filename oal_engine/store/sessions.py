@@ -1,0 +1,226 @@
+"""The tables of sessions: settings, removals, roles and tokens."""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from hashlib import sha256
+from secrets import token_urlsafe
+
+from .database import Row, StoreError, writes
+from .log import Log
+from .tables import decoded, now
+
+ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # of an e-mail
+ROLES = ("reader", "annotator", "owner")  # in a session, each with the rights of those before it
+RESTORABLE = timedelta(days=30)  # period in which a removed session can be restored
+CONFIRMED = timedelta(days=7)  # between the server start that finds a session overdue and the start that erases it
+
+
+def address(mail: str) -> str:
+    """Return an e-mail address in the spelling in which it is stored and compared. Only ASCII letters are lowered: the
+    Kelvin sign, for instance, would become the letter of another address."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in mail.strip())
+
+
+def digest_of(secret: str) -> str:
+    """Return the digest under which a token is stored."""
+    return sha256(secret.encode()).hexdigest()
+
+
+class Sessions(Log):
+    """The sessions of a store, with their logs."""
+
+    @writes
+    def add_session(
+        self, values: Row, priors: Mapping[int, Mapping[int, float]] | None = None,
+        known_labels: Mapping[int, int] | None = None, origin: str = "",
+    ) -> int:  # fmt: skip
+        """Insert a session and return its id. priors: as of `prior_weights`. known_labels: by item, with their
+        `origin`. If `owner` is an e-mail address, it gets the role of owner."""
+        session = self._add("sessions", values)
+        self.put_known(session, known_labels or {}, origin, by=values.get("owner", ""))
+        self.put_event(session, "grown", data={"rounds": values["items"]})
+        if ADDRESS.fullmatch(owner := values.get("owner", "")):
+            self.put_role(session, owner, "owner", owner)
+        for part, weights in (priors or {}).items():
+            self.put_prior(session, part, weights)
+        return session
+
+    @writes
+    def put_prior(self, session: int, part: int, weights: Mapping[int, float]) -> None:
+        """Store the weights, by column, that the learner of a question begins with. part: its place."""
+        for column, weight in weights.items():
+            place = {"session": session, "part": part, "column": column}
+            self._insert("prior_weights", place | {"weight": weight})
+
+    def prior_weights(self, session: int) -> dict[int, dict[int, float]]:
+        """Return the weights that the learners of a session begin with: {place of the question: {column: weight}},
+        without the questions that begin with nothing. The place of a single question is 0."""
+        priors: dict[int, dict[int, float]] = {}
+        for row in self.query("SELECT * FROM prior_weights WHERE session = ? ORDER BY part, column", session):
+            priors.setdefault(row["part"], {})[row["column"]] = row["weight"]
+        return priors
+
+    def session(self, session: int) -> Row:
+        """Return the settings of a session, with columns of JSON decoded."""
+        row = self.one(
+            "SELECT sessions.*, datasets.name AS dataset_name FROM sessions"
+            f" JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
+            session,
+        )
+        if row is None:
+            raise StoreError(f"session {session} does not exist.")
+        return decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions", "audited")
+
+    def sessions(self) -> list[Row]:
+        """Return all sessions with their progress, the one last worked on first. Their budget includes added labels.
+
+        waits: whether a question has no answer.
+        """
+        rows = self.query(f"""
+            SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,
+                budget + (SELECT coalesce(sum(CASE WHEN json_valid(data) THEN json_extract(data, '$.labels') END), 0)
+                    FROM events WHERE session = sessions.id AND kind = 'added') AS budget,
+                count(CASE WHEN label != 0 THEN 1 END) AS labels, count(CASE WHEN label = 0 THEN 1 END) AS skipped,
+                count(CASE WHEN label > 0 THEN 1 END) AS positives,
+                coalesce(max(answered_at), sessions.created_at) AS worked_at, max(round) AS round,
+                count(CASE WHEN questions.id IS NOT NULL AND label IS NULL THEN 1 END) > 0 AS waits
+            FROM sessions JOIN datasets ON datasets.id = dataset
+            LEFT JOIN questions ON questions.session = sessions.id AND number IS NOT NULL
+            LEFT JOIN labels ON question = questions.id
+            WHERE {self.PRESENT} GROUP BY sessions.id ORDER BY worked_at DESC, sessions.id DESC""")
+        return [decoded(row, "classes", "questions", "audited") for row in rows]
+
+    def shown_columns(self, session: int) -> list[str] | None:
+        """Return the columns that a session shows with its items (None: the choice of its data set)."""
+        row = self.one("SELECT shown FROM sessions WHERE id = ?", session)
+        return json.loads(row["shown"]) if row and row["shown"] else None
+
+    @writes
+    def update_session(self, session: int, values: Row) -> None:
+        """Change some columns of a session."""
+        self.db.table("sessions").update(session, values)
+
+    # Removed sessions, and roles
+
+    @writes
+    def remove_session(self, session: int, by: str = "") -> None:
+        """Hide a session until somebody restores it or `erase_removed` erases it."""
+        values = {"session": session, "name": self.session(session)["name"], "removed_by": by, "removed_at": now()}
+        self._insert("removals", values)
+
+    @writes
+    def restore_session(self, session: int, by: str = "") -> None:
+        """Undo the removal of a session."""
+        self.db.execute(
+            "UPDATE removals SET restored_by = ?, restored_at = ? WHERE session = ? AND restored_at IS NULL",
+            [by, now(), session],
+        )
+
+    def removed_sessions(self) -> list[Row]:
+        """Return the sessions that can be restored, the one last removed first: id, name, dataset, removed_by,
+        removed_at."""
+        return self.query(
+            "SELECT sessions.id, sessions.name, dataset, removed_by, removed_at FROM removals"
+            " JOIN sessions ON sessions.id = session WHERE restored_at IS NULL ORDER BY removals.id DESC"
+        )
+
+    @writes
+    def erase_removed(self) -> None:
+        """Delete the sessions that can no longer be restored, with their questions and labels. A server calls this at
+        its start.
+
+        One start notes that a session was removed RESTORABLE ago, and a start at least CONFIRMED later erases it. So a
+        clock that is wrong once erases nothing: a start in between that finds an earlier time drops the note.
+        """
+        self.db.execute("UPDATE removals SET due_at = NULL WHERE due_at > ?", [now()])
+        self.db.execute(
+            "DELETE FROM sessions WHERE id IN"
+            " (SELECT session FROM removals WHERE restored_at IS NULL AND removed_at <= ? AND due_at <= ?)",
+            [now(RESTORABLE), now(CONFIRMED)],
+        )
+        self.db.execute(
+            "UPDATE removals SET due_at = ? WHERE restored_at IS NULL AND removed_at <= ? AND due_at IS NULL",
+            [now(), now(RESTORABLE)],
+        )
+
+    @writes
+    def put_role(self, session: int, mail: str, role: str | None, by: str = "") -> None:
+        """Give an e-mail address a role in a session (owner, annotator, reader) in place of its old one, or (None) take
+        the old one away. A session with an owner always keeps one."""
+        mail = address(mail)
+        if not ADDRESS.fullmatch(mail):
+            raise StoreError(f"an e-mail address must look like anna@example.org. Got {mail or 'nothing'}.")
+        owner = self._owner(session)
+        if role and owner not in ("", mail) and not self.roles(session):  # the first role closes an open session
+            self.put_role(session, owner, "owner", by)
+        owners = "SELECT count(*) FROM roles WHERE session = ? AND role = 'owner' AND ended_at IS NULL"
+        before = self.number(owners, session)
+        self.db.execute(
+            "UPDATE roles SET ended_by = ?, ended_at = ? WHERE session = ? AND mail = ? AND ended_at IS NULL",
+            [by, now(), session, mail],
+        )
+        if role:
+            self._insert("roles", {"session": session, "mail": mail, "role": role, "given_by": by, "given_at": now()})
+        if before and not self.number(owners, session):
+            raise StoreError("a session keeps at least one owner.")
+
+    def roles(self, session: int) -> list[Row]:
+        """Return every role ever given in a session, oldest first: mail, role, given_by, given_at, ended_by, ended_at
+        (None: it is valid)."""
+        return self.query("SELECT * FROM roles WHERE session = ? ORDER BY id", session)
+
+    def role(self, session: int, mail: str) -> str | None:
+        """Return the role of an e-mail address in a session, or None. If no role was ever assigned, everyone is an
+        annotator and the creator is the owner."""
+        roles, mail = self.roles(session), address(mail)
+        if roles:
+            return next((row["role"] for row in roles if row["mail"] == mail and row["ended_at"] is None), None)
+        return "owner" if mail and mail == self._owner(session) else "annotator"
+
+    def _owner(self, session: int) -> str:
+        """Return the e-mail address of the creator of a session, "" if it is not known."""
+        row = self.one("SELECT owner FROM sessions WHERE id = ?", session)
+        owner = address(row["owner"]) if row else ""
+        return owner if ADDRESS.fullmatch(owner) else ""
+
+    def visible_datasets(self, mail: str) -> set[int]:
+        """Return the ids of the data sets that an e-mail address may see: data sets without an owner, its own, and data
+        sets of sessions in which it has a role."""
+        rows = self.query(
+            "SELECT id FROM datasets WHERE owner IN ('', ?) UNION SELECT dataset FROM sessions"
+            f" JOIN roles ON session = sessions.id WHERE mail = ? AND ended_at IS NULL AND {self.PRESENT}",
+            address(mail), address(mail),
+        )  # fmt: skip
+        return {row["id"] for row in rows}
+
+    # Tokens
+
+    @writes
+    def add_token(self, session: int, role: str, annotator: str, lifetime: timedelta) -> tuple[int, str]:
+        """Make a token of a session with one of ROLES, for answers of an annotator ("": by the number of the token).
+        Return its number and the secret text, which is not stored."""
+        if role not in ROLES:
+            raise StoreError(f"a role must be {', '.join(ROLES)}. Got {role}.")
+        self.session(session)  # raises if it does not exist
+        secret, id = token_urlsafe(32), self.number("SELECT coalesce(max(id), 0) + 1 FROM tokens")
+        self._insert("tokens", {
+            "id": id, "digest": digest_of(secret), "session": session, "role": role,
+            "annotator": annotator or f"token {id}", "created_at": now(), "expires_at": now(-lifetime),
+        })  # fmt: skip
+        return id, secret
+
+    def tokens(self) -> list[Row]:
+        """Return every token, oldest first, and whether it is valid: neither expired nor of a removed session."""
+        return self.query(
+            f"SELECT tokens.*, expires_at > ? AND {self.PRESENT} AS valid FROM tokens"
+            " JOIN sessions ON sessions.id = session ORDER BY tokens.id",
+            now(),
+        )
+
+    @writes
+    def remove_token(self, token: int | None = None) -> None:
+        """Delete a token (None: all)."""
+        if self.db.conn.execute("DELETE FROM tokens WHERE ? IN (id, 0)", [token or 0]).rowcount == 0 and token:
+            raise StoreError(f"token {token} does not exist.")
