@@ -17,6 +17,7 @@ from ..store import Row
 from .fold import ALL_ROUNDS, NONE_KNOWN, Place, Run, State, Stream
 from .look_back import Trace
 from .session import Session
+from .settings import SessionError
 
 
 class OneQuestion(Run):
@@ -90,6 +91,8 @@ class OneQuestion(Run):
         first, stop = self.span
         if self.span == ALL_ROUNDS:
             return ""
+        if first == stop:
+            return "It was closed before any item was asked about it."
         until = f"s {first + 1:,} to {stop:,}" if stop < ALL_ROUNDS[1] else f" {first + 1:,} and all later ones"
         return f"Asked about item{until} of the stream. Its figures are about these."
 
@@ -108,6 +111,8 @@ class QuestionTrace(OneQuestion, Trace):
     numbered from 1, and the rounds of its span."""
 
     def __init__(self, trace: Trace, name: str) -> None:
+        if trace.settings.place_of(name) >= len(trace.state.spans):  # it ends at a mismatch
+            raise SessionError(f"{trace.mismatch} {name} was added later.")
         super().__init__(trace, name)
         self._whole = trace
         self._before = bisect_left(trace.log, self.span[0], key=lambda entry: entry.round)
