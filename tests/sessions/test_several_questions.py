@@ -125,6 +125,7 @@ def test_the_labels_of_the_file_are_read_once(store):
     before = OneQuestion(opened, "half").y
     take_back(opened), take_back(opened)
     assert before is OneQuestion(opened, "half").y
+    assert "_cells" not in vars(OneQuestion(of_several(store), "half"))  # without labels there is nothing to prepare
 
 
 @pytest.mark.parametrize("more", PLANS)
