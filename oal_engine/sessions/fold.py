@@ -308,6 +308,7 @@ class Run:
         self.priors = store.prior_weights(settings.id)
         first = settings.items
         self.order = stream.shuffled(first, settings.seed) if settings.shuffled else np.arange(first)
+        self._truth: tuple[tuple[int, ...], dict[int, np.ndarray]] | None = None  # with the shape of `y`, as it is slow
         self.began_with = LabelsKnown(tuple(store.first_known(settings.id)))
         if self.began_with.labels:  # the rounds in which something can be asked come first
             last = np.isin(self.order, [item for item, _ in self.began_with.labels])
@@ -319,7 +320,6 @@ class Run:
         """Take the present items into the stream. Later ones follow the items that the session began with."""
         y = self.dataset.y
         self.y = rows.read_only(np.zeros((self.several, y.size)), np.int8) if self.several else self._session_labels(y)
-        self._truth: dict[int, np.ndarray] | None = None
         self.labelled = bool(self.y.all())  # whether metrics are exact
         later = np.arange(self.order.size, y.size)
         self.order = stream.checked_order(np.concatenate((self.order, later)), self.dataset.rows)
@@ -334,16 +334,19 @@ class Run:
     def truth(self) -> dict[int, np.ndarray]:
         """The labels of the file for those of several questions that it answers, by place. The state never sees them.
         Where an item has no yes to the parent of a question, it has none to the question."""
-        if self._truth is None:
+        if self._truth is None or self._truth[0] != self.y.shape:
             names, parents = self.settings.question_names, self.settings.parents
             labels = {} if self.settings.audited else self.dataset.labels_of(names)
             own = {k: labels[name] for k, name in enumerate(names) if name in labels}
-            self._truth = {
-                k: y if (parent := parents[k]) is None else np.minimum(y, own[parent])
-                for k, y in own.items()
-                if parents[k] in (None, *own)
-            }
-        return self._truth
+            self._truth = (
+                self.y.shape,
+                {
+                    k: y if (parent := parents[k]) is None else np.minimum(y, own[parent])
+                    for k, y in own.items()
+                    if parents[k] in (None, *own)
+                },
+            )
+        return self._truth[1]
 
     @property
     def shown_columns(self) -> Collection[str]:

@@ -6,6 +6,7 @@ Given the past, the chance of a reading depends on the item alone, so estimates 
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from ..store import Row
 from .fold import ALL_ROUNDS, NONE_KNOWN, Place, Run, State, Stream
 from .look_back import Trace
 from .session import Session
+from .settings import SessionError
 
 
 class OneQuestion(Run):
@@ -46,9 +48,6 @@ class OneQuestion(Run):
         self.span = run.state.spans[k]
         self.log = [entry.of_part(k) for entry in run.log if entry.asks(k)]
         self._numbers = {entry.number for entry in self.log}
-        pushes, true = (predicted[k] > 0).astype(int), self.y[self.order[: asked.size]] + 1
-        cells = np.where(predicted[k], np.ravel_multi_index((pushes, true, asked.astype(int)), metrics.COUNTS), -1)
-        self._cells = [np.flatnonzero(cells == cell) for cell in range(metrics.empty().size)] if self.labelled else []
         self.state = self._seen(run.state)
         self.known_labels: dict[int, Row] = {}
         if isinstance(run, Session):
@@ -71,6 +70,14 @@ class OneQuestion(Run):
             closed=own.closed and (own.closed[0], self._counted(own.closed[0])),
         )  # fmt: skip
 
+    @cached_property
+    def _cells(self) -> list[np.ndarray]:
+        """The rounds that each cell of the table of counts is about, ascending."""
+        _, predicted, asked = self.decided
+        places = (predicted > 0).astype(int), self.y[self.order[: asked.size]] + 1, asked.astype(int)
+        cells = np.where(predicted, np.ravel_multi_index(places, metrics.COUNTS), -1)
+        return [np.flatnonzero(cells == cell) for cell in range(metrics.empty().size)]
+
     def _counted(self, rounds: int | list[int]) -> np.ndarray:
         """Return the table of counts of the first rounds, or a table for each number of them."""
         counts = np.stack([np.searchsorted(cell, rounds) for cell in self._cells], axis=-1)
@@ -90,6 +97,8 @@ class OneQuestion(Run):
         first, stop = self.span
         if self.span == ALL_ROUNDS:
             return ""
+        if first == stop:
+            return "It was closed before any item was asked about it."
         until = f"s {first + 1:,} to {stop:,}" if stop < ALL_ROUNDS[1] else f" {first + 1:,} and all later ones"
         return f"Asked about item{until} of the stream. Its figures are about these."
 
@@ -108,6 +117,8 @@ class QuestionTrace(OneQuestion, Trace):
     numbered from 1, and the rounds of its span."""
 
     def __init__(self, trace: Trace, name: str) -> None:
+        if trace.settings.place_of(name) >= len(trace.state.spans):  # it ends at a mismatch
+            raise SessionError(f"{trace.mismatch} {name} was added later.")
         super().__init__(trace, name)
         self._whole = trace
         self._before = bisect_left(trace.log, self.span[0], key=lambda entry: entry.round)

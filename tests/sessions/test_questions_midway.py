@@ -77,6 +77,27 @@ def test_the_item_on_the_screen_is_answered_as_it_was_asked(store):
         opened.answer(next(EVENTS), opened.current.id, [1, 1, 1, 1])
 
 
+def test_a_question_after_a_mismatch_is_refused_in_words(store):
+    """A log that cannot be reproduced up to where a question was added has no look back at it; others have theirs."""
+    opened = changed(store)
+    with store.transaction():
+        store.db.execute("UPDATE questions SET margin = margin + 1 WHERE session = ? AND number = 4", [opened.id])
+    trace = look_back.Trace(store, opened.id)
+    with store.transaction():
+        store.db.execute("UPDATE questions SET margin = margin - 1 WHERE session = ? AND number = 4", [opened.id])
+    assert 3 == QuestionTrace(trace, "half").steps
+    with pytest.raises(SessionError, match=r"question 4 .* cannot be reproduced .* late was added later"):
+        QuestionTrace(trace, "late")
+
+
+def test_a_question_without_items_says_so(store):
+    """A question that was closed before any item was asked about it names no items."""
+    opened = begin(store, "unlabelled", "auto", questions=NAMES[:3])
+    opened.add_question(next(EVENTS), "late")
+    opened.close_question(next(EVENTS), "late")
+    assert "It was closed before any item was asked about it." == OneQuestion(opened, "late").span_in_words
+
+
 def test_what_was_not_asked_is_not_counted(store):
     """The counts, decisions, answers and estimates of a question are those of the rounds in which it is asked."""
     opened = changed(store, floor=0.5)

@@ -114,6 +114,7 @@ def test_agreement_is_of_each_question(store):
     same = [pair.first == pair.second for pair in agreement.answer_pairs(OneQuestion(opened, "fifth"))]
     assert sum(w for w, each in zip(weights, same) if each) / sum(weights) == pytest.approx(found["fifth"].same.value)
     assert f"Kappa is lowest for fifth: {found['fifth'].kappa}." == agreement.lowest(found)
+    assert "" == agreement.lowest({name: found[name] for name in NAMES[:2]})
     text = methods.markdown(opened)
     assert "24 readings have two answers." in text
     assert "Kappa is lowest for fifth" in text

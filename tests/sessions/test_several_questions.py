@@ -12,7 +12,7 @@ from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.kernel import metrics, questions
 from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back, model
-from oal_engine.sessions.files import bundle, export, player, report
+from oal_engine.sessions.files import bundle, export, methods, player, report
 from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.one_question import OneQuestion, QuestionTrace, part_of
 from oal_engine.sessions.session import Session
@@ -106,6 +106,8 @@ def test_where_the_file_has_the_labels_the_curves_are_those_of_a_replay(store, t
         assert b"Exact: every item" in report.page(OneQuestion(opened, name))
     opened.add_question(next(EVENTS), "more", parent="half")
     assert [True, True, True, False] == [OneQuestion(opened, name).labelled for name in (*NAMES, "more")]
+    assert "The metrics of half, fifth, rare are exact: every item" in methods.markdown(opened)
+    assert "Of the others: Metrics were estimated" in methods.markdown(opened)
 
 
 def test_a_question_that_needs_a_yes_has_no_yes_of_the_file_without_it(store):
@@ -113,6 +115,17 @@ def test_a_question_that_needs_a_yes_has_no_yes_of_the_file_without_it(store):
     questions = ["half", {"name": "fifth", "parent": "half"}]
     opened = begin(store, with_labels(store, "columns"), "auto", questions=questions)
     assert np.minimum(Y[0], Y[1]).tolist() == OneQuestion(opened, "fifth").y.tolist()
+
+
+def test_the_labels_of_the_file_are_read_once(store):
+    """An undo across several answers, after which the log is folded again, does not read the labels of all items
+    again."""
+    opened = of_several(store, with_labels(store, "columns"))
+    give(opened), give(opened)
+    before = OneQuestion(opened, "half").y
+    take_back(opened), take_back(opened)
+    assert before is OneQuestion(opened, "half").y
+    assert "_cells" not in vars(OneQuestion(of_several(store), "half"))  # without labels there is nothing to prepare
 
 
 @pytest.mark.parametrize("more", PLANS)

@@ -315,14 +315,14 @@ def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
     written = st.text_area(
         SEEDS, placeholder=SEEDS_HINT, height="content", key="new-seeds-of-questions", help=SEEDS_HELP
     )
-    lines, wrong = dict[str, list[str]](), list[str]()
+    data, lines, wrong = Dataset(store(), row["id"]), dict[str, list[str]](), list[str]()
     for line in filter(str.strip, written.splitlines()):
         name, _, own = (part.strip() for part in line.partition(":"))
         lines.setdefault(name, []).append(own)
     for question in questions:
         words, texts = prior.read_lines("\n".join(lines.pop(question["name"], ())))
         question |= {"seed_words": words, "seed_texts": texts}
-        wrong += prior.divided(Dataset(store(), row["id"]), words)[1] if words else ()
+        wrong += prior.divided(data, words)[1] if words else ()
     parts = [NO_QUESTION.format(", ".join(lines))] if lines else []
     parts += [UNKNOWN.format(", ".join(wrong))] if wrong else []
     if parts:

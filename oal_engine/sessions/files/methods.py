@@ -142,10 +142,13 @@ def _people(session: Session, log: list[Entry]) -> str:
 
 def _grounds(session: Session) -> str:
     """Say how the numbers of the result were made."""
-    exact = "The metrics are exact: every item of the data had a label, which the session never saw."
+    names = [session.settings.question_names[k] for k in session.truth] if session.several else []
+    only = f" of {', '.join(names)}" if 0 < len(names) < session.several else ""
+    exact = f"The metrics{only} are exact: every item of the data had a label, which the session never saw."
     floor = f" {FLOORS} Their risk is {percent(RISK)}." if session.settings.floor else ""
-    is_exact = session.labelled or 0 < session.several == len(session.truth)
-    return (exact if is_exact else ESTIMATES) + floor
+    if session.labelled or (names and not only):
+        return exact + floor
+    return (f"{exact} Of the others: {ESTIMATES}" if only else ESTIMATES) + floor
 
 
 def _again(session: Session) -> str:

@@ -107,10 +107,11 @@ def by_question(session: Session, kind: str = "second") -> dict[str, list[Answer
 
 
 def lowest(agreements: Mapping[str, Agreement]) -> str:
-    """Name in a sentence the question with the lowest kappa, of at least two that have one; else ""."""
+    """Name in a sentence the question with the lowest kappa, if not all are the same; else ""."""
     values = {name: own.kappa for name, own in agreements.items() if own.kappa}
     name = min(values, key=lambda name: values[name].value, default="")
-    return f"Kappa is lowest for {name}: {values[name]}." if len(values) > 1 else ""
+    differ = len({f"{each.value:.2f}" for each in values.values()}) > 1
+    return f"Kappa is lowest for {name}: {values[name]}." if differ else ""
 
 
 def one_each(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
