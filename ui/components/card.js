@@ -296,6 +296,7 @@ class Card {
     this.parents = questions.map(({ parent }) => questions.findIndex(({ name }) => name === parent));
     this.blank = each ? null : -1; // the label of a line without an answer
     this.heard.classList.toggle("unseen", !each);
+    this.lines.classList.toggle("each", each);
     this.several.hidden = !lines.length;
     this.root.classList.toggle("of-several", Boolean(lines.length));
     this.lines.classList.toggle("double", lines.length > COLUMN);
