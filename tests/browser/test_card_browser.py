@@ -157,6 +157,22 @@ def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
     expect(draft).to_have_value("a draft")
 
 
+def test_tabs_drawn_anew_leave_the_focus_where_it_was(label):
+    """The tab with the same name gets the focus, unless a click took it away before."""
+    page = label()[1].page
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    tab = page.get_by_role("tab", name="Guidelines")
+    drawn_anew = "list => list.replaceWith(list.cloneNode(true))"
+    page.get_by_role("tab", name="Find").focus()
+    tab.focus()
+    page.get_by_role("tablist").evaluate(drawn_anew)
+    expect(tab).to_be_focused()
+    page.mouse.click(5, 5)
+    page.get_by_role("tablist").evaluate(drawn_anew)
+    page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+    expect(tab).not_to_be_focused()
+
+
 def test_the_end_leads_to_the_files_and_to_another_session(visit, app, store, keep):
     """Its links are reached by keys and keep who labels: one to the replay and the files, one to a new session on the
     same data; Back leads to the end again."""

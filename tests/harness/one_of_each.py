@@ -154,7 +154,7 @@ def made(folder):
 def write(folder):
     """Write everything to a folder."""
     with ExitStack() as stack:
-        stack.enter_context(patch("oal_engine.store.datetime", Clock))
+        stack.enter_context(patch("oal_engine.store.tables.datetime", Clock))
         for module in ("kernel.stream", "sessions.fold"):
             stack.enter_context(patch(f"oal_engine.{module}.perf_counter", lambda: 0.0))
         for name, content in made(folder):

@@ -1,16 +1,23 @@
-// Redrawing a panel replaces its elements: move the focus from the old element to the new one.
+// Redrawing a panel or the tabs replaces their elements: move the focus from the old element to the new one.
 window.oalKept ??=
   document.addEventListener("focusin", ({ target }) => {
     window.oalWatch?.disconnect();
-    const panel = target.closest("[data-testid=stHtml]");
+    const isTab = target.matches("[role=tab]");
+    const panel = isTab ? document.body : target.closest("[data-testid=stHtml]");
     if (!panel) return;
+    const name = target.textContent;
+    const isNew = isTab ? (element) => element.textContent === name : () => true;
     let top = target.scrollTop;
     target.onscroll = () => (top = target.scrollTop);
     window.oalWatch = new MutationObserver(() => {
-      const anew = panel.querySelector("[tabindex]");
-      if (target.isConnected || document.activeElement !== document.body || !anew) return;
-      anew.focus({ preventScroll: true });
-      anew.scrollTop = top;
+      if (document.activeElement !== document.body || (target.isConnected && !isTab)) return;
+      const anew = [...panel.querySelectorAll(isTab ? "[role=tab]" : "[tabindex]")].find(isNew);
+      anew?.focus({ preventScroll: true });
+      if (anew) anew.scrollTop = top;
     });
     window.oalWatch.observe(panel, { childList: true, subtree: true });
-  }) ?? true;
+  }) ??
+  document.addEventListener("pointerdown", ({ target }) => {
+    if (!target.closest("[data-testid=stHtml]")) window.oalWatch?.disconnect(); // who clicks elsewhere leaves the tab
+  }) ??
+  true;
