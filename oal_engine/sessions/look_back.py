@@ -263,6 +263,7 @@ class Trace(Run):
         assert counts is not None, "the rounds are between two questions"
         for (t, own), end in zip(parts, [*(start for start, _ in parts[1:]), stop]):
             self._decide(own, t, counts, facts[t - first : end - first])
+            state = self._seen(own)
         return facts, counts, state
 
     def _decide(self, state: State, t: int, counts: np.ndarray, facts: np.ndarray) -> None:
