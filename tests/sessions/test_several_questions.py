@@ -9,7 +9,7 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
-from oal_engine.kernel import metrics, questions
+from oal_engine.kernel import metrics, questions, rows
 from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back, model
 from oal_engine.sessions.files import bundle, export, methods, player, report
@@ -435,6 +435,7 @@ def test_the_look_back_of_one_question_shows_it_as_it_was(store, more):
             places[name].append(OneQuestion(opened, name).place)
         give(opened, 0 if number % 7 == 6 else None)
     trace, (margins, predicted, _) = look_back.Trace(store, opened.id), opened.decided
+    X = rows.matrix(trace.dataset.rows)
     for k, name in enumerate(NAMES):
         look = QuestionTrace(trace, name)
         assert [entry.round for entry in trace.log] == [entry.round for entry in look.log]
@@ -452,6 +453,8 @@ def test_the_look_back_of_one_question_shows_it_as_it_was(store, more):
                 passed = [look.round(t) for t in range(t, entry.round)]
                 assert margins[k, t : entry.round].tolist() == [each.margin for each in passed]
                 assert predicted[k, t : entry.round].tolist() == [each.predicted for each in passed]
+                offsets = [each.margin - (X[[each.item]] @ each.weights).item() for each in passed]
+                assert np.ptp(offsets) < 1e-12  # the weight of the bias
                 assert all(each.draw >= each.probability > 0 for each in passed)
                 assert passed[-1].counts.sum() == entry.round == place.counts.sum()
                 decided, *_ = look._inspect(number, t, entry.round + 1)
