@@ -62,6 +62,8 @@ def executor(address: str, sources: Iterable[RowSource]) -> Iterator[Executor]:
 
 def _same_versions(client: Client) -> None:
     for worker, theirs in client.run(versions, on_error="return").items():
+        if isinstance(theirs, OSError):  # it has just ended, and others get its tasks
+            continue
         if isinstance(theirs, Exception):
             raise experiments.ExperimentError(f"the worker {worker} needs this project installed: {theirs}.")
         for name, version in OUR_VERSIONS.items():

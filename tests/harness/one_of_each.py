@@ -111,7 +111,7 @@ def exported(store, session, folder, name):
     for what in export.WHATS:
         if (what == "positives" and session.multiclass) or what == "audit":
             continue
-        kinds = ("json.gz",) if what == "model" else ("",)
+        kinds = {"model": ("json.gz",), "methods": ("markdown", "text")}.get(what, ("",))
         if what in export.TABLES:
             kinds = ("csv", "jsonl", "parquet")[: None if name in WITH_PAGE else 1]
         for kind in kinds:
