@@ -52,7 +52,7 @@ def seconds(name: str, compiled: Path) -> tuple[float, float]:
 
 
 def run(code: str, cache: Path | str, *arguments: str) -> str:
-    """Run code in a process with its own folder of machine code, and return what it prints."""
+    """Run code in a process with its own folder of machine code, and return its output."""
     environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout

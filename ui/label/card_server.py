@@ -163,7 +163,7 @@ class CardServer:
         """Return the model's prediction of the item that an annotator labeled last."""
         last, stored = self._last_labeled.get(annotator), self.session.store
         entry = last and read_entry(stored, self.session.id, last)
-        if entry and entry.parts and self.session.is_shared:  # the labels may be those of somebody else
+        if entry and entry.parts and entry.annotator != annotator:  # the labels are those of somebody else
             own = (row for row in stored.opinions(self.session.id) if row["annotator"] == annotator)
             entry = replace(entry, labels=next((row["labels"] for row in own if row["question"] == last), entry.labels))
         audited = self.session.settings.audited  # the algorithm's opinion is told, as where there is no column

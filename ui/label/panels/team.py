@@ -59,7 +59,7 @@ def show(server: CardServer) -> None:
         n_people = session.settings.people
         overlap = OVERLAP.format(100 * share, _asked(session), TWO if n_people == 2 else n_people)
         if session.several:
-            pairs = agreement.answer_pairs(session)
+            pairs = server.cached("pairs", lambda: agreement.answer_pairs(session))
             _say(f"{overlap} {agreement.readings(len(agreement.one_each(pairs)))}")
             _show_questions(server, "second")
             if len({frozenset((pair.one, pair.other)) for pair in pairs}) > 1:
