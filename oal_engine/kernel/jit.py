@@ -1,9 +1,11 @@
-"""Methods of named tuples inside compiled code."""
+"""Methods of named tuples inside compiled code, and machine code on disk that several processes share."""
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import numba.experimental.function_type  # noqa: F401  # as a late import adds types while other threads look them up
+from numba.core.caching import IndexDataCacheFile
 from numba.extending import overload
 
 METHOD: Any = {
@@ -39,3 +41,17 @@ def method(name: str, default: Any = None) -> Callable[..., Any]:
 
     overload(call, strict=False, jit_options=INLINE)(resolve)
     return call
+
+
+def _save(self: Any, key: Any, data: Any) -> None:
+    """Write machine code into a file of its own, then its name into the index.
+
+    Numba's own method numbers the files by the index, so that processes which compile at the same time can give the
+    code of two learners the same name; others would then run the code of the wrong one.
+    """
+    name = self._data_name(uuid4().int)
+    self._save_data(name, data)
+    self._save_index(self._load_index() | {key: name})
+
+
+IndexDataCacheFile.save = _save  # type: ignore[method-assign]
