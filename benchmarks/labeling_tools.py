@@ -194,7 +194,7 @@ def studio(strategy, _, folder, items):
 
 def enter_studio(page, address):
     page.goto(address)
-    page.locator(".js-plotly-plot").first.wait_for()
+    page.locator('[data-testid="oal-text"]').first.wait_for()
 
 
 @contextmanager

@@ -10,9 +10,10 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -136,14 +137,16 @@ class OpenSession:
         """Do not ask one of several questions about later items."""
         self._session.close_question(uuid4().hex, name, self.annotator)
 
-    def know(self, labels: Mapping[str, str | None]) -> list[str]:
+    def know(self, labels: Mapping[str, str | bool | None], question: str | None = None) -> list[str]:
         """Learn labels {item id: word} that are known from elsewhere and cost nothing; None makes an item unknown
-        again. Return the ids that were not taken, because they were asked or marked."""
+        again. Return the ids that were not taken, because they were asked or marked. question: the one of several that
+        the labels answer, with True or False in place of words."""
         places = self._session.dataset.positions([*labels])
         if unknown := [item for item in labels if item not in places]:
             raise SessionError(f"{self._session.dataset.name} has no item {unknown[0]}.")
-        by_place = {places[item]: self._label(word) for item, word in labels.items()}
-        refused = {*self._session.know(uuid4().hex, by_place, ORIGIN, self.annotator)} if by_place else set()
+        label_of: Callable[[Any], Any] = self._label if question is None else partial(_yes_or_no, question)
+        by_place = {places[item]: label_of(word) for item, word in labels.items()}
+        refused = {*self._session.know(uuid4().hex, by_place, ORIGIN, self.annotator, question)} if by_place else set()
         return [item for item in labels if places[item] in refused]
 
     def add_labels(self, labels: int) -> None:
@@ -249,6 +252,13 @@ class OpenSession:
         self._session.refresh()
         rows = [[page.head_cell(name), page.word_cell(words)] for name, words in outcome.table(self._session)]
         return page.sentence(repr(self)) + page.html_table(["Until now", ""], rows)
+
+
+def _yes_or_no(question: str, word: str | bool | None) -> int:
+    """Return the label of one of several questions."""
+    if not (word is None or isinstance(word, bool)):
+        raise SessionError(f"a label of {question} must be True, False, or None if it is not known. Got {word}.")
+    return {True: 1, False: -1, None: SKIP}[word]
 
 
 class Compared(experiments.Comparison):

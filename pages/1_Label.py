@@ -49,7 +49,7 @@ def draw_panels(server: CardServer) -> None:
     """Draw the open panel, and notice new items. The other panels are not drawn, so that they cannot delay the card."""
     server.refresh()
     reader, begun = is_reader(server), server.session.previous is not None
-    of_one = not server.session.several  # marks and known labels are of one question
+    of_one = not server.session.several  # marks are of one question
     answered = {
         "History": history.show,
         **({"Passed" if server.session.multiclass else "Pushed": pushed.show} if of_one else {}),
@@ -58,7 +58,7 @@ def draw_panels(server: CardServer) -> None:
     panels = {
         "Progress": progress.show,
         **(answered if begun and not reader else {}),
-        **({"Find": find.show} if of_one and not reader else {}),
+        **({} if reader or server.session.settings.audited else {"Find": find.show}),
         **({"Learned": learned.show} if begun or server.session.settings.all_priors else {}),
         "Guidelines": guidelines.show,
     }

@@ -24,25 +24,29 @@ Tables = dict[str, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]  # eva
 Floors = dict[str, dict[str, np.ndarray]]  # evaluation -> metric -> its lower bound at each look
 
 
-def most_hidden(chance: np.ndarray, count: np.ndarray, answers: np.ndarray, promised: float) -> np.ndarray:
+def most_hidden(
+    chance: np.ndarray, count: np.ndarray, answers: np.ndarray, promised: float, risk: float = RISK
+) -> np.ndarray:
     """Return the largest number of positives that were not pushed, as far as the answers allow it, at each look.
 
     chance: probability of asking, per answer. count: 1 for answers about such a positive, else 0 (a forecast has
     fractions). answers: number of answers before each look. promised: smallest probability of asking, > 0, that any
-    item not pushed had so far.
+    item not pushed had so far. risk: of both bounds together.
     """
     q = promised * HIDDEN
     steps = count[:, None] * np.log1p(-q / np.where(count, chance, 1.0)[:, None])
     logs = _until(steps, answers) + np.log(HIDDEN / HIDDEN.sum())
-    return _crossing(logs, -np.log1p(-q), RISK * OF_HIDDEN)
+    return _crossing(logs, -np.log1p(-q), risk * OF_HIDDEN)
 
 
-def fewest_pushed(chance: np.ndarray, count: np.ndarray, answers: np.ndarray, promised: float) -> np.ndarray:
+def fewest_pushed(
+    chance: np.ndarray, count: np.ndarray, answers: np.ndarray, promised: float, risk: float = RISK
+) -> np.ndarray:
     """Return the smallest number of positives that were pushed, as far as the answers allow it. The arguments are as in
     `most_hidden`."""
     s = promised * PUSHED
     steps = count[:, None] * np.log1p(s / np.where(count, chance, 1.0)[:, None])
-    return _crossing(_until(steps, answers) - np.log(s.size), -np.log1p(s), RISK * (1 - OF_HIDDEN))
+    return _crossing(_until(steps, answers) - np.log(s.size), -np.log1p(s), risk * (1 - OF_HIDDEN))
 
 
 def _until(steps: np.ndarray, answers: np.ndarray) -> np.ndarray:
@@ -64,10 +68,10 @@ def _crossing(logs: np.ndarray, slopes: np.ndarray, risk: float) -> np.ndarray:
 
 def tables(
     label: np.ndarray, pushed: np.ndarray, chance: np.ndarray, answers: np.ndarray, rounds: np.ndarray,
-    pushes: np.ndarray, promised: float, true_pushes: np.ndarray | None = None,
+    pushes: np.ndarray, promised: float, true_pushes: np.ndarray | None = None, risk: float = RISK,
 ) -> Tables:  # fmt: skip
     """Return the worst confusion counts that the answers allow at each look. All of them hold together with probability
-    1 - RISK.
+    1 - risk.
 
     label: +1, -1, or 0 for a skip, which counts as not positive. pushed: whether the item of an answer was predicted
     positive. answers, rounds, pushes: numbers of each before a look. promised: smallest probability of asking, > 0, of
@@ -77,10 +81,10 @@ def tables(
     for side in (pushed, ~pushed):
         hits.append(_until((side & (label > 0))[:, None], answers)[:, 0])
         others.append(_until((side & (label <= 0))[:, None], answers)[:, 0])
-    hidden = np.floor(most_hidden(chance, ~pushed & (label > 0), answers, promised))
+    hidden = np.floor(most_hidden(chance, ~pushed & (label > 0), answers, promised, risk))
     hidden = np.clip(hidden, hits[1], rounds - pushes - others[1])
     if true_pushes is None:
-        true_pushes = np.ceil(fewest_pushed(chance, pushed & (label > 0), answers, promised))
+        true_pushes = np.ceil(fewest_pushed(chance, pushed & (label > 0), answers, promised, risk))
     true_pushes = np.clip(true_pushes, hits[0], pushes - others[0])
     return {
         "push": (true_pushes, pushes - true_pushes, rounds - pushes - hidden, hidden),

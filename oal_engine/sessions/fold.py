@@ -6,7 +6,7 @@ the data and the events, and on nothing else: the same input gives the same bits
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -34,6 +34,7 @@ from .log import (
     Entry,
     Event,
     Grown,
+    KnownLabel,
     LabelsAdded,
     LabelsKnown,
     Lesson,
@@ -73,11 +74,11 @@ class LogMismatch(SessionError):
 class Stream(NamedTuple):
     """The stream without its known items.
 
-    known_items: these items. y: the label of each item, KNOWN_LABEL for them, and for the items that one of several
-    questions is not asked about. rounds: whether the item of each round is known. spans: as of a state.
+    known_parts, spans: as of a state. y: the label of each item, KNOWN_LABEL for known ones, and for the items that one
+    of several questions is not asked about. rounds: whether the item of each round is known.
     """
 
-    known_items: np.ndarray
+    known_parts: tuple[np.ndarray, ...]
     y: np.ndarray
     rounds: np.ndarray
     spans: tuple[tuple[int, int], ...] = ()
@@ -126,7 +127,7 @@ class State:
     weighed: Rare | bool = False  # the weighing at that round
     closed: tuple[int, np.ndarray] | None = None  # first round after the budget was spent, and the counts before it
     lessons: list[Lesson] = field(default_factory=list)
-    known_items: np.ndarray = field(default_factory=lambda: NONE_KNOWN)  # items, ascending; never changed in place
+    known_parts: tuple[np.ndarray, ...] = ()  # items with a known label, ascending; never changed in place
     answers: Counter[int] = field(default_factory=Counter)  # current ones, by label
     trail: list[tuple[int, np.ndarray]] = field(default_factory=list)  # rounds done and counts at points of the curves
     number: int = 0  # of the question asked last
@@ -161,7 +162,8 @@ class State:
                 digest.update(repr((number, *map(float, other.question[:-2]))).encode())
             if other.parts:
                 digest.update(repr((number, other.parts)).encode())
-        digest.update(self.known_items.data)
+        for items in self.known_parts:
+            digest.update(items.data)
         return digest.hexdigest()[:32]
 
     def only(self) -> stream.Parts:
@@ -175,23 +177,29 @@ class State:
         questions that asked it. If it is closed, its budget is spent."""
         outstanding = {number: each.of_part(k) for number, each in self.outstanding.items() if asks(each.parts, k)}
         waiting = outstanding.get(self.number)
-        lessons = [each._replace(label=each.labels[k], labels=()) for each in self.lessons if each.number in asked]
+        own_lessons = ((each, each.of_part(k)) for each in self.lessons)
+        lessons = [own for each, own in own_lessons if each.number in asked or (each.is_known and own.label != SKIP)]
         none, (_, stop), closed = np.zeros_like(self.counts[k]), self.spans[k], self.closed
         own: dict[str, Any] = {"closed": (closed[0], closed[1][k])} if closed else {}
         if stop < ALL_ROUNDS[1]:
             own = {"closed": (stop, self.counts[k]), "budget": self.spent}
         return replace(
             self, **own, parts=self.parts[k : k + 1], spans=(), weighing=False, weighed=False, counts=self.counts[k],
-            lessons=lessons,
+            known_parts=self.known_parts[k : k + 1], lessons=lessons,
             trail=[(rounds, counts[k] if k < len(counts) else none) for rounds, counts in self.trail],
             question=waiting.question if waiting else self.question._replace(margin=0.0, predicted=0),
-            outstanding=outstanding, answers=Counter(lesson.label for lesson in lessons),
+            outstanding=outstanding, answers=Counter(lesson.label for lesson in lessons if lesson.number),
         )  # fmt: skip
 
     @property
     def labels(self) -> list[int]:
         """The current answers in the order in which they were first given; a skip is SKIP."""
         return [lesson.label for lesson in self.lessons if lesson.number]
+
+    @property
+    def known_items(self) -> np.ndarray:
+        """The items whose label is known, ascending; none with several questions, which may ask about the rest."""
+        return self.known_parts[0] if self.known_parts and len(self.parts) == 1 else NONE_KNOWN
 
     @property
     def streamed(self) -> int:
@@ -233,7 +241,7 @@ def _dataset(store: Store, settings: Settings) -> Dataset:
     return WithColumn(store, settings.dataset, column, cut, settings.items, settings.positive_name)
 
 
-def _padded(labels: Sequence[int], size: int) -> tuple[int, ...]:
+def padded(labels: Sequence[int], size: int) -> tuple[int, ...]:
     """Return the labels of an answer, with SKIP for each of several questions that was added later."""
     return (*labels, *[SKIP] * (size - len(labels)))
 
@@ -309,9 +317,9 @@ class Run:
         first = settings.items
         self.order = stream.shuffled(first, settings.seed) if settings.shuffled else np.arange(first)
         self._truth: tuple[tuple[int, ...], dict[int, np.ndarray]] | None = None  # with the shape of `y`, as it is slow
-        self.began_with = LabelsKnown(tuple(store.first_known(settings.id)))
+        self.began_with = LabelsKnown(tuple(KnownLabel(*pair) for pair in store.first_known(settings.id)))
         if self.began_with.labels:  # the rounds in which something can be asked come first
-            last = np.isin(self.order, [item for item, _ in self.began_with.labels])
+            last = np.isin(self.order, [each.item for each in self.began_with.labels])
             self.order = np.concatenate((self.order[~last], self.order[last]))
         self._take(rounds)
         self.state = self.start()
@@ -323,7 +331,7 @@ class Run:
         self.labelled = bool(self.y.all())  # whether metrics are exact
         later = np.arange(self.order.size, y.size)
         self.order = stream.checked_order(np.concatenate((self.order, later)), self.dataset.rows)
-        self._stream = Stream(NONE_KNOWN, self.y, np.zeros(y.size, bool))
+        self._stream = Stream((), self.y, np.zeros(y.size, bool))
         self.rounds = y.size if rounds is None else rounds
 
     def _session_labels(self, y: np.ndarray) -> np.ndarray:
@@ -358,14 +366,15 @@ class Run:
     def stream_of(self, state: State) -> Stream:
         """Return the stream as a state sees it: without the items that are known, or that a question leaves out."""
         own = self._stream
-        if own.known_items is not state.known_items or own.spans != state.spans:
+        if own.known_parts is not state.known_parts or own.spans != state.spans:
             y, is_known = self.y.copy(), np.zeros(self.order.size, bool)
             is_known[state.known_items] = True
-            y[..., is_known] = stream.KNOWN_LABEL
+            for part, items in zip(np.atleast_2d(y), state.known_parts):
+                part[items] = stream.KNOWN_LABEL
             for part, (first, stop) in zip(y, state.spans):
                 part[self.order[:first]] = part[self.order[stop:]] = stream.KNOWN_LABEL
             y = rows.read_only(y[: len(state.spans) or None], np.int8)
-            self._stream = own = Stream(state.known_items, y, is_known[self.order], state.spans)
+            self._stream = own = Stream(state.known_parts, y, is_known[self.order], state.spans)
         return own
 
     def known_from(self, state: State, t: int) -> int:
@@ -392,8 +401,10 @@ class Run:
                 return self._retrained(state)
             case LabelsKnown(labels):
                 add_known(state.lessons, labels)
-                items = [lesson.item for lesson in state.lessons if lesson.is_known and lesson.label != SKIP]
-                state.known_items = np.sort(np.array(items, np.int64))
+                lessons = [lesson for lesson in state.lessons if lesson.is_known]
+                own = [[each.of_part(k) for each in lessons] for k in range(len(state.spans))] or [lessons]
+                items = ([lesson.item for lesson in each if lesson.label != SKIP] for each in own)
+                state.known_parts = tuple(np.sort(np.array(each, np.int64)) for each in items)
                 return self._retrained(state)
             case LabelsAdded(labels, horizon):
                 return self._extended(state, labels, horizon)
@@ -478,7 +489,7 @@ class Run:
             state.spent += 1
             state.audited += question.audit
             teaches, spent = self.settings.audit_trains or not question.audit, state.spent == state.budget
-            y = [each * teaches for each in _padded(labels or (label,), len(state.parts))]
+            y = [each * teaches for each in padded(labels or (label,), len(state.parts))]
             if last:
                 for part, own in zip(state.parts, y):
                     stream.learn(self.dataset.rows, self.order, *part, question, own, spent)
@@ -591,7 +602,7 @@ class Run:
         columns = [(each.item, each.round, trains or not each.audit) for each in lessons]
         items, times, teaches = np.array(columns, np.int64).reshape(-1, 3).T
         state = self.start(questions)
-        labels = np.array([_padded(each.labels or (each.label,), len(state.parts)) for each in lessons], np.int64)
+        labels = np.array([padded(each.labels or (each.label,), len(state.parts)) for each in lessons], np.int64)
         state.spent, state.audited = spent, sum(each.audit for each in lessons)
         y = labels.reshape(len(lessons), len(state.parts)) * teaches[:, None]
         self._teach(state, items, y, times, [each.chance for each in lessons], state.spent == budget)
@@ -669,17 +680,22 @@ class Run:
             case Asked():
                 return state.asks_on
             case LabelsKnown(labels):
-                allowed = {*self.names, SKIP}
-                return all(label in allowed for _, label in labels) and not self.unavailable(
-                    state, [item for item, _ in labels]
-                )
+                allowed, many = {*self.names, SKIP}, len(state.spans)
+                used = [self.used(state, k) for k in range(many or 1)]
+                return all(
+                    0 <= item < self.order.size and label in allowed and len(own) == many
+                    and not any(each != SKIP and item in used[k] for k, each in enumerate(own or (label,)))
+                    for item, label, own in labels
+                )  # fmt: skip
         return True
 
-    def unavailable(self, state: State, items: Iterable[int]) -> set[int]:
-        """Return the items that cannot get a known label: they are not in the stream, or were asked or marked."""
-        used = {lesson.item for lesson in state.lessons if not lesson.is_known}
-        used |= {int(self.order[each.question.t]) for each in state.outstanding.values()}
-        return {item for item in items if item in used or not 0 <= item < self.order.size}
+    def used(self, state: State, k: int = 0) -> set[int]:
+        """Return the items that cannot get a known label, as they were asked or marked. k: the place of the one of
+        several questions whose label it is, which an item may have been read without."""
+        taught = [each for each in state.lessons if not each.is_known and k < len(each.labels or (each.label,))]
+        waiting = [each for each in state.outstanding.values() if not each.parts or asks(each.parts, k)]
+        others = state.known_parts[k].tolist() if k < len(state.known_parts) else ()
+        return ({each.item for each in taught} - {*others}) | {int(self.order[each.question.t]) for each in waiting}
 
     def _missing(self, state: State, event: Event, log: Log) -> Entry:
         """Return the log entry whose question the event refers to but the state never asked."""
@@ -754,17 +770,17 @@ class Run:
         """Return the decisions of a session with those of the rounds that a state has decided; the arrays are shared.
         It must be called before the learner changes."""
         rounds = state.streamed
-        for part, *own in zip(state.parts, np.atleast_2d(decisions.margins), np.atleast_2d(decisions.predicted)):
+        y = np.atleast_2d(self.stream_of(state).y)
+        for part, labels, *own in zip(
+            state.parts, y, np.atleast_2d(decisions.margins), np.atleast_2d(decisions.predicted)
+        ):
             stream.predict_rounds(
                 self.dataset.rows, self.order, part.learner, part.objective.theta, state.since, rounds, *own
             )
-        for k, (first, stop) in enumerate(state.spans):
-            for not_asked in (slice(state.since, min(first, rounds)), slice(max(stop, state.since), rounds)):
-                decisions.margins[k, not_asked], decisions.predicted[k, not_asked] = 0.0, 0
+            left_out = state.since + np.flatnonzero(labels[self.order[state.since : rounds]] == stream.KNOWN_LABEL)
+            for values in own:
+                values[left_out] = 0
         decisions.asked[state.since : rounds] = False
-        if state.known_items.size:
-            left_out = state.since + np.flatnonzero(self.stream_of(state).rounds[state.since : rounds])
-            decisions.margins[left_out], decisions.predicted[left_out] = 0.0, 0
         if state.since <= state.question.t < rounds:
             decisions.asked[state.question.t] = True
         return replace(decisions, rounds=rounds)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..output.jsonlines import LONGEST_LINE, Check, or_none, whole, words
 from ..store import Row, Store
-from .settings import LONGEST_TAG, MOST_LABELS, MOST_QUESTIONS, SessionError
+from .settings import LONGEST_TAG, MOST_LABELS, MOST_QUESTIONS, SKIP, SessionError
 
 is_count, is_flag, is_label = whole(0), whole(0, 1), whole(-1, 127)
 LONGEST_ORIGIN = 600  # characters
@@ -71,15 +71,25 @@ class Changed:
     changes: tuple[Change, ...]
 
 
+class KnownLabel(NamedTuple):
+    """The label of an item that is known from elsewhere. labels: of each of several questions; then `label` is their
+    summary."""
+
+    item: int
+    label: int
+    labels: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class LabelsKnown:
-    """Labels that are known from elsewhere, as (item, label). They are learned and cost nothing, and the items are not
-    asked. A later label of an item replaces the earlier one; SKIP makes the item unknown again.
+    """Labels that are known from elsewhere. They are learned and cost nothing, and the items are not asked, or not
+    about the questions whose label is known. A later label of an item replaces the earlier one; SKIP makes the item
+    unknown again.
 
     Before `Grown` they are the labels that a session begins with.
     """
 
-    labels: tuple[tuple[int, int], ...]
+    labels: tuple[KnownLabel, ...]
 
 
 @dataclass(frozen=True)
@@ -133,7 +143,7 @@ FIELDS: dict[str, dict[str, Check]] = {  # by kind of event in the log: its own 
         for kind in ("second", "late", "again")
     },
     **{kind: {"question": is_count} for kind in ("undone", "withdrawn")},
-    "known": {"item": is_count, "label": is_label, "origin": words(LONGEST_ORIGIN)},
+    "known": {"item": is_count, "label": is_label, "origin": words(LONGEST_ORIGIN), "labels": or_none(is_labels)},
     "marked": {"item": is_count, "wrong": is_flag, "trains": is_flag},
     "added": {"labels": whole(1, MOST_LABELS), "horizon": whole(1)},
     **{kind: {"part": whole(0, MOST_QUESTIONS - 1)} for kind in ("opened", "closed")},
@@ -193,7 +203,7 @@ def _merged(events: Iterable[tuple[int, Event]]) -> Iterator[tuple[int, Event]]:
 def typed(row: Row, numbers: Mapping[int, int]) -> Event | None:
     """Return the event of a row, or None if it changes no state. numbers: {question id: question number}."""
     data, number = row["data"], numbers.get(row["question"], -1)
-    labels = tuple(data.get("labels", ())) if row["kind"] in ("answered", "corrected") else ()
+    labels = tuple(data.get("labels", ())) if row["kind"] in ("answered", "corrected", "known") else ()
     match row["kind"]:
         case "grown":
             return Grown(data["rounds"])
@@ -206,7 +216,7 @@ def typed(row: Row, numbers: Mapping[int, int]) -> Event | None:
         case "marked" if data["trains"]:
             return Changed((Marked(row["item"]),))
         case "known":
-            return LabelsKnown(((row["item"], row["label"]),))
+            return LabelsKnown((KnownLabel(row["item"], row["label"], labels),))
         case "added":
             return LabelsAdded(data["labels"], data["horizon"])
         case "opened":
@@ -233,16 +243,20 @@ class Lesson(NamedTuple):
     is_known: bool = False
     labels: tuple[int, ...] = ()
 
+    def of_part(self, k: int) -> "Lesson":
+        """Return the lesson as one of several questions sees it: SKIP if that was added later."""
+        return self._replace(label=self.labels[k] if k < len(self.labels) else SKIP, labels=())
 
-def add_known(lessons: list[Lesson], labels: Iterable[tuple[int, int]]) -> None:
+
+def add_known(lessons: list[Lesson], labels: Iterable[KnownLabel]) -> None:
     """Add known labels as lessons in the round of the last lesson, or replace the known labels of these items."""
     places = {lesson.item: place for place, lesson in enumerate(lessons) if lesson.is_known}
     round = lessons[-1].round if lessons else -1
-    for item, label in labels:
+    for item, label, own in labels:
         if (place := places.setdefault(item, len(lessons))) < len(lessons):
-            lessons[place] = lessons[place]._replace(label=label)
+            lessons[place] = lessons[place]._replace(label=label, labels=own)
         else:
-            lessons.append(Lesson(0, item, round, 0, label, is_known=True))
+            lessons.append(Lesson(0, item, round, 0, label, is_known=True, labels=own))
 
 
 def add_changes(lessons: list[Lesson], changes: tuple[Change, ...]) -> None:

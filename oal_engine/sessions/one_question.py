@@ -15,7 +15,7 @@ from ..kernel import metrics, stream
 from ..kernel.learners import weights
 from ..kernel.questions import inspect_readings
 from ..store import Row
-from .fold import ALL_ROUNDS, NONE_KNOWN, Place, Run, State, Stream
+from .fold import ALL_ROUNDS, Place, Run, State, Stream
 from .look_back import Trace
 from .session import Session
 from .settings import SessionError
@@ -44,12 +44,11 @@ class OneQuestion(Run):
         self.decided = margins[k], predicted[k], asked
         self.labelled = k in run.truth
         self.several, self.names, self.y = 0, self.settings.names, run.truth.get(k, run.y[k])
-        self._stream = Stream(NONE_KNOWN, self.y, np.zeros(self.y.size, bool))
+        self._stream = Stream((), self.y, np.zeros(self.y.size, bool))
         self.span = run.state.spans[k]
         self.log = [entry.of_part(k) for entry in run.log if entry.asks(k)]
         self._numbers = {entry.number for entry in self.log}
         self.state = self._seen(run.state)
-        self.known_labels: dict[int, Row] = {}
         if isinstance(run, Session):
             self.current = run.current
 
@@ -85,6 +84,13 @@ class OneQuestion(Run):
 
     def _part(self, k: int = 0) -> stream.Parts:
         return super()._part(self.part)
+
+    @property
+    def known_labels(self) -> dict[int, Row]:
+        """The known label of each item that has one for this question, as its row of the log."""
+        rows = ((item, row, row["data"]["labels"]) for item, row in self.store.known_labels(self.settings.id).items())
+        own = ((item, row, labels[self.part]) for item, row, labels in rows if self.part < len(labels))
+        return {item: row | {"label": label} for item, row, label in own if label}
 
     @property
     def title(self) -> str:

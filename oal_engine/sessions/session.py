@@ -23,7 +23,7 @@ from ..kernel.draws import draw
 from ..kernel.learners import weights
 from ..store import Row, Store, now
 from .decisions import Decisions
-from .fold import Place, Run, State
+from .fold import Place, Run, State, padded
 from .leases import Held, Leases
 from .log import (
     Answered,
@@ -33,6 +33,7 @@ from .log import (
     Entry,
     Event,
     Grown,
+    KnownLabel,
     LabelsAdded,
     LabelsKnown,
     Lesson,
@@ -260,7 +261,7 @@ class Session(Run):
             if items:
                 last = self.store.answers(self.id, self.store.question_count(self.id) - 2)
                 self.store.part_prepared(self.id, *(row["id"] for row in last))
-                self.store.put_known(self.id, {item: int(y[item]) for item in items}, FILE)
+                self.store.put_known(self.id, [(item, int(y[item]), ()) for item in items], FILE)
                 self.store.count_change(self.id)
 
     def _stored_rounds(self) -> int:
@@ -282,17 +283,21 @@ class Session(Run):
                 self._rebuild()
             used = {row["item"] for row in self.store.events(self.id, "known")}
             labels = {row["item"]: label for row, label in zip(later, y) if label and row["item"] not in used}
-            for item in self.unavailable(self.state, labels):
-                del labels[item]
-            if labels:
-                self._learn_known(labels, FILE)
+            used = self.used(self.state)
+            own = [
+                KnownLabel(item, label) for item, label in labels.items() if item not in used and item < self.order.size
+            ]
+            if own:
+                self._learn_known(own, FILE)
                 self.version = self.store.count_change(self.id)
         self._last_later_label = last
 
-    def _learn_known(self, labels: dict[int, int], origin: str, event: str | None = None, annotator: str = "") -> None:
+    def _learn_known(
+        self, labels: Sequence[KnownLabel], origin: str, event: str | None = None, annotator: str = ""
+    ) -> None:
         """Store known labels, and learn them."""
         self.store.put_known(self.id, labels, origin, event, annotator)
-        self._change(LabelsKnown(tuple(labels.items())))
+        self._change(LabelsKnown((*labels,)))
 
     def _grow(self, state: State) -> State:
         """Return the state with the stream as long as it is now, leaving `state` unchanged."""
@@ -828,28 +833,57 @@ class Session(Run):
             if trains:
                 self._change(Changed((Marked(item),)))
 
-    def know(self, event: str, labels: Mapping[int, int], origin: str, annotator: str = "") -> list[int]:
+    def know(
+        self, event: str, labels: Mapping[int, int], origin: str, annotator: str = "", name: str | None = None
+    ) -> list[int]:
         """Learn labels by item that are known from elsewhere, which cost nothing; their items are not asked any more.
         Return the items that were not taken, because they were asked or marked. A repeated event changes nothing.
 
         A label replaces the known label that its item has; SKIP makes the item unknown again. origin: "file", "search",
-        or another word for where the labels come from.
+        or another word for where the labels come from. name: of the one of several questions that the labels answer;
+        the items may still be asked about the others.
         """
-        self.state.only()
+        if self.settings.audited:
+            raise SessionError("an audit has no labels that are known: only answers to its questions judge the column.")
+        if name is None:
+            self.state.only()
+        part = None if name is None else self.settings.place_of(name)
         for item, label in labels.items():
             self._check_item("a known label", item)
             self._check_label(label)
         with self._event(event) as new:
             if not new:
                 return []
-            refused = self.unavailable(self.state, labels)
-            old = {item: row["label"] for item, row in self.store.known_labels(self.id).items()}
-            own = {
-                item: label for item, label in labels.items() if item not in refused and label != old.get(item, SKIP)
-            }
+            known_labels, refused, own = self.store.known_labels(self.id), list[int](), list[KnownLabel]()
+            answered = {lesson.item: lesson.labels for lesson in self.state.lessons if not lesson.is_known}
+            used = [self.used(self.state, k) for k in range(self.several or 1)]
+            for item, label in labels.items():
+                old, answer = self._labels_of(known_labels.get(item)), padded(answered.get(item, ()), len(used))
+                wanted = self._known_with(old, part, label)
+                changed = [k for k, now in enumerate(wanted) if now not in (old[k], answer[k] or old[k])]
+                if item in used[part or 0] or any(item in used[k] for k in changed):
+                    refused.append(item)
+                elif changed:
+                    now = tuple(wanted[k] if k in changed else each for k, each in enumerate(old))
+                    own.append(KnownLabel(item, summary(now), now) if self.several else KnownLabel(item, label))
             if own:
                 self._learn_known(own, origin, event, annotator)
             return sorted(refused)
+
+    def _known_with(self, old: Sequence[int], part: int | None, label: int) -> list[int]:
+        """Return the known labels of an item with another one, of one of several questions if there are any. A yes to a
+        question is a yes to the one that it needs; without a yes to that it has the same label."""
+        if part is None:
+            return [label]
+        parents = self.settings.parents
+        same = {part, *((k for k, parent in enumerate(parents) if parent == part) if label != 1 else [parents[part]])}
+        return [label if k in same else each for k, each in enumerate(old)]
+
+    def _labels_of(self, row: Row | None) -> tuple[int, ...]:
+        """Return the known label of an item by its row of the log, or those of several questions; SKIP without it."""
+        if not self.several:
+            return (row["label"] if row else SKIP,)
+        return padded(row["data"]["labels"] if row else (), self.several)
 
     @property
     def known_labels(self) -> dict[int, Row]:

@@ -151,10 +151,11 @@ class Settings:
 
     def implied(self, labels: Sequence[int], asked: Sequence[bool]) -> tuple[int, ...]:
         """Return the labels of an answer, where a question that needs a yes elsewhere has the label from there unless
-        it is one. asked: which of them the item was asked about. SessionError for a yes to it without that yes."""
+        it is one, or a known yes. asked: which of them the item was asked about. SessionError for a yes to it without
+        that yes."""
         own = list(labels)
         for k, (parent, label) in enumerate(zip(self.parents, labels)):
-            if parent is None or not asked[k] or labels[parent] == POSITIVE:
+            if parent is None or not asked[k] or not asked[parent] or labels[parent] == POSITIVE:
                 continue
             if label == POSITIVE:
                 raise SessionError(f"a yes to {self.question_names[k]} needs a yes to {self.question_names[parent]}.")

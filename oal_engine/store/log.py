@@ -1,7 +1,7 @@
 """The tables of the log of a session: questions, events, and the answers that follow from them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -84,18 +84,21 @@ class Log(Tables):
 
     @writes
     def put_known(
-        self, session: int, labels: Mapping[int, int], origin: str, id: str | None = None, by: str = ""
-    ) -> None:
-        """Append known labels by item to the log of a session. id: of the event under which a page sent them."""
+        self, session: int, labels: Iterable[tuple[int, int, Sequence[int]]], origin: str, id: str | None = None,
+        by: str = "",
+    ) -> None:  # fmt: skip
+        """Append known labels to the log of a session, as (item, label, labels of several questions). id: of the event
+        under which a page sent them."""
         number, at = self.number("SELECT coalesce(max(number), 0) FROM events WHERE session = ?", session), now()
-        data = json.dumps({"origin": origin}, ensure_ascii=False)
+
+        def row(place: int, item: int, label: int, own: Sequence[int]) -> tuple[Any, ...]:
+            data = json.dumps({"origin": origin} | ({"labels": own} if own else {}), ensure_ascii=False)
+            return session, number + place, id if place == 1 else None, at, by, item, label, data
+
         self.db.conn.executemany(
             "INSERT INTO events (session, number, id, kind, at, annotator, item, label, data)"
             " VALUES (?, ?, ?, 'known', ?, ?, ?, ?, ?)",
-            (
-                (session, number + place, id if place == 1 else None, at, by, item, label, data)
-                for place, (item, label) in enumerate(labels.items(), 1)
-            ),
+            (row(place, *each) for place, each in enumerate(labels, 1)),
         )
 
     def first_known(self, session: int) -> list[tuple[int, int]]:

@@ -39,7 +39,8 @@ class Sessions(Log):
         """Insert a session and return its id. priors: as of `prior_weights`. known_labels: by item, with their
         `origin`. If `owner` is an e-mail address, it gets the role of owner."""
         session = self._add("sessions", values)
-        self.put_known(session, known_labels or {}, origin, by=values.get("owner", ""))
+        labels = ((item, label, ()) for item, label in (known_labels or {}).items())
+        self.put_known(session, labels, origin, by=values.get("owner", ""))
         self.put_event(session, "grown", data={"rounds": values["items"]})
         if ADDRESS.fullmatch(owner := values.get("owner", "")):
             self.put_role(session, owner, "owner", owner)

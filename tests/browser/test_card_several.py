@@ -195,6 +195,16 @@ def test_where_every_line_needs_an_answer_enter_names_those_without_one(script, 
     assert [(2, "label", -1, [-1, -1, -1])] == sent(script)
 
 
+def test_a_question_whose_yes_is_known_leaves_the_one_below_it_alone(script, each):
+    """Where an item is not asked about a question, because its yes is known, the one that needs this yes is an ordinary
+    line."""
+    each(question(1, asks=[1, 2]))
+    script.press("3", "Enter")
+    assert "No answer yet: topic 2" == script("heard").inner_text()
+    script.press("0", "Enter")
+    assert [(1, "label", 1, [0, -1, 1])] == sent(script)
+
+
 def test_undo_brings_back_lines_that_all_need_an_answer(script, each):
     """Z shows the item with every answer as it was, and nothing is missing; a skipped item comes without any."""
     each(2, previous=1)

@@ -12,8 +12,8 @@ from tests.harness.naive import count_bound
 CHANCES = np.array([0.1, 0.5, 0.05, 1.0, 0.2, 0.05])
 
 
-@pytest.mark.parametrize("asked", [0, 1, 3, 6])
-def test_bounds_are_the_last_counts_that_the_martingales_allow(asked):
+@pytest.mark.parametrize(("asked", "risk"), [(0, RISK), (1, RISK), (3, RISK), (6, RISK), (6, RISK / 5)])
+def test_bounds_are_the_last_counts_that_the_martingales_allow(asked, risk):
     """The bounds equal those found by trying one count after the other."""
     q, s, pi, at = 0.05 * HIDDEN, 0.05 * PUSHED, CHANCES[:asked], np.array([asked])
     hidden = [
@@ -24,10 +24,10 @@ def test_bounds_are_the_last_counts_that_the_martingales_allow(asked):
         lambda count, s=s: np.prod((1 + s / pi) / (1 + s)) * (1 + s) ** (asked - count) for s in s
     ]  # fmt: skip
     count, counts = np.ones(asked), range(1000)
-    expected = count_bound(hidden, RISK * OF_HIDDEN, counts)[-1]
-    assert expected == np.floor(most_hidden(pi, count, at, 0.05))[0]
-    expected = count_bound(pushed, RISK * (1 - OF_HIDDEN), counts)[0]
-    assert expected == np.ceil(fewest_pushed(pi, count, at, 0.05))[0]
+    expected = count_bound(hidden, risk * OF_HIDDEN, counts)[-1]
+    assert expected == np.floor(most_hidden(pi, count, at, 0.05, risk))[0]
+    expected = count_bound(pushed, risk * (1 - OF_HIDDEN), counts)[0]
+    assert expected == np.ceil(fewest_pushed(pi, count, at, 0.05, risk))[0]
 
 
 def test_the_products_are_fair_games():

@@ -23,7 +23,7 @@ from tests.harness.sessions import EVENTS
 from ui import downloads, replay
 from ui.label import messages
 from ui.label.card_server import CardServer
-from ui.label.panels import check, history
+from ui.label.panels import check, find, history
 
 NAMES = ["good", "straight", "odd"]
 QUESTIONS = ["good", {"name": "straight", "guidelines": "It names street 0."}, "odd"]
@@ -129,11 +129,11 @@ PANELS = {"progress": "not odd", "history": "", "check": "", "learned": "of the 
 
 @pytest.mark.parametrize("name", PANELS)
 def test_panels_show_the_question_that_is_chosen(several, name):
-    """Progress, History, Check and Learned ask for the question; marks and known labels have no panel."""
+    """Progress, History, Check and Learned ask for the question, as Find does; marks have no panel."""
     server = several(30)
     session = server.session.id
     at = listed(session, name, run("pages/1_Label.py", session=str(session), annotator="anna"))
-    assert ["Progress", "History", "Check", "Learned", "Guidelines"] == [tab.label for tab in at.tabs]
+    assert ["Progress", "History", "Check", "Find", "Learned", "Guidelines"] == [tab.label for tab in at.tabs]
     box = at.selectbox(key=f"question-{session}")
     assert NAMES == box.options
     assert not box.set_value("odd").run().exception
@@ -170,6 +170,39 @@ def test_check_finds_the_line_that_was_missed(several):
     }
     assert entry.id in listed_under["good"]
     assert entry.id not in listed_under["straight"]
+
+
+def test_what_is_found_is_labeled_for_one_question(several):
+    """A label given in Find is of the question that is chosen; for the others the item is as before, and an item that
+    waits has no buttons. The list of a question is its own."""
+    server = several(30)
+    session = server.session
+    late = session.dataset.item(int(session.order[-3]))
+
+    def found(name, **view):
+        rows = find.page(server, messages.View(**({"search": late["id"]} | view)), name)["rows"]
+        return next(row for row in rows if row["title"] == late["id"])
+
+    row = found("odd")
+    assert ([], ["odd", "not odd"]) == (row["chips"], [name for _, name, *_ in row["actions"]])
+    at = run("pages/1_Label.py", session=str(session.id), annotator="carla")
+    at.session_state["panel"], at.session_state[f"question-{session.id}"] = "Find", "odd"
+    at.run()
+    at.session_state[f"find-2-{session.id}"] = {"events": [{"id": "k1", "row": row["id"], "action": 1}]}
+    assert not at.run().exception
+    session.refresh()
+    assert ([("odd", "positive")], "from: search") == tuple(found("odd")[key] for key in ("chips", "by"))
+    assert [] == found("good")["chips"]
+    assert [0, 0, 1] == session.store.known_labels(session.id)[row["id"]]["data"]["labels"]
+    assert [row["id"]] == [each["id"] for each in find.page(server, messages.View(show="known"), "odd")["rows"]]
+    assert [] == find.page(server, messages.View(show="known"), "good")["rows"]
+    waiting = session.dataset.item(session.current.item)["id"]
+    rows = find.page(server, messages.View(search=waiting), "good")["rows"]
+    assert [(find.WAITING, [])] == [(each["means"], each["actions"]) for each in rows if each["title"] == waiting]
+    listed_items = {
+        name: {each["id"] for each in find.page(server, messages.View(show="list"), name)["rows"]} for name in NAMES
+    }
+    assert listed_items["odd"] != listed_items["good"]
 
 
 def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch):

@@ -229,7 +229,7 @@ def test_looking_back_at_known_labels(store):
     assert {0} == {trace.round(t).predicted for t in known if t < trace.reached}
     other = look_back.what_if(trace, strategy("SOAL"))
     asked = {int(other.run.order[t - 1]) for t, *_ in other.asked}
-    assert not asked & {item for item, _ in opened.began_with.labels}
+    assert not asked & {known.item for known in opened.began_with.labels}
 
 
 def test_a_session_begins_with_other_labels(store):

@@ -9,6 +9,7 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
+from oal_engine.kernel import certainty as kernel_certainty
 from oal_engine.kernel import metrics, questions, rows
 from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back, model
@@ -366,6 +367,29 @@ def test_estimates_floors_and_models_are_of_one_question(store):
         margins, _ = fitted.decided(fitted.scores(opened.dataset.rows))
         np.testing.assert_allclose(margins[opened.order[-1]], part.decided[0][-1])
         assert [name, f"not {name}"] == fitted.head["classes"]
+
+
+def test_floors_hold_for_all_questions_at_once(store):
+    """The floors of recall that hold together are those at a third of the risk each: lower than each alone, and below
+    the truth. A session without a floor, or of one question, has none."""
+    opened = of_several(store, budget=150, floor=0.6)
+    while opened.current:
+        give(opened)
+    together, third = certainty.all_at_once(opened), kernel_certainty.RISK / 3
+    assert NAMES == [*together]
+    for name, y in zip(NAMES, Y):
+        part = OneQuestion(opened, name)
+        log, counts = part.log, part.counts.sum(axis=(1, 2))
+        arrays = (np.array(each) for each in zip(*((e.label, e.predicted > 0, e.probability) for e in log)))
+        looks = (np.array([each]) for each in (len(log), counts.sum(), counts[1]))
+        worst = kernel_certainty.tables(*arrays, *looks, opened.state.plan.promised, risk=third)
+        assert kernel_certainty.floors(worst, opened.weights)["push_query"]["recall"][0] == together[name]
+        found = np.isin(opened.order, [entry.item for entry in log]) | (part.decided[1] > 0)
+        assert 0 < together[name] < certainty.of_session(part).recall <= found[y[opened.order] > 0].mean()
+    sentence = certainty.in_words(together)
+    assert sentence.startswith(f"All questions at once: at least {together['half']:.0%} of half, ".replace("%", " %"))
+    assert sentence in report.page(opened).decode()
+    assert {} == certainty.all_at_once(of_several(store)) == certainty.all_at_once(begin(store, floor=0.5))
 
 
 def test_several_people_share_the_questions(store):

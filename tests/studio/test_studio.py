@@ -121,6 +121,11 @@ def test_several_questions_have_one_answer(studio):
     with pytest.raises(ValueError, match=r"must be late, lost, or None to skip\. Got late\."):
         session.answer(session.question, "late")
     assert "3 of 5 labels" in session._repr_html_()
+    one, other = session.find("train")["id"][-2:]
+    assert [] == session.know({one: True, other: False}, question="lost")
+    assert [1, -1] == session.labels.query("origin == 'known: Python'")["label:lost"].tolist()
+    with pytest.raises(ValueError, match=r"must be True, False, or None if it is not known\. Got lost\."):
+        session.know({one: "lost"}, question="lost")
 
 
 def test_known_labels(session):

@@ -355,7 +355,7 @@ class Card {
 
   say(place, label, time) {
     if (this.blocker || !this.asks(place) || !(time >= this.seen)) return;
-    const above = this.parents[place];
+    const above = this.above(place);
     const implied = above >= 0 && this.labels[above] < 1;
     const now = this.labels[place] === label && !implied ? this.blank : label;
     if (implied) this.under(above, 1);
@@ -366,7 +366,7 @@ class Card {
 
   // The places of the lines that still need an answer.
   get missing() {
-    const needs = (label, place) => label === null && this.labels[this.parents[place]] !== null;
+    const needs = (label, place) => label === null && this.labels[this.above(place)] !== null;
     return [...this.labels.keys()].filter((place) => needs(this.labels[place], place));
   }
 
@@ -396,9 +396,14 @@ class Card {
     this.lines.children[missing[0]].scrollIntoView({ block: "nearest" });
   }
 
-  // Whether a question was asked about this item: it may be closed, or have been added later.
+  // Whether a question was asked about this item: it may be closed or answered already, or have been added later.
   asks(place) {
     return this.place?.question?.asks?.includes(place);
+  }
+
+  // The place of the question that needs a yes before this one, if the item is asked about it; else -1.
+  above(place) {
+    return this.asks(this.parents[place]) ? this.parents[place] : -1;
   }
 
   drawLines() {
@@ -410,7 +415,7 @@ class Card {
       const label = this.labels[place];
       line.setAttribute("aria-pressed", label === 0 ? "mixed" : label > 0);
       put(line.querySelector(".told"), label < 0 && this.blank ? "" : (SAID[label] ?? ""));
-      no.hidden = this.blank !== null || (this.parents[place] >= 0 && this.labels[this.parents[place]] < 1);
+      no.hidden = this.blank !== null || this.labels[this.above(place)] < 1;
       no.setAttribute("aria-pressed", label < 0);
       if (place === missing[0]) no.append(this.noKey);
       unsure.setAttribute("aria-pressed", label === 0);

@@ -419,12 +419,17 @@ def _check_parts(history: History, several: Sequence[Row], audited: bool) -> Non
     for question, own in parts.items():
         if not first <= len(own) <= len(added):
             raise JsonLinesError(f"question {question} does not have the parts of the session's questions.")
+    many = first
     for row in history.events:
-        labels = row["data"].get("labels") if row["kind"] in ANSWERS else None
-        if row["kind"] in ANSWERS and (
-            len(labels or ()) != len(own := parts[row["question"]]) or (labels and summary(labels) != row["label"])
-            or any(label and not asks(own, k) for k, label in enumerate(labels or ()))
-            or (audited and len({*(labels or ())}) > 1)
+        many += row["kind"] == "opened"
+        if row["kind"] not in (*ANSWERS, "known"):
+            continue
+        labels = row["data"].get("labels") or ()
+        own = parts[row["question"]] if row["kind"] in ANSWERS else [(0.0, 1)] * many
+        if (
+            len(labels) != len(own) or (labels and summary(labels) != row["label"])
+            or any(label and not asks(own, k) for k, label in enumerate(labels))
+            or (audited and len({*labels}) > 1)
         ):  # fmt: skip
             raise JsonLinesError(f"event {row['number']:,} does not have the labels of the session's questions.")
 

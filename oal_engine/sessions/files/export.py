@@ -3,7 +3,7 @@ text for a methods section."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat, zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO
@@ -73,7 +73,7 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
                     "session": session, "label": row["label"], "class": word, "first": word, "corrected": 0,
                     "note": notes.get(row["item"]), "origin": origin(row), "annotator": row["annotator"],
                     "answered_at": row["at"],
-                }  # fmt: skip
+                } | _cells(settings, (), row["data"].get("labels"))  # fmt: skip
 
     return item_cells.table(each(), len(log) + len(known_labels)), missing
 
@@ -85,14 +85,14 @@ def _of_questions(settings: Settings) -> dict[str, type]:
 
 
 def _cells(settings: Settings, parts: Iterable[Sequence[float]], labels: Sequence[int] | None) -> Row:
-    """Return the cells of each of several questions, blank where it was not asked. parts: margins and predicted
-    classes. labels: None if there are none."""
-    standing = labels or [0] * len(settings.question_names)
+    """Return the cells of each of several questions, blank where it was not asked and its label is not known. parts:
+    margins and predicted classes. labels: None if there are none."""
+    columns, decided = _of_questions(settings), chain(parts, repeat((0.0, 0)))
+    standing = labels or [SKIP] * len(settings.question_names)
     cells = (
-        (label or None, margin, predicted) if predicted else (None, None, None)
-        for label, (margin, predicted) in zip(standing, parts)
+        (label or None, *((margin, predicted) if predicted else (None, None)))
+        for label, (margin, predicted) in zip(standing, decided)
     )
-    columns = _of_questions(settings)
     return dict.fromkeys(columns) | dict(zip(columns, chain(*cells)))
 
 
@@ -112,8 +112,10 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
     if settings.questions:  # the largest of the questions that are asked
         largest = (np.where(predicted, values, -np.inf).max(axis=0) for values in (margins, predicted))
         decided = next(largest), next(largest).astype(int), asked
-    answers = {entry.round: (entry.audit, entry.label, ANSWER, entry.labels) for entry in session.log}
-    known_labels = {item: (None, row["label"], origin(row), None) for item, row in session.known_labels.items()}
+    answers: dict[int, tuple[int | None, int | None, str, list[int] | None]] = {
+        entry.round: (entry.audit, entry.label, ANSWER, entry.labels) for entry in session.log
+    }
+    known_labels = session.known_labels
     item_cells = ItemColumns(session.store, settings, DECISIONS | _of_questions(settings), texts)
 
     def each() -> Iterator[Row]:
@@ -122,8 +124,12 @@ def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certa
             items = item_cells.items(session.order[part].tolist())
             for k, item, *decision in zip(t, items, *(values[part].tolist() for values in decided)):
                 margin, side, was_asked = decision
-                place = item["position"]
-                audit, label, source, labels = known_labels.get(place) or answers.get(k, (0, None, MODEL, None))
+                audit, label, source, labels = answers.get(k, (0, None, MODEL, None))
+                if row := known_labels.get(item["position"]):
+                    both = zip_longest(labels or (), row["data"].get("labels", ()), fillvalue=SKIP)
+                    labels = [one or other for one, other in both]
+                    if not was_asked:
+                        audit, label, source = None, row["label"], origin(row)
                 yield item | {
                     "round": k + 1, "margin": margin, "predicted": side, "asked": int(was_asked), "audit": audit,
                     "label": label or None, "class": words[label], "origin": source if label else MODEL,

@@ -92,6 +92,8 @@ def _questions(session: Session) -> Iterator[str]:
         "estimate."
     )
     yield _table(["", "Answers", *(f"{TITLES[metric]} under {NAMES[key]}" for key, metric in columns)], rows)
+    if floors := certainty.all_at_once(session):
+        yield sentence(certainty.in_words(floors))
     for name, part in parts.items():
         yield _heading(name)
         for text in _all([_span, _result, quality, _certain, _learned, _checks, _corrections], part):

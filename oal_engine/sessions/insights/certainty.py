@@ -72,16 +72,20 @@ class _Answers:
         self.pushed = np.array([entry.predicted > 0 for entry in log], bool)
         self.chance = np.array([entry.probability for entry in log], float)
 
-    def floors(self, answers: np.ndarray, rounds: np.ndarray, pushes: np.ndarray) -> Floors:
+    def floors(
+        self, answers: np.ndarray, rounds: np.ndarray, pushes: np.ndarray, risk: float = certainty.RISK
+    ) -> Floors:
         """Compute the floors at looks after these numbers of answers, rounds and pushes, each of shape (looks,)."""
         promised = self.plan.promised if self.plan else 0.0
-        tables = certainty.tables(self.label, self.pushed, self.chance, answers, rounds, pushes, promised)
+        tables = certainty.tables(
+            self.label, self.pushed, self.chance, answers, rounds, pushes, promised, risk=risk
+        )  # fmt: skip
         return certainty.floors(tables, self.weights)
 
-    def now(self) -> dict[str, dict[str, float]]:
+    def now(self, risk: float = certainty.RISK) -> dict[str, dict[str, float]]:
         """Compute the current floors."""
         answers, rounds, pushes = (np.array([count]) for count in (self.label.size, self.passed, self.pushes))
-        return _at(self.floors(answers, rounds, pushes), 0)
+        return _at(self.floors(answers, rounds, pushes, risk), 0)
 
 
 def _at(floors: Floors, k: int) -> dict[str, dict[str, float]]:
@@ -105,6 +109,24 @@ def of_session(run: Session | Trace | OneQuestion) -> Certainty | None:
         run.ended(run.state) and answers.rounds < run.rounds - run.known_from(run.state, answers.rounds),
         run.state.known_items.size,
     )
+
+
+def all_at_once(session: Session) -> dict[str, float]:
+    """Return the floor of recall of each of several questions, which hold together with the risk that one has alone, by
+    name; none if the session asks one or its plan has no floor.
+
+    Each has an equal part of the risk, so that together they err at most as often as the parts add up to (Bonferroni).
+    """
+    names = session.settings.question_names if has_floor(session) and not session.settings.audited else ()
+    runs = {name: OneQuestion(session, name) for name in names}
+    risk = certainty.RISK / max(1, len(runs))
+    return {name: _Answers(run).now(risk)["push_query"]["recall"] for name, run in runs.items()}
+
+
+def in_words(floors: dict[str, float]) -> str:
+    """Describe the floors of `all_at_once`."""
+    shares = ", ".join(f"{_percent(recall)} of {name}" for name, recall in floors.items())
+    return f"All questions at once: at least {shares} are found ({RISK_WORDS})."
 
 
 def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Certainty]:

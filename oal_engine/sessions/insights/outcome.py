@@ -252,7 +252,7 @@ class Outcome(NamedTuple):
         return lines
 
 
-def of_session(session: Session) -> Outcome:
+def of_session(session: Session | OneQuestion) -> Outcome:
     """Return the current outcome of a session. ModelError if its learner is not linear."""
     answered = np.array([(entry.label, entry.probability) for entry in session.log if entry.label])
     answers, chances = answered.reshape(-1, 2).T

@@ -22,6 +22,7 @@ from scipy.stats import qmc
 from ...kernel import rows, stream
 from ...kernel.estimates import TAIL
 from ...kernel.learners import Learner
+from ..one_question import OneQuestion
 from ..session import Session
 from .curves import percent
 from .estimates import Estimate
@@ -194,7 +195,7 @@ def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray) -> Curve
     return curve if lowest < highest else None
 
 
-def of_session(session: Session, listed: np.ndarray) -> Ranking:
+def of_session(session: Session | OneQuestion, listed: np.ndarray) -> Ranking:
     """Return the ranking of an open session. listed: for each round, whether its item is in the list of positives."""
     order = session.order
     margins, labels = _margins(session, session.learner, order), labels_of(session)[order]
@@ -211,7 +212,7 @@ def of_session(session: Session, listed: np.ndarray) -> Ranking:
     return Ranking(ranking, margins[ranking], labels[ranking] > 0, int(listed[ranking].sum()), curve, truth, missed)
 
 
-def labels_of(session: Session) -> np.ndarray:
+def labels_of(session: Session | OneQuestion) -> np.ndarray:
     """Return the label of each item that a session has learned: an answer, a mark or a known label (0: none)."""
     labels = np.zeros(session.y.size, np.int8)
     for lesson in session.state.lessons:
@@ -219,13 +220,13 @@ def labels_of(session: Session) -> np.ndarray:
     return labels
 
 
-def _margins(session: Session, learner: Learner, items: np.ndarray) -> np.ndarray:
+def _margins(session: Session | OneQuestion, learner: Learner, items: np.ndarray) -> np.ndarray:
     scores = np.empty((items.size, 1))
     stream.scores(rows.take(session.dataset.rows, items), learner, session.settings.theta, scores)
     return scores[:, 0]
 
 
-def _margins_without(session: Session, places: np.ndarray) -> np.ndarray:
+def _margins_without(session: Session | OneQuestion, places: np.ndarray) -> np.ndarray:
     """Return the margins of the answered items at some places under a model that was trained without these answers."""
     lessons = session.state.lessons  # of several people in the order of their answers; places follow the questions
     answered = sorted((lesson for lesson in lessons if lesson.number and lesson.label), key=attrgetter("number"))

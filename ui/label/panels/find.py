@@ -1,4 +1,5 @@
-"""Find items in the whole stream by their words, or go through the list of positives, and label them."""
+"""Find items in the whole stream by their words, or go through the list of positives, and label them; with several
+questions, for one of them."""
 
 import html
 from typing import Any
@@ -8,6 +9,7 @@ import streamlit as st
 from oal_engine.kernel.learners import linear
 from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.insights.ranking import Ranking, labels_of
+from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
 
@@ -15,11 +17,14 @@ from ...components import item_list
 from ...page import annotator
 from ..card_server import CardServer, keys_of
 from ..messages import RowEvent, View
+from . import chosen_question
 
 SEARCH, CORRECTION = "search", "correction"  # origins of the labels
-MEANS = (
-    "Search all items, or go through the model's list, the surest first, with the keys of the card. A label costs "
-    "nothing here: the model learns it, the item is not asked any more, and estimates leave it out."
+MEANS = "Search all items, or go through the model's list, the surest first, with the keys of the card. A label costs "
+OF_THE_ITEM = "nothing here: the model learns it, the item is not asked any more, and estimates leave it out."
+OF_THE_QUESTION = (
+    "nothing here: this question's model learns it, the item is asked about the other questions only, and this "
+    "question's estimates leave it out."
 )
 ANSWERED = "This item was asked. Its answer can be corrected in History."
 WAITING = "This item is being asked."
@@ -39,22 +44,29 @@ ASKED = "only an item that was not asked can be labeled here: correct its answer
 
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
-    st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(MEANS)}</p>')
-    item_list.show(server, "find", lambda event, by: label(server.session, event, by), lambda view: page(server, view))
+    name = chosen_question(server)
+    means = MEANS + (OF_THE_QUESTION if name else OF_THE_ITEM)
+    st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(means)}</p>')
+    key = "find" if name is None else f"find-{server.session.settings.place_of(name)}"
+    item_list.show(
+        server, key, lambda event, by: label(server.session, event, by, name), lambda view: page(server, view, name)
+    )
 
 
-def label(session: Session, event: RowEvent, by: str) -> None:
-    """Store the label of an item as known, or that it is not known any more."""
-    origin = CORRECTION if event.row in session.known_labels else SEARCH
-    if session.know(event.id, {event.row: event.action}, origin, by):
+def label(session: Session, event: RowEvent, by: str, name: str | None = None) -> None:
+    """Store the label of an item as known, or that it is not known any more. name: of the one of several questions that
+    it answers."""
+    origin = CORRECTION if event.row in part_of(session, name).known_labels else SEARCH
+    if session.know(event.id, {event.row: event.action}, origin, by, name):
         raise SessionError(ASKED)
 
 
-def page(server: CardServer, view: View) -> dict[str, Any]:
-    """Return one page of the items that have the words of a search, of the list of positives, or of known labels."""
-    session = server.session
-    unseen = session.unseen(annotator())
-    asked = {int(session.order[each.question.t]) for each in session.state.outstanding.values()}
+def page(server: CardServer, view: View, name: str | None = None) -> dict[str, Any]:
+    """Return one page of the items that have the words of a search, of the list of positives, or of known labels. name:
+    of one of several questions."""
+    session = part_of(server.session, name)
+    unseen = server.session.unseen(annotator())
+    asked = {int(session.order[each.question.t]) for each in server.session.state.outstanding.values()}
     asked |= {entry.item for entry in session.log if entry.id in unseen} if unseen else set()
     has_list = not session.multiclass and linear(session.learner)
     known_labels, words = session.known_labels, view.search.strip()
@@ -64,7 +76,7 @@ def page(server: CardServer, view: View) -> dict[str, Any]:
         items, empty = [*reversed(known_labels)], NOTHING[KNOWN_LABELS]
     elif has_list:
         listed, nothing = (
-            _listed(server, view.show, asked),
+            _listed(server, session, name, view.show, asked),
             NOTHING[WHOLE_LIST if view.show == WHOLE_LIST else TO_CHECK],
         )
         items, empty = listed or [], COMPUTED if listed is None else nothing
@@ -98,11 +110,12 @@ def page(server: CardServer, view: View) -> dict[str, Any]:
     return {"rows": rows, "empty": empty, "shows": shows} | counts
 
 
-def _listed(server: CardServer, show: str, asked: set[int]) -> list[int] | None:
+def _listed(
+    server: CardServer, session: Session | OneQuestion, name: str | None, show: str, asked: set[int]
+) -> list[int] | None:
     """Return the items of the list of positives, the surest first, without items that are being asked: the list tells
-    the model's opinion. None while it is being computed."""
-    session = server.session
-    ranking: Ranking | None = server.in_background("ranking", lambda: outcome.of_session(session).ranking)
+    the model's opinion. None while it is being computed. session: as the question `name` sees it."""
+    ranking: Ranking | None = server.in_background(f"ranking {name}", lambda: outcome.of_session(session).ranking)
     if ranking is None:
         return None
     items, labels = session.order[ranking.rounds[: ranking.listed]], labels_of(session)  # later than the ranking
