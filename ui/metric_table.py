@@ -22,13 +22,10 @@ STYLE = """<style>
 
 def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem") -> None:
     """Show a table: each line is a title and its cells (numbers or words, escaped here)."""
-    # Short words are not cut to give room to longer heads.
-    kinds = (' class="whole"' * all(len(word) <= SHORT for word in each.split()) for each in heads)
-    head = "".join(f'<th dir="auto"{kind}>{explained(each)}</th>' for kind, each in zip(kinds, heads))
     rows = "".join(
-        f'<tr><th dir="auto">{explained(title)}</th>{"".join(f"<td>{_cell(value)}</td>" for value in values)}</tr>'
-        for title, *values in lines
+        f"<tr>{_title(title)}{''.join(f'<td>{_cell(value)}</td>' for value in values)}</tr>" for title, *values in lines
     )
+    head = "".join(map(_title, heads))
     st.html(
         f'{STYLE}<div style="position:relative;max-height:{height};overflow-y:auto" tabindex="0">'
         f'<table class="oal-result"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
@@ -40,6 +37,12 @@ def describe(chosen: Strategy) -> str:
     fixed = ALGORITHMS[chosen.algorithm].fixed if chosen.algorithm in ALGORITHMS else {}
     values = ", ".join(f"{key} {value:g}" for key, value in chosen.parameters.items() if key not in fixed)
     return f"{chosen.algorithm}{values and f' ({values})'}"
+
+
+def _title(words: str) -> str:
+    """Return the cell of a title. Short words are not cut to give room to longer ones."""
+    kind = ' class="whole"' * all(len(word) <= SHORT for word in words.split())
+    return f'<th dir="auto"{kind}>{explained(words)}</th>'
 
 
 def _cell(value: float | str) -> str:

@@ -54,7 +54,7 @@ def test_verify_says_what_was_checked_and_what_differs(pages):
         store.db.execute("UPDATE questions SET margin = 9.5 WHERE session = ? AND number = 12", [session])
     at.button(key="verify").click().run()
     assert f"First difference in round {look_back.verify(store, session).round}, at question 12" in words(at)
-    assert '<th dir="auto">margin</th><td>9.5</td>' in words(at)
+    assert '<th dir="auto" class="whole">margin</th><td>9.5</td>' in words(at)
     replay.player.clear()
     at = run(PAGE, session=str(session), question="11")
     assert "Shown up to the first mismatch." in words(at)
