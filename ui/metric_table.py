@@ -11,12 +11,17 @@ from .meanings import explained
 
 SHORT = 8  # characters
 STYLE = """<style>
+.oal-results { position: relative; overflow-y: auto; container-type: inline-size; }
 .oal-result { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .oal-result th { font-weight: 400; text-align: left; overflow-wrap: anywhere; }
 .oal-result .whole { overflow-wrap: normal; }
 .oal-result td, .oal-result thead th:not(:first-child) { text-align: right; }
 .oal-result td, .oal-result th { padding: .18rem .3rem; border-bottom: 1px solid rgba(128, 128, 128, .25); }
 .oal-result thead { position: sticky; top: 0; z-index: 1; backdrop-filter: blur(9px); }
+@container (max-width: 22rem) {
+  .oal-result { font-size: .8rem; }
+  .oal-result td, .oal-result th { padding-inline: .16rem; }
+}
 </style>"""
 
 
@@ -27,7 +32,7 @@ def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem"
     )
     head = "".join(map(_title, heads))
     st.html(
-        f'{STYLE}<div style="position:relative;max-height:{height};overflow-y:auto" tabindex="0">'
+        f'{STYLE}<div class="oal-results" style="max-height:{height}" tabindex="0">'
         f'<table class="oal-result"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
     )
 

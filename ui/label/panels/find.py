@@ -20,11 +20,13 @@ from ..messages import RowEvent, View
 from . import chosen_question
 
 SEARCH, CORRECTION = "search", "correction"  # origins of the labels
-MEANS = "Search all items, or go through the model's list, the surest first, with the keys of the card. A label costs "
-OF_THE_ITEM = "nothing here: the model learns it, the item is not asked any more, and estimates leave it out."
+MEANS = "Search all items, or go through the model's list, the surest first, with the keys of the card."
+OF_THE_ITEM = (
+    "A label costs nothing here: the model learns it, the item is not asked any more, and estimates leave it out."
+)
 OF_THE_QUESTION = (
-    "nothing here: this question's model learns it, the item is asked about the other questions only, and this "
-    "question's estimates leave it out."
+    "A label costs nothing here: this question's model learns it, the item is asked about the other questions only, "
+    "and this question's estimates leave it out."
 )
 ANSWERED = "This item was asked. Its answer can be corrected in History."
 WAITING = "This item is being asked."
@@ -45,7 +47,7 @@ ASKED = "only an item that was not asked can be labeled here: correct its answer
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
     name = chosen_question(server)
-    means = MEANS + (OF_THE_QUESTION if name else OF_THE_ITEM)
+    means = f"{MEANS} {OF_THE_QUESTION if name else OF_THE_ITEM}"
     st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(means)}</p>')
     key = "find" if name is None else f"find-{server.session.settings.place_of(name)}"
     item_list.show(
@@ -115,7 +117,9 @@ def _listed(
 ) -> list[int] | None:
     """Return the items of the list of positives, the surest first, without items that are being asked: the list tells
     the model's opinion. None while it is being computed. session: as the question `name` sees it."""
-    ranking: Ranking | None = server.in_background(f"ranking {name}", lambda: outcome.of_session(session).ranking)
+    ranking: Ranking | None = server.in_background(
+        f"ranking {name}", lambda: outcome.of_session(part_of(server.session, name)).ranking
+    )
     if ranking is None:
         return None
     items, labels = session.order[ranking.rounds[: ranking.listed]], labels_of(session)  # later than the ranking
