@@ -10,6 +10,7 @@ from oal_engine.sessions.files import bundle
 from oal_engine.sessions.files.player import UNTIL_MISMATCH
 from oal_engine.sessions.insights.curves import metric_lines, percent
 from oal_engine.sessions.one_question import OneQuestion
+from oal_engine.sessions.what_if import ENOUGH, WhatIf
 from oal_engine.store import Store
 from ui import charts, replay
 from ui.downloads import downloads_button, page_button, with_access_check
@@ -37,12 +38,13 @@ WHAT_IF = (
     "The rounds that this session has seen, in the same order, with the same draws, budget and weights, under another "
     "algorithm."
 )
+OF_ALL = " It is that of every question; the figures are about the one that is shown."
 EXACT = "Exact: the data's own labels answer the other algorithm."
 EXACT_DIFFERENT = " {:,} of this session's answers differ from them."
 ANSWERED = "{:,} of the other algorithm's {:,} questions ({}) have an answer in this session. "
 UNANSWERED = "Each of the other questions costs it a label and teaches it nothing."
 NO_CURVE = (
-    f"Under {percent(look_back.ENOUGH)} no curve is drawn: it would rest on answers that this session's rule chose, "
+    f"Under {percent(ENOUGH)} no curve is drawn: it would rest on answers that this session's rule chose, "
     "and would show that choice more than the other algorithm."
 )
 VERIFY = "Runs the session again from its first round and compares every question and every stored digest."
@@ -74,7 +76,7 @@ def play(player: replay.Player, start: str) -> None:
 
 @st.fragment
 @guarded()
-def what_if(player: replay.Player) -> None:
+def what_if(player: replay.Player, question: str | None) -> None:
     """Run another algorithm over the same stream, and compare it with the session."""
     trace = player.trace
     stored_settings(trace.store, trace.id)
@@ -86,25 +88,24 @@ def what_if(player: replay.Player) -> None:
     session, chosen = st.session_state.get("other", (None, None))
     with right:
         if session != trace.id:
-            note(WHAT_IF)
+            note(WHAT_IF + OF_ALL * bool(question))
             return
         with guarded(), st.spinner("Running…"):
-            compare(trace, replay.what_if(trace.id, player.version, chosen))
+            compare(trace, replay.other_run(trace.id, question, player.version, chosen))
 
 
-def compare(trace: look_back.Trace, other: look_back.WhatIf) -> None:
+def compare(trace: look_back.Trace, other: WhatIf) -> None:
     """Show the metrics and curves of the session and of another algorithm."""
-    run, asked = other.run, other.asked
+    run, asked = other.run, len(other.run.log)
     st.text(f"This session: {describe(trace.strategy)}\nThe other: {describe(run.strategy)}")
-    answered = sum(label != 0 for *_, label in asked)
     if other.exact:
         note(EXACT + (EXACT_DIFFERENT.format(other.different) if other.different else ""))
     else:
-        share = ANSWERED.format(answered, len(asked), percent(other.share))
+        share = ANSWERED.format(other.answered, asked, percent(other.share))
         note(share + (UNANSWERED if other.enough else NO_CURVE))
     lines = [
-        ("Questions", f"{len(trace.log):,}", f"{len(asked):,}"),
-        ("Labels used", f"{len(trace.labels):,}", f"{answered:,}"),
+        ("Questions", f"{len(trace.log):,}", f"{asked:,}"),
+        ("Labels used", f"{len(trace.labels):,}", f"{other.answered:,}"),
     ]
     if other.enough:
         for label, name in list(trace.names.items())[: 1 if not trace.multiclass else 12]:
@@ -204,7 +205,7 @@ with guarded():
     with st.container(horizontal=True, vertical_alignment="center"):
         heading(settings.name, f"{settings.algorithm} on {settings.dataset_name}")
         downloads_button(store, settings)
-    question = choose_question(settings, first_place)
+    question = choose_question(settings, "of", first_place)
     player = replay.player(session, question)
     player.refresh()
     trace = player.trace
@@ -216,15 +217,12 @@ with guarded():
         play(player, place_in_address(trace))
     else:
         note(NO_QUESTION)
-    *comparing, checks, publishing, opening = st.tabs(
-        ["What if"] * (not question) + ["Verify", "Publish", "Open a published session"]
-    )
-    for tab in comparing:
-        with tab:
-            if trace.mismatch or not trace.steps:
-                note(NOTHING_TO_COMPARE)
-            else:
-                what_if(player)
+    comparing, checks, publishing, opening = st.tabs(["What if", "Verify", "Publish", "Open a published session"])
+    with comparing:
+        if trace.mismatch or not trace.steps:
+            note(NOTHING_TO_COMPARE)
+        else:
+            what_if(player, question)
     with checks:
         verify(store, session)
     with publishing:

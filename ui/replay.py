@@ -10,7 +10,7 @@ import streamlit as st
 
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.output.browser import PLAYER
-from oal_engine.sessions import look_back
+from oal_engine.sessions import look_back, what_if
 from oal_engine.sessions.files import player as players
 from oal_engine.sessions.fold import Run
 from oal_engine.sessions.insights import curves
@@ -79,10 +79,11 @@ def show(player: Player, start: str) -> None:
 
 
 @st.cache_resource(max_entries=20)
-def what_if(session: int, version: str, chosen: dict[str, Any]) -> look_back.WhatIf:
-    """Run another algorithm over the stream of a session at a version. chosen: a result of `choose_strategy`."""
+def other_run(session: int, question: str | None, version: str, chosen: dict[str, Any]) -> what_if.WhatIf:
+    """Run another algorithm over the stream of a session at a version, and look at one of its several questions.
+    chosen: a result of `choose_strategy`."""
     values = {key: value for key, value in chosen.items() if key != "parameters"}
-    return look_back.what_if(player(session).trace, strategy(**values, values=chosen["parameters"]))
+    return what_if.what_if(player(session, question).trace, strategy(**values, values=chosen["parameters"]))
 
 
 def paired_charts(trace: Run, other: Run) -> Iterator[tuple[curves.Chart, curves.Chart]]:

@@ -1,5 +1,4 @@
-"""A session in retrospect: any question or round of it, whether it verifies, and how it would have run under another
-algorithm. Nothing here writes to the store."""
+"""A session in retrospect: any question or round of it, and whether it verifies. Nothing here writes to the store."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -11,30 +10,16 @@ import numpy as np
 
 from .. import __version__
 from ..kernel import metrics, stream
-from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..kernel.learners import weights
-from ..kernel.query_rules import paceable
 from ..store import Row, Store
 from .decisions import Decisions
 from .fold import ALL_ROUNDS, LogMismatch, Place, Progress, Run, State
 from .insights import top_terms
-from .log import (
-    Answered,
-    Changed,
-    Entry,
-    Event,
-    Grown,
-    LabelsKnown,
-    Log,
-    QuestionClosed,
-    QuestionOpened,
-    Unanswered,
-)
-from .settings import SKIP, Settings, effective_rho
+from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, QuestionOpened
+from .settings import Settings
 
 KEPT_EVERY = 20  # events between two states in memory; more if they would take more than KEPT_BYTES
 KEPT_BYTES = 64 * 2**20
-ENOUGH = 0.6  # share of another algorithm's questions that must have answers for its curve to be drawn
 
 
 @dataclass(frozen=True)
@@ -140,7 +125,15 @@ def version(store: Store, session: int) -> Version:
     return Version(store.log_version(session), store.question_count(session), items)
 
 
-class Trace(Run):
+class LoggedRun(Run):
+    """A run with its questions (`log`) and the margins, predicted classes and whether each item was asked, in each
+    round (`decided`, with several questions)."""
+
+    log: list[Entry]
+    decided: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Trace(LoggedRun):
     """The log of a session, folded once from the first round up to the first mismatch. Any place of it opens quickly.
 
     log: the entries of that part. mismatch: the first one, or None. span: the rounds that ask, as (first, stop). Safe
@@ -349,72 +342,6 @@ def _foreign(answers: list[Row]) -> str | None:
         f"the answer of {first['annotator'] or 'somebody'} to {asked}{others} has the label {first['label']}, a class "
         "that the session does not have."
     )
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """The rounds that a session has seen, run under another algorithm.
-
-    asked: its questions as (round from 1, predicted class, answer or 0 if it has no answer). exact: whether the labels
-    of the data answered. different: number of the session's answers that differ from these labels.
-    """
-
-    run: Run
-    asked: list[tuple[int, int, int]]
-    exact: bool
-    different: int
-
-    @property
-    def share(self) -> float:
-        """Share of its questions that have answers."""
-        return sum(label != SKIP for *_, label in self.asked) / len(self.asked) if self.asked else 1.0
-
-    @property
-    def enough(self) -> bool:
-        """Whether its curve is worth drawing. Answers that another rule chose are not a random sample of its
-        questions."""
-        return self.exact or self.share >= ENOUGH
-
-
-def what_if(trace: Trace, chosen: Strategy) -> WhatIf:
-    """Run the rounds that a session has seen under another strategy, with its budget, order, draws and weights.
-
-    The labels of the data answer the questions if every item has one, else the answers of the session. A question
-    without an answer costs its label and teaches nothing.
-    """
-    trace.state.only()
-    settings = trace.settings
-    published = ALGORITHMS.get(settings.algorithm)
-    rho = "laplace" if published and published.rho is not None else settings.rho
-    if chosen.multiclass != trace.multiclass:
-        kind = "several classes" if trace.multiclass else "positives and negatives"
-        raise ValueError(f"the session tells {kind} apart. Got {chosen.algorithm}.")
-    other = replace(
-        settings,
-        algorithm=chosen.algorithm,
-        learner=chosen.learner,
-        rule=chosen.rule,
-        parameters={"learner": chosen.learner_parameters, "rule": chosen.rule_parameters},
-        budget=trace.state.budget,
-        rho=effective_rho(chosen, rho, trace.weights, settings.metric),
-        pace=settings.pace if chosen.rule in paceable() else None,
-    )
-    run = Run(trace.store, other, trace.reached)
-    answers = {entry.item: entry.label for entry in trace.log if entry.label}
-    answers |= {lesson.item: lesson.label for lesson in trace.state.lessons if lesson.is_known}
-    asked, state = [], run.start()
-    if run.began_with.labels:
-        state = run.apply(state, run.began_with)
-    state = run.apply(state, Grown(run.rounds))
-    while not run.ended(state):
-        item = int(run.order[state.question.t])
-        label = int(run.y[item]) if trace.labelled else answers.get(item, SKIP)
-        event: Event = Answered(label) if label != SKIP else Unanswered()
-        asked.append((state.question.t + 1, state.question.predicted, label))
-        state = run.apply(state, event)
-    run.state = state
-    different = sum(label != run.y[item] for item, label in answers.items()) if trace.labelled else 0
-    return WhatIf(run, asked, trace.labelled, different)
 
 
 def verify(store: Store, session: int) -> Report:

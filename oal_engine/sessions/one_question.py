@@ -16,20 +16,21 @@ from ..kernel.learners import weights
 from ..kernel.questions import inspect_readings
 from ..store import Row
 from .fold import ALL_ROUNDS, Place, Run, State, Stream
-from .look_back import Trace
+from .look_back import LoggedRun, Trace
 from .session import Session
 from .settings import SessionError
 
 
 class OneQuestion(Run):
-    """One of several questions of a session, or of its look back, as it is now: it shares the arrays, and only reads.
+    """One of several questions of a session, its look back or its what-if, as it is now. It shares the arrays, and only
+    reads.
 
     name: of the question. part: its place among the questions. span: the rounds in which it is asked, as (first, stop).
     log: the entries that asked it, each with its margin and its label. decided, current, place, earlier: as of a
     session.
     """
 
-    def __init__(self, run: Session | Trace, name: str) -> None:
+    def __init__(self, run: Session | LoggedRun, name: str) -> None:
         vars(self).update(vars(run))
         settings, k = run.settings, run.settings.place_of(name)
         self.part = k
@@ -126,7 +127,7 @@ class QuestionTrace(OneQuestion, Trace):
         if trace.settings.place_of(name) >= len(trace.state.spans):  # it ends at a mismatch
             raise SessionError(f"{trace.mismatch} {name} was added later.")
         super().__init__(trace, name)
-        self._whole = trace
+        self.whole = trace
         self._before = bisect_left(trace.log, self.span[0], key=lambda entry: entry.round)
         self._asked_at = trace._asked_at[self._before :]
         self.log = [replace(entry, number=number) for number, entry in enumerate(self.log, 1)]
@@ -137,14 +138,14 @@ class QuestionTrace(OneQuestion, Trace):
         return bool(self.log) and super().complete
 
     def _states(self, first: int, stop: int) -> Iterator[State]:
-        return (state for state in self._whole._states(first, stop) if self.part < len(state.spans))
+        return (state for state in self.whole._states(first, stop) if self.part < len(state.spans))
 
     def _decide(self, state: State, t: int, counts: np.ndarray, facts: np.ndarray) -> None:
         parts = [part[:3] for part in state.parts]
         every, ignored = np.zeros((len(parts), *facts.shape)), np.zeros((len(parts), *counts.shape), counts.dtype)
         asking = state.before or state.spent < state.budget
         inspect_readings(
-            self.dataset.rows, self._whole.stream_of(state).y, self.order, parts, self.settings.seed, t, asking,
+            self.dataset.rows, self.whole.stream_of(state).y, self.order, parts, self.settings.seed, t, asking,
             state.weighed, ignored, every,
         )  # fmt: skip
         facts[:] = every[self.part]

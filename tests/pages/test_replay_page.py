@@ -7,7 +7,7 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import feeds
-from oal_engine.sessions import look_back
+from oal_engine.sessions import look_back, what_if
 from oal_engine.sessions.settings import create
 from tests.harness.examples import add_texts, answer
 from tests.harness.pages import press, run, words
@@ -94,7 +94,7 @@ def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypa
     store, _ = pages
     session = answer(store, add_texts(store, tmp_path, "unlabelled", None))
     for limit, sentence, charts in ((0.0, "Each of the other questions", 2), (1.0, "no curve is drawn: it would", 0)):
-        monkeypatch.setattr(look_back, "ENOUGH", limit)
+        monkeypatch.setattr(what_if, "ENOUGH", limit)
         at = run(PAGE, session=str(session))
         at.selectbox(key="other-algorithm").select("D-AMD").run()
         press(at, "other-run")

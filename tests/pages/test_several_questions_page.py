@@ -12,11 +12,13 @@ import streamlit as st
 from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.datasets.demo import FIVE_QUESTIONS
+from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions import look_back, model
 from oal_engine.sessions.insights import answer_checks, estimates
-from oal_engine.sessions.one_question import OneQuestion
+from oal_engine.sessions.one_question import OneQuestion, QuestionTrace
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
+from oal_engine.sessions.what_if import what_if
 from tests.harness.pages import BINARY, form, listed, press, run, words
 from tests.harness.published import held
 from tests.harness.sessions import EVENTS
@@ -234,19 +236,20 @@ def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch
 
 
 def test_the_player_shows_the_question_that_is_chosen(several, monkeypatch):
-    """A box above the player chooses the question, which then starts at its first item; the player has its answers, and
-    so has the page to download. What if is about one question alone, and missing."""
+    """A box above the player, or the address, chooses the question, which then starts at its first item; the player has
+    its answers, and so has the page to download."""
     session, logs = several(12).session, []
     monkeypatch.setattr(replay, "_mount", lambda data, **more: logs.append(data))
     at = run("pages/3_Replay.py", session=str(session.id), question="5")
-    box = at.selectbox(key=f"question-{session.id}")
+    box = at.selectbox(key="of")
     assert NAMES == box.options
     at = box.set_value("straight").run()
-    for k, shown, start in ((0, logs[0], 5), (1, logs[-1], 1)):
+    assert "straight" == run("pages/3_Replay.py", session=session.id, of="straight").selectbox(key="of").value
+    assert "Question in the address must be one of" in words(run("pages/3_Replay.py", session=session.id, of="other"))
+    for k, shown, start in ((0, logs[0], 5), (1, logs[1], 1)):
         assert [entry.labels[k] if entry.labels else None for entry in session.log] == shown["log"]["labels"]
         assert {"number": start} == shown["start"]
         assert [f"q{start}"] == [*shown["places"]]
-    assert ["Verify", "Publish", "Open a published session"] == [tab.label for tab in at.tabs]
     options = ["publish", str(session.id), "--format=html"]
     assert [entry.labels[2] for entry in session.log if entry.labels] == held(
         downloads.output(session.store.path, [*options, "--question=odd"])
@@ -254,6 +257,19 @@ def test_the_player_shows_the_question_that_is_chosen(several, monkeypatch):
     for wrong, words_of in ((options, "name it"), ([*options[:2], "--question=odd"], "--question is for pages")):
         with pytest.raises(ValueError, match=words_of):
             downloads.output(session.store.path, wrong)
+
+
+def test_what_if_is_about_the_question_that_is_chosen(several):
+    """Another algorithm runs for all questions; the table compares what it asked and found for the chosen one."""
+    session = several(12).session
+    trace = look_back.Trace(session.store, session.id)
+    at = run("pages/3_Replay.py", session=str(session.id), of="odd")
+    assert "It is that of every question" in words(at)
+    at.selectbox(key="other-algorithm").select("OA3-diag").run()
+    at.button(key="other-run").click().run()
+    other = what_if(QuestionTrace(trace, "odd"), strategy("OA3-diag"))
+    assert f"{other.answered:,} of the other algorithm's {len(other.run.log):,} questions" in words(at)
+    assert not at.exception
 
 
 def test_programs_answer_all_questions_at_once(several, program):

@@ -19,6 +19,7 @@ from oal_engine.sessions.files.player import Player
 from oal_engine.sessions.insights import certainty, estimates, outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, KnownLabels, SessionError, create
+from oal_engine.sessions.what_if import what_if
 from oal_engine.store import Store
 from tests.harness.sessions import (
     EVENTS,
@@ -227,8 +228,8 @@ def test_looking_back_at_known_labels(store):
         trace.step(number)
     known = [t for t in range(trace.rounds) if trace.order[t] in opened.known_labels and not trace.asked_in(t)]
     assert {0} == {trace.round(t).predicted for t in known if t < trace.reached}
-    other = look_back.what_if(trace, strategy("SOAL"))
-    asked = {int(other.run.order[t - 1]) for t, *_ in other.asked}
+    other = what_if(trace, strategy("SOAL"))
+    asked = {entry.item for entry in other.run.log}
     assert not asked & {known.item for known in opened.began_with.labels}
 
 

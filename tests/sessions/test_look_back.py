@@ -1,16 +1,16 @@
-"""A trace of a session: every place as it was, the first difference from the log, and a what-if algorithm."""
+"""A trace of a session: every place as it was, and the first difference from the log."""
 
 import numpy as np
 import pytest
 
 from oal_engine.kernel import metrics, rows, stream
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.kernel.learners import weights
 from oal_engine.sessions import look_back
-from oal_engine.sessions.look_back import Trace, verify, what_if
+from oal_engine.sessions.look_back import Trace, verify
 from oal_engine.sessions.settings import create
+from oal_engine.sessions.what_if import what_if
 from oal_engine.store import Store
-from tests.harness.sessions import begin, label_truly, label_until_the_end, labelled, say, stream_of
+from tests.harness.sessions import begin, label_truly, labelled
 
 RUNS = [
     ("sparse", "PAA-I", {}),
@@ -178,59 +178,6 @@ def test_a_session_that_differs_at_its_first_question_has_no_place(store):
         store.db.execute("UPDATE questions SET margin = 5 WHERE session = ? AND number = 1", [opened.id])
     trace = Trace(store, opened.id)
     assert (0, 1) == (trace.steps, trace.report.number)
-
-
-# What if
-
-
-@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
-def test_the_same_algorithm_gives_the_same_session(store, data, algorithm, more):
-    """The what-if of a session's own algorithm on true labels has its questions, counts and weights."""
-    opened = begin(store, data, algorithm, **more)
-    label_until_the_end(opened)
-    trace = Trace(store, opened.id)
-    alternative = what_if(trace, strategy(algorithm))
-    assert (True, 1.0, 0) == (alternative.exact, alternative.share, alternative.different)
-    assert [(e.round + 1, e.predicted, e.label) for e in trace.log] == alternative.asked
-    assert trace.counts.tobytes() == alternative.run.counts.tobytes()
-    assert weights(trace.state.only().learner).tobytes() == weights(alternative.run.state.only().learner).tobytes()
-
-
-def test_another_algorithm_is_the_replay_of_it(store):
-    """On labelled data the what-if of another algorithm has the counts of a replay of it."""
-    opened, _ = labelled(store, budget=30)
-    trace = Trace(store, opened.id)
-    alternative, chosen = what_if(trace, strategy("D-AMD")), strategy("D-AMD")
-    replay = stream.replay(
-        trace.dataset.rows, trace.y, trace.order, *chosen.build(8), stream.objective(), budget=30, seed=0
-    )
-    assert (replay.counts.tolist(), replay.queried) == (alternative.run.counts.tolist(), len(alternative.run.labels))
-    wrong = sum(e.label not in (0, trace.y[e.item]) for e in trace.log)
-    assert wrong == alternative.different > 0
-
-
-def test_without_labels_only_this_session_answers(store, monkeypatch):
-    """On unlabelled data the share counts the questions that this session answered; others cost a label too."""
-    y = stream_of()[1].y
-    opened = begin(store, "unlabelled")
-    while opened.place.asked:
-        say(opened, int(y[opened.place.asked.item]))
-    trace = Trace(store, opened.id)
-    assert (False, 1.0, True) == ((same := what_if(trace, strategy("PAA-I"))).exact, same.share, same.enough)
-    alternative = what_if(trace, strategy("D-AMD"))
-    here = {e.round + 1: e.label for e in trace.log}
-    assert [here.get(t, 0) for t, *_ in alternative.asked] == [label for *_, label in alternative.asked]
-    assert sum(t in here for t, *_ in alternative.asked) / len(alternative.asked) == alternative.share < 1
-    assert len(alternative.asked) <= 40
-    for limit in (alternative.share, alternative.share + 1e-9):
-        monkeypatch.setattr(look_back, "ENOUGH", limit)
-        assert alternative.enough == (limit <= alternative.share)
-
-
-def test_what_if_of_the_other_kind_is_refused(store):
-    """An algorithm of several classes does not fit a session of two."""
-    with pytest.raises(ValueError, match=r"^the session tells positives and negatives apart\. Got MPAA-I\.$"):
-        what_if(Trace(store, begin(store).id), strategy("MPAA-I"))
 
 
 def test_tables_of_items_by_class(store):

@@ -17,10 +17,11 @@ from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions.files import methods, report
 from oal_engine.sessions.files.bundle import adopt
 from oal_engine.sessions.insights import estimates
-from oal_engine.sessions.look_back import Trace, verify, what_if
+from oal_engine.sessions.look_back import Trace, verify
 from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
+from oal_engine.sessions.what_if import what_if
 from oal_engine.store import Store
 from tests.harness.sessions import begin, erase, label_truly, take_back, text_of, travelled
 

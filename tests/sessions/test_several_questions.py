@@ -334,7 +334,6 @@ def test_what_is_about_one_question_is_refused(store):
         (lambda: estimates.of_session(opened), "several questions"),
         (lambda: model.of_session(opened), "several questions"),
         (lambda: another_pass.begin(opened), "several questions"),
-        (lambda: look_back.what_if(look_back.Trace(store, opened.id), opened.strategy), "several questions"),
         (lambda: look_back.Trace(store, opened.id).round(0), "several questions"),
         (lambda: export.export(store, opened.id, "methods", "markdown", question="half"), "not for labels"),
         (lambda: export.export(store, opened.id, "predictions", "csv", question="other"), "one of half, fifth, rare"),

@@ -6,6 +6,7 @@ import streamlit as st
 
 from oal_engine.sessions.settings import Settings
 
+from ...address import BOUND, check_choice
 from ..card_server import CardServer
 
 
@@ -14,13 +15,18 @@ def chosen_question(server: CardServer) -> str | None:
     return choose_question(server.session.settings)
 
 
-def choose_question(settings: Settings, on_change: Callable[[], None] | None = None) -> str | None:
-    """Ask for one of several questions, and return its name; None if the session asks one. on_change: called before
-    another one is shown."""
+def choose_question(
+    settings: Settings, key: str | None = None, on_change: Callable[[], None] | None = None
+) -> str | None:
+    """Ask for one of several questions, and return its name; None if the session asks one. key: its name in the address
+    (None: the address does not have it). on_change: called before another one is shown."""
     names, words = settings.question_names, settings.decider_names
     if not names:
         return None
+    title = "Decider" if words else "Question"
+    if key:
+        check_choice(key, title, [words.get(name, name) for name in names])
     return st.selectbox(
-        "Decider" if words else "Question", names, int(bool(words)), lambda name: words.get(name, name),
-        key=f"question-{settings.id}", on_change=on_change,
+        title, names, int(bool(words)), lambda name: words.get(name, name), key=key or f"question-{settings.id}",
+        on_change=on_change, bind=BOUND if key else None,
     )  # fmt: skip

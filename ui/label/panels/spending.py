@@ -9,7 +9,7 @@ from ...page import counted
 
 SPENT_AT_END = "The budget was spent at the last item."
 SPENT = "The budget was spent at item {:,} of {:,}. Since then the model only predicts."
-PLANNED = "{} left: questions come until about item {:,}, then {}."
+PLANNED = "{} left: questions come until about item {:,}{}."
 LEFT_AT_END = "{} left at the end of the stream."
 LATER = " A forecast appears after {} answers."
 RUNS_OUT = " At this pace they run out at item {:,.0f} of {:,}."
@@ -31,7 +31,7 @@ def sentences(settings: Settings, plan: Plan | None, progress: Progress, log: li
     if plan and progress.waiting and progress.streamed + progress.left - later <= plan.paced:
         kinds = ["fewer questions"] * bool(plan.reserve or plan.floor) + ["random checks"] * bool(plan.audits)
         then = f"{' and '.join(kinds)} until item {plan.horizon:,}" if kinds else "the model only predicts"
-        left = PLANNED.format(labels, plan.paced, then)
+        left = PLANNED.format(labels, plan.paced, f", then {then}" * (plan.paced < plan.horizon))
     elif rest:
         left = f"{counted(rest, 'item')} to come and {labels} left.{_forecast(progress, spent, stream)}"
     else:

@@ -1,0 +1,137 @@
+"""What-if runs: a session's own algorithm repeats it, and another one answers by what is known."""
+
+from itertools import count
+
+import numpy as np
+import pytest
+
+from oal_engine.kernel import stream
+from oal_engine.kernel.algorithms import strategy
+from oal_engine.kernel.learners import weights
+from oal_engine.sessions import what_if as what_ifs
+from oal_engine.sessions.look_back import Trace
+from oal_engine.sessions.one_question import QuestionTrace
+from oal_engine.sessions.what_if import what_if
+from tests.harness.sessions import begin, label_until_the_end, labelled, say, stream_of
+
+RUNS = [
+    ("sparse", "PAA-I", {}),
+    ("sparse", "D-AMD", {"shuffled": True}),
+    ("classes", "MPAA-I", {"averaged": True}),
+    ("sparse", "PAA-I", {"audit": 0.3, "audit_trains": False, "pace": 0.6, "horizon": 290, "seed": 4}),
+]
+NAMES, EVENTS = ["half", "fifth", "rare", "late"], map(str, count())
+Y = np.array([np.where(np.arange(400) % each, -1, 1) for each in (2, 5, 9, 3)])
+
+
+def facts(run):
+    """What each question of a run was and got."""
+    return [(e.round, e.item, e.margin, e.probability, e.draw, e.predicted, e.label) for e in run.log]
+
+
+def give(opened, readings):
+    """Answer questions truly, as far as they ask."""
+    for _ in range(readings):
+        asked = opened.current
+        labels = [int(Y[k, asked.item]) if predicted else 0 for k, (_, predicted) in enumerate(asked.parts)]
+        opened.answer(next(EVENTS), asked.id, labels)
+
+
+def of_several(store, **more):
+    """The look back at a session of several questions to its end: one is added after 10 answers, one closed after
+    20."""
+    opened = begin(store, "unlabelled", "auto", questions=NAMES[:3], **more)
+    give(opened, 10)
+    opened.add_question(next(EVENTS), "late")
+    give(opened, 10)
+    opened.close_question(next(EVENTS), "fifth")
+    while opened.current:
+        give(opened, 1)
+    return Trace(store, opened.id)
+
+
+@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
+def test_the_same_algorithm_gives_the_same_session(store, data, algorithm, more):
+    """The what-if of a session's own algorithm on true labels has its questions, counts and weights."""
+    opened = begin(store, data, algorithm, **more)
+    label_until_the_end(opened)
+    trace = Trace(store, opened.id)
+    alternative = what_if(trace, strategy(algorithm))
+    assert (True, 1.0, 0) == (alternative.exact, alternative.share, alternative.different)
+    assert facts(trace) == facts(alternative.run)
+    assert trace.counts.tobytes() == alternative.run.counts.tobytes()
+    assert weights(trace.state.only().learner).tobytes() == weights(alternative.run.state.only().learner).tobytes()
+
+
+def test_another_algorithm_is_the_replay_of_it(store):
+    """On labelled data the what-if of another algorithm has the counts of a replay of it."""
+    opened, _ = labelled(store, budget=30)
+    trace = Trace(store, opened.id)
+    alternative, chosen = what_if(trace, strategy("D-AMD")), strategy("D-AMD")
+    replay = stream.replay(
+        trace.dataset.rows, trace.y, trace.order, *chosen.build(8), stream.objective(), budget=30, seed=0
+    )
+    assert (replay.counts.tolist(), replay.queried) == (alternative.run.counts.tolist(), len(alternative.run.labels))
+    wrong = sum(e.label not in (0, trace.y[e.item]) for e in trace.log)
+    assert wrong == alternative.different > 0
+
+
+def test_without_labels_only_this_session_answers(store, monkeypatch):
+    """On unlabelled data the share counts the questions that this session answered; others cost a label too."""
+    y = stream_of()[1].y
+    opened = begin(store, "unlabelled")
+    while opened.place.asked:
+        say(opened, int(y[opened.place.asked.item]))
+    trace = Trace(store, opened.id)
+    assert (False, 1.0, True) == ((same := what_if(trace, strategy("PAA-I"))).exact, same.share, same.enough)
+    alternative = what_if(trace, strategy("D-AMD"))
+    here = {e.round: e.label for e in trace.log}
+    log = alternative.run.log
+    assert [here.get(e.round, 0) for e in log] == [e.label for e in log]
+    assert sum(e.round in here for e in log) / len(log) == alternative.share < 1
+    assert len(log) <= 40
+    for limit in (alternative.share, alternative.share + 1e-9):
+        monkeypatch.setattr(what_ifs, "ENOUGH", limit)
+        assert alternative.enough == (limit <= alternative.share)
+
+
+def test_what_if_of_the_other_kind_is_refused(store):
+    """An algorithm of several classes does not fit a session of two."""
+    with pytest.raises(ValueError, match=r"^the session tells positives and negatives apart\. Got MPAA-I\.$"):
+        what_if(Trace(store, begin(store).id), strategy("MPAA-I"))
+
+
+@pytest.mark.parametrize("more", [{}, {"floor": 0.5}, {"audit": 0.3, "pace": 0.8}])
+def test_the_same_algorithm_gives_the_same_session_of_several_questions(store, more):
+    """Each question, also one that was added or closed, has the questions, margins, answers, decisions and weights of
+    the session."""
+    trace = of_several(store, **more)
+    for name in NAMES:
+        own = QuestionTrace(trace, name)
+        alternative = what_if(own, strategy("auto"))
+        assert (False, 1.0, 0) == (alternative.exact, alternative.share, alternative.different)
+        assert facts(own) == facts(alternative.run)
+        assert own.state.counts.tobytes() == alternative.run.state.counts.tobytes()
+        assert own.decided[1].tobytes() == alternative.run.decided[1].tobytes()
+        learned = (weights(run.state.only().learner).tobytes() for run in (own, alternative.run))
+        assert next(learned) == next(learned)
+
+
+def test_another_algorithm_of_several_questions_has_the_answers_of_the_session(store):
+    """It asks other items, and each question has the session's answer if that asked it about the item, else none."""
+    trace = of_several(store)
+    for k, name in enumerate(NAMES):
+        own = QuestionTrace(trace, name)
+        alternative, here = what_if(own, strategy("OA3-diag")), {entry.item: entry.label for entry in own.log}
+        items = [entry.item for entry in alternative.run.log]
+        assert [here.get(item, 0) for item in items] == [entry.label for entry in alternative.run.log]
+        assert alternative.answered == len({*items} & {*here}) < len(items)
+        assert {*items} != {*here}
+        assert alternative.run.labels == [Y[k, item] for item in items if item in here]
+
+
+def test_a_rule_that_leaves_items_out_is_refused_with_several_questions(store):
+    """Estimates of each question need a chance of every item."""
+    trace = QuestionTrace(of_several(store), "half")
+    with pytest.raises(ValueError, match=r"^several questions need a rule that gives every item a chance\."):
+        what_if(trace, strategy(learner="perceptron", rule="positive"))
