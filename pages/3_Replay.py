@@ -41,7 +41,7 @@ WHAT_IF = (
 OF_ALL = " It is that of every question; the figures are about the one that is shown."
 EXACT = "Exact: the data's own labels answer the other algorithm."
 EXACT_DIFFERENT = " {:,} of this session's answers differ from them."
-ANSWERED = "{:,} of the other algorithm's {:,} questions ({}) have an answer in this session. "
+ANSWERED = "{:,} of the other algorithm's {:,} questions ({}) have a known answer. "
 UNANSWERED = "Each of the other questions costs it a label and teaches it nothing."
 NO_CURVE = (
     f"Under {percent(ENOUGH)} no curve is drawn: it would rest on answers that this session's rule chose, "

@@ -21,7 +21,7 @@ class WhatIf:
     """The rounds that a session, or one of its several questions, has seen, under another algorithm.
 
     run: with its questions in `log`; the label is SKIP where nobody knows it. exact: whether the labels of the data
-    answered. different: number of the session's answers that differ from these labels.
+    answered every question. different: number of the session's answers that differ from these labels.
     """
 
     run: LoggedRun | OneQuestion
@@ -74,7 +74,8 @@ def what_if(trace: Trace, chosen: Strategy) -> WhatIf:
     run = _run(whole, LoggedRun(whole.store, other, whole.reached))
     lessons = (lesson for lesson in trace.state.lessons if lesson.label and (lesson.number or lesson.is_known))
     different = sum(lesson.label != trace.y[lesson.item] for lesson in lessons) if trace.labelled else 0
-    return WhatIf(OneQuestion(run, trace.name) if isinstance(trace, QuestionTrace) else run, trace.labelled, different)
+    exact = len(whole.truth) == whole.several if whole.several else trace.labelled
+    return WhatIf(OneQuestion(run, trace.name) if isinstance(trace, QuestionTrace) else run, exact, different)
 
 
 def _run(whole: Trace, run: LoggedRun) -> LoggedRun:

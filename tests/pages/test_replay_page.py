@@ -98,7 +98,7 @@ def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypa
         at = run(PAGE, session=str(session))
         at.selectbox(key="other-algorithm").select("D-AMD").run()
         press(at, "other-run")
-        assert "have an answer in this session" in words(at)
+        assert "have a known answer" in words(at)
         assert sentence in words(at)
         assert charts == len(at.get("plotly_chart"))
 
