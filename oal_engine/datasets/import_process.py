@@ -199,8 +199,10 @@ def _slot(slots: BoundedSemaphore, progress: PhaseProgress | None) -> Iterator[N
 
 
 def _put(output: IO[str], lines: Queue[str]) -> None:
-    for line in output:
-        lines.put(line)
+    """Put each line of the output of a process, then ""."""
+    with suppress(ValueError):  # the output is closed while it is read if nobody waits for the process any more
+        for line in output:
+            lines.put(line)
     lines.put("")
 
 

@@ -226,6 +226,20 @@ def test_few_files_are_read_at_once(monkeypatch):
     assert check(ignore).startswith("3 items")
 
 
+def test_an_import_that_is_given_up_leaves_no_error(monkeypatch):
+    """The thread that reads its output ends, also if it begins after the output was closed."""
+    late = []
+    monkeypatch.setattr(import_process.Thread, "start", lambda thread: late.append(thread))
+
+    def leave(*_):
+        raise Left
+
+    with pytest.raises(Left):
+        import_process.check(upload(3), COLUMNS, ImportRequest(), leave)
+    [reader] = late
+    reader.run()
+
+
 def test_a_file_that_ends_the_process_is_refused_in_one_sentence():
     """A damaged Parquet file on which pyarrow crashes ends only the process that reads it."""
     path = ROOT / "tests/datasets/ends_pyarrow.parquet"
