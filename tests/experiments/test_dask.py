@@ -81,7 +81,7 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
     assert 81 * 3 + 5 == total == len(store.replays(store.comparison("cluster")["id"]))
     assert compare_as_json(store, "threads") == output
     with distributed.Client(local.scheduler_address, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=30)
+        client.wait_for_workers(2, timeout=120)
         pids = set(client.run(os.getpid).values())
     assert second in pids
     assert first not in pids
@@ -112,7 +112,7 @@ def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
     monkeypatch.undo()  # a new process starts where this one is
     local.scale(3)
     with distributed.Client(local.scheduler_address, set_as_default=False) as client:
-        client.wait_for_workers(3, timeout=30)
+        client.wait_for_workers(3, timeout=120)
     assert 3 == len(places(local))
 
 
