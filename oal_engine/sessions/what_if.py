@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
+import numpy as np
+
 from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..kernel.query_rules import leaves_out, paceable
 from .decisions import Decisions
@@ -101,16 +103,16 @@ def _run(whole: Trace, run: LoggedRun) -> LoggedRun:
     return run
 
 
-def _answers(whole: Trace) -> list[dict[int, int]]:
-    """Return the label of each item that has one: a dictionary for each question."""
+def _answers(whole: Trace) -> list[np.ndarray]:
+    """Return the label of each item, SKIP if nobody knows it: an array for each question."""
     truth = whole.truth if whole.several else {0: whole.y} if whole.labelled else {}
-    answers = [dict[int, int]() for _ in range(whole.several or 1)]
+    answers = np.full((whole.several or 1, whole.y.shape[-1]), SKIP, np.int8)
     for lesson in whole.state.lessons:
         if lesson.number or lesson.is_known:
             for own, label in zip(answers, lesson.labels or (lesson.label,)):
                 if label != SKIP:
                     own[lesson.item] = label
-    return [dict(enumerate(truth[k].tolist())) if k in truth else own for k, own in enumerate(answers)]
+    return [truth.get(k, own) for k, own in enumerate(answers)]
 
 
 def _changes(whole: Trace) -> Iterator[tuple[int, Event | None]]:
@@ -123,12 +125,12 @@ def _changes(whole: Trace) -> Iterator[tuple[int, Event | None]]:
     yield whole.reached, None
 
 
-def _asked(run: LoggedRun, state: State, answers: list[dict[int, int]]) -> Entry:
+def _asked(run: LoggedRun, state: State, answers: list[np.ndarray]) -> Entry:
     """Return the waiting question with its answer."""
     waiting, question = state.outstanding[state.number], state.question
     item = int(run.order[question.t])
     is_asked = [asks(waiting.parts, k) for k in range(len(waiting.parts))] or [True]
-    labels = [own.get(item, SKIP) if there else SKIP for own, there in zip(answers, is_asked)]
+    labels = [int(own[item]) if there else SKIP for own, there in zip(answers, is_asked)]
     own = [*labels] if run.several else None
     return Entry(
         state.number, state.number, question.t, item, question.margin, question.probability, question.draw,

@@ -260,7 +260,7 @@ def test_the_player_shows_the_question_that_is_chosen(several, monkeypatch):
 
 
 def test_what_if_is_about_the_question_that_is_chosen(several):
-    """Another algorithm runs for all questions; the table compares what it asked and found for the chosen one."""
+    """Another algorithm runs for all questions; the page compares both algorithms on the chosen one."""
     session = several(12).session
     trace = look_back.Trace(session.store, session.id)
     at = run("pages/3_Replay.py", session=str(session.id), of="odd")

@@ -1,4 +1,4 @@
-"""What-if runs: a session's own algorithm repeats it, and another one answers by what is known."""
+"""Runs of another algorithm over the stream of a session, with the answers of the session or of its file."""
 
 from itertools import count
 
