@@ -64,14 +64,28 @@ def test_a_page_of_a_lost_session_is_redrawn_and_learns_nothing(ask, work, app_s
     assert pulse.CHANGED == ask(server.session.id, server.session.store.fingerprint(server.session.id))
 
 
-def test_pages_take_turns(monkeypatch):
+def test_pages_take_turns():
     """Two redraws a second are two at once, and then one each half second."""
     clock = 0.0
-    monkeypatch.setattr(pulse, "monotonic", lambda: clock)
-    turns = pulse.Turns(2.0)
+    turns = pulse.Turns(2.0, lambda: clock)
     assert [True, True, False] == [turns.take() for _ in range(3)]
     clock = 0.5
     assert [True, False] == [turns.take() for _ in range(2)]
+
+
+def test_pages_have_fewer_turns_on_a_busy_server(monkeypatch):
+    """A server that uses a whole core still redraws one page a second."""
+    wall = cpu = 0.0
+    monkeypatch.setattr(pulse, "monotonic", lambda: wall)
+    monkeypatch.setattr(pulse, "process_time", lambda: cpu)
+    turns = pulse.Turns(pulse.REDRAWS_PER_SECOND, pulse.idle_seconds)
+    assert [True] * 5 + [False] == [turns.take() for _ in range(6)]
+    wall = cpu = 2.1
+    assert [True, True, False] == [turns.take() for _ in range(3)]
+    wall, cpu = 3.1, 5.1  # three cores
+    assert not turns.take()
+    wall = 4.1
+    assert [True] * 5 + [False] == [turns.take() for _ in range(6)]
 
 
 def test_no_page_has_a_turn_while_many_answers_are_under_way():
