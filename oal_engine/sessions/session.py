@@ -370,14 +370,19 @@ class Session(Run):
             if self._lacks(annotator, held) and not self.store.read_only:
                 with self._all_or_nothing(), self.store.transaction():
                     self.refresh()
-                    held = self._leases.of(annotator)
-                    while self._lacks(annotator, held) and (question := self._next_for(annotator, held)):
-                        self.store.lease(self.id, question, annotator)
-                        held.own.append(question)
+                    held = self._lease_more(annotator)
             own = held.own
             if self._current and self._current.id in own:
                 self._branches_annotator = annotator
             return [stored for id in own if (stored := self._stored(id))]
+
+    def _lease_more(self, annotator: str) -> Held:
+        """Lease questions to an annotator until they have enough of them or there is none. Return what they have."""
+        held = self._leases.of(annotator)
+        while self._lacks(annotator, held) and (question := self._next_for(annotator, held)):
+            self.store.lease(self.id, question, annotator)
+            held.own.append(question)
+        return held
 
     def _lacks(self, annotator: str, held: Held) -> bool:
         """Return whether an annotator who has these questions should get one more."""
@@ -596,6 +601,8 @@ class Session(Run):
                 self.store.renew_leases(self.id, annotator)
             if len(self._ids) % DIGEST_EVERY == 0:
                 self.store.put_digest(self.id, event_number, self.state.digest())
+            if self._shared:  # in the same transaction: each one waits for the disk
+                self._lease_more(annotator)
 
     @staticmethod
     def _data(labels: Sequence[int], highlighted: bool | None) -> Row:

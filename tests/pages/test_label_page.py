@@ -356,7 +356,8 @@ def test_what_takes_long_is_made_less_often_than_people_answer(work, monkeypatch
     """A slow view is reused for a multiple of its computation time; a fast one is never old."""
     server, time = work(3), [0.0]
     monkeypatch.setattr(card_server, "CACHE_SECONDS", CACHE_SECONDS)
-    monkeypatch.setattr(card_server, "perf_counter", lambda: time[0])
+    for clock in ("perf_counter", "idle_seconds"):
+        monkeypatch.setattr(card_server, clock, lambda: time[0])
 
     def slow():
         time[0] += cost

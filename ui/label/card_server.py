@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
 from itertools import islice
+from math import inf
 from time import perf_counter
 from typing import Any, NamedTuple, cast
 
@@ -21,6 +22,7 @@ from oal_engine.sessions.log import Entry, StoredQuestion, read_entry
 from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
 
+from ..components.pulse import idle_seconds
 from ..page import check_may_answer, counted, role, store, stored_settings
 from . import messages
 
@@ -36,7 +38,7 @@ CLASS_KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; the card itself us
 TAG_KEYS = "1234567890"  # as far as no class has them
 STREAMLIT_KEYS = "cr"  # Streamlit listens to them wherever the focus is
 FIRST_WAIT_SECONDS = 1.0  # that a page waits for a view that has never been computed
-CACHE_TIMES, CACHE_SECONDS = 20, 2.0  # a view is cached for 20 times its computation time, at most 2 s
+CACHE_TIMES, CACHE_SECONDS = 20, 2.0  # a view is cached for 20 times its computation time, at most 2 idle seconds
 SKIPPED_AHEAD = 6  # skipped items that the browser gets at a time
 MOST_OPEN = 300  # sessions that stay open in this server; with more, each answer would open one anew
 
@@ -90,7 +92,7 @@ class CardServer:
         self._views_lock = threading.RLock()
         self._views: dict[str, tuple] = {}  # by name: (the version of the session, the view)
         self._running_views: dict[str, tuple[tuple, Future]] = {}
-        self._cached_until: dict[str, float] = {}  # by name, on the clock of perf_counter
+        self._cached_until: dict[str, float] = {}  # by name, on the clock of idle_seconds
         self._last_labeled: dict[str, int] = {}  # by annotator: the question they answered last, unless they skipped it
         self._reopened: dict[str, int] = {}  # by annotator: a question whose answer is being replaced
 
@@ -217,13 +219,10 @@ class CardServer:
             highlight = marks if preferences is None else preferences.get("highlight")
             annotations = Annotations(session.notes, session.tags, "marks" if highlight else "item")
             return frame | {
-                "place": self._place(place, annotations) | self._quota(place, annotator),
+                "place": self._place(place, self._asked(place, annotations)) | self._quota(place, annotator),
                 "previous": session.previous_of(annotator),
                 "verdict": self._verdict(annotator),
-                "branches": {
-                    str(id): {str(label): self._place(branch, annotations) for label, branch in branches.items()}
-                    for id, branches in ahead.items()
-                },
+                "branches": {str(id): self._branches(branches, annotations) for id, branches in ahead.items()},
                 "review": None if review is None else self._skipped(review, place, annotations),
                 "tags": with_keys(settings.tags or (), keys.values()),
                 "guidelines": settings.all_guidelines,
@@ -281,11 +280,11 @@ class CardServer:
         """Return the view `name`, which may be up to CACHE_SECONDS old, so that many annotators do not recompute it at
         each answer."""
         with self._views_lock:
-            if perf_counter() >= self._cached_until.get(name, 0):
+            if idle_seconds() >= self._cached_until.get(name, -inf):
                 start = perf_counter()
                 self.cached(name, compute)
-                end = perf_counter()
-                self._cached_until[name] = end + min(CACHE_TIMES * (end - start), CACHE_SECONDS)
+                seconds = min(CACHE_TIMES * (perf_counter() - start), CACHE_SECONDS)
+                self._cached_until[name] = idle_seconds() + seconds
             return self._views[name][1]
 
     def in_background(self, name: str, compute: Callable[[], Any]) -> Any:
@@ -305,9 +304,17 @@ class CardServer:
                     self._views[name] = running[0], running[1].result()
         return self._views.get(name, (None, None))[1]
 
-    def _place(self, place: Place, annotations: Annotations) -> dict[str, Any]:
+    def _branches(self, branches: dict[int, Place], annotations: Annotations) -> dict[str, dict[str, Any]]:
+        """Return the place after each possible answer. A question that follows several of them is drawn once."""
+        places = {id(place.asked): place for place in branches.values()}
+        questions = {key: self._asked(place, annotations) for key, place in places.items()}
+        return {str(label): self._place(place, questions[id(place.asked)]) for label, place in branches.items()}
+
+    def _asked(self, place: Place, annotations: Annotations) -> dict[str, Any] | None:
+        return self._question(place.asked, place, annotations) if place.asked else None
+
+    def _place(self, place: Place, question: dict[str, Any] | None) -> dict[str, Any]:
         counters = asdict(place.progress)
-        question = place.asked and self._question(place.asked, place, annotations)
         if question:
             return {"question": question, "end": None, "counters": counters, "result": None}
         end = "joining" if place.progress.end == "others" and self.session.someone_joins else place.progress.end
