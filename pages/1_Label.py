@@ -49,16 +49,16 @@ def draw_panels(server: CardServer) -> None:
     """Draw the open panel, and notice new items. The other panels are not drawn, so that they cannot delay the card."""
     server.refresh()
     reader, begun = is_reader(server), server.session.previous is not None
-    of_one = not server.session.several  # marks are of one question
+    audited = server.session.settings.audited
     answered = {
         "History": history.show,
-        **({"Passed" if server.session.multiclass else "Pushed": pushed.show} if of_one else {}),
+        **({} if audited else {"Passed" if server.session.multiclass else "Pushed": pushed.show}),
         "Check": check.show,
     }
     panels = {
         "Progress": progress.show,
         **(answered if begun and not reader else {}),
-        **({} if reader or server.session.settings.audited else {"Find": find.show}),
+        **({} if reader or audited else {"Find": find.show}),
         **({"Learned": learned.show} if begun or server.session.settings.all_priors else {}),
         "Guidelines": guidelines.show,
     }

@@ -25,7 +25,7 @@ from tests.harness.sessions import EVENTS
 from ui import downloads, replay
 from ui.label import messages
 from ui.label.card_server import CardServer
-from ui.label.panels import check, find, history
+from ui.label.panels import check, find, history, pushed
 
 NAMES = ["good", "straight", "odd"]
 QUESTIONS = ["good", {"name": "straight", "guidelines": "It names street 0."}, "odd"]
@@ -126,16 +126,16 @@ def test_two_people_get_their_next_items_at_once(several):
     assert 1 == len({each["question"]["id"] for each in ahead.values()})
 
 
-PANELS = {"progress": "not odd", "history": "", "check": "", "learned": "of the answers were odd"}
+PANELS = {"progress": "not odd", "history": "", "pushed": "", "check": "", "learned": "of the answers were odd"}
 
 
 @pytest.mark.parametrize("name", PANELS)
 def test_panels_show_the_question_that_is_chosen(several, name):
-    """Progress, History, Check and Learned ask for the question, as Find does; marks have no panel."""
+    """Progress, History, Pushed, Check and Learned ask for the question, as Find does."""
     server = several(30)
     session = server.session.id
     at = listed(session, name, run("pages/1_Label.py", session=str(session), annotator="anna"))
-    assert ["Progress", "History", "Check", "Find", "Learned", "Guidelines"] == [tab.label for tab in at.tabs]
+    assert ["Progress", "History", "Pushed", "Check", "Find", "Learned", "Guidelines"] == [tab.label for tab in at.tabs]
     box = at.selectbox(key=f"question-{session}")
     assert NAMES == box.options
     assert not box.set_value("odd").run().exception
@@ -205,6 +205,32 @@ def test_what_is_found_is_labeled_for_one_question(several):
         name: {each["id"] for each in find.page(server, messages.View(show="list"), name)["rows"]} for name in NAMES
     }
     assert listed_items["odd"] != listed_items["good"]
+
+
+def test_what_is_pushed_is_labeled_for_one_question(several):
+    """Pushed lists the items that the chosen question predicts as positive and that nobody read; a label given there
+    is of that question alone, costs nothing and takes the item out of its list."""
+    server = several(30)
+    session = server.session
+
+    def listed(name):
+        return pushed.page(server, messages.View(), name=name)["rows"]
+
+    lists = {name: {row["id"] for row in listed(name)} for name in NAMES}
+    asked = {entry.item for entry in session.log}
+    assert lists["good"] != lists["odd"]
+    assert not asked & {*lists["good"], *lists["odd"]}
+    row, left = listed("good")[0], session.place.progress.left
+    assert ["good", "not good"] == [name for _, name, *_ in row["actions"]]
+    at = run("pages/1_Label.py", session=str(session.id), annotator="carla")
+    at.session_state["panel"], at.session_state[f"question-{session.id}"] = "Pushed", "good"
+    at.run()
+    at.session_state[f"pushed-0-{session.id}"] = {"events": [{"id": "k1", "row": row["id"], "action": -1}]}
+    assert not at.run().exception
+    session.refresh()
+    assert [-1, 0, 0] == session.store.known_labels(session.id)[row["id"]]["data"]["labels"]
+    assert left == session.place.progress.left
+    assert row["id"] not in {each["id"] for each in listed("good")}
 
 
 def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch):

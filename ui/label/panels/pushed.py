@@ -1,5 +1,5 @@
 """Items that the model passed on without asking, newest first, which can be marked as wrong: the pushed items, or with
-K classes every item with its predicted class."""
+K classes every item with its predicted class. With several questions, the items pushed by one, which can be labeled."""
 
 import html
 from typing import Any
@@ -8,27 +8,39 @@ import numpy as np
 import streamlit as st
 
 from oal_engine.output.meanings import MEANINGS
+from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
 from ...components import item_list
-from ..card_server import CardServer
+from ..card_server import CardServer, keys_of
 from ..messages import View
+from . import chosen_question, find
 
 COST = (
     "Each mark that trains costs one label of the budget and is learned as {negative}. Estimates and curves do not use "
     "the marks: they are not a random sample."
 )
 STORED = "Marks are only recorded; model and estimates stay as they are."
+LABELS = "A label costs nothing here: this question's model learns it, and its estimates leave the item out."
 LEARNED = "Marked wrong and already used for training; it cannot be removed."
 BAD_ROUND = "a mark must be on one of the {:,} rounds. Got {:,}."
 
 
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
-    session = server.session
+    session, name = server.session, chosen_question(server)
     if not session.multiclass:
-        st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(MEANINGS["pushed"])}</p>')
+        _say(MEANINGS["pushed"])
+    if name:
+        _say(LABELS)
+        item_list.show(
+            server,
+            f"pushed-{session.settings.place_of(name)}",
+            lambda event, by: find.label(session, event, by, name),
+            lambda view: page(server, view, name=name),
+        )
+        return
     trains = not session.multiclass and _switch(server)
     item_list.show(
         server,
@@ -54,8 +66,12 @@ def _switch(server: CardServer) -> bool:
         chosen = current
     elif chosen != current:
         session.store.update_session(session.id, {"feedback_trains": int(chosen)})
-    st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(_cost(session, chosen))}</p>')
+    _say(_cost(session, chosen))
     return chosen
+
+
+def _say(words: str) -> None:
+    st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(words)}</p>')
 
 
 def _cost(session: Session, trains: bool) -> str:
@@ -63,10 +79,9 @@ def _cost(session: Session, trains: bool) -> str:
     return COST.format(negative=session.names[-1]) if trains else STORED
 
 
-def _passed(server: CardServer, show: str) -> np.ndarray:
+def _passed(session: Session | OneQuestion, show: str) -> np.ndarray:
     """Return the rounds that passed without a question, newest first; with K classes, those predicted as the selected
     class."""
-    session = server.session
     _, predicted, asked = session.decided
     wanted = predicted > 0
     if session.multiclass and show not in ("all", "marked"):
@@ -75,38 +90,44 @@ def _passed(server: CardServer, show: str) -> np.ndarray:
     return np.flatnonzero(wanted & ~asked & ~is_known)[::-1]
 
 
-def page(server: CardServer, view: View, trains: bool = False) -> dict[str, Any]:
-    """Return one page of a view, the newest items first."""
-    session, show = server.session, view.show
-    marks = session.marks
-    rounds = _passed(server, show)
+def page(server: CardServer, view: View, trains: bool = False, name: str | None = None) -> dict[str, Any]:
+    """Return one page of a view, the newest items first. name: of one of several questions, whose items are labeled
+    instead of marked."""
+    session, show = part_of(server.session, name), view.show
+    marks = {} if isinstance(session, OneQuestion) else session.marks
+    rounds = _passed(session, show)
     items = session.order[rounds]
     if show == "marked":
         keep = np.isin(items, list(marks))
         rounds, items = rounds[keep], items[keep]
     margins, predicted, _ = session.decided
     matches, counts = item_list.page_of(session, items, view)
-    rows = []
+    keys, rows = keys_of(session.names), []
     for k, item in matches:
         t, marked = int(rounds[k]), item["position"] in marks
-        learned = marks.get(item["position"], False)
-        name = session.names[int(predicted[t])]
-        chips = [(name, "")] if session.multiclass else []
+        learned, id = marks.get(item["position"], False), item["position"] if name else t
+        word = session.names[int(predicted[t])]
+        chips = [(word, "")] if session.multiclass else []
+        if name:
+            actions = [(value, each, False, keys[value]) for value, each in session.names.items()]
+        else:
+            actions = [] if learned else [(0, "No mark", not marked), (1, "Wrong", marked)]
         rows.append(
-            item_list.row(session, item, item["position"], view.open == t)
+            item_list.row(session, item, item["position"], view.open == id)
             | {
-                "id": t,
+                "id": id,
                 "chips": [*chips, ("wrong", "wrong")] if marked else chips,
                 "side": f"{'gap' if session.multiclass else 'score'} {margins[t]:+.2f}",
                 "by": f"item {t + 1:,} of the stream",
                 "note": None,
-                "label": f"Model says {name}:",
-                "actions": [] if learned else [(0, "No mark", not marked), (1, "Wrong", marked)],
-                "means": LEARNED if learned else _cost(session, trains),
+                "label": f"Model says {word}:",
+                "actions": actions,
+                "means": LEARNED if learned else "" if name else _cost(server.session, trains),
             }
         )
     classes = session.names.items() if session.multiclass else []
-    shows = [("all", "All"), *((str(label), name) for label, name in classes), ("marked", "Marked wrong")]
-    word = "passed without being asked" if session.multiclass else "pushed"
-    empty = "Nothing fits." if view.search or show != "all" else f"Nothing was {word} yet."
+    shows = [("all", "All"), *((str(label), each) for label, each in classes)]
+    shows += [("marked", "Marked wrong")] * (not name)
+    kind = "passed without being asked" if session.multiclass else "pushed"
+    empty = "Nothing fits." if view.search or show != "all" else f"Nothing was {kind} yet."
     return {"rows": rows, "empty": empty, "shows": shows} | counts
