@@ -29,9 +29,24 @@ BUSY = 4  # answers under way at which no page is redrawn
 _mount = component("pulse", ["dom.js", "pulse.js"], [])
 
 
-def idle_seconds() -> float:
-    """Return a clock that slows down while this process works, to LEAST_SHARE of its speed on a whole core."""
-    return monotonic() - (1 - LEAST_SHARE) * process_time()
+class IdleClock:
+    """A clock in seconds that slows down while this process works, to LEAST_SHARE of its speed on a core or more."""
+
+    def __init__(self) -> None:
+        self._seconds, self._at = 0.0, (monotonic(), process_time())
+        self._lock = Lock()
+
+    def __call__(self) -> float:
+        """Return the seconds since the clock began."""
+        with self._lock:
+            at = monotonic(), process_time()
+            passed, worked = (now - before for now, before in zip(at, self._at, strict=True))
+            self._seconds += max(LEAST_SHARE * passed, passed - (1 - LEAST_SHARE) * worked)
+            self._at = at
+            return self._seconds
+
+
+idle_seconds = IdleClock()
 
 
 class Turns:
@@ -46,8 +61,7 @@ class Turns:
         """Take a turn, if there is one."""
         with self._lock:
             now = self._clock()
-            self._left = min(self.rate, self._left + max(0.0, now - self._at) * self.rate)
-            self._at = now
+            self._left, self._at = min(self.rate, self._left + (now - self._at) * self.rate), now
             has_turn = self._left >= 1 and self._under_way < BUSY
             self._left -= has_turn
             return has_turn

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
 from itertools import islice
-from math import inf
 from time import perf_counter
 from typing import Any, NamedTuple, cast
 
@@ -280,7 +279,7 @@ class CardServer:
         """Return the view `name`, which may be up to CACHE_SECONDS old, so that many annotators do not recompute it at
         each answer."""
         with self._views_lock:
-            if idle_seconds() >= self._cached_until.get(name, -inf):
+            if idle_seconds() >= self._cached_until.get(name, 0):
                 start = perf_counter()
                 self.cached(name, compute)
                 seconds = min(CACHE_TIMES * (perf_counter() - start), CACHE_SECONDS)
