@@ -108,10 +108,11 @@ def page(server: CardServer, view: View, trains: bool = False, name: str | None 
         learned, id = marks.get(item["position"], False), item["position"] if name else t
         word = session.names[int(predicted[t])]
         chips = [(word, "")] if session.multiclass else []
+        actions: list[tuple] = []
         if name:
             actions = [(value, each, False, keys[value]) for value, each in session.names.items()]
-        else:
-            actions = [] if learned else [(0, "No mark", not marked), (1, "Wrong", marked)]
+        elif not learned:
+            actions = [(0, "No mark", not marked), (1, "Wrong", marked)]
         rows.append(
             item_list.row(session, item, item["position"], view.open == id)
             | {
