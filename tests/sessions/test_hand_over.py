@@ -27,6 +27,18 @@ def cut(opened, who="anna", label=1):
     return held, painted
 
 
+def joined_while_cut(store, seed, given):
+    """Begin a session that Ben joins while the line of Anna is cut, after an answer. Return it, her question and the
+    prepared one, whose answer is not sent yet, what Ben has, and whether the prepared item is asked of somebody."""
+    opened = begin(store, shuffled=True, seed=seed)
+    for _ in range(seed % 5):
+        reply(opened, "anna")
+    held, painted = cut(opened, label=given)
+    theirs = opened.held("ben")
+    opened.answer(next(EVENTS), held.id, given, "anna")
+    return opened, held, painted, theirs, opened.store.asked_of_item(opened.id, painted.id) is not None
+
+
 def ours(opened, question):
     """Return the labels and the late answers about the item of a question, as (annotator, label)."""
     item = opened.store.item_of(opened.id, question)
@@ -40,13 +52,7 @@ def test_a_prepared_answer_is_stored_where_a_second_person_has_joined(store):
     answer where its item was asked, else as a late one; the log gives the same bits. Both cases occur."""
     cases = set()
     for seed, given in product(range(6), (1, -1, SKIP)):
-        opened = begin(store, shuffled=True, seed=seed)
-        for _ in range(seed % 5):
-            reply(opened, "anna")
-        held, painted = cut(opened, label=given)
-        theirs = opened.held("ben")
-        opened.answer(next(EVENTS), held.id, given, "anna")
-        was_asked = opened.store.asked_of_item(opened.id, painted.id) is not None  # of Ben, or of Anna after her answer
+        opened, held, painted, theirs, was_asked = joined_while_cut(store, seed, given)
         opened.answer(next(EVENTS), painted.id, -1, "anna")
         assert (([("anna", -1)], []) if was_asked else ([], [("anna", -1)])) == ours(opened, painted.id)
         assert (held.id, given) in [(entry.id, entry.label) for entry in opened.log]
@@ -129,15 +135,10 @@ def test_what_was_shown_as_prepared_is_never_dropped(store, tmp_path, late, sett
 def test_an_answer_to_an_item_that_was_never_asked_is_exported(store, tmp_path):
     """It is among the answers besides the labels, without a number, and counts for its annotator; no second answer."""
     for seed, given in product(range(12), (1, -1, SKIP)):
-        opened = begin(store, shuffled=True, seed=seed)
-        for _ in range(seed % 5):
-            reply(opened, "anna")
-        held, painted = cut(opened, label=given)
-        opened.held("ben")
-        opened.answer(next(EVENTS), held.id, given, "anna")
-        opened.answer(next(EVENTS), painted.id, -1, "anna")
-        if not ours(opened, painted.id)[0]:
+        opened, _, painted, _, was_asked = joined_while_cut(store, seed, given)
+        if not was_asked:
             break
+    opened.answer(next(EVENTS), painted.id, -1, "anna")
     export.export(store, opened.id, "opinions", "csv", tmp_path / "late.csv")
     (row,) = csv.DictReader((tmp_path / "late.csv").read_text().splitlines())
     item = store.item(opened.dataset.id, painted.item)["id"]

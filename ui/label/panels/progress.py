@@ -43,7 +43,7 @@ def show(server: CardServer) -> None:
         note(" ".join(changed))
         st.button(PUT_AWAY, key="put-away", on_click=st.session_state.__setitem__, args=(away, True))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
-    if problem:
+    if problem and not session.settings.audited:  # there the table tells it
         note(problem)
     for chart in drawn:
         charts.show(chart)
