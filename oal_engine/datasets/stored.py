@@ -322,12 +322,13 @@ class Dataset:
             columns[label] = tuple(items[place]["label"] for place in places if self.y[place])
         return reading.question_names(columns, label, self.columns.get("contains", False))
 
-    def labels_of(self, names: Collection[str]) -> dict[str, np.ndarray]:
+    def labels_of(self, names: Collection[str], gaps: bool = False) -> dict[str, np.ndarray]:
         """Return the labels of its items for the yes/no questions that its file answers for every item: by a column of
-        this name that is kept with them, else by a word of the label cells."""
+        this name that is kept with them, else by a word of the label cells. gaps: also for those that it answers for
+        some items only, with 0 for the others."""
         answers, label = dict[str, np.ndarray](), self.columns.get("label")
         further = self.store.details(self.id, range(self.y.size)) if {*names} & {*self.details} else {}
-        words = self.store.label_cells(self.id)[: self.y.size] if label and self.labelled else None
+        words = self.store.label_cells(self.id)[: self.y.size] if label and (gaps or self.labelled) else None
         for name in names:
             if name in self.details:
                 place = self.details.index(name)
@@ -338,7 +339,7 @@ class Dataset:
             else:
                 continue
             with suppress(reading.DataError):
-                answers[name] = reading.answers(cells, columns, self.name)
+                answers[name] = reading.answers(cells, columns, self.name, gaps)
         return answers
 
     def transform(self, items: Sequence[str] | Matrix, vectors: np.ndarray | None = None) -> Rows:

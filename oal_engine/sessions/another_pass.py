@@ -4,7 +4,7 @@ import re
 
 from ..datasets.prior import Prior
 from .session import Session
-from .settings import SKIP, KnownLabels, SessionError, create, stored_options
+from .settings import SKIP, KnownLabel, KnownLabels, SessionError, create, stored_options
 
 NUMBERED = re.compile(r"(.+), pass (\d+)")
 
@@ -12,8 +12,8 @@ NUMBERED = re.compile(r"(.+), pass (\d+)")
 def labels(session: Session) -> KnownLabels:
     """Return the labels that a session has learned: answers, known labels and marks, in their order."""
     session.state.only()
-    by_item = {lesson.item: lesson.label for lesson in session.state.lessons if lesson.label != SKIP}
-    return KnownLabels(by_item, f"session {session.settings.name}")
+    by_item = {each.item: KnownLabel(each.item, each.label) for each in session.state.lessons if each.label != SKIP}
+    return KnownLabels([*by_item.values()], f"session {session.settings.name}")
 
 
 def begin(session: Session, owner: str = "") -> int:

@@ -34,7 +34,6 @@ from .log import (
     Entry,
     Event,
     Grown,
-    KnownLabel,
     LabelsAdded,
     LabelsKnown,
     Lesson,
@@ -47,7 +46,7 @@ from .log import (
     add_known,
     asks,
 )
-from .settings import SKIP, SessionError, Settings, session_labels
+from .settings import SKIP, KnownLabel, SessionError, Settings, labels_of_questions, session_labels
 
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
 FACTS_OF_ROW, FACTS_OF_ENTRY = itemgetter(*FACTS), attrgetter(*FACTS)
@@ -317,9 +316,9 @@ class Run:
         first = settings.items
         self.order = stream.shuffled(first, settings.seed) if settings.shuffled else np.arange(first)
         self._truth: tuple[tuple[int, ...], dict[int, np.ndarray]] | None = None  # with the shape of `y`, as it is slow
-        self.began_with = LabelsKnown(tuple(KnownLabel(*pair) for pair in store.first_known(settings.id)))
-        if self.began_with.labels:  # the rounds in which something can be asked come first
-            last = np.isin(self.order, [each.item for each in self.began_with.labels])
+        self.began_with = LabelsKnown(tuple(KnownLabel(*own) for own in store.first_known(settings.id)))
+        if whole := [each.item for each in self.began_with.labels if each.is_whole]:
+            last = np.isin(self.order, whole)  # the rounds in which something can be asked come first
             self.order = np.concatenate((self.order[~last], self.order[last]))
         self._take(rounds)
         self.state = self.start()
@@ -340,20 +339,12 @@ class Run:
 
     @property
     def truth(self) -> dict[int, np.ndarray]:
-        """The labels of the file for those of several questions that it answers, by place. The state never sees them.
-        Where an item has no yes to the parent of a question, it has none to the question."""
+        """The labels of the file for those of several questions that it answers for every item, by place. The state
+        never sees them."""
         if self._truth is None or self._truth[0] != self.y.shape:
-            names, parents = self.settings.question_names, self.settings.parents
-            labels = {} if self.settings.audited else self.dataset.labels_of(names)
-            own = {k: labels[name] for k, name in enumerate(names) if name in labels}
-            self._truth = (
-                self.y.shape,
-                {
-                    k: y if (parent := parents[k]) is None else np.minimum(y, own[parent])
-                    for k, y in own.items()
-                    if parents[k] in (None, *own)
-                },
-            )
+            questions = [] if self.settings.audited else self.settings.questions or []
+            labels = labels_of_questions(self.dataset, questions)
+            self._truth = self.y.shape, {k: own for k, own in enumerate(labels) if own.all()}
         return self._truth[1]
 
     @property

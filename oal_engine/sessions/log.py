@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..output.jsonlines import LONGEST_LINE, Check, or_none, whole, words
 from ..store import Row, Store
-from .settings import LONGEST_TAG, MOST_LABELS, MOST_QUESTIONS, SKIP, SessionError
+from .settings import LONGEST_TAG, MOST_LABELS, MOST_QUESTIONS, SKIP, KnownLabel, SessionError, summary
 
 is_count, is_flag, is_label = whole(0), whole(0, 1), whole(-1, 127)
 LONGEST_ORIGIN = 600  # characters
@@ -71,15 +71,6 @@ class Changed:
     changes: tuple[Change, ...]
 
 
-class KnownLabel(NamedTuple):
-    """The label of an item that is known from elsewhere. labels: of each of several questions; then `label` is their
-    summary."""
-
-    item: int
-    label: int
-    labels: tuple[int, ...] = ()
-
-
 @dataclass(frozen=True)
 class LabelsKnown:
     """Labels that are known from elsewhere. They are learned and cost nothing, and the items are not asked, or not
@@ -112,11 +103,6 @@ class QuestionClosed:
     """A question is not asked about later items. part: its place among the questions."""
 
     part: int
-
-
-def summary(labels: Iterable[int]) -> int:
-    """Return the label of a whole answer to several questions: 1 if any has a yes, SKIP if nobody could tell any."""
-    return max(labels, key=lambda label: (abs(label), label))
 
 
 def asks(parts: Sequence[Sequence[float]], k: int) -> bool:

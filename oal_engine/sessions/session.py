@@ -33,7 +33,6 @@ from .log import (
     Entry,
     Event,
     Grown,
-    KnownLabel,
     LabelsAdded,
     LabelsKnown,
     Lesson,
@@ -43,11 +42,23 @@ from .log import (
     asks,
     read_entries,
     read_entry,
-    summary,
     unseen,
 )
 from .remarks import Remarks
-from .settings import FILE, MOST_LABELS, SKIP, SessionError, Settings, checked_questions, seeded, whole
+from .settings import (
+    FILE,
+    MOST_LABELS,
+    SKIP,
+    KnownLabel,
+    SessionError,
+    Settings,
+    checked_questions,
+    known_labels_of,
+    labels_of_questions,
+    seeded,
+    summary,
+    whole,
+)
 
 DIGEST_EVERY = 50  # answers between two stored digests
 OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: draws for second and repeated answers of their own
@@ -255,13 +266,14 @@ class Session(Run):
         with self.store.transaction():
             rounds = self._stored_rounds()  # another process may have stored the growth meanwhile
             self.dataset.refresh()
-            y = self._session_labels(self.dataset.y)
+            questions = self.settings.questions
+            y = labels_of_questions(self.dataset, questions) if questions else self._session_labels(self.dataset.y)
             used = {row["item"] for row in self.store.events(self.id, "known")}
-            items = [item for item in range(rounds, y.size) if y[item] and item not in used]
+            items = [item for item in range(rounds, y.shape[-1]) if y[..., item].any() and item not in used]
             if items:
                 last = self.store.answers(self.id, self.store.question_count(self.id) - 2)
                 self.store.part_prepared(self.id, *(row["id"] for row in last))
-                self.store.put_known(self.id, [(item, int(y[item]), ()) for item in items], FILE)
+                self.store.put_known(self.id, known_labels_of(y, items), FILE)
                 self.store.count_change(self.id)
 
     def _stored_rounds(self) -> int:
@@ -272,7 +284,7 @@ class Session(Run):
     def _take_later_labels(self) -> None:
         """Learn labels that the data set got after its items, if the session began with the labels of the file. Items
         that were asked or marked, or had a known label before, stay as they are."""
-        if not self._begins_with_file or self.store.read_only:
+        if not self._begins_with_file or self.store.read_only or self.several:
             return
         if (last := self.store.last_later_label(self.dataset.id)) <= self._last_later_label:
             return

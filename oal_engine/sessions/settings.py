@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
 from numbers import Real
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -215,11 +215,30 @@ def needs(row: Row) -> str | None:
     return NEEDS.format(unknown) if unknown else None
 
 
+class KnownLabel(NamedTuple):
+    """The label of an item that is known from elsewhere. labels: of each of several questions; then `label` is their
+    summary."""
+
+    item: int
+    label: int
+    labels: tuple[int, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is left to be asked about the item."""
+        return SKIP not in (self.labels or (self.label,))
+
+
+def summary(labels: Iterable[int]) -> int:
+    """Return the label of a whole answer to several questions: 1 if any has a yes, SKIP if nobody could tell any."""
+    return max(labels, key=lambda label: (abs(label), label))
+
+
 @dataclass(frozen=True)
 class KnownLabels:
-    """Labels by item, in the order in which they are learned. origin: "file", or "session NAME"."""
+    """Labels in the order in which they are learned. origin: "file", or "session NAME"."""
 
-    labels: dict[int, int]
+    labels: Sequence[KnownLabel]
     origin: str
 
 
@@ -318,8 +337,8 @@ def create(
     if own.metric not in ("sum", "cost"):
         raise SessionError(f"metric must be sum or cost. Got {own.metric}.")
     budget, seed = whole(own.budget, "budget", 1), whole(own.seed, "seed", 0)
-    begin_with = _known_labels(store, data, names["classes"], own, seed)
-    left = data["items"] - len(begin_with.labels)
+    begin_with = _known_labels(store, data, names["classes"], own, questions, seed)
+    left = data["items"] - sum(each.is_whole for each in begin_with.labels)
     horizon = left if own.horizon is None else whole(own.horizon, "horizon", 1)
     budget = int(capped(budget, max(horizon, left))) if cap else budget
     spending.plan(
@@ -372,33 +391,58 @@ def session_labels(
     return rows.read_only(np.zeros(y.size), np.int8) if classes else y
 
 
-def _known_labels(store: Store, data: Row, classes: list[str], options: Options, seed: int) -> KnownLabels:
+def labels_of_questions(dataset: Dataset, questions: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """Return the labels of a file for several questions, SKIP where it has none: shape (questions, items). A yes to a
+    question is a yes to its parent, unless that has a no, which is a no to both."""
+    names, y = [each["name"] for each in questions], np.full((len(questions), dataset.y.size), SKIP, np.int8)
+    for name, labels in dataset.labels_of(names, gaps=True).items():
+        y[names.index(name)] = labels
+    children = [(k, names.index(each["parent"])) for k, each in enumerate(questions) if each.get("parent")]
+    for k, parent in children:
+        y[parent, (y[parent] == SKIP) & (y[k] == POSITIVE)] = POSITIVE
+    for k, parent in children:
+        y[k] = np.minimum(y[k], y[parent])
+    return y
+
+
+def known_labels_of(y: np.ndarray, items: Sequence[int]) -> list[KnownLabel]:
+    """Return the known labels of items. y: labels of all items, a row for each of several questions."""
+    columns = [tuple(own) for own in np.atleast_2d(y)[:, items].T.tolist()]
+    return [KnownLabel(item, summary(own), own if y.ndim > 1 else ()) for item, own in zip(items, columns)]
+
+
+def _known_labels(
+    store: Store, data: Row, classes: list[str], options: Options, questions: list[Row], seed: int
+) -> KnownLabels:
     """Return the labels that a new session begins with."""
     chosen = options.known_labels
     if isinstance(chosen, KnownLabels):
         allowed = range(1, len(classes) + 1) if classes else (POSITIVE, NEGATIVE)
-        if not all(0 <= item < data["items"] and label in allowed for item, label in chosen.labels.items()):
+        if not all(0 <= each.item < data["items"] and each.label in allowed for each in chosen.labels):
             raise SessionError("known_labels of a session must be on items of its data set, with labels of its own.")
         return chosen
     if chosen is None:
-        return KnownLabels({}, "")
+        return KnownLabels((), "")
     dataset = Dataset(store, data["id"])
-    y = dataset.y.copy()
-    for row in store.later_labels(dataset.id):
-        y[row["item"]] = row["y"]
-    y = session_labels(dataset, y, classes, options.positive_class)
-    labelled = np.flatnonzero(y)
-    most = min(MOST_KNOWN, labelled.size, y.size - 1)
+    if questions:
+        y = labels_of_questions(dataset, questions)
+    else:
+        y = dataset.y.copy()
+        for row in store.later_labels(dataset.id):
+            y[row["item"]] = row["y"]
+        y = session_labels(dataset, y, classes, options.positive_class)
+    n_items, kind = y.shape[-1], "questions" if questions else "classes"
+    labelled = np.flatnonzero(np.atleast_2d(y).any(axis=0))
+    most = min(MOST_KNOWN, labelled.size - bool(y.all()))  # one item at least is asked about
     if not labelled.size:
-        raise SessionError(f"the data set {data['name']} has no labels of these classes to begin with.")
+        raise SessionError(f"the data set {data['name']} has no labels of these {kind} to begin with.")
     if chosen == FILE and labelled.size > most:
         raise SessionError(
-            f"known_labels of a session must be a number from 1 to {most:,}, as {labelled.size:,} of {y.size:,} items "
+            f"known_labels of a session must be a number from 1 to {most:,}, as {labelled.size:,} of {n_items:,} items "
             f"of the data set {data['name']} have a label. Got file."
         )
     size = labelled.size if chosen == FILE else whole(cast(float, chosen), "known_labels", 1, most)
-    items = stream.sample(labelled, size, seed)
-    return KnownLabels(dict(zip(items.tolist(), y[items].tolist())), FILE)
+    return KnownLabels(known_labels_of(y, stream.sample(labelled, size, seed).tolist()), FILE)
 
 
 def checked_tags(names: Iterable[str]) -> list[str]:
@@ -487,7 +531,7 @@ def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
         raise SessionError(f"several questions need a rule that gives every item a chance. Got {chosen.rule}.")
     excluded = {
         "several classes": chosen.multiclass or options.classes, "a positive class": options.positive_class,
-        "averaged weights": options.averaged, "known labels": options.known_labels is not None,
+        "averaged weights": options.averaged, "known labels": options.column and options.known_labels is not None,
         "seed words, items or texts": options.prior or options.seed_words or options.seed_items or options.seed_texts,
         "an overlap": options.column and options.overlap, "a repeat": options.column and options.repeat,
     }  # fmt: skip

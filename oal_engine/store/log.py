@@ -101,14 +101,14 @@ class Log(Tables):
             (row(place, *each) for place, each in enumerate(labels, 1)),
         )
 
-    def first_known(self, session: int) -> list[tuple[int, int]]:
-        """Return the known labels that a session begins with, as (item, label)."""
+    def first_known(self, session: int) -> list[tuple[int, int, tuple[int, ...]]]:
+        """Return the known labels that a session begins with, as (item, label, labels of several questions)."""
         rows = self.query(
-            "SELECT item, label FROM events WHERE session = ? AND kind = 'known' AND number < coalesce("
+            "SELECT item, label, json_extract(data, '$.labels') AS labels FROM events WHERE session = ? AND kind = 'known' AND number < coalesce("
             "(SELECT min(number) FROM events WHERE session = ? AND kind = 'grown'), 0) ORDER BY number",
             session, session,
         )  # fmt: skip
-        return [(row["item"], row["label"]) for row in rows]
+        return [(row["item"], row["label"], tuple(json.loads(row["labels"] or "[]"))) for row in rows]
 
     def begins_with(self, session: int, origin: str) -> bool:
         """Return whether a session begins with known labels of an origin."""

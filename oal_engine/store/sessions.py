@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
 from secrets import token_urlsafe
@@ -34,13 +34,11 @@ class Sessions(Log):
     @writes
     def add_session(
         self, values: Row, priors: Mapping[int, Mapping[int, float]] | None = None,
-        known_labels: Mapping[int, int] | None = None, origin: str = "",
+        known_labels: Iterable[tuple[int, int, Sequence[int]]] = (), origin: str = "",
     ) -> int:  # fmt: skip
-        """Insert a session and return its id. priors: as of `prior_weights`. known_labels: by item, with their
-        `origin`. If `owner` is an e-mail address, it gets the role of owner."""
+        """Insert a session and return its id. priors: as of `prior_weights`. known_labels: as of `put_known`. If `owner` is an e-mail address, it gets the role of owner."""
         session = self._add("sessions", values)
-        labels = ((item, label, ()) for item, label in (known_labels or {}).items())
-        self.put_known(session, labels, origin, by=values.get("owner", ""))
+        self.put_known(session, known_labels, origin, by=values.get("owner", ""))
         self.put_event(session, "grown", data={"rounds": values["items"]})
         if ADDRESS.fullmatch(owner := values.get("owner", "")):
             self.put_role(session, owner, "owner", owner)

@@ -425,6 +425,30 @@ def test_the_labels_of_a_file_become_questions_by_one_click(app_store, tmp_path,
     assert ["insult", "spam", "toxic", "threat"] == settings.question_names
 
 
+@pytest.mark.parametrize("measures", [False, True])
+def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(app_store, tmp_path, measures):
+    """The form offers the labels of a file that answers some questions about some items, by default unless it answers
+    a question about every item, which measures the model."""
+    path = tmp_path / "partly.csv"
+    flags = {"toxic": FLAGS["toxic"], "threat": [flag if k % 2 else "" for k, flag in enumerate(FLAGS["threat"])]}
+    if not measures:
+        flags["toxic"] = ["", "", *flags["toxic"][2:]]
+    pandas.DataFrame({"text": TEXTS} | flags).to_csv(path, index=False)
+    datasets.import_file(app_store, path, "partly", reading.Columns(("text",), details=("toxic", "threat")))
+    at = form()
+    assert not [each for each in at.toggle if each.key.startswith("new-known")]
+    at.text_area(key="new-questions").set_value("toxic\nthreat").run()
+    (question,) = [each for each in at.toggle if each.key.startswith("new-known")]
+    labels = len(TEXTS) - (not measures)
+    assert f"The file has labels for {labels} of {len(TEXTS)} items. Begin with them?" == question.label
+    assert measures != question.value
+    question.set_value(True).run()
+    press(at, "new-send")
+    opened = Session(app_store, app_store.sessions()[0]["id"])
+    assert labels == len(opened.known_labels)
+    assert opened.place.progress.known_items == len(TEXTS) // 2 - (not measures)
+
+
 @pytest.mark.parametrize("further", [
     {"label": ["spam", "ham"] * 24}, {"label": [1, 2, 3, 4] * 12}, {"sent": [0, 1] * 24}, {"title": TEXTS},
     {"label": [f"word {k}" for k in range(48)]}, {"label": ["a: b", "a:c", "x" * 61] * 16},

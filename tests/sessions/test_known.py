@@ -18,7 +18,7 @@ from oal_engine.sessions.files.bundle import adopt, publish
 from oal_engine.sessions.files.player import Player
 from oal_engine.sessions.insights import certainty, estimates, outcome
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import SKIP, KnownLabels, SessionError, create
+from oal_engine.sessions.settings import SKIP, KnownLabel, KnownLabels, SessionError, create
 from oal_engine.sessions.what_if import what_if
 from oal_engine.store import Store
 from tests.harness.sessions import (
@@ -43,6 +43,11 @@ def partly(store):
     items.y = np.where(np.arange(items.y.size) % 3 == 0, items.y, 0).astype(np.int8)
     datasets.add(store, "partly", datasets.table(items), "made.npz")
     return "partly"
+
+
+def labels_from(labels, origin):
+    """Known labels that another session brings."""
+    return KnownLabels([KnownLabel(*each) for each in labels.items()], origin)
 
 
 def rebuilt(store, opened):
@@ -98,8 +103,8 @@ def test_the_labels_of_a_file_with_gaps(store, partly):
         ),
         ("sparse", 300, "known_labels of a session must be a whole number >= 1 and <= 299. Got 300."),
         ("sparse", "all", "known_labels of a session must be a whole number >= 1 and <= 299. Got all."),
-        ("sparse", KnownLabels({300: 1}, "search"), "known_labels of a session must be on items of its data set"),
-        ("sparse", KnownLabels({3: 2}, "search"), "known_labels of a session must be on items of its data set"),
+        ("sparse", KnownLabels([KnownLabel(300, 1)], "search"), "known_labels of a session must be on items of its data set"),
+        ("sparse", KnownLabels([KnownLabel(3, 2)], "search"), "known_labels of a session must be on items of its data set"),
         ("unlabelled", "file", "the data set unlabelled has no labels of these classes to begin with."),
     ],
 )
@@ -235,7 +240,7 @@ def test_looking_back_at_known_labels(store):
 
 def test_a_session_begins_with_other_labels(store):
     """Labels of any origin can be given, and are stored with it."""
-    session = create(store, "unlabelled", "PAA-I", budget=9, known_labels=KnownLabels({5: 1, 3: -1}, "session Old"))
+    session = create(store, "unlabelled", "PAA-I", budget=9, known_labels=labels_from({5: 1, 3: -1}, "session Old"))
     opened = Session(store, session)
     assert [(5, "session Old"), (3, "session Old")] == [
         (k, v["data"]["origin"]) for k, v in opened.known_labels.items()
@@ -266,7 +271,7 @@ def test_exports_have_the_origin_of_each_label(store):
 def test_the_summary_counts_known_labels_by_themselves(store):
     """Known labels are counted as they are, and estimates say that they are about the other items."""
     opened = begin(
-        store, "unlabelled", "PAA-I", floor=0.5, known_labels=KnownLabels({5: 1, 3: -1, 8: 1}, "session Old")
+        store, "unlabelled", "PAA-I", floor=0.5, known_labels=labels_from({5: 1, 3: -1, 8: 1}, "session Old")
     )
     while opened.place.asked:
         say(opened, 1 if opened.place.asked.item % 3 else -1)
@@ -281,7 +286,7 @@ def test_the_summary_counts_known_labels_by_themselves(store):
 def test_estimates_are_those_of_a_stream_without_the_known_items(store):
     """Items that are known change no count of passed items, so estimates and floors rest on the others alone."""
     opened = begin(
-        store, "unlabelled", "PAA-I", audit=0.3, floor=0.3, budget=80, known_labels=KnownLabels({5: 1}, "file")
+        store, "unlabelled", "PAA-I", audit=0.3, floor=0.3, budget=80, known_labels=labels_from({5: 1}, "file")
     )
     label = dict(zip(range(300), stream_of()[1].y.tolist()))
     while opened.place.asked:

@@ -2,16 +2,21 @@
 still be asked about the others."""
 
 import io
+import json
 
 import numpy as np
 import pytest
 
+from oal_engine import datasets
+from oal_engine.datasets import feeds, reading
 from oal_engine.sessions.files import bundle, export
 from oal_engine.sessions.insights import certainty, estimates, outcome
 from oal_engine.sessions.look_back import Trace, verify
 from oal_engine.sessions.one_question import OneQuestion, QuestionTrace
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
+from oal_engine.sessions.what_if import what_if
+from oal_engine.store import Store
 from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of, travelled
 
 NAMES = ["half", "fifth", "rare"]
@@ -209,3 +214,84 @@ def test_a_published_session_has_its_known_labels(store, tmp_path):
     assert [] == there.sessions()
     assert travelled(store, opened.id, there).digest() == opened.digest()
     there.close()
+
+
+PARTLY = Y[:3].copy()  # all labels of 60 items, and one of 40 others
+PARTLY[:, 100:] = PARTLY[[0, 2], 60:100] = SKIP
+
+
+def with_gaps(store, labels, name=None):
+    """The name of a data set whose file has columns of 1, -1 and blanks, for labels of shape (questions, items)."""
+    _, items = stream_of()
+    cells = [["" if label == SKIP else str(label) for label in own] for own in labels.T.tolist()]
+    items.y, items.details = np.zeros_like(items.y), [*map(json.dumps, cells)]
+    items.columns = columns = reading.Columns(details=tuple(NAMES))
+    name = name or f"gaps of {next(EVENTS)}"
+    datasets.add(store, name, datasets.table(items), "made.csv", columns)
+    return name
+
+
+@pytest.mark.parametrize("more", [{}, {"shuffled": True, "floor": 0.3, "audit": 0.3}])
+def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(store, tmp_path, more):
+    """They cost nothing. Items of which all labels are known are not asked, others about the other questions alone; the
+    log gives the same bits, verifies and travels."""
+    data = with_gaps(store, PARTLY)
+    opened = begin(store, data, "auto", questions=NAMES, known_labels="file", budget=300, **more)
+    assert (60, 0, 240) == (opened.place.progress.known_items, opened.place.progress.labels, opened.state.budget)
+    assert all(weights.any() for weights in opened.place.weights)
+    while opened.current:
+        give(opened)
+    asked = {item: parts_of(opened, item) for item in range(300)}
+    assert {None} == {str(asked[item]) if asked[item] else None for item in range(60)}
+    assert {(0, 2)} == {tuple(asked[item]) for item in range(60, 100) if asked[item]}
+    assert {(0, 1, 2)} == {tuple(asked[item]) for item in range(100, 300) if asked[item]}
+    assert opened.digest() == Session(store, opened.id).digest()
+    assert verify(store, opened.id).verified
+    other = what_if(OneQuestion(opened, "rare"), "PAA-I")
+    assert not {*range(60)} & {entry.item for entry in other.run.log}
+    there = Store(tmp_path / "there.db")
+    with_gaps(there, PARTLY, data)
+    assert travelled(store, opened.id, there).digest() == opened.digest()
+    there.close()
+
+
+def test_a_session_of_several_questions_begins_with_some_labels(store):
+    """The seed draws as many items as are asked for, and one at least is left to ask."""
+    data = with_gaps(store, Y[:3])
+    opened = begin(store, data, "auto", questions=NAMES, known_labels=50)
+    labels = {item: row["data"]["labels"] for item, row in opened.known_labels.items()}
+    assert 50 == len(labels)
+    assert labels == {item: Y[:3, item].tolist() for item in labels}
+    for wrong in ("file", 300):
+        with pytest.raises(SessionError, match=r"1 to 299, as 300 of 300 items|>= 1 and <= 299. Got 300"):
+            begin(store, data, "auto", questions=NAMES, known_labels=wrong)
+    with pytest.raises(SessionError, match="has no labels of these questions to begin with"):
+        begin(store, "unlabelled", "auto", questions=NAMES, known_labels="file")
+
+
+def test_the_labels_of_a_file_say_what_they_imply(store):
+    """A yes to a question is a yes to the one that it needs, and a no to that is a no to both."""
+    labels = np.full((3, 300), SKIP)
+    labels[:2, :6] = [[1, 1, -1, -1, 0, 0], [1, 0, 1, 0, 1, -1]]
+    questions = ["half", {"name": "fifth", "parent": "half"}]
+    opened = begin(store, with_gaps(store, labels), "auto", questions=questions, known_labels="file")
+    own = dict(sorted((item, row["data"]["labels"]) for item, row in opened.known_labels.items()))
+    assert [[1, 1], [1, 0], [-1, -1], [-1, -1], [1, 1], [0, -1]] == [*own.values()]
+
+
+def test_labels_of_appended_items_are_known_to_several_questions(tmp_path):
+    """The items are asked about the questions of which the file has no label."""
+    store, path = Store(tmp_path / "studio.db"), tmp_path / "partly.csv"
+    cells = [[1, 0][k % 5 > 0] if k % 3 else "" for k in range(30)]
+    path.write_text("text,half,rare\n" + "".join(f"words n{k},{cells[k]},\n" for k in range(30)))
+    datasets.import_file(store, path, "partly", reading.Columns(("text",), details=("half", "rare")))
+    opened = begin(store, "partly", "auto", questions=["half", "rare"], known_labels="file")
+    opened.answer(next(EVENTS), opened.current.id, [SKIP if not predicted else 1 for _, predicted in opened.current.parts])
+    lines = [json.dumps({"text": f"new {k}", "half": own, "rare": ""}) for k, own in enumerate(["1", "", "0"])]
+    list(feeds.append_lines(datasets.Dataset(store, "partly"), io.BytesIO("\n".join(lines).encode())))
+    opened.refresh()
+    assert [1, 0] == opened.known_labels[30]["data"]["labels"]
+    assert [-1, 0] == opened.known_labels[32]["data"]["labels"]
+    assert 31 not in opened.known_labels
+    assert opened.digest() == Session(store, opened.id).digest()
+    store.close()

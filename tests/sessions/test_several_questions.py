@@ -325,7 +325,6 @@ def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sen
         ({"questions": ["a", {"name": "b", "key": "x"}]}, "guidelines and a parent. Got key"),
         ({"averaged": True}, "cannot have averaged weights"),
         ({"seed_items": ["i1"]}, "cannot have seed words"),
-        ({"known_labels": "file"}, "cannot have known labels"),
         ({"classes": ["a", "b"]}, "cannot have several classes"),
         ({"algorithm": "auto-classes", "classes": ["a", "b"]}, "cannot have several classes"),
         ({"algorithm": "Q_D"}, "a rule that gives every item a chance"),

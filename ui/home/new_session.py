@@ -16,7 +16,14 @@ from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
 from oal_engine.sessions.insights import certainty, estimates
-from oal_engine.sessions.settings import LONGEST_NAME, MOST_KNOWN, MOST_QUESTIONS, capped, capped_words
+from oal_engine.sessions.settings import (
+    LONGEST_NAME,
+    MOST_KNOWN,
+    MOST_QUESTIONS,
+    capped,
+    capped_words,
+    labels_of_questions,
+)
 from oal_engine.store import Store
 
 from ..address import check_number
@@ -139,8 +146,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     row, promise = rows[dataset], st.container()
     many = _many(row)
     classes = _many_classes(row) if many else _rare_class(row)
-    n_known, beginning = _known_labels(row, many)
-    first = FIRST[many]
+    begin_with, first = st.container(), FIRST[many]
     own = _demo_settings(row["name"]).get("guidelines", "")
     key = "new-guidelines" + f"-{dataset}" * bool(own)
     if not many and row["kind"] == "text":
@@ -161,9 +167,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
             if questions := _questions(row):
                 _add_seeds(row, questions)
                 classes = {"questions": questions, "answer_each": st.toggle(EACH, key="new-each", help=EACH_HELP)}
-                beginning, n_known = {}, 0
             elif audited := _column(row):
-                classes, beginning, n_known = _without_examples(classes) | audited, {}, 0
+                classes = _without_examples(classes) | audited
         feed, certain = st.container(), st.container()
         shares = _team() | {
             "repeat": _share(AGAIN, AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1)),
@@ -172,9 +177,15 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         chosen = choose_strategy(many, first=first)
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         plan = _plan(kind.rule)
-        if _labelled(row) and many == bool(row["classes"]) and not classes.keys() & {"questions", "column"}:
-            n_known, beginning = _some_known_labels(row)
+        some = st.container()
         more = _more(many) | shares | {"guidelines": guidelines.strip(), "owner": annotator()}
+    labels, whole, measures = _labels_of_file(row, many, classes)
+    if whole < row["items"]:
+        with begin_with:
+            n_known, beginning = _known_labels(row, labels, whole, measures)
+    else:
+        with some:
+            n_known, beginning = _some_known_labels(row)
     if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(kind.rule):
         with feed:
             plan["horizon"] = _horizon(row)
@@ -216,18 +227,39 @@ def _n_labels(row: dict[str, Any]) -> int:
     return sum(row["classes"].values() if row["classes"] else (row["positives"], row["negatives"]))
 
 
-def _known_labels(row: dict[str, Any], many: bool) -> tuple[int, dict[str, Any]]:
-    """Ask whether to begin with the labels of a file that has gaps. Return their number, and the arguments of
-    `settings.create`."""
+def _labels_of_file(row: dict[str, Any], many: bool, classes: dict[str, Any]) -> tuple[int, int, bool]:
+    """Return of how many items the file has labels to begin with, about how many it leaves nothing to ask, and whether
+    it answers one of several questions for every item. classes: arguments of `settings.create`."""
+    if "column" in classes or (many and not row["classes"]):
+        return 0, 0, False
+    if questions := classes.get("questions"):
+        own = tuple((each["name"], each.get("parent")) for each in questions)
+        return _answered_by_file(str(store().path), row["id"], row["items"], own, store())
     labels = _n_labels(row) + row["later_labels"]
-    most = min(labels, MOST_KNOWN)
-    if not labels or labels >= row["items"] or (many and not row["classes"]):
+    return labels, labels, False
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _answered_by_file(
+    path: str, dataset: int, items: int, questions: tuple[tuple[str, str | None], ...], _store: Store
+) -> tuple[int, int, bool]:
+    """Return what `_labels_of_file` does for several questions."""
+    records = [{"name": name, "parent": parent} for name, parent in questions]
+    y = labels_of_questions(Dataset(_store, dataset), records)
+    return int(y.any(axis=0).sum()), int(y.all(axis=0).sum()), bool(y.all(axis=1).any())
+
+
+def _known_labels(row: dict[str, Any], labels: int, whole: int, measures: bool) -> tuple[int, dict[str, Any]]:
+    """Ask whether to begin with the labels of a file that has gaps, by default unless they measure how good the model
+    of a question is. Return about how many items nothing is left to ask, and the arguments of `settings.create`."""
+    if not labels:
         return 0, {}
+    most = min(labels, MOST_KNOWN)
     which = "them" if most == labels else f"{most:,} of them"
     question = BEGIN_WITH_LABELS.format(labels, row["items"], which)
-    if not st.toggle(question, True, key=f"new-known-{row['id']}", help=BEGIN_WITH_LABELS_HELP):
+    if not st.toggle(question, not measures, key=f"new-known-{row['id']}-{measures}", help=BEGIN_WITH_LABELS_HELP):
         return 0, {}
-    return most, {"known_labels": "file" if most == labels else most}
+    return min(whole, most), {"known_labels": "file" if most == labels else most}
 
 
 def _some_known_labels(row: dict[str, Any]) -> tuple[int, dict[str, Any]]:

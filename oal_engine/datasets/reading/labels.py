@@ -123,13 +123,13 @@ def are_clear(cells: Sequence[str], columns: Columns) -> bool:
     return True
 
 
-def answers(cells: Sequence[str], columns: Columns, name: str) -> np.ndarray:
+def answers(cells: Sequence[str], columns: Columns, name: str, gaps: bool = False) -> np.ndarray:
     """Return the label of each item for a question, +1 or -1, from the cells of one column. columns: its label column,
-    and the positive words unless its words are a pair such as 1 and 0."""
+    and the positive words unless its words are a pair such as 1 and 0. gaps: whether items may have no label, 0."""
     words = {word: (count, 0) for word, count in Counter(map(str.strip, cells)).items()}
     signs = meanings(words, columns, (), name)
     y = np.array([signs[cell.strip()] for cell in cells], np.int8)
-    if not y.all():
+    if not (gaps or y.all()):
         raise DataError(
             f"Every item of {name} must have a label in column {columns.label!r}. {int((y == 0).sum()):,} have none."
         )

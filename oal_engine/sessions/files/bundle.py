@@ -18,7 +18,7 @@ from ...kernel.algorithms import stored
 from ...output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ...store import ConflictError, History, Row, Store
 from ...store.old_logs import OldLog
-from ..log import asks, checked_event, is_labels, lasting, summary
+from ..log import asks, checked_event, is_labels, lasting
 from ..settings import (
     LONGEST_NAME,
     LONGEST_TAG,
@@ -29,6 +29,7 @@ from ..settings import (
     create,
     plain,
     stored_options,
+    summary,
 )
 
 FORMAT = 3
