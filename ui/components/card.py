@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -57,17 +57,16 @@ async def _answer(request: Request) -> Response:
         return await api.answer(request, _admit, _act)
 
 
-async def _admit(request: Request) -> tuple[Mapping[str, Any], Route]:
+async def _admit(request: Request) -> tuple[access.Standing, Route]:
     """Return who sent a request. Somebody whose log-in has ended keeps the events until the next one."""
-    person = request.scope["person"]()
-    if problem := access.standing(person).problem:
-        raise Refusal(401, problem)
-    return person, Route(_payload, "annotator", messages.CardRequest, MOST_BYTES)
+    who = access.standing(request.scope["person"]())
+    if who.problem:
+        raise Refusal(401, who.problem)
+    return who, Route(_payload, "annotator", messages.CardRequest, MOST_BYTES)
 
 
-def _act(request: Request, person: Mapping[str, Any], route: Route, body: bytes) -> dict[str, Any]:
+def _act(request: Request, who: access.Standing, route: Route, body: bytes) -> dict[str, Any]:
     """Store the events of a request, and return the data that its card shows now."""
-    who = access.standing(person)
     access.STANDING.set(who)  # in the copy of the context that this thread has for the request
     try:
         sent = json.loads(body)  # unlike pydantic it takes half a letter, which breaks its own event only
