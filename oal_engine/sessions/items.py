@@ -52,7 +52,7 @@ class Items:
         heading = [[above.title, 0]] if above.title else []
         if text and above.begins:
             heading, parts = _between(parts, 0, len(above.title)), _between(parts, above.begins, len(text))
-        reason = why(self.run.settings, asked, place.progress) if show == "everything" else choice(self.run.settings)
+        reason = why(self.run, asked, place.progress) if show == "everything" else choice(self.run.settings)
         return {
             "id": asked.id,
             "number": asked.number,
@@ -212,9 +212,9 @@ def choice(settings: Settings) -> str:
     return "Chosen by the query rule or at random." if settings.audit or settings.floor else "Chosen by the query rule."
 
 
-def why(settings: Settings, asked: StoredQuestion, progress: Progress) -> str:
+def why(run: Run, asked: StoredQuestion, progress: Progress) -> str:
     """Say why an answered item was asked, and with which chance. It must not be shown before the answer."""
-    rule, chance = settings.rule, f"{percent(asked.probability)} chance"
+    rule, chance = run.settings.rule, f"{percent(asked.probability)} chance"
     if asked.audit or rule == "random":
         return f"Random check ({chance})."
     if getattr(QUERY_RULES[rule], "exhaustive", False):
@@ -222,7 +222,7 @@ def why(settings: Settings, asked: StoredQuestion, progress: Progress) -> str:
     if rule == "positive":
         return "Every item that the model predicts as positive is asked."
     if not progress.labels:
-        began = settings.all_priors or progress.known_items
+        began = run.settings.all_priors or run.began_with.labels or progress.known_items
         return "The model had no answer yet." if began else "The model knew nothing yet."
     if rule == "margin":
         return "The model was unsure: its score was close to the border."

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..output.jsonlines import LONGEST_LINE, Check, or_none, whole, words
 from ..store import Row, Store
-from .settings import LONGEST_TAG, MOST_LABELS, MOST_QUESTIONS, SKIP, KnownLabel, SessionError, summary
+from .settings import LONGEST_TAG, MOST_LABELS, MOST_QUESTIONS, SKIP, KnownLabel, SessionError
 
 is_count, is_flag, is_label = whole(0), whole(0, 1), whole(-1, 127)
 LONGEST_ORIGIN = 600  # characters

@@ -104,11 +104,12 @@ class Log(Tables):
     def first_known(self, session: int) -> list[tuple[int, int, tuple[int, ...]]]:
         """Return the known labels that a session begins with, as (item, label, labels of several questions)."""
         rows = self.query(
-            "SELECT item, label, json_extract(data, '$.labels') AS labels FROM events WHERE session = ? AND kind = 'known' AND number < coalesce("
+            "SELECT item, label, data FROM events WHERE session = ? AND kind = 'known' AND number < coalesce("
             "(SELECT min(number) FROM events WHERE session = ? AND kind = 'grown'), 0) ORDER BY number",
             session, session,
         )  # fmt: skip
-        return [(row["item"], row["label"], tuple(json.loads(row["labels"] or "[]"))) for row in rows]
+        own = (tuple((from_json(row["data"], "data") or {}).get("labels", ())) for row in rows)
+        return [(row["item"], row["label"], labels) for row, labels in zip(rows, own)]
 
     def begins_with(self, session: int, origin: str) -> bool:
         """Return whether a session begins with known labels of an origin."""

@@ -36,7 +36,8 @@ class Sessions(Log):
         self, values: Row, priors: Mapping[int, Mapping[int, float]] | None = None,
         known_labels: Iterable[tuple[int, int, Sequence[int]]] = (), origin: str = "",
     ) -> int:  # fmt: skip
-        """Insert a session and return its id. priors: as of `prior_weights`. known_labels: as of `put_known`. If `owner` is an e-mail address, it gets the role of owner."""
+        """Insert a session and return its id. priors: as of `prior_weights`. known_labels: as of `put_known`. If
+        `owner` is an e-mail address, it gets the role of owner."""
         session = self._add("sessions", values)
         self.put_known(session, known_labels, origin, by=values.get("owner", ""))
         self.put_event(session, "grown", data={"rounds": values["items"]})

@@ -588,7 +588,7 @@ def test_the_card_says_why_an_item_is_asked(rule, draw, sentence):
     """The reason is a random check, the rule, or its draw with the chance."""
     audit, probability = draw
     question = SimpleNamespace(audit=audit, probability=probability)
-    assert sentence == why(SimpleNamespace(rule=rule), question, SimpleNamespace(labels=1))
+    assert sentence == why(SimpleNamespace(settings=SimpleNamespace(rule=rule)), question, SimpleNamespace(labels=1))
 
 
 def test_the_hint_waits_for_calm_and_for_a_flat_metric():

@@ -103,8 +103,16 @@ def test_the_labels_of_a_file_with_gaps(store, partly):
         ),
         ("sparse", 300, "known_labels of a session must be a whole number >= 1 and <= 299. Got 300."),
         ("sparse", "all", "known_labels of a session must be a whole number >= 1 and <= 299. Got all."),
-        ("sparse", KnownLabels([KnownLabel(300, 1)], "search"), "known_labels of a session must be on items of its data set"),
-        ("sparse", KnownLabels([KnownLabel(3, 2)], "search"), "known_labels of a session must be on items of its data set"),
+        (
+            "sparse",
+            KnownLabels([KnownLabel(300, 1)], "search"),
+            "known_labels of a session must be on items of its data set",
+        ),
+        (
+            "sparse",
+            KnownLabels([KnownLabel(3, 2)], "search"),
+            "known_labels of a session must be on items of its data set",
+        ),
         ("unlabelled", "file", "the data set unlabelled has no labels of these classes to begin with."),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import feeds, reading
+from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions.files import bundle, export
 from oal_engine.sessions.insights import certainty, estimates, outcome
 from oal_engine.sessions.look_back import Trace, verify
@@ -237,7 +238,7 @@ def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(store
     log gives the same bits, verifies and travels."""
     data = with_gaps(store, PARTLY)
     opened = begin(store, data, "auto", questions=NAMES, known_labels="file", budget=300, **more)
-    assert (60, 0, 240) == (opened.place.progress.known_items, opened.place.progress.labels, opened.state.budget)
+    assert (100, 0, 240) == (len(opened.known_labels), opened.place.progress.labels, opened.state.budget)
     assert all(weights.any() for weights in opened.place.weights)
     while opened.current:
         give(opened)
@@ -247,7 +248,7 @@ def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(store
     assert {(0, 1, 2)} == {tuple(asked[item]) for item in range(100, 300) if asked[item]}
     assert opened.digest() == Session(store, opened.id).digest()
     assert verify(store, opened.id).verified
-    other = what_if(OneQuestion(opened, "rare"), "PAA-I")
+    other = what_if(QuestionTrace(Trace(store, opened.id), "rare"), strategy("OA3-diag"))
     assert not {*range(60)} & {entry.item for entry in other.run.log}
     there = Store(tmp_path / "there.db")
     with_gaps(there, PARTLY, data)
@@ -286,7 +287,9 @@ def test_labels_of_appended_items_are_known_to_several_questions(tmp_path):
     path.write_text("text,half,rare\n" + "".join(f"words n{k},{cells[k]},\n" for k in range(30)))
     datasets.import_file(store, path, "partly", reading.Columns(("text",), details=("half", "rare")))
     opened = begin(store, "partly", "auto", questions=["half", "rare"], known_labels="file")
-    opened.answer(next(EVENTS), opened.current.id, [SKIP if not predicted else 1 for _, predicted in opened.current.parts])
+    opened.answer(
+        next(EVENTS), opened.current.id, [SKIP if not predicted else 1 for _, predicted in opened.current.parts]
+    )
     lines = [json.dumps({"text": f"new {k}", "half": own, "rare": ""}) for k, own in enumerate(["1", "", "0"])]
     list(feeds.append_lines(datasets.Dataset(store, "partly"), io.BytesIO("\n".join(lines).encode())))
     opened.refresh()
