@@ -167,6 +167,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
             if questions := _questions(row):
                 _add_seeds(row, questions)
                 classes = {"questions": questions, "answer_each": st.toggle(EACH, key="new-each", help=EACH_HELP)}
+                begin_with = st.container()
             elif audited := _column(row):
                 classes = _without_examples(classes) | audited
         feed, certain = st.container(), st.container()
