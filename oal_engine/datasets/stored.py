@@ -324,8 +324,8 @@ class Dataset:
 
     def labels_of(self, names: Collection[str], gaps: bool = False) -> dict[str, np.ndarray]:
         """Return the labels of its items for the yes/no questions that its file answers for every item: by a column of
-        this name that is kept with them, else by a word of the label cells. gaps: also for those that it answers for
-        some items only, with 0 for the others."""
+        this name that is kept with them, else by a word of the label cells. gaps: also for questions that it answers
+        for some items only, with 0 for the others."""
         answers, label = dict[str, np.ndarray](), self.columns.get("label")
         further = self.store.details(self.id, range(self.y.size)) if {*names} & {*self.details} else {}
         words = self.store.label_cells(self.id)[: self.y.size] if label and (gaps or self.labelled) else None
