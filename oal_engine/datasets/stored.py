@@ -340,6 +340,8 @@ class Dataset:
                 continue
             with suppress(reading.DataError):
                 answers[name] = reading.answers(cells, columns, self.name, gaps)
+                if name not in self.details:  # a blank cell says no to a word only where it is a label
+                    answers[name][self.y == 0] = 0
         return answers
 
     def transform(self, items: Sequence[str] | Matrix, vectors: np.ndarray | None = None) -> Rows:

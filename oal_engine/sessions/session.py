@@ -389,7 +389,7 @@ class Session(Run):
             return [stored for id in own if (stored := self._stored(id))]
 
     def _lease_more(self, annotator: str) -> Held:
-        """Lease questions to an annotator until they have enough of them or there is none. Return their leases."""
+        """Give an annotator as many questions as they should have now. Return their leases."""
         held = self._leases.of(annotator)
         while self._lacks(annotator, held) and (question := self._next_for(annotator, held)):
             self.store.lease(self.id, question, annotator)

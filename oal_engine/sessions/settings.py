@@ -418,7 +418,10 @@ def _known_labels(
     chosen = options.known_labels
     if isinstance(chosen, KnownLabels):
         allowed = range(1, len(classes) + 1) if classes else (POSITIVE, NEGATIVE)
-        if not all(0 <= each.item < data["items"] and each.label in allowed for each in chosen.labels):
+        if not all(
+            0 <= each.item < data["items"] and each.label in allowed and len(each.labels) == len(questions)
+            for each in chosen.labels
+        ):
             raise SessionError("known_labels of a session must be on items of its data set, with labels of its own.")
         return chosen
     if chosen is None:

@@ -79,8 +79,8 @@ def test_the_card_and_the_panels_do_not_show_the_column(app_store, features):
 
 @pytest.mark.slow
 def test_the_progress_compares_the_column_with_the_answers(audit):
-    """From ten answers on the panel has a table of both deciders, which also says what is missing for the estimates,
-    and a box for the curves of one; at the end the card has the same table."""
+    """From ten answers on the panel has a table of both deciders, which says once what the estimates still need, and
+    a box for the curves of one; at the end the card has the same table."""
     server = audit(40)
     at = run("pages/1_Label.py", session=server.session.id)
     text = words(at)

@@ -280,6 +280,19 @@ def test_the_labels_of_a_file_say_what_they_imply(store):
     assert [[1, 1], [1, 0], [-1, -1], [-1, -1], [1, 1], [0, -1]] == [*own.values()]
 
 
+def test_a_blank_label_cell_answers_no_question(tmp_path):
+    """An item without a label is known to no question, and the figures of a question are not exact then."""
+    store, path = Store(tmp_path / "studio.db"), tmp_path / "gaps.csv"
+    path.write_text(
+        "text,label\n" + "".join(f"words n{k},{['good', 'odd'][k % 2] if k < 10 else ''}\n" for k in range(30))
+    )
+    datasets.import_file(store, path, "gaps", reading.Columns(("text",), "label", positive=("good",)))
+    opened = begin(store, "gaps", "auto", questions=["good", "odd"], known_labels="file")
+    assert {*range(10)} == {*opened.known_labels}
+    assert {} == opened.truth
+    store.close()
+
+
 def test_labels_of_appended_items_are_known_to_several_questions(tmp_path):
     """The items are asked about the questions of which the file has no label."""
     store, path = Store(tmp_path / "studio.db"), tmp_path / "partly.csv"
