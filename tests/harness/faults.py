@@ -245,8 +245,8 @@ class World:
 
         with (
             patch("oal_engine.store.tables.datetime", self.clock),
-            patch("oal_engine.sessions.session.REPEAT_AFTER", AGAIN_AFTER),
-            patch("oal_engine.sessions.session.JOIN_WAIT_SECONDS", 0),  # nobody waits for the pages of others
+            patch("oal_engine.sessions.asking.REPEAT_AFTER", AGAIN_AFTER),
+            patch("oal_engine.sessions.asking.JOIN_WAIT_SECONDS", 0),  # nobody waits for the pages of others
             patch.object(row_files, "write_behind", in_two),
             patch("sqlite3.connect", partial(sqlite3.connect, factory=Connection)),
         ):

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from oal_engine.sessions import session
+from oal_engine.sessions import asking
 from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
@@ -79,7 +79,7 @@ def test_nobody_sees_an_answer_before_giving_their_own(team, monkeypatch):
 def alone(work, monkeypatch):
     """A function that has anna answer alone a session that asks everything again after three answers, twice of them
     differently; its card server."""
-    monkeypatch.setattr("oal_engine.sessions.session.REPEAT_AFTER", 3)
+    monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 3)
     monkeypatch.setattr(check, "annotator", lambda: "anna")
     monkeypatch.setattr(history, "annotator", lambda: "anna")
 
@@ -177,7 +177,7 @@ def readings(work):
 def test_the_team_panel_has_a_line_for_each_question(readings, monkeypatch, settings, people, told):
     """Each question has its share of equal answers, kappa and the number of items to decide; the one with the lowest
     kappa is named, and Check lists its differences, under it alone, until they are decided."""
-    monkeypatch.setattr("oal_engine.sessions.session.REPEAT_AFTER", 3)
+    monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 3)
     monkeypatch.setattr(check, "annotator", lambda: "anna")
     server = readings(people=people, **settings)
     kind, view = ("second", check.TWICE) if "overlap" in settings else ("again", check.AGAIN)
@@ -275,7 +275,7 @@ def test_who_has_nothing_left_reads_why(team, monkeypatch):
     assert isinstance(server, CardServer)
     server.payload(annotator="anna")
     assert server.payload(annotator="ben")["place"]["end"] == "joining"
-    monkeypatch.setattr(session, "JOIN_WAIT_SECONDS", 0)
+    monkeypatch.setattr(asking, "JOIN_WAIT_SECONDS", 0)
     server.payload(annotator="ben")
     place = server.payload(annotator="carla")["place"]
     assert ("others", None) == (place["end"], place["question"])

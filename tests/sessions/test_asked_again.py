@@ -5,9 +5,9 @@ import pytest
 
 from oal_engine.kernel.draws import draws
 from oal_engine.sessions import look_back
+from oal_engine.sessions.asking import REPEAT, REPEAT_AFTER
 from oal_engine.sessions.files import export
 from oal_engine.sessions.insights import agreement
-from oal_engine.sessions.session import REPEAT, REPEAT_AFTER
 from oal_engine.sessions.settings import SKIP, SessionError, create
 from tests.harness.sessions import EVENTS, begin, bits, leave, reply
 
@@ -17,7 +17,7 @@ SOON = 3  # answers, where a test need not give twenty
 @pytest.fixture
 def soon(monkeypatch):
     """Questions come again after SOON answers."""
-    monkeypatch.setattr("oal_engine.sessions.session.REPEAT_AFTER", SOON)
+    monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", SOON)
 
 
 def again(opened, who="anna"):

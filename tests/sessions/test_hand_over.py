@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from oal_engine.sessions import look_back, session
+from oal_engine.sessions import asking, look_back
 from oal_engine.sessions.files import export
 from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.session import Session
@@ -17,7 +17,7 @@ from tests.harness.sessions import EVENTS, begin, database, label_truly, leave, 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Nobody waits for the pages of others."""
-    monkeypatch.setattr(session, "JOIN_WAIT_SECONDS", 0)
+    monkeypatch.setattr(asking, "JOIN_WAIT_SECONDS", 0)
 
 
 def cut(opened, who="anna", label=1):

@@ -22,7 +22,7 @@ PEOPLE = ("anna", "ben")
 @pytest.fixture
 def soon(monkeypatch):
     """Questions come again after three answers."""
-    monkeypatch.setattr("oal_engine.sessions.session.REPEAT_AFTER", 3)
+    monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 3)
 
 
 def of_several(store, **more):

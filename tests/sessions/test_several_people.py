@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from oal_engine.kernel.draws import draws
-from oal_engine.sessions import look_back, session
+from oal_engine.sessions import asking, look_back
+from oal_engine.sessions.asking import OVERLAP
 from oal_engine.sessions.insights import agreement, certainty, estimates
 from oal_engine.sessions.log import checked_event
-from oal_engine.sessions.session import OVERLAP, OthersAnsweredError, Session
+from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError
 from tests.harness.sessions import EVENTS, PEOPLE, begin, database, leave, reply, standing, travelled
 
@@ -58,7 +59,7 @@ def play(opened, seed, steps):
 def test_what_several_people_do_is_rebuilt_bit_for_bit(store, there, more, seed, monkeypatch):
     """Answers in any order, corrections, undos and leases that run out: the log gives the same state, here and in
     another database, and nobody's label is lost or doubled."""
-    monkeypatch.setattr("oal_engine.sessions.session.REPEAT_AFTER", 2)
+    monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 2)
     opened, done = play(begin(store, **more), seed, 60)
     assert done["answer"] > 20
     assert look_back.verify(store, opened.id).verified
@@ -236,7 +237,7 @@ def test_who_was_alone_keeps_what_a_page_may_show_already(store, monkeypatch):
     """A second person gets an item only once no page shows questions prepared for the first person alone; an answer to
     such a question is stored."""
     opened, now = begin(store, "sparse", "PAA-I"), [100.0]
-    monkeypatch.setattr(session, "monotonic", lambda: now[0])
+    monkeypatch.setattr(asking, "monotonic", lambda: now[0])
     (first,), painted = opened.held("Ann"), opened.branches
     assert {1, -1, SKIP} == set(painted)
     before = opened.changed
@@ -244,7 +245,7 @@ def test_who_was_alone_keeps_what_a_page_may_show_already(store, monkeypatch):
     assert (opened.someone_joins, opened.branches, before[0] + 1) == (True, {}, opened.changed[0])
     opened.answer(next(EVENTS), first.id, 1, "Ann")
     opened.answer(next(EVENTS), painted[1].asked.id, -1, "Ann")
-    now[0] += session.JOIN_WAIT_SECONDS
+    now[0] += asking.JOIN_WAIT_SECONDS
     (mine,) = opened.held("Ann")
     (other, _) = opened.held("Bob")
     assert mine.id != other.id
@@ -256,11 +257,11 @@ def test_who_was_alone_keeps_what_a_page_may_show_already(store, monkeypatch):
 def test_pages_that_ask_rarely_let_a_second_person_in(store, monkeypatch):
     """If a page asks less often than the wait lasts, as on a busy machine, the second person still gets an item."""
     opened, now = begin(store, "sparse", "PAA-I"), [100.0]
-    monkeypatch.setattr(session, "monotonic", lambda: now[0])
+    monkeypatch.setattr(asking, "monotonic", lambda: now[0])
     opened.held("Ann")
     assert opened.branches
     assert [] == opened.held("Bob")
-    now[0] += session.JOIN_WAIT_SECONDS + 1
+    now[0] += asking.JOIN_WAIT_SECONDS + 1
     opened.held("Ann")
     assert {} == opened.branches
     assert opened.held("Bob")

@@ -1,0 +1,463 @@
+"""The questions of an open session: a question is stored before it is shown, and leased to one person.
+
+The state is never stored, only folded from the log. The next question after each possible answer is computed and stored
+ahead, so that a page can show it the moment a key is pressed. Items appended to the data set follow the items that the
+session began with.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import inf
+from time import monotonic
+
+import numpy as np
+
+from ..kernel.draws import draw
+from ..store import Store, now
+from .decisions import Decisions
+from .fold import Place, Run, State
+from .leases import Held, Leases
+from .log import Answered, Asked, Entry, Event, Grown, LabelsKnown, Log, StoredQuestion, read_entry, unseen
+from .settings import FILE, SKIP, KnownLabel, Settings, known_labels_of, labels_of_questions
+
+OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: draws for second and repeated answers of their own
+JOIN_WAIT_SECONDS = 5.0  # by then a page that got prepared questions has asked again
+JOINING_SECONDS = 60.0  # after which a person who waits for a question, and does not ask again, has left
+REPEAT_AFTER = 20  # answers that a person gives before a question is repeated to them
+BRANCH_LIMIT = 96 * 2**20  # bytes that the states after all possible answers may take; with more none is prepared
+
+
+class Asking(Run):
+    """The questions of an open session: its state, rebuilt from the log, and who has which question. `Session` adds the
+    answers and all other changes.
+
+    version: number of changes of the log: every answer, undo, correction and mark is one.
+    """
+
+    def __init__(self, store: Store, session: int):
+        super().__init__(store, Settings.read(store, session))
+        self.id = session
+        self._lock = threading.RLock()
+        self._leases = Leases(store, session, self.settings.lease)
+        # By possible answer to the current question: the state after it, computed ahead, and the id of its question.
+        self._branches: dict[int, tuple[State, int | None]] = {}
+        self._branches_served_at = self._last_join_request = -inf  # monotonic times
+        self._join_count, self._branches_annotator = 0, ""
+        self._last_opinion: dict[str, int] = {}  # by annotator: question of their last answer, if that gave no label
+        self.version = 0
+        self._begins_with_file, self._last_later_label = store.begins_with(session, FILE), 0
+        self._rebuild()
+        self._take_later_labels()
+
+    def _rebuild(self) -> None:
+        """Fold the log again from the first round.
+
+        If the prepared questions are stored already, nothing is written, so a session opens while others write. A
+        read-only store gets no prepared questions."""
+        if self._begins_with_file and not self.store.read_only:
+            self._store_labels_of_new_items()
+        with self.store.snapshot():
+            waiting, ahead = self._fold_log(), self._ahead()
+            stored = self.store.prepared(self.id, waiting) if waiting else {}
+        if (
+            self._recorded == self.rounds  # else the log has to say that the stream has grown
+            and bool(waiting) == self.state.waits
+            and all(
+                not state.waits or self.facts(state.outstanding[state.number]).items() <= stored.get(label, {}).items()
+                for label, state in ahead.items()
+            )
+        ):
+            self._branches = {
+                label: (state, stored[label]["id"] if state.waits else None) for label, state in ahead.items()
+            }
+            self._wait_for(waiting)
+            return
+        if self.store.read_only:
+            self._branches = {}
+            self._wait_for(waiting or 0)
+            return
+        with self.store.transaction():
+            if self.store.log_version(self.id) != self.version:  # somebody wrote meanwhile
+                waiting, ahead = self._fold_log(), self._ahead()
+            if self._recorded < self.rounds:
+                self._record_growth()
+            self._settle(waiting, ahead)
+
+    def _fold_log(self) -> int | None:
+        """Advance the state to the end of the log, checking every question and digest. Return the id of the waiting
+        question."""
+        with self.store.snapshot():
+            log = Log.read(self.store, self.id)
+            grown = self.grown
+            if grown:
+                self.dataset.refresh()
+            if self.several:  # somebody may have added one
+                self.settings = Settings.read(self.store, self.id)
+                self.several, self.priors = len(self.settings.question_names), self.store.prior_weights(self.id)
+            if grown or self.several:
+                self._take()
+        self._decisions = Decisions.empty(*[self.several] * bool(self.several), self.rounds)
+        self._entries: list[Entry] = []  # answered entries that `log` has read
+        self._undo_point: tuple[State, Decisions] | None = None  # before the last answer, if undo can go back to it
+        for state in self.follow(log):
+            self.state = state
+            self._record_decisions()
+        self.version = log.version
+        self._changes, self._shared, self._recorded = log.changes, log.shared, log.rounds
+        self._asked = [entry.id for entry in log.entries]
+        self._ids = [self._asked[number - 1] for number in log.order]
+        self._by = {entry.id: entry.annotator or "" for entry in log.entries}
+        return self._asked[-1] if self.state.waits and len(self._asked) == self.state.number else None
+
+    def _record_decisions(self) -> None:
+        """Record the decisions of the rounds up to the waiting question, before the learner changes."""
+        self._decisions = self.decide(self._decisions, self.state)
+
+    def _ahead(self) -> dict[int, State]:
+        """Compute the state after each possible answer to the waiting question; none if they take too much memory.
+        Several questions have too many possible answers."""
+        size = sum(array.nbytes for array in self.state.arrays()) * (1 + len(self.names))
+        if [*self.state.outstanding] != [self.state.number] or size > BRANCH_LIMIT or self.several:
+            return {}
+        return {label: self.apply(self.state.copy(), Answered(label)) for label in (*self.names, SKIP)}
+
+    def _settle(self, question: int | None = None, ahead: dict[int, State] | None = None) -> None:
+        """Make the waiting question the current one, and store the next one after each possible answer."""
+        label = next((lesson.label for lesson in reversed(self.state.lessons) if lesson.number), SKIP)
+        parent = self._ids[-1] if self._ids else 0
+        with self.store.transaction():
+            if waits := self.state.waits:
+                # After answers to several questions that have the same label, different items may be asked about.
+                question = question or self._put(self.state, None if self._shared or self.several else parent, label)
+                self._asked = [*self._asked[: self.state.number - 1], question]
+            else:
+                question, self._asked = None, self._asked[: self.state.number]
+            self.store.number_question(self.id, question, self.state.number + (not waits))
+            self._branches = {
+                label: (state, self._put(state, question, label) if state.waits else None)
+                for label, state in (self._ahead() if ahead is None else ahead).items()
+            }
+        self._wait_for(question)
+
+    def _wait_for(self, question: int | None) -> None:
+        """Make a stored question the current one, or none at the end."""
+        self._current = self._waiting(self.state, question) if self.state.waits else None
+
+    def _put(self, state: State, parent: int | None, branch: int) -> int:
+        """Store the question of a state and return its id. It follows the answer `branch` to the question `parent`
+        (None: it follows no single question)."""
+        place = {"session": self.id, "parent": parent, "branch": branch, "asked_at": now()}
+        for coin, seed in (("overlap", OVERLAP), ("repeat", REPEAT)):
+            if share := getattr(self.settings, coin):
+                place[coin] = int(draw(self.settings.seed ^ seed, state.question.t) < share)
+        return self.store.put_question(place | self.facts(state.outstanding[state.number]))
+
+    def _waiting(self, state: State, id: int | None, number: int | None = None) -> StoredQuestion | None:
+        """Return the question of a state by its number (None: the last one), given the id that it is stored under; None
+        if it has no id."""
+        if id is None:
+            return None
+        number = number or state.number
+        facts = self.facts(state.outstanding[number])
+        del facts["draw"]
+        return StoredQuestion(id=id, number=number, old=self.store.old_label(self.id, id), **facts)
+
+    def _record_growth(self) -> None:
+        """Store the current length of the stream."""
+        self.store.put_event(self.id, "grown", data={"rounds": self.rounds})
+        self._recorded, self.version = self.rounds, self.store.count_change(self.id)
+
+    # Calls of pages
+
+    def refresh(self) -> None:
+        """Rebuild if another process has changed the log. Continue the stream if the data set has grown."""
+        with self._all_or_nothing():
+            grown = self.grown
+            if self.store.log_version(self.id) != self.version or (grown and self._begins_with_file):
+                self._rebuild()
+            elif grown:
+                with self.store.transaction():
+                    self._take_new_items()
+            self._take_later_labels()
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Lock the session while it changes, and restore it after an error."""
+        with self._lock:
+            before = dict(vars(self))
+            try:
+                yield
+            except BaseException:
+                vars(self).update(before)
+                raise
+
+    @property
+    def grown(self) -> bool:
+        """Whether the data set has items that are not in the stream yet."""
+        return not self.settings.audited and self.store.length(self.dataset.id) > self.rounds
+
+    def _take_new_items(self) -> None:
+        """Append the new items to the stream. Continue the state, or the prepared states, that had reached its end."""
+        end, self._undo_point = self.rounds, None
+        self.dataset.refresh()
+        self._take()
+        self._decisions = self._decisions.longer(self.rounds)
+        if self.store.log_version(self.id) != self.version:
+            self._rebuild()
+            return
+        states = (self.state, *(state for state, _ in self._branches.values()))
+        self.state = self._grow(self.state)
+        self._record_growth()
+        if any(state.question.t == end for state in states):
+            self._record_decisions()
+            self._settle(self._current.id if self._current else None)
+        else:
+            self._branches = {label: (self._grow(state), id) for label, (state, id) in self._branches.items()}
+
+    def _store_labels_of_new_items(self) -> None:
+        """Store the labels of items that were appended with one as known, before the stream grows over them."""
+        if self.store.length(self.dataset.id) <= self._stored_rounds():
+            return
+        with self.store.transaction():
+            rounds = self._stored_rounds()  # another process may have stored the growth meanwhile
+            self.dataset.refresh()
+            questions = self.settings.questions
+            y = labels_of_questions(self.dataset, questions) if questions else self._session_labels(self.dataset.y)
+            used = {row["item"] for row in self.store.events(self.id, "known")}
+            items = [item for item in range(rounds, y.shape[-1]) if y[..., item].any() and item not in used]
+            if items:
+                last = self.store.answers(self.id, self.store.question_count(self.id) - 2)
+                self.store.part_prepared(self.id, *(row["id"] for row in last))
+                self.store.put_known(self.id, known_labels_of(y, items), FILE)
+                self.store.count_change(self.id)
+
+    def _stored_rounds(self) -> int:
+        """Return the length of the stream by the log."""
+        grown = self.store.events(self.id, "grown")
+        return int(grown[-1]["data"].get("rounds", 0)) if grown else 0
+
+    def _take_later_labels(self) -> None:
+        """Learn labels that the data set got after its items, if the session began with the labels of the file. Items
+        that were asked or marked, or had a known label before, stay as they are."""
+        if not self._begins_with_file or self.store.read_only or self.several:
+            return
+        if (last := self.store.last_later_label(self.dataset.id)) <= self._last_later_label:
+            return
+        later = self.store.later_labels(self.dataset.id, self._last_later_label)
+        y = self._session_labels(np.array([row["y"] for row in later], np.int8)).tolist()
+        with self.store.transaction():
+            if self.store.log_version(self.id) != self.version:  # somebody wrote meanwhile
+                self._rebuild()
+            used = {row["item"] for row in self.store.events(self.id, "known")}
+            labels = {row["item"]: label for row, label in zip(later, y) if label and row["item"] not in used}
+            used = self.used(self.state)
+            own = [
+                KnownLabel(item, label) for item, label in labels.items() if item not in used and item < self.order.size
+            ]
+            if own:
+                self._learn_known(own, FILE)
+                self.version = self.store.count_change(self.id)
+        self._last_later_label = last
+
+    def _learn_known(
+        self, labels: Sequence[KnownLabel], origin: str, event: str | None = None, annotator: str = ""
+    ) -> None:
+        """Store known labels, and learn them."""
+        self.store.put_known(self.id, labels, origin, event, annotator)
+        self._change(LabelsKnown((*labels,)))
+
+    def _grow(self, state: State) -> State:
+        """Return the state with the stream as long as it is now, leaving `state` unchanged."""
+        own = state.copy() if state.question.t == state.rounds else replace(state)
+        return self.apply(own, Grown(self.rounds))
+
+    @property
+    def place(self) -> Place:
+        """The waiting question, or None at the end, with the progress."""
+        with self._lock:
+            return self.place_of(self.state, self._current)
+
+    @property
+    def current(self) -> StoredQuestion | None:
+        """The waiting question, or None at the end."""
+        with self._lock:
+            return self._current
+
+    def place_at(self, question: StoredQuestion | None) -> Place:
+        """Return the place with a question that somebody has (None: they have none)."""
+        with self._lock:
+            return self.place_of(self.state, question)
+
+    def places_after(self, question: StoredQuestion, following: StoredQuestion) -> dict[int, Place]:
+        """Return the place after each possible answer to a question, if the question after it is asked already."""
+        place, places = self.place_at(following), {}
+        if question.number not in self.state.outstanding:  # it has a label already
+            return dict.fromkeys((*self.names, SKIP), place)
+        for label in (*self.names, SKIP):
+            done, answers = place.progress, dict(place.progress.answers)
+            if label == SKIP:
+                done = replace(done, skipped=done.skipped + 1)
+            else:
+                answers[label] += 1
+                done = replace(done, labels=done.labels + 1, answers=answers)
+            places[label] = replace(place, progress=done)
+        return places
+
+    @property
+    def branches(self) -> dict[int, Place]:
+        """The place after each possible answer to the waiting question; none if none is prepared or somebody joins."""
+        with self._lock:
+            if not self._branches or self.someone_joins:
+                return {}
+            self._branches_served_at = monotonic()
+            return {
+                label: self.place_of(state, self._waiting(state, following))
+                for label, (state, following) in self._branches.items()
+            }
+
+    @property
+    def previous(self) -> int | None:
+        """The id of the last answered question, which undo takes back, or None."""
+        return self._ids[-1] if self._ids else None
+
+    def previous_of(self, annotator: str) -> int | None:
+        """Return the id of the question whose answer undo takes back for an annotator, or None."""
+        own = (id for id in reversed(self._ids) if self._by[id] == annotator)
+        return self._last_opinion.get(annotator) or (next(own, None) if self._shared else self.previous)
+
+    # Several people
+
+    def held(self, annotator: str) -> list[StoredQuestion]:
+        """Return the questions of an annotator: the one to answer now, and the next one if others label too or if the
+        first one is a repetition. Each is leased to them before it is shown: nobody else gets it until the lease has
+        run out."""
+        with self._lock:
+            self.refresh()
+            held = self._leases.of(annotator)
+            if self._lacks(annotator, held) and not self.store.read_only:
+                with self._all_or_nothing(), self.store.transaction():
+                    self.refresh()
+                    held = self._lease_more(annotator)
+            own = held.own
+            if self._current and self._current.id in own:
+                self._branches_annotator = annotator
+            return [stored for id in own if (stored := self._stored(id))]
+
+    def _lease_more(self, annotator: str) -> Held:
+        """Give an annotator as many questions as they should have now. Return their leases."""
+        held = self._leases.of(annotator)
+        while self._lacks(annotator, held) and (question := self._next_for(annotator, held)):
+            self.store.lease(self.id, question, annotator)
+            held.own.append(question)
+        return held
+
+    def _lacks(self, annotator: str, held: Held) -> bool:
+        """Return whether an annotator who has these questions should get one more."""
+        own, others = held
+        ahead = bool(others) or not {*own}.issuperset(self._repeats(annotator))
+        return len(own) < min(1 + ahead, self.allowed(annotator))
+
+    def allowed(self, annotator: str) -> float:
+        """Return how many more answers a person may give: none when their quota is reached, inf without a quota."""
+        if not self.settings.quota:
+            return inf
+        further = [row for row in self.store.opinions(self.id) if row["annotator"] == annotator]
+        return self.settings.quota - len(further) - sum(self._by[id] == annotator for id in self._ids)
+
+    def _repeats(self, annotator: str) -> list[int]:
+        """Return the questions to repeat to an annotator, who has given REPEAT_AFTER answers since."""
+        if not self.settings.repeat:
+            return []
+        own = [id for id in self._ids if self._by[id] == annotator]
+        long_ago = {*own[:-REPEAT_AFTER]}
+        return [id for id in self.store.unrepeated(self.id, annotator) if id in long_ago]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several people label the session or will, or some questions are answered twice."""
+        return bool(self._shared or self.settings.overlap or self.settings.repeat)
+
+    @property
+    def someone_joins(self) -> bool:
+        """Whether a second person waits for a question, until no page shows questions prepared for one person."""
+        return not self._shared and monotonic() - self._last_join_request < JOINING_SECONDS
+
+    @property
+    def active_annotators(self) -> set[str]:
+        """The annotators who have a question now."""
+        return self._leases.annotators()
+
+    def has_for(self, annotator: str) -> bool:
+        """Return whether there is a question for an annotator now."""
+        with self._lock:
+            held = self._leases.of(annotator)
+            if held.own:
+                return True
+            return self.allowed(annotator) > 0 and (bool(self._free(annotator, held)) or self.state.asks_on)
+
+    def unseen(self, annotator: str) -> set[int]:
+        """Return the answered questions whose answers an annotator must not see."""
+        return unseen(self.store, self.id, annotator)
+
+    def _free(self, annotator: str, held: Held) -> list[int]:
+        """Return the further questions that an annotator may have, beyond those they hold: questions that nobody has,
+        questions that need the answer of another person, and questions to repeat to them."""
+        waiting = [self._asked[number - 1] for number in sorted(self.state.outstanding)] * (not self.ended(self.state))
+        second = self.store.due_answers(self.id, annotator) if self.settings.overlap else []
+        own, others = held
+        return [id for id in (*waiting, *second, *self._repeats(annotator)) if id not in own and id not in others]
+
+    def _next_for(self, annotator: str, held: Held) -> int | None:
+        """Return a question for an annotator: an existing one, else one that is asked now, else None."""
+        if free := self._free(annotator, held):
+            return free[0]
+        if not self.state.asks_on:
+            return None
+        if (
+            self._branches
+            and annotator != self._branches_annotator
+            and monotonic() - self._branches_served_at < JOIN_WAIT_SECONDS
+        ):
+            self._join_count += not self.someone_joins
+            self._last_join_request = monotonic()
+            return None
+        before = self.state.number
+        if not self._shared:
+            self._shared, self._undo_point = True, None
+        self.store.put_event(self.id, "asked")
+        self.store.part_prepared(self.id, self._asked[-1])
+        self._branches = {}
+        self.state = self.apply(self.state.copy(), Asked())
+        self._record_decisions()
+        self._settle()
+        self.version = self.store.count_change(self.id)
+        return self._asked[-1] if self.state.number > before else None
+
+    def _stored(self, id: int) -> StoredQuestion | None:
+        """Return a question that an annotator has, as it waits."""
+        number = self._number_of(id)
+        if number in self.state.outstanding:
+            return self._waiting(self.state, id, number)
+        return self.answered(id, blind=True)
+
+    def answered(self, question: int, blind: bool = False) -> StoredQuestion | None:
+        """Return an answered question, with its answer unless `blind`; None if it was not answered."""
+        entry = read_entry(self.store, self.id, question)
+        if entry is None or entry.label is None:
+            return None
+        return entry.question(None if blind else entry.labels or entry.label, blind)
+
+    def _number_of(self, question: int) -> int:
+        """Return the number of a question, 0 if it was not asked."""
+        waiting = {self._asked[number - 1]: number for number in self.state.outstanding}
+        return waiting.get(question, 0) or (1 + self._asked.index(question) if question in self._asked else 0)
+
+    def _change(self, event: Event) -> None:
+        """Apply an event that is stored already. A waiting question stays."""
+        self.store.part_prepared(self.id, self.previous, self._current.id if self._current else None)
+        self._changes, self._entries, self._undo_point = self._changes + 1, [], None
+        self.state = self.apply(self.state.copy(), event)
+        self._record_decisions()
+        self._settle(self._current.id if self._current else None)
