@@ -54,7 +54,7 @@ def show(server: CardServer) -> None:
         note(NOTHING)
         return
     back = st.segmented_control(
-        "Terms that moved most", LAST_ANSWERS, format_func="in the last {} answers".format, default=LAST_ANSWERS[0],
+        "Terms that moved most in the last", LAST_ANSWERS, format_func="{} answers".format, default=LAST_ANSWERS[0],
         required=True, key="learned-back",
     )  # fmt: skip
     moved, strongest = server.recent(f"learned {name}", lambda: _view(session))
