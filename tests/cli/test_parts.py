@@ -58,6 +58,19 @@ def test_finished_files_are_not_predicted_again(ok, run, parts):
     assert (1, "", message) == run(*PREDICT, "--format", "csv")
 
 
+def test_a_file_that_changed_is_predicted_again(ok, run, parts):
+    """The same command predicts files that changed or are new; an interruption in between leaves nothing stale."""
+    ok(*PREDICT, "--format", "csv")
+    (parts / "part-1.csv").write_text("id,text\nother,another text\n")
+    (parts / "part-9.csv").write_text("id,text\nnew,a new text\n")
+    assert (0, "", "4 files were predicted before.\n") == run(*PREDICT, "--format", "csv")
+    assert "other" in Path("predicted", "part-1.csv").read_text()
+    assert "new" in Path("predicted", "part-9.csv").read_text()
+    (parts / "part-1.csv").write_text("")
+    assert 1 == run(*PREDICT, "--format", "csv")[0]
+    assert not Path("predicted", "part-1.csv").exists()
+
+
 def test_a_file_that_cannot_be_read_is_named(run, parts):
     """The others are kept, and the missing one can be mended."""
     (parts / "part-9.csv").write_text("")

@@ -14,7 +14,7 @@ from ...output import tables
 from .. import model
 from . import model_file
 
-NOTES = "_predictions.json"  # in the folder of the predictions: how they are made
+NOTES = "_predictions.json"  # in the folder of the predictions: how they are made, and the size and time of each part
 
 
 class Prediction(NamedTuple):
@@ -56,8 +56,8 @@ def predict_file(
 def predict_parts(
     how: Prediction, folder: Path, out: Path, executor: Executor, progress: Callable[[int, int], None]
 ) -> tuple[int, Skipped]:
-    """Write the predictions of each file of a folder to a file in the folder `out`, one file a task. Files that are
-    there are not written again; a file appears when it is complete.
+    """Write the predictions of each file of a folder to a file in the folder `out`, one file a task. Predictions that
+    are there are not made again, unless their file changed since; a file appears when it is complete.
 
     Return the number of files that were there, and the skipped entries of the others. The workers must find the paths.
     """
@@ -67,10 +67,18 @@ def predict_parts(
     if not parts or len(targets) < len(parts):
         raise ValueError(f"{folder} must have files with different names before the last dot. Got {len(parts)} files.")
     out.mkdir(parents=True, exist_ok=True)
-    notes, words = out / NOTES, json.dumps({"model": digest, "how": repr(how[1:])})
-    if any(out.iterdir()) and (not notes.is_file() or notes.read_text(encoding="utf-8") != words):
+    notes, made = out / NOTES, {"model": digest, "how": repr(how[1:])}
+    try:
+        noted = json.loads(notes.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        noted = {}
+    if any(out.iterdir()) and {key: noted.get(key) for key in made} != made:
         raise ValueError(f"{out} must be empty, or hold predictions by the same model and options. It holds others.")
-    notes.write_text(words, encoding="utf-8")
+    now = {part.name: [(status := part.stat()).st_size, status.st_mtime_ns] for part in parts}
+    for target, part in targets.items():
+        if now[part.name] != noted.get("parts", {}).get(part.name):
+            target.unlink(missing_ok=True)
+    notes.write_text(json.dumps(made | {"parts": now}), encoding="utf-8")
     left = {part: target for target, part in targets.items() if not target.exists()}
     how = how._replace(model=how.model.resolve(), embed=how.embed and how.embed.resolve())
     skipped: Skipped = {}
