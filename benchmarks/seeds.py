@@ -77,7 +77,7 @@ def known(data, way, words, seed):
         return prior.make_prior(data, words[: int(count)]), []
     positives = np.flatnonzero(data.y > 0)
     drawn = positives[stream.shuffled(positives.size, seed)[: int(count) if kind else 0]]
-    return prior.make_prior(data, texts=[data.items.texts[row] for row in drawn]), drawn
+    return prior.make_prior(data, texts=[data.items.texts[row][: prior.LONGEST_TEXT] for row in drawn]), drawn
 
 
 def measure(quick, orders, first):

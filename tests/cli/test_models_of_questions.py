@@ -48,6 +48,7 @@ def archive(files, kind=ZIP_DEFLATED):
     return file.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["texts", "numbers"])
 def test_an_archive_predicts_what_each_model_does(asked, ok, run, tmp_path, kind):
     """The columns of a question are to the bit those of the model that is exported for it alone, also from standard

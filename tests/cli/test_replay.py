@@ -159,6 +159,7 @@ def test_a_published_algorithm_has_the_features_of_its_paper(ok, numbers, tweets
         assert figures(usual["runs"][0]) == figures(plain["runs"][0])
 
 
+@pytest.mark.slow
 def test_scale(ok, run, numbers):
     """A file is scaled as asked, l2 by default; an imported one as it was, and another scaling is refused."""
     for scale in ("none", "standardize+l2"):
@@ -394,6 +395,7 @@ def test_several_questions_from_words_or_columns(ok, run, tmp_path):
         assert message in err
 
 
+@pytest.mark.slow
 def test_a_column_of_a_file_or_a_data_set_is_audited(ok, run, tmp_path):
     """Half of the budget is a floor unless another share is named, the answers go over the whole stream, and a table
     names both deciders with what the answers tell."""

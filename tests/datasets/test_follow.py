@@ -173,6 +173,7 @@ def test_a_broker_that_does_not_listen_is_named_without_its_password(scheme, dat
     assert "secret" not in str(failed.value)
 
 
+@pytest.mark.slow
 def test_the_command_follows_and_shows_what_is_kept_aside(running, dataset, store):
     """`follow --until-empty` ends with a summary, and `--rejected` prints the unreadable messages."""
     running.send([message(0), b"broken"])

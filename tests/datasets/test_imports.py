@@ -159,6 +159,7 @@ class Left(Exception):
     """The exception that Streamlit raises when a user leaves a page."""
 
 
+@pytest.mark.slow
 def test_leaving_the_page_ends_the_process_and_leaves_nothing(store, tmp_path, monkeypatch):
     """If the progress callback raises, the process ends, and neither a data set nor a file of the upload is left."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))

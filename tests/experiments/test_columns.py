@@ -44,6 +44,7 @@ def test_a_column_is_the_last_of_rows_of_any_kind(kind):
     assert 4 == longer.columns
 
 
+@pytest.mark.slow
 def test_both_are_judged_by_the_same_answers_and_the_column_never_changes(posts):
     """The column's predictions are its cells in every order; both have the same number of answers, and the strategy
     that begins with the column is better than it."""

@@ -50,6 +50,7 @@ def store(tmp_path):
     return store
 
 
+@pytest.mark.slow
 def test_a_comparison_says_what_it_ran(store):
     """Learners and parameters that a name implied are written out, and running it again gives what is stored."""
     with store.transaction():
@@ -84,6 +85,7 @@ def test_a_session_says_what_it_ran(store):
     assert [*(" + ".join(parts) for parts in FORMER.values()), "PAA", "CPA"] == names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tune", ["none", "2:1"])
 def test_a_comparison_with_the_former_auto_says_what_it_ran(tmp_path, tune):
     """`auto` of a comparison becomes the learner and rule that it stood for, untuned as before, and running it again

@@ -86,6 +86,7 @@ def test_screening():
     assert read[0.8, stopping.SAFE].size >= read[0.8, "50 irrelevant in a row"].size + 50
 
 
+@pytest.mark.slow
 def test_certified():
     """Our sessions stop early if relevant items are many and easy, and read everything if nothing can be guaranteed."""
     many = np.random.default_rng(0).permutation(np.where(np.arange(1000) % 4 == 0, 1, -1)).astype(np.int8)

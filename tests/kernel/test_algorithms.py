@@ -35,6 +35,7 @@ def test_names_in_any_case():
     assert "pa-i + all" == strategy(learner="PA-I", rule="All").algorithm
 
 
+@pytest.mark.slow
 def test_soal_fixes_rho():
     """SOAL weights both classes alike; SOAL-CS and OA3 take the run's rho, and learn other weights."""
     assert (1.0, 1.0, None, None) == tuple(strategy(name).rho for name in ("SOAL", "SOAL-diag", "SOAL-CS", "OA3"))
@@ -50,6 +51,7 @@ def test_soal_cs_has_the_first_cost_sensitive_loss():
     assert ours == theirs != other
 
 
+@pytest.mark.slow
 def test_cpa_learns_until_the_hinge_loss_is_zero():
     """CPA learns a correctly predicted label if 1 - y p > 0; the textbook's `cpa` learns only mistakes."""
     X, y = np.array([[1.0], [1.0]]), np.array([1, 1])

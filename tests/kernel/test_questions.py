@@ -39,6 +39,7 @@ def outcomes(replays):
     return [bits(each._replace(curve=each.curve[-1])) for each in replays]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [*PLANS, {"average": True}, {"budget": None}])
 def test_one_question_is_a_session_of_today(more):
     """One question, or the same one twice under max, reads, learns and counts as a replay does, to the bit."""

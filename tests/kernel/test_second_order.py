@@ -28,6 +28,7 @@ def divergence(w, s, v, t):
     return 0.5 * np.sum(np.log(t / s) + s / t + (v - w) ** 2 / t - 1)
 
 
+@pytest.mark.slow
 def test_cw_learns_a_long_row_whose_margin_is_between_deviation_and_variance():
     """If phi sqrt(v) <= y p < phi v, CW learns, and ends at y p = phi v; the `cw` of version 0.2.0 does not learn."""
     phi, x = ndtri(0.9), np.array([6.0, 0.0, 0.0])
@@ -41,6 +42,7 @@ def test_cw_learns_a_long_row_whose_margin_is_between_deviation_and_variance():
     assert taught("cw", X, y).w.tolist() == before.w.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x", [2.0, 0.3])
 def test_the_exact_cw_takes_the_smallest_change(x):
     """On a single feature CW-diag ends at the nearest distribution for which y w.x >= phi sqrt(v)."""
@@ -57,6 +59,7 @@ def test_the_exact_cw_takes_the_smallest_change(x):
     assert (w, s) == pytest.approx((found.x[0], np.exp(found.x[1])), rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["acog-i", "acog-ii", "acog-i-diag", "acog-ii-diag"])
 @pytest.mark.parametrize("lag", [0.5, 1.0])
 def test_the_covariance_before_a_label_can_move_the_weights(learner, lag):
@@ -66,6 +69,7 @@ def test_the_covariance_before_a_label_can_move_the_weights(learner, lag):
     assert [1.0] == taught(learner, [[1.0]], [1], lag=1).w.tolist()  # of eta Sigma_t x; 1/2 along Sigma_t+1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["sacog-i", "sacog-ii", "ssacog-i", "ssacog-ii"])
 def test_a_sketch_can_learn_some_rows(learner):
     """A sketch that is updated every few rounds equals its twin, and keeps its directions in the other rounds."""

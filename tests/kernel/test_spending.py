@@ -19,6 +19,7 @@ def planned(rule="symmetric", seed=0, learner="pa-i", rounds=ROUNDS, **more):
     return run(csr_array(X), y, order, learner, rule, seed=seed, plan=plan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["symmetric", "margin"])
 @pytest.mark.parametrize(
     "more",
@@ -48,6 +49,7 @@ def test_the_budget_and_the_audits_are_spent_exactly(more):
         assert replay.log[audits, 0].max() < 350
 
 
+@pytest.mark.slow
 def test_a_rule_with_a_pace_of_its_own_spreads_the_budget():
     """paced asks over a quarter of the stream, at most 40 rounds a label; an explicit pace takes precedence."""
     assert [2000, 800, 4000] == [
@@ -81,6 +83,7 @@ def test_a_plan_with_a_reserve_equals_its_twin(learner, share):
     assert_twins(*data_for(learner, n=ROUNDS), learner, "paced", plan=plan, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["symmetric", "margin", "paced"])
 def test_every_item_that_is_not_pushed_has_the_chance_promised_to_the_horizon(rule):
     """Under a floor, items predicted negative have at least the promised probability, and labels last to the

@@ -47,6 +47,7 @@ def test_numbers_are_not_offered_to_tools_for_texts(store):
     assert not {each.purpose for each in tools.TOOLS.values() if each.needs_texts} & {*formats}
 
 
+@pytest.mark.slow
 def test_the_text_for_a_paper_is_shown_to_be_copied(store, tmp_path):
     """A button shows the plain text beside the button that copies it."""
     session = answer(store, add_texts(store, tmp_path), budget=12)
@@ -65,6 +66,7 @@ def test_models_are_offered_in_formats_that_can_be_written(store, monkeypatch):
     assert ["json.gz", "json"] == [*downloads._formats(store, opened.id, "model")]
 
 
+@pytest.mark.slow
 def test_what_is_chosen_is_what_the_command_writes(store, tmp_path):
     """A download for a tool has the same bytes as the file of the command."""
     session = answer(store, add_texts(store, tmp_path), budget=12)

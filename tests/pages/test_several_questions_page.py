@@ -233,6 +233,7 @@ def test_what_is_pushed_is_labeled_for_one_question(several):
     assert row["id"] not in {each["id"] for each in listed("good")}
 
 
+@pytest.mark.slow
 def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch):
     """The card tells the readings and the yeses to each question; both pages offer the files of all questions, and
     those of the one that is chosen."""
@@ -261,6 +262,7 @@ def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch
         assert b"odd" in downloads.export(session.store.path, session.id, what, ["--format", kind, "--question=odd"])
 
 
+@pytest.mark.slow
 def test_the_player_shows_the_question_that_is_chosen(several, monkeypatch):
     """A box above the player, or the address, chooses the question, which then starts at its first item; the player has
     its answers, and so has the page to download."""

@@ -15,6 +15,7 @@ GERMAN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "values", "sum_", "deviation", "sensitivity", "specificity"), GERMAN)
 def test_german_by_the_command_line(shared, command, learner, values, sum_, deviation, sensitivity, specificity):
     """The documented command gives the published means and deviations of table 2 of the ACOG paper, to 1e-5."""

@@ -417,6 +417,7 @@ def test_any_table_comes_back_unchanged(kind, rows):
     assert (expected if kind in TYPED else plain(expected)) == result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", tables.FORMATS)
 def test_a_table_is_streamed(kind, tmp_path):
     """Only some thousand rows are in memory at a time, and progress is reported after each chunk."""

@@ -301,6 +301,7 @@ def test_the_table_has_the_words_of_the_data(sessions, tmp_path):
     assert {"papers": {"true", "false"}, "texts": {"spam", "ham"}, "classes": {*"abc"}, "numbers": {"1", "0"}} == words
 
 
+@pytest.mark.slow
 def test_every_format_of_a_tool_streams(sessions, tmp_path):
     """Each format writes what it has while further items come, so that any number of items fits in the memory."""
     session = sessions["texts"]

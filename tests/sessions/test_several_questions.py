@@ -81,6 +81,7 @@ def with_labels(store, kind):
     return datasets.add(store, f"{kind} of {next(EVENTS)}", datasets.table(items), "made.csv", columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cells", "columns"])
 def test_where_the_file_has_the_labels_the_curves_are_those_of_a_replay(store, tmp_path, kind):
     """The counts of each question along the stream, and at each place of its look back, are exact. The state is that
