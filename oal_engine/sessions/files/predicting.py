@@ -67,18 +67,18 @@ def predict_parts(
     if not parts or len(targets) < len(parts):
         raise ValueError(f"{folder} must have files with different names before the last dot. Got {len(parts)} files.")
     out.mkdir(parents=True, exist_ok=True)
-    notes, made = out / NOTES, {"model": digest, "how": repr(how[1:])}
+    notes, recipe = out / NOTES, {"model": digest, "how": repr(how[1:])}
     try:
         noted = json.loads(notes.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         noted = {}
-    if any(out.iterdir()) and {key: noted.get(key) for key in made} != made:
+    if any(out.iterdir()) and {key: noted.get(key) for key in recipe} != recipe:
         raise ValueError(f"{out} must be empty, or hold predictions by the same model and options. It holds others.")
     now = {part.name: [(status := part.stat()).st_size, status.st_mtime_ns] for part in parts}
     for target, part in targets.items():
         if now[part.name] != noted.get("parts", {}).get(part.name):
             target.unlink(missing_ok=True)
-    notes.write_text(json.dumps(made | {"parts": now}), encoding="utf-8")
+    notes.write_text(json.dumps(recipe | {"parts": now}), encoding="utf-8")
     left = {part: target for target, part in targets.items() if not target.exists()}
     how = how._replace(model=how.model.resolve(), embed=how.embed and how.embed.resolve())
     skipped: Skipped = {}
