@@ -56,6 +56,9 @@ def test_finished_files_are_not_predicted_again(ok, run, parts):
     label_until_the_end(Session(store := Store(), create(store, "a", "PAA-I", budget=5)))
     ok("export", "2", "--what", "model", "--out", "model.json.gz")
     assert (1, "", message) == run(*PREDICT, "--format", "csv")
+    for damaged in ("", "[1]"):
+        Path("predicted", "_predictions.json").write_text(damaged)
+        assert (1, "", message) == run(*PREDICT, "--format", "csv")
 
 
 def test_a_file_that_changed_is_predicted_again(ok, run, parts):

@@ -56,8 +56,8 @@ def predict_file(
 def predict_parts(
     how: Prediction, folder: Path, out: Path, executor: Executor, progress: Callable[[int, int], None]
 ) -> tuple[int, Skipped]:
-    """Write the predictions of each file of a folder to a file in the folder `out`, one file a task. Predictions that
-    are there are not made again, unless their file changed since; a file appears when it is complete.
+    """Write the predictions of each file of a folder to a file in the folder `out`, one file a task. Files that were
+    predicted before are left out, unless they changed since. Predictions appear when they are complete.
 
     Return the number of files that were there, and the skipped entries of the others. The workers must find the paths.
     """
@@ -69,8 +69,8 @@ def predict_parts(
     out.mkdir(parents=True, exist_ok=True)
     notes, recipe = out / NOTES, {"model": digest, "how": repr(how[1:])}
     try:
-        noted = json.loads(notes.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        noted = dict(json.loads(notes.read_text(encoding="utf-8")))
+    except (FileNotFoundError, TypeError, ValueError):
         noted = {}
     if any(out.iterdir()) and {key: noted.get(key) for key in recipe} != recipe:
         raise ValueError(f"{out} must be empty, or hold predictions by the same model and options. It holds others.")
