@@ -89,6 +89,15 @@ def context(browser):
         yield opened
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Keep a picture of every page that a failed test had open, in build/failed."""
+    report = yield
+    if report.failed and call.when == "call" and "visit" in item.funcargs:
+        item.funcargs["visit"].photograph(ROOT / "build" / "failed", item.name)
+    return report
+
+
 @pytest.fixture
 def visit(context):
     """A function that opens the app in a browser; nothing may go wrong in its console."""

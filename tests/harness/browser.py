@@ -1,6 +1,7 @@
 """What the browser tests share: a real Chromium, the app as a process of its own, and the card in a person's words."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -12,7 +13,7 @@ from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
-from playwright.sync_api import TimeoutError, expect, sync_playwright
+from playwright.sync_api import Error, TimeoutError, expect, sync_playwright
 
 from oal_engine.store import Store
 from tests.harness import ROOT
@@ -185,6 +186,13 @@ class Visitors:
     def _hear(self, kind, words):
         if kind == "error" and not any(word in words for word in CALM):
             self.problems.append(words)
+
+    def photograph(self, folder, name):
+        """Store a picture of each page that is open."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for nth, page in enumerate(self.pages, 1):
+            with suppress(Error):  # a page that has crashed
+                page.screenshot(path=folder / f"{re.sub(r'[^a-z0-9]+', '-', name.lower())[:80]}-{nth}.png")
 
     def leave(self):
         """Close what they opened; the browser of most forgets it."""
