@@ -1,23 +1,24 @@
-# make run starts the app, make check runs the fast checks, make test all but the rare ones, make release these too and
-# then tags the version. Each does its own set-up.
+# make run starts the app. make check runs style, types and the rules of the code, make test all quick tests, make nightly
+# the slow ones too, make release also the rare ones, and then it tags the version. Each does its own set-up.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run check test release
+.PHONY: run check test nightly release
 
 run: .venv/installed
 	MALLOC_ARENA_MAX=2 $(BIN)/streamlit run app.py
 
-check: SELECTED = not slow and not rare
-test: SELECTED = not rare
-check test: .venv/installed-tests
+check: SELECTED = tests/house -m "not slow and not rare"
+test: SELECTED = -m "not slow and not rare"
+nightly: SELECTED = -m "not rare"
+check test nightly: .venv/installed-tests
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check .
 	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml oal_engine ui pages home.py app.py
-	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -m "$(SELECTED)" $(OPTIONS)
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(SELECTED) $(OPTIONS)
 
 release: VERSION = $(shell $(BIN)/python -c "import oal_engine; print(oal_engine.__version__)")
-release: test
+release: nightly
 	grep --quiet "^## $(VERSION) (20" CHANGELOG.md
 	$(BIN)/python -m pytest -m rare
 	$(BIN)/python benchmarks/faults.py --seeds 10000

@@ -22,11 +22,8 @@ def pytest_xdist_auto_num_workers():
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the folders that are to be first, and call every test with a browser slow."""
+    """Begin with the folders that are to be first."""
     items.sort(key=lambda item: (*FIRST, item.path.parent.name).index(item.path.parent.name))
-    for item in items:
-        if "browser" in item.fixturenames:
-            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

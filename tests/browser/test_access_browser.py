@@ -16,6 +16,8 @@ from oal_engine.datasets import demo
 from oal_engine.sessions.settings import create
 from tests.harness.browser import PATIENCE, UPGRADE, Card, running
 
+pytestmark = pytest.mark.slow
+
 SECRET = "a-secret-of-the-server-and-of-nobody-else"
 SECRETS = f"""
 [auth]

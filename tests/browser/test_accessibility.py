@@ -155,6 +155,7 @@ def opened(context, app):
     assert [] == visitors.problems
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_serious_where_nothing_is_yet(opened, app):
     """No page of an empty database breaks a rule of axe-core whose impact is serious or critical, in light or dark."""
     assert not app.store.datasets()
@@ -175,6 +176,7 @@ def page(request, opened, app, names):
     return opened
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_serious(page):
     """No page breaks a rule of axe-core whose impact is serious or critical, in light or dark."""
     assert [] == serious_violations(page)
@@ -239,6 +241,7 @@ def walk(page):
     return controls, [here for here in walked if not here["aside"]], page.evaluate("rewritten")
 
 
+@pytest.mark.slow
 def test_tab_reaches_every_control_once(page):
     """In the order of the page, each in sight and with a look of its own while it has the focus; then Tab leaves."""
     page.add_style_tag(content=STILL)
@@ -259,6 +262,7 @@ OPENERS = {
 }
 
 
+@pytest.mark.slow
 def test_escape_closes_what_a_key_opened(opened, app, names):
     """A box that Enter opens holds the focus, and Escape gives it back to where it was."""
     for address, openers in OPENERS.items():

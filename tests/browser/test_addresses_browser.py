@@ -1,5 +1,6 @@
 """Addresses in a real browser: they follow what is chosen, without a reload, and show the same to somebody else."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.harness.browser import choose
@@ -17,6 +18,7 @@ def marked(page):
     return page
 
 
+@pytest.mark.slow
 def test_a_comparison_is_sent_by_its_address(visit, another, app, store, tmp_path):
     """Choices come into the address without a reload, and another browser shows the same. With the comparison they
     leave the address, and back there address and controls agree."""
@@ -42,6 +44,7 @@ def test_a_comparison_is_sent_by_its_address(visit, another, app, store, tmp_pat
     assert page.evaluate("window.loadedOnce")
 
 
+@pytest.mark.slow
 def test_a_race_is_sent_by_its_address(visit, another, app):
     """Seed and labels come into the address while what was typed elsewhere stays; the other view has none of it."""
     page = marked(visit(app, "/Compare?view=race"))

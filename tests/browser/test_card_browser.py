@@ -18,6 +18,7 @@ def revisit(card):
     expect(card.root).not_to_have_attribute("data-question", old)
 
 
+@pytest.mark.slow
 def test_keys_and_sizes_follow_their_annotator(visit, app, another, store, texts):
     """What anna chose she finds in another browser and another session, ben does not. Each label says whether terms
     were marked."""
@@ -82,6 +83,7 @@ def test_a_swipe_answers(visit, app, store, texts):
     assert [("i0", 1, True), ("i1", -1, False)] == history(store, session)
 
 
+@pytest.mark.slow
 def test_skipped_items_are_answered_at_the_end(label, keep, store):
     """They come once more with the same keys; skip again leaves them, Undo goes back, and the learner has them all."""
     dataset = keep("a few", (f"item {k} word{k % 3}" for k in range(6)))
@@ -123,6 +125,7 @@ def test_a_page_on_which_nothing_happens_is_not_drawn_again(label):
     card.page.wait_for_event("request", lambda request: re.search(r"pulse/\d+\?seen=\w+$", request.url))
 
 
+@pytest.mark.slow
 def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
     """While others answer and write, the table, an open row's text and a draft of guidelines keep the focus."""
     session, card = label()
@@ -173,6 +176,7 @@ def test_tabs_drawn_anew_leave_the_focus_where_it_was(label):
     expect(tab).not_to_be_focused()
 
 
+@pytest.mark.slow
 def test_the_end_leads_to_the_files_and_to_another_session(visit, app, store, keep):
     """Its links are reached by keys and keep who labels: one to the replay and the files, one to a new session on the
     same data; Back leads to the end again."""
@@ -198,6 +202,7 @@ def test_the_end_leads_to_the_files_and_to_another_session(visit, app, store, ke
     page.locator(".st-key-top").get_by_role("button", name="emma").wait_for()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [
     {"positive_name": "Reports an adverse event " * 2 + "of the drug", "negative_name": "W" * 60},
     {"classes": tuple(f"a class with the rather long name {k} of its own" for k in range(7)), "learner": "m-pa-i"},
@@ -230,6 +235,7 @@ def test_no_class_has_a_key_of_streamlit_or_of_the_card():
     assert not set(CLASS_KEYS) & set("crghnz")
 
 
+@pytest.mark.slow
 def test_space_skips_wherever_was_clicked(label, store):
     """After a click on a tab, a switch, Save or the name Space skips an item and presses nothing; whoever moved to a
     tab with the keyboard means the tab."""
@@ -275,6 +281,7 @@ ODD = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_letter_of_an_item_is_shown_as_it_is(label, keep, store):
     """Code, markup, control characters, emoji, 100,000 characters and right-to-left words, highlighted or not."""
     dataset = keep("odd", [*ODD, *ODD])

@@ -20,6 +20,7 @@ def comparing(app, store):
         jobs.cancel(store, row["id"])
 
 
+@pytest.mark.slow
 def test_a_comparison_from_click_to_files(app, visit, comparing, tmp_path):
     """A comparison that the form started shows curves while it runs, outlives its server, and ends by Cancel. A
     finished one gives files that agree with it, and pages and pictures that fetch nothing."""

@@ -53,6 +53,7 @@ def damage(path, table):
 RARE = [pytest.param(table, marks=pytest.mark.rare) for table in ("sessions", "leases")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["labels", *RARE])
 def test_a_damaged_page_is_named_and_a_backup_brings_the_session_back(visit, server, session, table):
     """The card and, after a restart, the page name the damage and the newest backup, and nothing more is called saved.

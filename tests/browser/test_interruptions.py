@@ -37,6 +37,7 @@ WATCH = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_fast_typing_labels_nothing_that_was_not_painted(label, store):
     """Each label belongs to an item that was on the screen before its key was down; other keys are lost."""
     session, card = label()
@@ -72,6 +73,7 @@ def test_keys_typed_into_a_field_or_before_a_dialog_label_nothing(label, store):
     assert [row["annotator"] for row in store.answers(session) if row["label"]] == ["Max Zax 01"]
 
 
+@pytest.mark.slow
 def test_a_reload_keeps_the_item_and_the_unsaved_answers(visit, app, store, texts):
     """Answers, notes and tags that reached no server outlive a reload, which the browser warns of. They are stored once
     and in order, with who gave them; notes and tags come back with their item, in every letter and as text."""
@@ -118,6 +120,7 @@ def test_a_reload_keeps_the_item_and_the_unsaved_answers(visit, app, store, text
     unharmed(page)
 
 
+@pytest.mark.slow
 def test_a_connection_that_is_cut_loses_nothing(visit, app, store, texts):
     """Answers given while the network is closed, silent or deaf are stored once when it returns, whether they had
     reached the server or not. Meanwhile the card says that it keeps them."""
@@ -140,6 +143,7 @@ def test_a_connection_that_is_cut_loses_nothing(visit, app, store, texts):
     assert [(f"i{k}", 1 if key == "a" else -1, True) for k, key in enumerate(keys)] == history(store, session)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_opens_no_dialog_over_the_card(label, app):
     """Its keys would be the dialog's. Instead a line at the bottom of the page says it."""
     card = label()[1]
@@ -178,6 +182,7 @@ def test_answers_that_reach_the_server_twice_are_stored_once(label, app, store):
     assert history(store, session) == [("i0", -1, True), ("i1", 1, True)]
 
 
+@pytest.mark.slow
 def test_labels_around_a_killed_server_give_the_same_model(visit, app, store):
     """Every answer around a kill is stored exactly once, also one on its way and those pressed while no server is
     there. The model rebuilt from the log has the bits of one that was given the same answers without a kill."""
@@ -217,6 +222,7 @@ LEAVE = """([page, late]) => {
 }"""
 
 
+@pytest.mark.slow
 def test_a_page_that_was_left_does_not_take_the_next_one_away(label, store):
     """What is clicked or answered on the old page before the new one has come leaves that one whole, and the answer is
     stored on the way back."""

@@ -59,6 +59,7 @@ def refusing(database):
             other.execute("DROP TRIGGER broken")
 
 
+@pytest.mark.slow
 def test_a_tab_that_crashed_while_no_server_was_there_loses_nothing(visit, app, fragile, store, texts):
     """The next tab sends the answers and the correction that a crashed tab could not, once, under the name that stood
     there then, or under none."""

@@ -3,6 +3,7 @@
 import re
 
 import pandas
+import pytest
 from playwright.sync_api import expect
 
 from oal_engine import datasets
@@ -19,6 +20,7 @@ from tests.harness.markup import MARKUP, RUN
 # Labeling
 
 
+@pytest.mark.slow
 def test_keys_answer_with_one_of_several_classes(label, store, tmp_path):
     """In a session with four classes the number keys give the answers, and the database, the counts on the buttons and
     Undo agree with the keys pressed."""
@@ -43,6 +45,7 @@ def test_keys_answer_with_one_of_several_classes(label, store, tmp_path):
     assert history(store, session) == [*pressed[:-1], (*pressed[-1][:2], False)]
 
 
+@pytest.mark.slow
 def test_several_questions_are_answered_by_keys(label, app, store):
     """Enter stores the labels of all lines, once around a kill of the server too; an undo brings the lines back, and a
     correction in History is of one question."""
@@ -90,6 +93,7 @@ def test_several_questions_are_answered_by_keys(label, app, store):
     assert look_back.verify(store, session).verified
 
 
+@pytest.mark.slow
 def test_keys_go_through_what_is_found(label, store, texts):
     """In the panel Find the keys of the classes label the open item and open the next one, and the card hears none of
     them."""
@@ -160,6 +164,7 @@ def test_one_click_leads_to_the_demo_where_keys_answer(visit, app, store):
     expect(card("counters").locator("dd")).to_have_text(["2", "3", "1", re.compile(r"\d+"), re.compile(r"\d+")])
 
 
+@pytest.mark.slow
 def test_the_charts_beside_the_card_follow_the_answers(visit, app, store, texts):
     """Each curve is drawn and ends in the value that the log gives, and an axis of few labels repeats no number."""
     session = create(store, texts, learner="pool", rule="paced", budget=20)
@@ -188,6 +193,7 @@ ENDS = """([place, ends]) => {
 }"""
 
 
+@pytest.mark.slow
 def test_two_people_on_one_session_get_items_of_their_own(visit, app, another, store, texts):
     """Each answer is stored once and for the item that its annotator saw. An item that both skipped is answered by one
     and leaves the other's pass. An undo that others have overtaken shows the item once more, and the next answer
@@ -231,6 +237,7 @@ def test_two_people_on_one_session_get_items_of_their_own(visit, app, another, s
     assert (waiting, 1, True) in history(store, session)
 
 
+@pytest.mark.slow
 def test_items_that_are_asked_twice_come_among_the_others(visit, app, store, texts):
     """Every key brings the next item, up to the last one that is asked again. A repeated answer costs no label, and
     Undo brings its item back."""
@@ -272,6 +279,7 @@ def test_the_answers_of_another_process_are_seen(label, store):
     assert [("i0", 1, True), 0] == [history(store, session)[0], history(store, session)[1][1]]
 
 
+@pytest.mark.slow
 def test_answers_go_to_the_session_on_the_screen(visit, app, store, texts):
     """On the way from one session to another through Home and back, each session keeps its own answers."""
     first, second = (create(store, texts, learner="pa-i", rule="all", name=f"the {nth}") for nth in ("first", "second"))
@@ -288,6 +296,7 @@ def test_answers_go_to_the_session_on_the_screen(visit, app, store, texts):
     assert {session: history(store, session) for session in expected} == expected
 
 
+@pytest.mark.slow
 def test_the_end_says_why_and_what_came_of_it(visit, app, store, texts):
     """Home lists a session with its number of labels. Once its budget is spent, the card says so with the result and
     the file of positives, no key answers, Home leads to the result, and the last answer can be taken back."""
@@ -328,6 +337,7 @@ def test_the_end_says_why_and_what_came_of_it(visit, app, store, texts):
     assert [("i0", 1, True), ("i1", -1, False), ("i1", 1, True)] == history(store, session)
 
 
+@pytest.mark.slow
 def test_the_card_is_gone_with_its_page(visit, app, store, texts):
     """After the Label page nothing listens to keys any more, and no key answers. The links keep the session and the
     name that its address had."""
@@ -360,6 +370,7 @@ def row(page, text):
     return page.locator(".rows li", has_text=text)
 
 
+@pytest.mark.slow
 def test_an_answer_is_corrected_in_the_history_beside_the_card(label, store):
     """A click opens an answer, another one corrects it. The card's counters follow, its item and place stay. The card's
     keys are letters in the search field, which finds answers by their words."""
@@ -388,6 +399,7 @@ def test_an_answer_is_corrected_in_the_history_beside_the_card(label, store):
     assert [-1, -1, 1, 1, None] == [entry["label"] for entry in store.answers(session)]
 
 
+@pytest.mark.slow
 def test_a_pushed_item_is_marked_wrong_without_moving_the_card(visit, app, store, keep):
     """What was pushed is opened, literally, and marked; the mark is in the database, and the card stays where it is."""
     dataset = keep("pushed", (f"{MARKUP} {'good' if k % 5 == 0 else 'bad'} {k}" for k in range(300)))

@@ -29,6 +29,7 @@ def client(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_program_labels_to_the_end_while_a_person_does(app, store, label, client):
     """Every item is answered once, by the person or by the program; the log verifies, and the server's log has no
     token."""

@@ -59,6 +59,7 @@ def at(page, name):
     page.locator(f"[data-testid=oal-player][data-shown={name}]").wait_for()
 
 
+@pytest.mark.slow
 def test_a_session_is_looked_at_without_a_server(alone, pages):
     """Arrows step, Space plays, letters jump, the address names the question, and words stay words."""
     trace, page = pages[0], alone("session")
@@ -116,6 +117,7 @@ def test_a_race_is_watched_without_a_server(alone):
     expect(calm.get_by_test_id("oal-race")).to_have_attribute("data-playing", "false")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["session", "without texts", "race"])
 def test_everybody_can_read_it(alone, name):
     """Axe finds nothing serious in light or dark, at a desk or on a telephone, and nothing is wider than the window."""

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pytest
 from playwright.sync_api import expect
 
 from oal_engine.experiments import race
@@ -56,6 +57,7 @@ def shown(counts, questions):
     return [f"{yes} ▲  {questions - yes} ●", f"{tp} of {tp + fn}", f"{fp}"]
 
 
+@pytest.mark.slow
 def test_it_plays_pauses_and_scrubs_to_the_figures_of_the_engine(visit, app):
     """The race begins by itself, stands still when paused by key or button, and ends at the figures of stream.replay.
     Round 0 after the end is the beginning again, and the curves switch with the metric and the evaluation."""
@@ -101,6 +103,7 @@ def test_it_plays_pauses_and_scrubs_to_the_figures_of_the_engine(visit, app):
     watched.reaches(300)
 
 
+@pytest.mark.slow
 def test_another_stream_and_other_settings_make_another_race(visit, app, keep):
     """A data set of texts shows its items literally, the note says what the picture leaves out, settings act."""
     keep("things lost", (f"{LOST[k % 7]} {k % 31}" for k in range(210)))

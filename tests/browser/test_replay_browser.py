@@ -77,6 +77,7 @@ def test_a_link_opens_a_question_as_it_was(open_player, store, session):
     assert [str(n) for row in rows for n in row] == cells.all_inner_texts()
 
 
+@pytest.mark.slow
 def test_scrubbing_goes_where_the_pointer_is(open_player, store, session):
     """A drag over the timeline opens the question under it, keys step, and the address follows. Each button and key
     opens the next mistake, positive or surprise, with Shift the one before. A round that asked nothing shows its item
@@ -138,6 +139,7 @@ def go_to(player, question):
     player.at(f"q{question}")
 
 
+@pytest.mark.slow
 def test_it_plays_and_stops(open_player, app, store, session):
     """Playing goes on by itself up to the end, stops at a touch, and leaves nothing running on another page, which
     comes whole: what the player still wants is not asked of a server that is busy with that page."""
@@ -181,6 +183,7 @@ def test_it_follows_what_is_answered_elsewhere(open_player, store, session):
     player.at("q12")
 
 
+@pytest.mark.slow
 def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, store, session, tmp_path):
     """Nothing is made before the button is pressed; then it is the file that the command line writes."""
     page = open_player().page
@@ -194,6 +197,7 @@ def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, s
     assert (tmp_path / "exported").read_bytes() == (tmp_path / "downloaded").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_session_travels(visit, open_player, store, session, tmp_path):
     """Downloaded here and opened in another database it verifies there; without the same data a sentence says so."""
     player = open_player()
@@ -224,6 +228,7 @@ def test_a_session_travels(visit, open_player, store, session, tmp_path):
         page.goto("about:blank")  # what it still loads does not fail
 
 
+@pytest.mark.slow
 def test_another_algorithm_in_the_browser(open_player):
     """The what-if draws both, and the player stays where it was."""
     player = open_player(9)

@@ -79,6 +79,7 @@ def answers(store, session):
     return [row["annotator"] for row in store.answers(session) if row["label"] is not None]
 
 
+@pytest.mark.slow
 def test_an_owner_invites_and_the_link_opens_the_card(enter, app, tmp_path):
     """Whoever opens the invitation comes back to it from the log-in, and labels under their own name until the role is
     taken away: then the open page says why the next answer is not stored."""

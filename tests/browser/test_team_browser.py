@@ -24,6 +24,7 @@ def contexts(context, second_context, browser):
         yield context, second_context, third
 
 
+@pytest.mark.slow
 def test_a_team_labels_to_the_end_while_the_server_is_killed(visit, app, store, contexts, tmp_path):
     """Three people label a stream of which two of them answer four fifths of the questions. Around a kill every label
     is stored once, the kappa is shown, and the exported session verifies bit for bit in another database."""

@@ -58,6 +58,7 @@ COUNT = """() => {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_ten_files_dropped_on_home_end_in_a_right_session(visit, app, store, tmp_path, name):
     """A file that is dropped is confirmed with one click and labeled with another, with its texts and its labels."""

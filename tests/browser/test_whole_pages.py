@@ -19,6 +19,7 @@ from tests.harness.markup import MARKUP
 COLUMNS = reading.Columns(("text",), "label", "id")
 
 
+@pytest.mark.slow
 def test_words_of_the_data_are_never_markup(visit, app, store, keep):
     """Names and texts that try to be HTML, Markdown or mathematics stand on every page as they are written."""
     unlabelled = reading.Columns(text=("text",), id="id")
@@ -70,6 +71,7 @@ def papers(app, store, tmp_path):
     return datasets.import_file(store, path, f"papers {len(store.datasets())}", COLUMNS)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_the_buttons_are_on_the_screen_and_never_move(visit, app, store, papers, window):
     """Whatever the title and text of an item, and whatever is tagged, noted or read in the guidelines, all parts of the
@@ -134,6 +136,7 @@ def test_the_player_shows_the_same_above_a_text(visit, app, store, papers):
     assert text.locator(".fact").first.evaluate("node => node.scrollWidth <= node.clientWidth")
 
 
+@pytest.mark.slow
 def test_no_page_is_wider_than_its_window(visit, app, store, keep, tmp_path):
     """Long names push nothing out of sight, on a desk or a telephone, on any page, with its forms open."""
     name = "W" * 110
@@ -165,6 +168,7 @@ def test_no_page_is_wider_than_its_window(visit, app, store, keep, tmp_path):
     fits_both()
 
 
+@pytest.mark.slow
 def test_a_file_is_uploaded_looked_at_and_imported(visit, app, store, tmp_path):
     """From the file dialog over the columns to a data set, with a progress bar on the way, and on to a session."""
     path = tmp_path / "moments.csv"
@@ -206,6 +210,7 @@ COUNT = """() => {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["drop", "paste"])
 def test_own_items_are_three_clicks_from_their_first_question(visit, app, store, tmp_path, way):
     """After a file was dropped and looked at, or texts were pasted, the class is named, and the first item is on the
@@ -262,6 +267,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 def test_a_broken_file_is_refused_in_one_sentence(visit, app, store, tmp_path):
     """What cannot be read is said where it was chosen, without a traceback, and imports nothing."""
     before, page = store.datasets(), visit(app, "/Data")
@@ -279,6 +285,7 @@ def test_a_broken_file_is_refused_in_one_sentence(visit, app, store, tmp_path):
     assert store.datasets() == before
 
 
+@pytest.mark.slow
 def test_a_newcomer_takes_home_a_list_of_100_items(visit, app, tmp_path):
     """From an own file without labels to a downloaded list of 100 items with the share that is right: at most 8 clicks
     and 2 fields, apart from the answers."""

@@ -155,6 +155,7 @@ def test_vectors_beside_texts(ok, run, tweets, tmp_path):
     assert plain["mean"] != beside["mean"]
 
 
+@pytest.mark.slow
 def test_predict_with_vectors(ok, run, tmp_path):
     """A model asks for its vectors again, as a column or a file, or for the folder of its embedding, and says so."""
     pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
@@ -384,6 +385,7 @@ def cut(path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -569,6 +571,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--help"], ["datasets"], ["sessions", "--json"]])
 def test_help_and_lists_import_no_heavy_package(db, arguments):
     """The help and the lists appear at once, because they import none of the packages that load slowly."""

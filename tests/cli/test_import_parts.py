@@ -61,6 +61,7 @@ def stored(store, name):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
 @pytest.mark.parametrize("features", ["words", "rich+latent"])
 def test_the_data_set_has_the_bits_of_one_machine(ok, tmp_path, monkeypatch, suffix, features):
@@ -121,6 +122,7 @@ def test_a_wrong_part_is_named(run, tmp_path, monkeypatch, change, message):
     assert [] == [*Store().folder.glob("*")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -120,6 +120,7 @@ def test_the_name_of_a_file_tells_how_many_models_it_has(asked, run):
         assert (1, "", message) == run("export", session, "--what", "model", "--out", name, *more)
 
 
+@pytest.mark.slow
 def test_a_bad_archive_is_refused_in_one_sentence(asked, run, tmp_path, monkeypatch):
     """What is no archive of models of different questions of one session, and what would unpack to too much, is
     refused before anything is predicted."""

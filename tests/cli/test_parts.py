@@ -74,6 +74,7 @@ def test_a_file_that_changed_is_predicted_again(ok, run, parts):
     assert not Path("predicted", "part-1.csv").exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_read_is_named(run, parts):
     """The others are kept, and the missing one can be mended."""
     (parts / "part-9.csv").write_text("")

@@ -407,6 +407,7 @@ def test_with_a_spent_budget_appended_items_are_predicted(store, stream):
     assert ("budget", FIRST + LATER, FIRST + LATER) == (progress.end, progress.streamed, int(opened.counts.sum()))
 
 
+@pytest.mark.slow
 def test_a_correction_at_the_end_counts_for_appended_items(store, stream):
     """A learner corrected at the end of the stream predicts appended items, also in a reopened session."""
     opened = begin(store, "first", None, learner="pa-i", rule="random", budget=60)

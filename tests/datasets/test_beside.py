@@ -15,8 +15,6 @@ from oal_engine.kernel import rows
 from oal_engine.store import Store
 from tests.harness.examples import topics
 
-pytestmark = pytest.mark.slow
-
 TEXTS, WIDTH = topics(60), 4
 TABLE = np.random.default_rng(1).normal(2, 3, (60, WIDTH)).round(3)
 LIST = reading.Columns(("text",), "label", "id", ("v",))

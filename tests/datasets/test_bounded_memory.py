@@ -53,6 +53,7 @@ def stored(folder, path, columns, **request):
     return {file.name: file.read_bytes() for file in rows_folder.iterdir()} | {"database": lines}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "request_"),
     [

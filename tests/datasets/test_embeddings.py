@@ -24,7 +24,6 @@ pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requi
 numpy_tensors = pytest.importorskip(
     "safetensors.numpy", reason="needs safetensors: pip install -r requirements-embed.txt"
 )
-pytestmark = pytest.mark.slow
 
 TEXTS = topics(60)
 COLUMNS = reading.Columns(("text",), "label")

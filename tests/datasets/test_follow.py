@@ -45,6 +45,7 @@ def later(dataset):
     return kills.ids(dataset)
 
 
+@pytest.mark.slow
 def test_messages_come_once_in_order(running, dataset):
     """All messages are appended in the order of each partition, and a second run appends only the new ones."""
     running.send(map(message, range(30)))

@@ -425,6 +425,7 @@ def test_progress(tmp_path):
 # ---- Real files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "changes", "counts"), [
     ("happymoments.csv.xz", {"positive": ("exercise",), "contains": True}, (27775, 1393, None)),
     ("sms_spam_collection.tsv.xz", {"positive": ("spam",)}, (5574, 747, None)),

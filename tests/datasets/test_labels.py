@@ -151,6 +151,7 @@ def test_as_many_classes_as_fit():
     assert items.y.tolist() == list(range(1, 128))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "count", "classes", "smallest"), [
     ("mlbench_LetterRecognition.csv.xz", 20_000, tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), ("H", 734)),
     ("20news_bydate.jsonl.xz", 18_846, 20, ("talk.religion.misc", 628)),  # its ids repeat between the groups

@@ -14,8 +14,6 @@ from oal_engine.kernel import rows
 from oal_engine.store import Store
 from tests.harness.examples import topics
 
-pytestmark = pytest.mark.slow
-
 TEXT = reading.Columns(("text",), "label", positive=("pos",))
 TEXTS = topics(300)
 

@@ -29,8 +29,6 @@ from tests.harness import ROOT
 from tests.harness.files import fails, named
 from tests.harness.shapes import workbook
 
-pytestmark = pytest.mark.slow
-
 MEMORY = 250 * 2**20  # bytes that a refusal may take
 SECONDS = 30  # of processor time: far more than a refusal takes
 TEXT, FED = Columns(("text",)), Columns(("text",), features=())
@@ -214,6 +212,7 @@ def refusals(tmp_path_factory):
     return {name: refusal for name, *refusal in map(json.loads, done.stdout.splitlines())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_file_takes_neither_memory_nor_time(refusals, name):
     """A file that would fill the memory is refused in one sentence, with little memory and time."""
@@ -442,6 +441,7 @@ def test_a_feed_in_another_encoding():
     assert [["one", "two"]] == [items.texts for items in fed(data, as_json=False, encoding="utf-16")]
 
 
+@pytest.mark.slow
 def test_no_length_of_a_line_ends_a_feed(tmp_path, command):
     """A line of any length is skipped with a note, at once where it never ends, and the lines around it are kept."""
     path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")

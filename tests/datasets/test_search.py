@@ -43,6 +43,7 @@ def search(store, tmp_path):
     return Search(Dataset(store, "texts"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wanted", "found"), [
     ("run", {0}), ("CAFE", {0}), ("au lait", {1, 5}), ('"au lait"', {1}), ("lait lake", {1}), ("t3", {3}),
     ("place4", {4}), ("银行", {2}), ("กรุงเทพ", {3}), ("लिख", {4}), ("東京", {6}), ("ラーメン", {6}), ("京東", set()),

@@ -158,6 +158,7 @@ def test_a_data_set_without_codings_is_appended_to_as_before(store, tmp_path):
     assert (1, 4) == (counts.appended, counts.skipped["non-numeric row"][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", tables.FORMATS)
 def test_an_export_has_the_columns_of_the_file(data, tmp_path, kind):
     """Exported items have their words, and come in again as they were."""

@@ -24,8 +24,6 @@ from oal_engine.kernel import learners, query_rules, rows, stream
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 from tests.harness import ROOT
 
-pytestmark = pytest.mark.slow
-
 TWO = ["PAA-I", "OA3-diag"]
 SEVERAL = ["MPAA-I"]
 
@@ -53,6 +51,7 @@ def bits(parts):
     return [part.tobytes() if isinstance(part, np.ndarray) else part for part in parts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
 def test_scikit_learn_checks_it(algorithm):
     """The estimator passes all of scikit-learn's checks, except those for array libraries other than numpy."""
@@ -71,6 +70,7 @@ def test_y_is_one_column():
         OnlineActiveClassifier().partial_fit(X, np.column_stack([y, 1 - y]), classes=[0, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("matrix", [np.asarray, csr_array])
 @pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
 def test_a_stream_equals_the_replay_to_the_bit(algorithm, matrix):
@@ -105,6 +105,7 @@ def test_a_stream_equals_the_replay_to_the_bit(algorithm, matrix):
 EVERY_WAY = [*TWO, *SEVERAL, "auto", "auto-sum", "auto-classes", "SEL-ada"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("matrix", [np.asarray, csr_array])
 @pytest.mark.parametrize("algorithm", EVERY_WAY)
 def test_rows_that_come_one_at_a_time_equal_the_stream(algorithm, matrix):
@@ -131,6 +132,7 @@ def test_rows_that_come_one_at_a_time_equal_the_stream(algorithm, matrix):
         assert bits(expected.learner_) == bits(rows_of_it.learner_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["auto", "auto-sum", "auto-classes"])
 def test_a_learner_that_visits_rows_again_goes_on(algorithm):
     """partial_fit in portions learns as a replay that asks for every label, and goes on after fit, dense or sparse."""
@@ -148,6 +150,7 @@ def test_a_learner_that_visits_rows_again_goes_on(algorithm):
     assert fitted.score(X, y) > 0.7
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_the_questions():
     """predict_proba is there after enough questions about both classes, orders rows as the margin does, and is
     calibrated: its log loss is below that of the share of positives."""
@@ -170,6 +173,7 @@ def test_probabilities_are_those_of_the_questions():
     assert not hasattr(OnlineActiveClassifier("PAA-I").partial_fit(X, y, classes=[0, 1]), "predict_proba")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL, "auto", "auto-classes"])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_weights_are_those_of_the_decision(algorithm, classes):
@@ -188,6 +192,7 @@ def test_weights_are_those_of_the_decision(algorithm, classes):
         assert (1 if classes == 2 else classes, X.shape[1]) == model.coef_.shape
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
 def test_partial_fit_equals_supervised_learning(algorithm):
     """partial_fit, in portions of any size, learns the same as a replay that asks for every label."""
@@ -201,6 +206,7 @@ def test_partial_fit_equals_supervised_learning(algorithm):
     assert 200 == model.rounds_
 
 
+@pytest.mark.slow
 def test_the_labels_of_partial_fit_reach_the_rule():
     """A rule that counts the learner's mistakes counts those on the labels of partial_fit too."""
     X, y = data()
@@ -212,6 +218,7 @@ def test_the_labels_of_partial_fit_reach_the_rule():
     assert expected[-1, 2] == model.query_probability(X[[last]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["PAA-I", "CSPAA(a)", "OA3-diag", "MD-AMD"])
 def test_the_next_margin_and_probability_equal_the_replay(algorithm):
     """After t rows the next row's margin and probability of being asked equal those of the replay, to the bit."""
@@ -308,6 +315,7 @@ def test_it_works_in_a_pipeline():
     assert search.best_score_ > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["OA3-diag", "SOA3", "MD-AMD"])
 def test_a_stored_model_goes_on_with_the_same_bits(algorithm, tmp_path):
     """A model that was pickled, or mapped read-only from disk, continues with the same bits as the original."""
@@ -324,6 +332,7 @@ def test_a_stored_model_goes_on_with_the_same_bits(algorithm, tmp_path):
         assert bits(model.rule_) == bits(other.rule_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["MD-AMD", "SOA3"])
 def test_threads_share_a_model(algorithm):
     """Threads that predict with one model at the same time get the results of a single thread."""
@@ -398,6 +407,7 @@ ERRORS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("call", "message"), ERRORS)
 def test_errors_name_what_is_allowed_and_what_came(call, message):
     """A wrong value is refused in one sentence, when the estimator learns."""

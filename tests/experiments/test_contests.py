@@ -13,11 +13,10 @@ from oal_engine.reproduction import protocols, published
 from oal_engine.store import Store
 from tests.harness.comparing import ROUNDS, spec, table
 
-pytestmark = pytest.mark.slow
-
 # A line equals the kernel's replays
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "setting", "changes"),
     [
@@ -53,6 +52,7 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
         assert replay.queried == line.asked[k]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [20, ROUNDS])
 def test_floors_are_those_of_replays(store, budget):
     """The lower bounds of a comparison, also after loading, equal those of `replay`, whether the budget is spent early
@@ -108,6 +108,7 @@ def test_the_curve_is_over_the_runs(store):
     assert values[:, -1].mean() == comparison.as_json()["results"][0]["mean"]["push_query"]["sum"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["OA3-diag", "PAA-I"])
 def test_a_curve_over_labels_has_marks_by_labels(store, algorithm):
     """Each mark over labels is where a run had asked that many, and the last is the end of the stream."""
@@ -122,6 +123,7 @@ def test_a_curve_over_labels_has_marks_by_labels(store, algorithm):
     assert mean.tolist() == again.curve(again.lines[0], "sum", "push", "labels")[2].tolist()
 
 
+@pytest.mark.slow
 def test_several_classes(store):
     """K classes are compared by macro F1, and NAME=CLASS equals relabeling that class by hand."""
     many = spec(data=["letters"], algorithms={"MPAA-I": {}, "MD-AMD": {}}, criterion="macro_f1", tune="2:1", trials=1)
@@ -215,6 +217,7 @@ def test_cross_validation_trains_on_four_folds_and_scores_on_the_fifth(store):
     assert [90] * 3 == line.counts[:, -1].sum((1, 2, 3)).tolist()
 
 
+@pytest.mark.slow
 def test_held_out_measures_the_final_model(store):
     """Five runs predict each item once, by a model that never saw it; the next five use other folds."""
     wanted = spec(algorithms={"PAA-I": {}, "ACOG-I": {"eta": 0.1}}, permutations=10, held_out=True)
@@ -269,6 +272,7 @@ def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
     assert 20 == len(line.trials)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hit", [0.2, 500])
 @pytest.mark.parametrize(
     "algorithm", ["PAA-I", "OAAL", "D-AMD", "RPA-I", "MPAA-I", "SEL-ada", "SEL-2nd", "perceptron + margin"]

@@ -19,8 +19,6 @@ from oal_engine.versions import versions
 from tests.harness import ROOT
 from tests.harness.comparing import days, spec
 
-pytestmark = pytest.mark.slow
-
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install -r requirements-dask.txt")
 from oal_engine.experiments import cluster  # noqa: E402
 
@@ -62,6 +60,7 @@ def compare_as_json(store, name, executor=None, **options):
     return json.dumps(experiments.compare(SPECIFICATION, store, name, executor, **options).as_json())
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_changes_nothing(local, store):
     """When one of two worker processes is killed, every replay still finishes and the JSON is that of threads."""
     sources = experiments.sources(SPECIFICATION, store)
@@ -87,6 +86,7 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
     assert first not in pids
 
 
+@pytest.mark.slow
 def test_questions_have_the_same_figures(local, tmp_path):
     """A comparison whose readings answer several questions has the JSON of threads."""
     data = {"file": days(tmp_path, 90).name, "label": "topics", "contains": True, "positive": ["a"]}
@@ -97,6 +97,7 @@ def test_questions_have_the_same_figures(local, tmp_path):
     assert output == experiments.compare(wanted, store, "threads", folder=tmp_path).as_json()
 
 
+@pytest.mark.slow
 def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
     """Rows are sent only to workers that cannot open them by path, once to each, also to workers that join later."""
     (source,) = experiments.sources(SPECIFICATION, store)
@@ -138,6 +139,7 @@ def test_workers_of_another_version_are_refused(local, store, monkeypatch):
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("without", ["scheduler", "worker"])
 def test_a_scheduler_or_worker_without_the_project_is_one_sentence(tmp_path, without):
     """The error names the process that cannot import the engine, and the missing module."""

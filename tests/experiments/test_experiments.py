@@ -24,8 +24,6 @@ from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.comparing import ROUNDS, spec, table
 
-pytestmark = pytest.mark.slow
-
 SEVERAL = {
     "data": ["a", "b"],
     "algorithms": {"OAAL": {"delta_plus": [0.1, 1], "delta_minus": "10^-1..10^0"}, "CSOAL": {"C": [0.1, 1, 10]}},
@@ -71,6 +69,7 @@ def passes(monkeypatch):
 # The same numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tune", ["none", "2:1", "cv", "hindsight"])
 def test_the_same_specification_gives_the_same_json(store, tmp_path, tune):
     """The JSON is identical with one thread, four or the default, in another database, and after loading."""
@@ -86,6 +85,7 @@ def test_the_same_specification_gives_the_same_json(store, tmp_path, tune):
     assert first == json.dumps(experiments.load(store, "first").as_json())
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_json(store):
     """Processes, which share only the rows on disk, give the same result as threads."""
     wanted = specification(SEVERAL)
@@ -94,6 +94,7 @@ def test_processes_give_the_same_json(store):
     assert experiments.compare(wanted, store, "threads").as_json() == output
 
 
+@pytest.mark.slow
 def test_a_comparison_that_is_stopped_goes_on(store, counted):
     """A stopped comparison keeps its finished replays, does not run them again, and ends with the usual result."""
     wanted = specification(SEVERAL)
@@ -115,6 +116,7 @@ def test_a_comparison_that_is_stopped_goes_on(store, counted):
     assert [] == counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [
@@ -135,6 +137,7 @@ def test_settings_that_share_a_pass_give_the_same_json(store, passes, monkeypatc
     assert [] == passes
 
 
+@pytest.mark.slow
 def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
     """Each setting of a pass begins with the weights of the prior."""
     known = spec(algorithms={"PAA-I": GRIDS["PAA-I"]}, tune="2:1")
@@ -147,6 +150,7 @@ def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
     assert not np.array_equal(together, tuned_runs.replayed(run.source, jobs))
 
 
+@pytest.mark.slow
 def test_a_comparison_of_passes_that_is_stopped_goes_on(store, passes):
     """Settings of a finished pass are kept and not run again, and the result is the usual one."""
     wanted = specification(SEVERAL)
@@ -246,6 +250,7 @@ def test_the_list_leaves_the_lines_out(store):
 # Sweeps of the papers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "grid"),
     [
@@ -268,6 +273,7 @@ def test_a_sweep_shows_every_setting(store, algorithm, grid):
     assert len({comparison.values(line, "sum").tobytes() for line in comparison.lines}) == len(settings)
 
 
+@pytest.mark.slow
 def test_a_sweep_of_costs_weighs_runs_by_each(store):
     """The c_p of a setting decides both the rho of its runs and the weights of its costs."""
     wanted = spec(algorithms={"COG-I": {"c_p": [0.6, 0.9]}}, metric="cost", criterion="cost")
@@ -279,6 +285,7 @@ def test_a_sweep_of_costs_weighs_runs_by_each(store):
         assert expected.tolist() == comparison.values(line).tolist()
 
 
+@pytest.mark.slow
 def test_a_sweep_of_budgets(store):
     """Budgets run in the order of the specification, and each is spent if the stream is long enough."""
     comparison = experiments.compare(spec(algorithms={"Q_F": {}}, budgets=[5, 20, None]), store)
@@ -286,6 +293,7 @@ def test_a_sweep_of_budgets(store):
     assert [[5] * 3, [20] * 3, [90] * 3] == [line.asked.tolist() for line in comparison.lines]
 
 
+@pytest.mark.slow
 def test_several_hits_are_an_axis(store):
     """Each hit has lines of its own, which ask about that many labels; a supervised algorithm asks for all of them."""
     algorithms = {"PAA-I": {"C": [0.1, 1]}, "PA-I": {}}
@@ -332,6 +340,7 @@ def test_the_time_along_the_stream_is_kept_and_is_no_part_of_the_json(store):
     assert without["results"] == comparison.as_json()["results"]
 
 
+@pytest.mark.slow
 def test_tests_and_ranks_are_over_the_lines(store):
     """Each block has one best name; ranks are over data sets and budgets, and the lowest cost ranks first."""
     comparison = experiments.compare(specification(SEVERAL | {"permutations": 4}), store)
@@ -414,6 +423,7 @@ def command(store, tmp_path, monkeypatch, command):
     return command
 
 
+@pytest.mark.slow
 def test_compare_and_results(command, store):
     """compare prints the API's JSON and stores the comparison by name; results shows and deletes it."""
     line = (
@@ -469,6 +479,7 @@ def test_the_downloads_of_a_result_are_specifications(command, store, tmp_path):
         assert json.loads(json.dumps(everything)) == json.loads(out)
 
 
+@pytest.mark.slow
 def test_results_are_written_as_files(command, store, tmp_path):
     """The suffix decides the format; a figure takes data, metric and axis, and unknown ones are refused."""
     experiments.compare(spec(algorithms={"PAA-I": {}, "PA-I": {}}, hit=[0.2, 0.5], times=True), store, "hits")
@@ -491,6 +502,7 @@ def test_results_are_written_as_files(command, store, tmp_path):
         assert message in command(*figure, *options)[2]
 
 
+@pytest.mark.slow
 def test_compare_with_a_file(command, tmp_path):
     """Command-line options override a specification file, and its paths are relative to its folder."""
     (tmp_path / "folder").mkdir()

@@ -12,8 +12,6 @@ from oal_engine.datasets import reading
 from oal_engine.experiments import jobs
 from oal_engine.store import Store, StoreError
 
-pytestmark = pytest.mark.slow
-
 PATIENCE = 60  # seconds at most
 SHORT = {"data": ["made"], "algorithms": {"PAA-I": {}, "OAAL": {}}, "budgets": [5, 20], "permutations": 2}
 LONG = SHORT | {"budgets": list(range(1, 5001))}
@@ -79,6 +77,7 @@ def test_a_job_goes_on_where_another_run_stopped(store):
     assert ("finished", kept, 8) == tuple(ended(store, 1)[key] for key in ("state", "known", "done"))
 
 
+@pytest.mark.slow
 def test_a_running_job_shows_its_lines_and_is_cancelled(store):
     """Complete lines can be loaded while a job runs at low priority; Cancel ends the process and keeps its replays."""
     comparison = begun(store, LONG)

@@ -16,8 +16,6 @@ from oal_engine.kernel import metrics
 from tests.harness import ROOT
 from tests.harness.comparing import days
 
-pytestmark = pytest.mark.slow
-
 ALGORITHMS = {"auto": {}, "PAA-I": {"C": [0.1, 1], "delta": 1}}
 
 
@@ -79,6 +77,7 @@ def test_the_figures_are_those_of_a_replay(data, store, names):
         assert line["mean"]["worst"] == expected["mean"]["all"]["worst"]
 
 
+@pytest.mark.slow
 def test_any_workers_and_a_stored_result_give_the_same_json(data, store):
     """Processes and threads give the same JSON, and so does the stored comparison."""
     wanted = spec(tune="hindsight")
@@ -97,6 +96,7 @@ def test_other_answers_are_other_replays(data, store):
     assert 2 == len({experiments.job_key(each, job) for each in (source, changed)})
 
 
+@pytest.mark.slow
 def test_the_command_and_its_files(data, store, command):
     """The table has a line with the worst question, and CSV a row for each question, run and line."""
     line = ["compare", "days", "--algorithms", "auto", "--budget", 20, "--permutations", 2, "--questions", "b, a"]
@@ -142,6 +142,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(data, store, changes, messag
     assert [] == store.comparisons()
 
 
+@pytest.mark.slow
 def test_the_guide_runs(monkeypatch, tmp_path):
     """The last example in Python of the guide gives a figure for each algorithm and question."""
     monkeypatch.chdir(tmp_path)

@@ -18,8 +18,6 @@ from oal_engine.output.plots import NAMES
 from oal_engine.store import Store
 from tests.harness import ROOT
 
-pytestmark = pytest.mark.slow
-
 
 @cache
 def clouds(seed):
@@ -34,6 +32,7 @@ def replay(name, seed, budget=race.BUDGET, **settings):
     return stream.replay(rows, y, order, *parts, goal, budget=budget, seed=seed, log=True, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [race.BUDGET, 7])
 @pytest.mark.parametrize("name", race.TUNED)
 def test_a_lane_is_the_replay_of_its_strategy(name, budget):

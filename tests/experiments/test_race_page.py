@@ -20,6 +20,7 @@ def texts(tmp_path_factory):
     return Dataset(store, add_texts(store, folder))
 
 
+@pytest.mark.slow
 def test_a_race_is_in_its_page_as_the_app_shows_it():
     """The page holds the record, to the digits that a screen shows, and is the same whenever it is made."""
     page, record = race_page.page(None, LANES, 20, 7), race_page.watched(None, LANES, 20, 7)

@@ -18,8 +18,6 @@ from oal_engine.kernel.parameters import combinations
 from oal_engine.output.plots import METRICS
 from tests.harness.markup import EVIL, Page
 
-pytestmark = pytest.mark.slow
-
 ALGORITHMS = {"OAAL": {}, "PAA-I": {}, "RPA-I": {}}
 
 
@@ -137,6 +135,7 @@ def test_latex_compiles(tmp_path):
     assert 0 == process.returncode, process.stdout.decode()
 
 
+@pytest.mark.slow
 def test_the_page_of_html_needs_neither_scripts_nor_a_network(comparison):
     """The page has all tables, figures and the specification in one file, and escapes the names from the data."""
     text = report.page(comparison).decode()
@@ -161,6 +160,7 @@ def test_the_page_of_html_needs_neither_scripts_nor_a_network(comparison):
     assert comparison.versions == json.loads(printed)["versions"]
 
 
+@pytest.mark.slow
 def test_figures_are_of_their_kind_and_the_same_again(comparison):
     """Figures are PNG and reproducible SVG, without characters that XML forbids and without math markup."""
     assert report.png(comparison).startswith(b"\x89PNG")

@@ -146,6 +146,7 @@ BOMBS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("changes", "message"), BOMBS)
 def test_a_specification_is_counted_before_it_is_enumerated(changes, message):
     """A specification that is too large is refused with the limit and the count, in little memory."""

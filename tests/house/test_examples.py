@@ -20,7 +20,6 @@ from tests.harness.documents import NAMES, commands
 from tests.harness.examples import answer, topics, write_embedding
 from tests.harness.files import OHSUMED
 
-pytestmark = pytest.mark.slow
 ITEMS = 240
 NOT_RUN = {  # a word of a command, and why the command is not run
     "data/compare.toml": "minutes: its specification is read by tests/experiments/test_specifications.py",
@@ -111,6 +110,7 @@ def prepared(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_its_examples_run(name, prepared, tmp_path, command, monkeypatch):
     """Each command ends with exit code 0, unless NOT_RUN has a reason why it is not run."""

@@ -18,6 +18,7 @@ from tests.harness import ROOT, package, shapes
 from tests.harness.browser import Card, Server, button
 
 pytestmark = pytest.mark.slow
+
 ITEMS = "text,kind\n" + "".join(f"{'a dog ran' if k % 7 == 0 else 'news'} word{k % 13},{k % 7}\n" for k in range(60))
 
 

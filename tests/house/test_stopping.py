@@ -75,6 +75,7 @@ def test_safe():
     assert not stopping.safe(look(first + ranked[-49:] + [1] + [0] * 49, 400, start=10))
 
 
+@pytest.mark.slow
 def test_screening():
     """The items that look relevant are read first, and SAFE reads on with a second model."""
     relevant = np.arange(1000) % 20 == 0

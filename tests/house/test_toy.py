@@ -18,8 +18,6 @@ from tests.harness.examples import add_texts
 from tests.harness.pages import run
 from tests.harness.promises import LEARNER_PROMISES, RULE_PROMISES, compiled_afresh
 
-pytestmark = pytest.mark.slow
-
 
 class Toy(NamedTuple):
     """w += step y x on a mistake."""
@@ -75,6 +73,7 @@ def registered(monkeypatch):
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("promise", dict.fromkeys([*LEARNER_PROMISES, *RULE_PROMISES]), ids=lambda each: each.__name__)
 def test_the_toys_keep_the_promise(promise):
     """Each promise of a learner or a rule is checked for a learner and a rule that are not part of the engine."""
@@ -106,6 +105,7 @@ def test_the_form_offers_them(app_store, tmp_path):
     assert {"step": 0.5, "delta": 0.1} == {name: box.value for name, box in boxes.items()}
 
 
+@pytest.mark.slow
 def test_a_comparison_tunes_and_scales_the_pair(tmp_path):
     """A comparison tunes the rule's smoothing over its grid, and scales it to the target share of labels."""
     store = stored(tmp_path)
@@ -116,6 +116,7 @@ def test_a_comparison_tunes_and_scales_the_pair(tmp_path):
     assert 0.3 == pytest.approx(scaled.asked.mean() / ROUNDS, abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_pair_races(app_store):
     """The page offers the pair, runs it, and shows the sentence of its rule."""
     at = run("pages/2_Compare.py", view="race")

@@ -64,6 +64,7 @@ def test_cpa_learns_until_the_hinge_loss_is_zero():
     assert learner.w.tolist() == [3.0]  # sqrt(rho), and no further: its hinge loss is zero
 
 
+@pytest.mark.slow
 def test_oaal_is_asymmetric_by_default():
     """By default OAAL asks more about items predicted negative, and so differs from Q_S."""
     parameters = strategy("OAAL").parameters

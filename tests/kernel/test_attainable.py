@@ -40,6 +40,7 @@ def random_answers(n, seed=0, share=0.4, decimals=1):
     return [*zip((rng.normal(size=n) + 0.7 * y).round(decimals), rng.uniform(0.001, 1, n), y)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [1, 7, 60, 2000])
 def test_the_weight_equals_that_of_its_twin(memory):
     """After every answer, with all or the latest ones in memory, the weight is the one that the formulas give."""
@@ -55,6 +56,7 @@ def test_the_weight_equals_that_of_its_twin(memory):
     assert max(expected[20:]) > 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
 def test_margins_that_tell_nothing_weigh_positives_by_one_over_their_share(share):
     """If nothing is better than to push everything, F1 is 2 s / (1 + s) for a share s of positives; then a positive

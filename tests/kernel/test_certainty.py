@@ -65,6 +65,7 @@ def session(rng, n=1000, promised=0.1):
     return (y[asked], pushed[asked], chance[asked], answers, ends, pushed.cumsum()[ends - 1], promised), counts
 
 
+@pytest.mark.slow
 def test_floors_hold_at_every_look():
     """In at most 5 % of 200 sessions is any bound of any metric above its true value at any answer; and bounds are
     useful."""

@@ -90,6 +90,7 @@ def share_changes(answers, share, number, factor=1.0, streams=1000):
     return [drift.change(*answers(share, number, seed, factor), ROUNDS, ROUNDS) for seed in range(streams)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [checked, labeled])
 @pytest.mark.parametrize("share", [0.05, 0.25])
 def test_answers_to_shuffled_streams_have_few_alarms(answers, share):

@@ -15,11 +15,13 @@ from tests.harness.promises import (
     settings_that_share_a_pass_have_the_bits_of_replays_of_each,
 )
 
-pytestmark = pytest.mark.slow
+DAILY = "pa-i", "acog-ii", "m-pa-ii"  # the learners of make test; make nightly checks all
 
 
 class TestLearners:
-    @pytest.mark.parametrize("learner", LEARNERS)
+    @pytest.mark.parametrize(
+        "learner", [pytest.param(each, marks=[pytest.mark.slow] * (each not in DAILY)) for each in LEARNERS]
+    )
     @pytest.mark.parametrize("promise", LEARNER_PROMISES, ids=lambda promise: promise.__name__)
     def test_a_learner_keeps_the_promise(self, promise, learner):
         """Each learner keeps each promise with the rule symmetric."""
@@ -29,6 +31,7 @@ class TestLearners:
 
 
 class TestRules:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("learner", "rule"), [(learner, rule) for rule in QUERY_RULES for learner in fitting(rule)]
     )
@@ -38,6 +41,7 @@ class TestRules:
         promise(learner, rule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "rule"),
     [
@@ -55,6 +59,7 @@ def test_compiled_steps_give_the_bits_of_a_replay(learner, rule):
     a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits(learner, rule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("matrix", "learner", "rule"),
     [

@@ -52,6 +52,7 @@ def test_one_question_is_a_session_of_today(more):
     assert bits(run.replay(marks, log=True)) == bits(questions.replay([run], marks=marks)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rare", [True, False])
 @pytest.mark.parametrize("more", PLANS)
 def test_several_questions_equal_the_formulas(rare, more):

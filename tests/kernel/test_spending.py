@@ -73,6 +73,7 @@ def test_a_large_budget_keeps_labels_for_the_rest_of_the_stream():
     assert rounds.max() > 0.9 * ROUNDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "share"), [("dual", {"audit": 0.2}), ("m-dual", {"audit": 0.2}), ("dual", {"floor": 0.4})]
 )

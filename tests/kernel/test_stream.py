@@ -15,9 +15,8 @@ from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness import ROOT, naive
 from tests.harness.promises import assert_twins, built, data, data_for, mixed, run
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 def test_every_pair_equals_its_dense_twin():
     """Every learner with every rule, on every kind of rows and with other parameters, equals its twin in plain Python.
 
@@ -42,6 +41,7 @@ def readings(rule):
     return {(kind.variance, getattr(kind, "gain", None)): name for name, kind in kinds.items()}.values()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "rule"),
     [(name, rule) for rule, kind in QUERY_RULES.items() if hasattr(kind, "requires") for name in readings(rule)],
@@ -51,6 +51,7 @@ def test_a_rule_that_reads_the_state_equals_the_twin(learner, rule):
     assert_twins(*data_for(learner, seed=2), learner, rule, ratio=0.25, seed=9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "rule"),
     [
@@ -77,6 +78,7 @@ def test_draws_are_pure():
     assert np.histogram(ours, 10, (0, 1))[0].min() > 150
 
 
+@pytest.mark.slow
 def test_marks_cut_the_stream_without_changing_it():
     """A run with marks has the same counts and log as one without, and its curve has the counts at each mark."""
     X, y, order = data(seed=5)
@@ -98,6 +100,7 @@ def test_learners_of_sparse_updates_share_a_pass():
     assert not any(stream.share_a_pass(LEARNERS["pa-i"], others) for others in (mixed(np.eye(4)), wide))
 
 
+@pytest.mark.slow
 def test_a_budget_is_never_exceeded():
     """No more labels are asked than the budget allows, and none with a budget of zero."""
     X, y, order = data()
@@ -145,6 +148,7 @@ def test_a_full_covariance_over_the_limit_is_refused_with_the_ways_out(monkeypat
     assert learners.build("acog-ii-diag", 20_000).s.size == 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 10, 100])
 @pytest.mark.parametrize(("dense", "sparse"), [("sacog-i", "ssacog-i"), ("sacog-ii", "ssacog-ii")])
 def test_the_sparse_sketch_equals_the_sketch(dense, sparse, length):
@@ -167,6 +171,7 @@ print(stream._replay._cache.cache_path.startswith(os.environ["NUMBA_CACHE_DIR"])
 """
 
 
+@pytest.mark.slow
 def test_machine_code_is_kept_apart_where_numba_was_imported_first():
     """A program that imports numba before the engine also uses the cache folder named after the sources."""
     process = subprocess.run([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)
@@ -183,12 +188,14 @@ print(len(typeof_impl.registry) - before)
 """
 
 
+@pytest.mark.slow
 def test_compiling_adds_no_types_that_other_threads_look_up():
     """Whoever calls a compiled function while another thread compiles the first one finds the types unchanged."""
     process = subprocess.run([sys.executable, "-c", TYPES], cwd=ROOT, capture_output=True, text=True)
     assert ("0\n", "") == (process.stdout, process.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["pa-i", "acog-ii-diag", *(n for n, kind in LEARNERS.items() if hasattr(kind, "begin"))]
 )
@@ -205,6 +212,7 @@ def test_a_learner_begins_with_weights(name):
     assert (True, True) == (after[0] > 0.5, after[1] > -0.5)
 
 
+@pytest.mark.slow
 def test_a_pool_names_the_weight_of_each_member():
     """A pool's weights are the mean of its members', by the shares that it names; before its first answer it names
     none."""

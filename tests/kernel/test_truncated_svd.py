@@ -13,8 +13,6 @@ from scipy.linalg import subspace_angles
 from oal_engine.kernel import rows, truncated_svd
 from tests.harness import ROOT
 
-pytestmark = pytest.mark.slow
-
 
 def texts(n=600, terms=400, topics=12, seed=0):
     """Return unit-length rows of term frequencies, of texts on topics whose sizes and words fall off as in real
@@ -59,6 +57,7 @@ def digest():
     return crc32(truncated_svd.strongest(rows.as_rows(texts(60, 40, 4)), 5).tobytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", [{"NUMBA_CPU_NAME": "generic"}, {"NUMBA_OPT": "1"}, {"NUMBA_DISABLE_JIT": "1"}])
 def test_the_bits_are_the_same_on_every_machine(machine, tmp_path):
     """A processor without wide registers, a weaker compiler and plain Python give the same bits."""

@@ -25,8 +25,6 @@ from ui import access
 from ui.gate import Gate
 from ui.page import PAGES
 
-pytestmark = pytest.mark.slow
-
 SECRET = "a-secret-of-the-server-and-of-nobody-else"
 AUTH = f'[auth]\ncookie_secret = "{SECRET}"\n'
 LISTS = AUTH + '[access]\nallowed = ["ben@example.org", "@lab.example"]\nowners = ["Anna@Example.org"]\n'
@@ -202,6 +200,7 @@ def opened(page):
     return (at if page == "home.py" else at.switch_page(page)).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES.values())
 @pytest.mark.parametrize("written", ["[auth", "", "[Auth]\nclient_id = 'x'", LISTS, None])
 def test_no_page_shows_anything_to_who_may_not_enter(app_store, secrets, monkeypatch, page, written):
@@ -226,6 +225,7 @@ def removing(at):
     return [button.label for button in at.button if button.label.startswith(("Remove", "Delete", "Cancel"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owns", [True, False])
 def test_only_owners_remove_and_add_to_what_is_there(app_store, monkeypatch, owns):
     """People who are not owners get no button to remove anything and no form to add items."""
@@ -280,6 +280,7 @@ def test_no_other_file_of_the_server_is_read(folder, name):
         access.served_file(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("named", "written"), [(None, None), ("", None), ("folder", LISTS), ("folder", "[auth")])
 def test_no_path_is_asked_for_without_a_folder_or_with_a_log_in(
     app_store, folder, secrets, monkeypatch, named, written

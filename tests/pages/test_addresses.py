@@ -48,6 +48,7 @@ def test_a_race_opens_as_it_was_sent(app_store, tmp_path):
     assert sent | {field.key: "0.25"} == again.query_params
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
@@ -88,6 +89,7 @@ def test_what_makes_no_sense_is_left_out_with_a_sentence(comparison, address, se
         assert [*race.TUNED] == at.multiselect(key="strategies").value
 
 
+@pytest.mark.slow
 def test_a_replay_opens_at_a_round_and_names_its_session(app_store, tmp_path):
     """A round is opened as it was sent, one that does not exist is refused, and the session comes into the address."""
     session = answer(app_store, add_texts(app_store, tmp_path), 12)

@@ -55,6 +55,7 @@ def test_one_click_starts_an_audit_whose_card_has_two_classes(app_store):
     assert [[1, 1]] == [entry.labels for entry in server.session.log if entry.label]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["plain", "fourier", "words"])
 def test_the_card_and_the_panels_do_not_show_the_column(app_store, features):
     """The lines, the marks and the terms of an audit are those of the data set: the column is none of them, and the
@@ -91,6 +92,7 @@ def test_the_progress_compares_the_column_with_the_answers(audit):
     assert not at.exception
 
 
+@pytest.mark.slow
 def test_the_form_offers_the_columns_of_the_file(app_store):
     """A column that is kept with the items is chosen in the form, with its own floor and pace."""
     data = demo.dataset(app_store, "judged")

@@ -150,6 +150,7 @@ def test_what_the_model_said_is_told_after_an_answer_and_not_after_a_skip(server
     assert {0} == {weight for _, weight in place["item"]["parts"]}
 
 
+@pytest.mark.slow
 def test_a_skipped_item_that_is_answered_in_the_end_is_told(server):
     """An answer that comes with the pass over the skipped items is an answer like any other."""
     for _ in range(30):
@@ -161,6 +162,7 @@ def test_a_skipped_item_that_is_answered_in_the_end_is_told(server):
     assert skipped.id == server.payload(None, "anna")["verdict"]["question"]
 
 
+@pytest.mark.slow
 def test_first_answers_are_withheld_from_who_gives_the_second(server, app_store):
     """An annotator who still owes second answers cannot open Replay or downloads; the first annotator and people who do
     not label can."""

@@ -93,6 +93,7 @@ def test_a_form_that_would_fill_the_memory_is_refused(store, tmp_path):
     assert not at.exception
 
 
+@pytest.mark.slow
 def test_several_target_labels_are_drawn_over_the_share_asked(store, tmp_path):
     """The form takes several shares without a budget, and the result is one chart over the share of labels asked."""
     imported(store, tmp_path)
@@ -150,6 +151,7 @@ def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
     assert "choose one kind" in words(at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "value", "sentence"),
     [
@@ -178,6 +180,7 @@ def test_an_invalid_field_is_refused_in_one_sentence(store, tmp_path, field, val
     assert "compare-send" not in [button.key for button in at.button]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["77", "x", "-1", "1.5"])
 def test_an_unknown_comparison_in_the_address_is_refused(store, number):
     """A comparison that does not exist is named in one sentence."""
@@ -208,6 +211,7 @@ def test_a_result_has_its_tables_and_details(store, tmp_path):
     assert "push-and-query evaluation" in words(at)
 
 
+@pytest.mark.slow
 def test_a_sweep_and_several_classes_have_their_result(store, tmp_path):
     """A sweep of one or two parameters has three charts, a comparison of K classes two."""
     imported(store, tmp_path)

@@ -84,6 +84,7 @@ def send(request, own, program):
     return from_card if request.param == "card" else with_token
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", [None, "reader", "annotator", "owner", "was annotator", "owns the studio"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_message_reaches_no_question_of_another_session(app_store, theirs, own, send, become, role, kind):

@@ -14,6 +14,7 @@ from ui import downloads
 REPLAY, LABEL = "pages/3_Replay.py", "pages/1_Label.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [REPLAY, LABEL])
 def test_each_choice_tells_what_it_is_for(store, tmp_path, page):
     """The menu is on Replay and at the end of a session; each format is offered where it can be written."""

@@ -11,8 +11,6 @@ from ui.label import messages
 from ui.label.card_server import CardServer, with_keys
 from ui.label.panels import history
 
-pytestmark = pytest.mark.slow
-
 TAGS = ["ask a colleague", f"a {MARKUP[:40]}"]
 
 
@@ -47,6 +45,7 @@ def panel(server, name):
     return at.run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("chosen", "shown"), [(None, ["title", "year", "url"]), (["grade"], ["grade"])])
 def test_what_is_shown_is_chosen_at_the_import(store, path, chosen, shown):
     """The form offers the remaining columns, preselects the usual ones, and stores all."""
@@ -141,6 +140,7 @@ def test_history_is_filtered_and_searched_by_what_items_have(papers):
     assert [f"Tag: {tag}" for tag in TAGS] == [shows[f"tag {tag}"] for tag in TAGS]
 
 
+@pytest.mark.slow
 def test_tags_are_changed_in_the_history(app_store, papers):
     """A tag is stored once with who gave it; on an item that was not answered it is refused with a sentence."""
     session, entry = papers.session.id, papers.log[2]

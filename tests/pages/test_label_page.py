@@ -394,6 +394,7 @@ def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
     assert [f"score {margins[t]:+.2f}" for t in rounds[:50]] == [row["side"] for row in rows]
 
 
+@pytest.mark.slow
 def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
     """The list has every item that was not asked with its predicted class, and can be filtered by class."""
     columns = reading.Columns(("text",), "label", multiclass=True)
@@ -407,6 +408,7 @@ def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
         assert all(row["chips"] == [(name, "")] for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trains", [False, True])
 def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trains):
     """A mark is always stored, but costs a label and changes the model only if marks train."""
@@ -628,6 +630,7 @@ def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, 
 # Estimates
 
 
+@pytest.mark.slow
 def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, keep):
     """A stream without labels shows estimates once there are enough positive answers, and before that the reason."""
     plain = keep("plain", 1200, reading.Columns(("text",)))
@@ -668,6 +671,7 @@ def test_a_class_named_by_one_letter_has_that_key(names, keys):
     assert {label: list(own) for label, own in keys.items()} == keys_of(names)
 
 
+@pytest.mark.slow
 def test_the_title_of_a_session_has_no_parameters(app_store, keep):
     """A session is headed by its name, its algorithm and its data, without Greek letters, also spelled out."""
     session = create(app_store, keep(), "OA3-diag")

@@ -10,8 +10,6 @@ from oal_engine.sessions.settings import create
 from tests.harness.pages import listed, press, run
 from tests.harness.shapes import workbook
 
-pytestmark = pytest.mark.slow
-
 WORD = "![x](http://host/p.png)"  # a picture that a browser would fetch
 # What Streamlit shows as it is, or a browser never shows: all other words of a widget are Markdown to it.
 PLAIN = {
@@ -75,6 +73,7 @@ QUOTED = "".join(f'"{text}","{label}"\n' for text, label in ROWS)
 NUMBERS = [("a", f"b {WORD}", "label"), *((k / 2, WORD if k == 7 else k, k % 2) for k in range(40))]
 
 
+@pytest.mark.slow
 def test_sheets_are_literal(chosen):
     """The names of sheets are asked about as they are."""
     sheets = [(name, [("text", "label"), *((f"word {k}", k % 2) for k in range(20))]) for name in ("one", "!(x)(y)")]
@@ -83,6 +82,7 @@ def test_sheets_are_literal(chosen):
     check(at, seen=False)
 
 
+@pytest.mark.slow
 def test_columns_and_labels_are_literal(chosen):
     """Neither a name of a column nor a cell that seems to hold several labels is markup in the form of an import."""
     at = chosen(QUOTED)
@@ -94,6 +94,7 @@ def test_columns_and_labels_are_literal(chosen):
     check(at)
 
 
+@pytest.mark.slow
 def test_cells_without_a_number_are_literal(chosen):
     """The error quotes a word in place of a number literally."""
     at = chosen("".join(",".join(map(str, row)) + "\n" for row in NUMBERS))
@@ -129,6 +130,7 @@ def session(store, chosen):
     return session
 
 
+@pytest.mark.slow
 def test_every_page_is_literal(session, chosen):
     """The names of data, classes, sessions, comparisons, people and tags are literal on every page, its forms, its
     panels and its questions whether to remove."""

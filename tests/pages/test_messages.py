@@ -12,8 +12,6 @@ from ui import access
 from ui.label import messages
 from ui.page import Removed
 
-pytestmark = pytest.mark.slow
-
 HALF = "half a letter \ud83d"
 NOTE = {"id": "n", "action": "note", "item": 0, "text": "fine"}
 TAG = {"id": "t", "action": "tag", "item": 0, "tag": "ask", "given": True}
@@ -71,6 +69,7 @@ def test_invalid_messages_of_lists_and_the_player_are_refused(kind, sent):
         messages.read(kind, sent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("poison", BROKEN)
 def test_a_broken_event_keeps_no_other_from_being_stored(app_store, work, sent, poison):
     """A broken event is acknowledged with an error; the answers after it are stored, also when all is sent again."""
@@ -154,6 +153,7 @@ def list_of(at):
     return json.loads(proto.json, parse_constant=pytest.fail)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", [{"page": -3}, {"show": "[]"}, {"show": "nonsense"}, {"search": HALF}, "x", [1]])
 @pytest.mark.parametrize("name", ["history", "pushed"])
 def test_a_list_is_shown_whatever_view_is_wanted(work, name, view):

@@ -21,8 +21,6 @@ from ui.home.new_session import OWN
 from ui.page import PAGES as LINKS
 from ui.page import literal
 
-pytestmark = pytest.mark.slow
-
 PAGES = list(LINKS.values())
 SERVER = "File on the server"
 
@@ -38,12 +36,14 @@ def texts(store, tmp_path):
     return datasets.import_file(store, path, "<i>Texts</i> $x$", reading.Columns(text=("text",), label="label"))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_opens_on_an_empty_database(store, page):
     """No page shows a traceback on an empty database."""
     assert not run(page).exception
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_shows_one_sentence_where_the_database_cannot_be_opened(tmp_path, monkeypatch, page):
     """Each page says that a file is not a database, without a traceback."""
@@ -89,6 +89,7 @@ def work_then(store, texts, tmp_path, monkeypatch):
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("trouble", "refused", "spared", "sentence"), [
     ("damaged", "Home Label Replay", "Compare Data", "damaged"),
@@ -104,6 +105,7 @@ def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, page
         assert sentence not in words(at) or name not in spared
 
 
+@pytest.mark.slow
 def test_one_click_starts_the_demo(store):
     """Try the demo imports the stream, makes a session and goes to its card."""
     at = run("home.py")
@@ -202,6 +204,7 @@ def test_the_form_takes_texts_like_the_rare_class(store, texts):
     assert ["a good text of word1 and word2", "so good, that it counts twice here"] == known["texts"]
 
 
+@pytest.mark.slow
 def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
     """A data set with classes offers these or one against the rest, and any other data set takes typed class names."""
     path = tmp_path / "kinds.csv"
@@ -228,6 +231,7 @@ def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
     assert ["joy", "fear", "anger"] == store.session(store.sessions()[0]["id"])["classes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "value", "sentence"), [
     ("-C", -1.0, "C of pa-i must be > 0. Got -1.0."),
     *(("new-budget", value, f"budget of a session must be a whole number >= 1 and < 2^53. Got {value}.")
@@ -252,6 +256,7 @@ def test_the_label_page_without_a_session_says_so(store, query, sentence):
     assert sentence in words(at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("session", ["9", "x", "-1", "1 OR 1=1"])
 def test_an_unknown_session_in_the_address_is_refused(store, texts, session):
     """A session that does not exist is named, literally."""
@@ -344,6 +349,7 @@ def test_ten_random_items_are_shown_before_a_session_starts(store, texts):
     assert first != shown()
 
 
+@pytest.mark.slow
 def test_pasted_texts_become_a_data_set(store):
     """A line is a text; the form of a new session opens with them, under a name that is free."""
     for name in ("Pasted texts", "Pasted texts 2"):
@@ -355,6 +361,7 @@ def test_pasted_texts_become_a_data_set(store):
         assert "the <b>dog</b> sat" in words(at)
 
 
+@pytest.mark.slow
 def test_pasted_texts_that_cannot_be_kept_are_refused_once(store):
     """Pasted texts that cannot be imported get one sentence, nothing is stored, and other texts may follow."""
     at = run("home.py")
@@ -376,6 +383,7 @@ def pasted(content):
     return at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "file"), [("own-", "Pasted texts.txt"), ("", "years.csv")])
 def test_doubtful_parts_of_a_file_are_asked_about(store, tmp_path, key, file):
     """Home and the Data page ask about the first row and the cells without numbers, and import nothing before; Home
@@ -395,6 +403,7 @@ def test_doubtful_parts_of_a_file_are_asked_about(store, tmp_path, key, file):
     assert not key or at.selectbox(key="new-dataset").value == row["id"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pair", "chosen"),
     [
@@ -419,6 +428,7 @@ def test_the_rare_class_is_proposed(store, pair, chosen):
     assert (counts[chosen], 40 - counts[chosen]) == (row["positives"], row["negatives"])
 
 
+@pytest.mark.slow
 def test_words_that_mean_no_label_can_be_switched(store):
     """Home proposes which words mean no label, counts the items without one, and takes another choice."""
     at = pasted(MESSAGES.replace("spam", "NA").replace("3,hello word0,ham", "3,hello word0,rare"))
@@ -431,6 +441,7 @@ def test_words_that_mean_no_label_can_be_switched(store):
     assert (2, 38) == (row["positives"], row["negatives"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("columns", "question", "answer"), [
     ("spam", "Is spam the label?", "spam"), ("spam,rude", "Which of these columns is the label?", None),
 ])  # fmt: skip
@@ -448,6 +459,7 @@ def test_a_column_of_two_words_is_asked_about(store, columns, question, answer):
     assert 0 == store.datasets()[0]["positives"]
 
 
+@pytest.mark.slow
 def test_the_first_items_are_shown_before_they_are_stored(store):
     """Home shows three items with their texts, labels and other fields as an import would store them."""
     at = pasted("id,text,label,year\n" + "".join(f"{k},hello {k},{int(k > 20)},{1990 + k}\n" for k in range(40)))
@@ -458,6 +470,7 @@ def test_the_first_items_are_shown_before_they_are_stored(store):
     assert [] == store.datasets()
 
 
+@pytest.mark.slow
 def test_encodings_are_shown_side_by_side(store, tmp_path):
     """The page shows each likely encoding with a line that it reads differently, the likeliest chosen."""
     (tmp_path / "prices.csv").write_bytes(b"text,label\n" + "".join(
@@ -473,6 +486,7 @@ def test_encodings_are_shown_side_by_side(store, tmp_path):
     assert "it costs £3 ñ or more" == store.item(store.datasets()[0]["id"], 3)["text"]
 
 
+@pytest.mark.slow
 def test_a_new_file_is_asked_about_anew(store, tmp_path):
     """An answer about one file is not taken over to the next."""
     for name in ("a.csv", "b.csv"):
@@ -483,6 +497,7 @@ def test_a_new_file_is_asked_about_anew(store, tmp_path):
     assert "--header" == at.segmented_control(key="header-2").value
 
 
+@pytest.mark.slow
 def test_names_are_never_markup(store, texts):
     """A name that holds HTML is shown as it is written."""
     create(store, texts, "PAA-I", name="<script>alert(1)</script>")
@@ -492,6 +507,7 @@ def test_names_are_never_markup(store, texts):
         assert "<i>Texts</i>" not in bodies
 
 
+@pytest.mark.slow
 def test_data_is_imported_from_a_path(store, tmp_path):
     """The columns of a file are guessed, and it becomes a data set."""
     path = tmp_path / "messages.csv"
@@ -504,6 +520,7 @@ def test_data_is_imported_from_a_path(store, tmp_path):
     assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("messages", 40, 10, 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "items", "said"), [
     ("keep", 40, "37 items are nearly the same as an earlier one."),
     ("once", 3, "Left out 37 near-duplicates, counted with the first."),
@@ -520,6 +537,7 @@ def test_near_duplicates_are_listed_and_shown_once_where_it_is_chosen(store, tmp
     assert [said, *listed] == [each.value for each in at.text][-4:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("chosen", "columns"), [(None, 3 + 512), ("plain", 3)])
 def test_a_table_gets_waves_unless_it_is_told_otherwise(store, tmp_path, chosen, columns):
     """A table gets waves by default, or the chosen features; the pages count its columns."""
@@ -534,6 +552,7 @@ def test_a_table_gets_waves_unless_it_is_told_otherwise(store, tmp_path, chosen,
     assert "3 features" in words(run("home.py"))
 
 
+@pytest.mark.slow
 def test_vectors_stand_beside_texts(store, tmp_path):
     """Columns of numbers or lists are offered as vectors with the texts; a folder of embeddings must be in
     OAL_FILES."""
@@ -551,6 +570,7 @@ def test_vectors_stand_beside_texts(store, tmp_path):
     assert (3, ("v",)) == (stored.vector_width, stored.vector_columns)
 
 
+@pytest.mark.slow
 def test_each_label_word_becomes_a_class(store, tmp_path):
     """Each of more than two words is proposed as a class: positive words are not asked for, and the data set lists its
     classes."""
@@ -572,6 +592,7 @@ def test_each_label_word_becomes_a_class(store, tmp_path):
     assert "10 classes" in words(run("home.py"))
 
 
+@pytest.mark.slow
 def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     """A file of MEDLINE records is asked for a tree and a number; without both, or with a wrong one, a sentence."""
     mesh = ["Heart Arrest/*TH; Human.", "heart diseases.", "Liver; Human.", "Human."] * 5
@@ -596,6 +617,7 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("ohsumed", 20, 10, 10)
 
 
+@pytest.mark.slow
 def test_an_unsuitable_file_is_refused_in_one_sentence(store, tmp_path):
     """Unknown labels and a missing file give one sentence and import nothing."""
     path = tmp_path / "messages.csv"
@@ -626,6 +648,7 @@ def adding(path):
     return at.text_input(key="more-path").set_value(str(path)).run()
 
 
+@pytest.mark.slow
 def test_items_are_added_on_the_data_page(store, tmp_path):
     """The page says how many items of a file were appended and how many were dropped."""
     path = twenty_texts(store, tmp_path)
@@ -642,6 +665,7 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
     assert 21 == store.dataset("texts")["items"]
 
 
+@pytest.mark.slow
 def test_label_words_that_a_data_set_does_not_have_are_named_before_items_are_added(store, tmp_path):
     """The page names such words, and the button does nothing."""
     path = twenty_texts(store, tmp_path)
@@ -651,6 +675,7 @@ def test_label_words_that_a_data_set_does_not_have_are_named_before_items_are_ad
     assert at.button(key="append").disabled
 
 
+@pytest.mark.slow
 def test_what_is_doubtful_about_a_file_to_add_is_asked(store, tmp_path):
     """A file to add is asked about like an import: format, encoding, doubts, and a look at its rows."""
     path = tmp_path / "years.csv"

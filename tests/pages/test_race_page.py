@@ -1,10 +1,13 @@
 """The race without a browser: its choices, and a sentence for each rule."""
 
+import pytest
+
 from oal_engine.experiments import race
 from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness.pages import run
 
 
+@pytest.mark.slow
 def test_every_choice_races(app_store):
     """Second-order and adaptive algorithms race like the others; without any algorithm there is a sentence."""
     at = run("pages/2_Compare.py", view="race")

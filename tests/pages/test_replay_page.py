@@ -43,6 +43,7 @@ def test_a_place_that_does_not_exist_is_refused(pages):
     assert "No question yet." in words(run(PAGE, session=str(create(store, texts, "PAA-I"))))
 
 
+@pytest.mark.slow
 def test_verify_says_what_was_checked_and_what_differs(pages):
     """The report is one sentence, and if a session differs both versions of the question are shown."""
     store, texts = pages
@@ -89,6 +90,7 @@ def test_another_algorithm_is_compared(pages):
     assert "C of pa-i must be > 0" in words(at)
 
 
+@pytest.mark.slow
 def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypatch):
     """The page states the share of questions with answers; below the limit it draws no curve and says why."""
     store, _ = pages
@@ -103,6 +105,7 @@ def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypa
         assert charts == len(at.get("plotly_chart"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_every_place_can_be_drawn(store, data, algorithm):
     """The player's data of questions, rounds and the end are JSON, also for vectors and K classes; an unknown place is

@@ -8,9 +8,8 @@ from oal_engine.sessions import backups
 from tests.harness.pages import run, words
 from ui import access
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 def test_a_session_with_an_unknown_learner_leaves_all_pages_working(store, work):
     """Home lists the session and its need, its pages show one sentence, and all other sessions open."""
     broken, other = work(3).session, work(3, dataset="texts").session
@@ -26,6 +25,7 @@ def test_a_session_with_an_unknown_learner_leaves_all_pages_working(store, work)
         assert not run(page, session=broken.id).exception
 
 
+@pytest.mark.slow
 def test_home_says_how_old_the_newest_backup_is(store, work, monkeypatch):
     """Only owners of the studio see the age of the newest backup, if the server keeps any."""
     work(3)

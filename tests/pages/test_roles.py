@@ -18,8 +18,6 @@ from ui.label.card_server import CardServer
 from ui.label.panels import check, history, pushed
 from ui.page import PAGES, Removed
 
-pytestmark = pytest.mark.slow
-
 ANNA, BEN, EVE = (f"{name}@example.org" for name in ("anna", "ben", "eve"))
 NAME, DATA = "a private session", "private texts"
 LABEL = {"id": "forged", "action": "label", "label": 1, "seconds": 1.5, "highlighted": False}
@@ -39,6 +37,7 @@ def shown(page, **query):
     return " ".join([words(at), *(str(element) for element in at.main)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES.values())
 def test_a_page_shows_a_session_to_who_has_a_role(app_store, session, become, page):
     """Neither the session nor its data are on any page of a stranger; the owners of the studio see both."""
@@ -50,6 +49,7 @@ def test_a_page_shows_a_session_to_who_has_a_role(app_store, session, become, pa
     assert "private" in shown(page, session=session)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["pages/1_Label.py", "pages/3_Replay.py"])
 @pytest.mark.parametrize("removed", [False, True])
 def test_a_number_tells_a_stranger_nothing(app_store, session, become, page, removed):
@@ -150,6 +150,7 @@ def test_a_download_asks_again_when_it_is_wanted(app_store, session, become):
         downloads.with_access_check(app_store, session, lambda: b"a file")()
 
 
+@pytest.mark.slow
 def test_few_files_are_made_at_once(tmp_path, monkeypatch):
     """When the limit of exports is reached, another one waits and is then refused with one sentence."""
     monkeypatch.setattr(downloads, "EXPORTS", places := BoundedSemaphore(1))
@@ -192,6 +193,7 @@ def test_an_owner_names_people_and_takes_it_back(app_store, session, become):
     assert {ANNA} == {row["given_by"] for row in app_store.roles(session)}
 
 
+@pytest.mark.slow
 def test_only_owners_name_people_and_remove(app_store, session, become):
     """An annotator has neither the people and tags of the session nor the button that removes it; its owner has all."""
     app_store.put_role(session, BEN, "annotator", ANNA)

@@ -1,5 +1,7 @@
 """The form of a new session: its plan, forecasts and options."""
 
+import pytest
+
 from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.sessions import settings
@@ -44,6 +46,7 @@ def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_
     assert "300 labels" not in words(at)
 
 
+@pytest.mark.slow
 def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, keep):
     """The form forecasts the guarantee, the session gets the recommended share, and its page shows the guarantee so far
     and the effect of more labels."""
@@ -72,6 +75,7 @@ def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, ke
     assert (more <= 80) == (f"{more:,} more labels would raise" in text)
 
 
+@pytest.mark.slow
 def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
     """Where not even a tenth can be guaranteed at the end, form and page say that, and no figures near 0."""
     keep("plain", 3000, reading.Columns(("text",)))
@@ -129,6 +133,7 @@ def test_only_what_spreads_labels_asks_for_the_length_of_a_feed(keep):
     assert [] == [box.key for box in at.toggle if box.key.startswith("new-feed")]
 
 
+@pytest.mark.slow
 def test_a_stream_that_may_change_is_met_with_later_labels_and_recent_answers(app_store, keep):
     """The parameters that a changing stream needs go with the session, as far as its algorithm has them."""
     keep()

@@ -129,6 +129,7 @@ def test_two_people_get_their_next_items_at_once(several):
 PANELS = {"progress": "not odd", "history": "", "pushed": "", "check": "", "learned": "of the answers were odd"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PANELS)
 def test_panels_show_the_question_that_is_chosen(several, name):
     """Progress, History, Pushed, Check and Learned ask for the question, as Find does."""
@@ -402,6 +403,7 @@ def label_studio(text, labels):
     return {"data": {"text": text}, "annotations": [{"result": [{"value": {"choices": labels}}]}]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "content", "columns"), [
     ("jigsaw.csv", pandas.DataFrame({"text": TEXTS} | FLAGS).to_csv(index=False), {"label": None}),
     ("jigsaw.csv", pandas.DataFrame({"text": TEXTS} | FLAGS).to_csv(index=False), {"label": "toxic"}),
@@ -451,6 +453,7 @@ def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(app_s
     assert (labels, len(TEXTS) // 2 - (not measures)) == (len(known_labels), sum(map(all, known_labels)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("further", [
     {"label": ["spam", "ham"] * 24}, {"label": [1, 2, 3, 4] * 12}, {"sent": [0, 1] * 24}, {"title": TEXTS},
     {"label": [f"word {k}" for k in range(48)]}, {"label": ["a: b", "a:c", "x" * 61] * 16},

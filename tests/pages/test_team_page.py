@@ -170,6 +170,7 @@ def readings(work):
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("settings", "people", "told"), [
     ({"overlap": 1.0}, PEOPLE, "100 % of the readings go to two people. {} readings have two answers."),
     ({"repeat": 1.0}, PEOPLE[:1], "100 % of the readings are repeated to the person who answered them."),

@@ -1,5 +1,7 @@
 """Several uploads become one file."""
 
+import pytest
+
 from oal_engine.datasets import import_process
 from tests.harness.files import named
 from ui.data.file_questions import one_upload
@@ -21,6 +23,7 @@ def test_one_upload_stays_as_it_is():
     assert ((upload, "a.csv"), None) == (one_upload([upload]), one_upload([]))
 
 
+@pytest.mark.slow
 def test_several_uploads_are_read_together():
     """The rows of all uploads are read, also of two with the same name, and again when the page asks anew."""
     for names, sources in ((("a.csv", "b.csv"), ["a.csv", "b.csv"]), (("a.csv", "a.csv"), ["1/a.csv", "2/a.csv"])):

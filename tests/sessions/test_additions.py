@@ -24,8 +24,6 @@ from tests.harness.sessions import (
     travelled,
 )
 
-pytestmark = pytest.mark.slow
-
 UNPLANNED = [
     ("sparse", "PAA-I", {}),
     ("sparse", "OAAL", {"averaged": True}),
@@ -48,6 +46,7 @@ def facts(opened):
     return asked, [part.tolist() for part in opened.decided], [part.tolist() for part in opened.curve()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), UNPLANNED)
 def test_a_budget_in_two_parts_is_the_budget_in_one(store, data, algorithm, more):
     """Without a plan of spending, labels added at the end or on the way give the questions, the decisions, the curves
@@ -92,6 +91,7 @@ def test_a_waiting_question_stays(store):
     assert {row["budget"] for row in store.sessions() if row["id"] == opened.id} == {100}
 
 
+@pytest.mark.slow
 def test_labels_are_added_once_and_only_where_they_can_be_spent(store):
     """An event that is known adds nothing; nor can labels be added behind a stream that ended with some left, or where
     none of the items left would be asked about."""

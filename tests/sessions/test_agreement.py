@@ -67,6 +67,7 @@ CHANCES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", [20, 30, 40])
 def test_intervals_hold_what_is_true(pairs):
     """With 20 to 40 pairs the 95 % intervals of kappa and alpha cover the values of the whole stream in 93 to 98 % of

@@ -60,6 +60,7 @@ def test_an_audit_asks_and_learns_as_the_replay_of_the_column_does(data, opened)
     assert run["readings"] == len(opened.log)
 
 
+@pytest.mark.slow
 def test_an_audit_is_rebuilt_published_and_verified(store, data, opened, tmp_path):
     """The state folds from the log to the bit, here and where the session is published to, with an undo and a
     correction, which are of both deciders."""
@@ -93,6 +94,7 @@ def test_an_audit_of_another_column_is_not_adopted(tmp_path):
     assert [] == there.store.sessions()
 
 
+@pytest.mark.slow
 def test_the_outcome_compares_the_column_with_the_answers(opened):
     """The table has both deciders, the number of positives with its interval, and what more answers are worth."""
     lines = dict(outcome.table(opened))

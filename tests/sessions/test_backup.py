@@ -22,8 +22,6 @@ from oal_engine.sessions.session import Session
 from oal_engine.store import Store, digest_of
 from tests.harness.backups import ENVIRONMENT, change_byte, contents, items, killable, labelled, problems
 
-pytestmark = pytest.mark.slow
-
 # Backup and restore
 
 
@@ -131,6 +129,7 @@ def test_a_database_in_use_is_not_replaced(run):
     assert 0 == run("restore", "kept.tar", "--force")[0]
 
 
+@pytest.mark.slow
 def test_a_write_ahead_log_that_was_left_does_not_get_into_what_is_restored(run):
     """The write-ahead log of a killed or deleted database is not applied to the restored one."""
     labelled("studio.db", 5)[0].close()
@@ -151,6 +150,7 @@ def test_a_write_ahead_log_that_was_left_does_not_get_into_what_is_restored(run)
     assert wanted == contents("studio.db")
 
 
+@pytest.mark.slow
 def test_a_restore_that_is_killed_leaves_one_or_the_other(run):
     """A restore is killed before every second change of a name on disk: the database is the old or the restored one,
     it is sound, and the next start removes the leftovers from its rows."""

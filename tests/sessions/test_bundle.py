@@ -110,6 +110,7 @@ def test_an_open_session_goes_on_where_it_was(here, empty):
     assert opened.digest() == again.digest()
 
 
+@pytest.mark.slow
 def test_a_session_of_a_name_that_stood_for_others_says_what_it_ran(here, empty):
     """A CPA session of version 0.2.0 is adopted as `cpa + all`, and verifies to the same bits."""
     opened, _ = labelled(here, "sparse", None, learner="cpa", rule="all")

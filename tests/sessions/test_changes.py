@@ -31,8 +31,6 @@ from tests.harness.sessions import (
     truth,
 )
 
-pytestmark = pytest.mark.slow
-
 RUNS = [
     ("sparse", "PAA-I", {}),
     ("sparse", "SSOA3", {"averaged": True, "shuffled": True}),
@@ -134,6 +132,7 @@ def test_the_learner_is_told_the_chances_of_the_log(store):
     assert [*expected, 1.0] == opened.learner.chances[:36].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "learner", "more"),
     [("sparse", "pa-i", {"averaged": True}), ("sparse", "acog-ii-diag", {}), ("classes", "m-pa", {})],
@@ -156,6 +155,7 @@ def test_a_corrected_learner_equals_one_with_the_right_labels_from_the_start(sto
     assert [entry.label for entry in right.history] == [entry.label for entry in wrong.history]
 
 
+@pytest.mark.slow
 @EACH
 def test_what_happened_stays(store, data, algorithm, more):
     """A correction changes the learner, but no question, no decision and no count so far."""
@@ -177,6 +177,7 @@ def test_what_happened_stays(store, data, algorithm, more):
     assert digest == opened.digest()
 
 
+@pytest.mark.slow
 @EACH
 def test_every_state_is_rebuilt_from_the_log(store, other, data, algorithm, more):
     """After any mixture of answers, skips, undos, corrections, marks, added labels, notes, preferences and appends by
@@ -241,6 +242,7 @@ def attempts(act, stop):
     return acknowledged, refused
 
 
+@pytest.mark.slow
 def test_what_is_acknowledged_is_stored(tmp_path):
     """Answers, corrections, undos, notes of which some fail, preferences, guidelines and appends come from many threads
     on two connections: each acknowledged one is stored once, and every session verifies."""

@@ -21,8 +21,6 @@ from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
 from tests.harness.backups import ENVIRONMENT, change_byte, damage_page, items, labelled
 
-pytestmark = pytest.mark.slow
-
 
 def test_check_says_what_is_sound(run):
     """A line for the database, each data set and each session, or one JSON object; the exit code is 0."""
@@ -134,6 +132,7 @@ datasets.add(store, "killed", datasets.table(items), "x.npy")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["rows", "database"])
 def test_a_killed_import_leaves_no_rows_behind(run, where):
     """The rows of a running import in another process stay; the rows of a killed import are removed at the next
@@ -192,6 +191,7 @@ def somebody():
     return person
 
 
+@pytest.mark.slow
 def test_an_unwritable_database_can_be_read(run, somebody, monkeypatch):
     """On a read-only database reading commands print the same as on a writable one, and a writing one is refused."""
     with tempfile.TemporaryDirectory() as folder:

@@ -20,6 +20,7 @@ def notes(tmp_path, monkeypatch):
     monkeypatch.setattr(compiling, "pairs", lambda: PAIRS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "features"),
     [(TEXTS, None), (TEXTS, "words"), (TABLE, None), (TABLE, "plain")],

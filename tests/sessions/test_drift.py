@@ -111,6 +111,7 @@ def rising(tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [{"audit": 0.5}, {"floor": 0.5}])
 def test_a_class_that_becomes_more_common_is_said(rising, plan):
     """With its shares and from where on, once a quarter of the stream has ended; an open session and one that is opened
@@ -147,6 +148,7 @@ def test_an_annotator_who_looks_for_something_else_is_told(rising):
     assert f"From about item {at + 1:,} the answers contradict the model more often: about " in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "data"), [("auto-classes", "classes"), ("Q_D", "rising")])
 def test_no_share_is_told_where_it_is_not_known(rising, algorithm, data):
     """There is no such alarm with several classes, nor if a rule leaves items out."""

@@ -127,6 +127,7 @@ def test_a_skip_is_an_item_that_nobody_can_label():
     assert (with_skips.rate[0], with_skips.low[0]) == (without_skips.rate[0], without_skips.low[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", [{}, {"audit": 0.3}, {"audit": 0.4, "pace": 0.9, "audit_trains": False}, {"algorithm": "Q_D", "audit": 0.5}]
 )
@@ -168,6 +169,7 @@ def test_a_correction_and_an_undo_count_as_they_stand(store):
     assert before == of_session(opened)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["sparse", "classes"])
 def test_the_last_quarter_is_estimated_from_its_own_answers(store, data):
     """The last quarter is estimated from the answers in it alone, as if nothing had been before."""

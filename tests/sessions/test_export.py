@@ -107,6 +107,7 @@ def array_file(path):
 FILES = {"a.csv": table_file, "a.svmlight": sparse_file, "a.npy": array_file}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", tables.FORMATS)
 @pytest.mark.parametrize("name", FILES)
 def test_numbers_come_back_as_they_are(tmp_path, name, kind):
@@ -140,6 +141,7 @@ def test_numbers_come_back_as_they_are(tmp_path, name, kind):
             assert words is None or words == store.details(again.id, [k])[k][-len(words) :]
 
 
+@pytest.mark.slow
 def test_all_items_of_a_session_over_numbers_make_the_same_rows(tmp_path):
     """Decisions of a whole stream in its order are imported as the file was: each bit of each row is the same."""
     store = Store(tmp_path / "studio.db")
@@ -325,6 +327,7 @@ def taken_home(opened):
     return [row["label"] or row["predicted"] for row in sorted(rows, key=itemgetter("position"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_the_list_of_a_replay_is_what_a_session_exports(store, data, algorithm, more):
     """The third evaluation of a replay equals scikit-learn's on the predictions that the same session exports, with
@@ -403,6 +406,7 @@ def test_the_outcome_by_hand(store, data, algorithm):
     assert second == f"The list of positives has {depth.items} of {opened.rounds} items: {depth.sentence('Good')}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", tables.FORMATS)
 @given(st.lists(st.tuples(st.none() | st.text(st.characters(exclude_categories=["Cs"])), st.none() | st.integers(-9, 9),
                           st.none() | st.floats(allow_nan=False, allow_infinity=False)), max_size=8))  # fmt: skip
@@ -493,6 +497,7 @@ class Screen(io.TextIOWrapper):
         return True
 
 
+@pytest.mark.slow
 def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch, capsysbinary):
     """Every kind of export is the same in a file and on standard output, and an unknown one is refused."""
 

@@ -121,6 +121,7 @@ def written(session, kind, folder):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("data", DATA)
 def test_all_items_come_back(sessions, tmp_path, data, kind):
@@ -339,6 +340,7 @@ def test_the_commands_of_the_table_in_the_docs_work(sessions, tmp_path, monkeypa
     assert {*tools.TOOLS} == formats
 
 
+@pytest.mark.slow
 def test_labels_without_predictions_are_written(store, tmp_path):
     """A learner without a model file, the second-order perceptron, still gives a table, and a sentence tells why."""
     opened = begin(store, "dense", None, learner="sop", rule="all")

@@ -6,8 +6,6 @@ import pytest
 
 from tests.harness import faults
 
-pytestmark = pytest.mark.slow
-
 SEEDS = 200
 EACH = 20  # seeds of a test
 
@@ -17,7 +15,9 @@ def template(tmp_path_factory):
     return faults.prepared(tmp_path_factory.mktemp("template"))
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, EACH))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(EACH, SEEDS, EACH))]
+)
 def test_nothing_is_lost_or_doubled(template, tmp_path, first):
     """People answer, undo, skip, correct, mark, note, tag, append and add labels while processes are killed, the disk
     is full, the database locked and the clock wrong; `python benchmarks/faults.py --seed N` replays what is printed."""

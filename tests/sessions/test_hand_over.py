@@ -109,6 +109,7 @@ def restarted(opened, painted):
     Session(opened.store, opened.id).held("ben")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [joined, answered, corrected, ended, other_tab, taken_back, lent, restarted])
 @pytest.mark.parametrize("settings", [{}, {"overlap": 1}, {"audit": 0.5, "budget": 7}])
 def test_what_was_shown_as_prepared_is_never_dropped(store, tmp_path, late, settings):

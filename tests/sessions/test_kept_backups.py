@@ -32,8 +32,6 @@ from tests.harness.backups import (
 )
 from ui import warm_up
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def path(tmp_path):
@@ -310,6 +308,7 @@ def test_the_age_of_the_newest_backup_is_said(path):
     assert f"The newest backup is named {kept.name}, a time in the future" in backups.age_of_newest(store, at(-1))
 
 
+@pytest.mark.slow
 def test_a_backup_that_is_killed_is_whole_or_not_there(run, tmp_path):
     """A kill before any change of a file name leaves every backup sound, and the next backup removes the leftovers."""
     store, opened = labelled("studio.db")

@@ -59,6 +59,7 @@ def rebuilt(store, opened):
     return again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_a_session_that_begins_with_labels(store, data, algorithm, more):
     """No known item is asked, the budget is for answers alone, and the session is rebuilt bit for bit."""
@@ -122,6 +123,7 @@ def test_labels_that_a_session_cannot_begin_with(store, data, known, words):
         begin(store, data, known_labels=known)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_labels_that_come_later(store, data, algorithm, more):
     """Labels that come while a question waits are learned; it stays, and their items are not asked any more."""
@@ -228,6 +230,7 @@ def test_known_labels_travel(store, tmp_path):
     assert there.known_labels(adopted).keys() == opened.known_labels.keys()
 
 
+@pytest.mark.slow
 def test_looking_back_at_known_labels(store):
     """Every place and round of a session with known labels opens, and a what-if asks nothing that is known."""
     from oal_engine.kernel.algorithms import strategy

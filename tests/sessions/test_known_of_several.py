@@ -232,6 +232,7 @@ def with_gaps(store, labels, name=None):
     return name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"shuffled": True, "floor": 0.3, "audit": 0.3}])
 def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(store, tmp_path, more):
     """They cost nothing. Items of which all labels are known are not asked, others about the other questions alone; the

@@ -62,6 +62,7 @@ def test_what_an_answer_changed_is_the_difference_of_the_weights(store, data, al
         assert sizes[sizes > 0][:8].tolist() == [abs(m.new - m.old) for m in moved]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_rounds_between_questions_have_their_margin_and_prediction(store, data, algorithm, more):
     """A round without a question has its learner's margin, a draw not below its probability, and its counts."""

@@ -24,8 +24,6 @@ from oal_engine.store import Store
 from tests.harness.examples import topics, write_embedding
 from tests.harness.sessions import label_until_the_end, text_of
 
-pytestmark = pytest.mark.slow
-
 TEXTS, WIDTH = topics(90), 5
 TABLE = np.random.default_rng(2).normal(1, 2, (90, WIDTH)).round(4)
 COLUMNS = reading.Columns(("text",), "label")
@@ -155,6 +153,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_vectors_are_refused(opened, tmp_path, damage):
     """Vectors of a model that are not as they were written are refused in one sentence."""

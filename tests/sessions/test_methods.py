@@ -8,9 +8,8 @@ from oal_engine.sessions.files import export, methods, report
 from oal_engine.sessions.insights import outcome
 from tests.harness.sessions import PEOPLE, begin, labelled, reply, say, truth
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I"), ("sparse", "auto")])
 def test_its_numbers_are_those_of_the_session(store, data, algorithm):
     """Items, rounds, labels, skips and corrections; every sentence of the result; the seed; and the paper."""

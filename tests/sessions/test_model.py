@@ -61,6 +61,7 @@ def margins(opened, table):
     return scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "algorithm", "more"),
     [
@@ -455,6 +456,7 @@ BAD_WAVES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "damage"), [
     *(pytest.param("texts", damage, id=name) for name, damage in BAD.items()),
     *(pytest.param("waves", damage, id=name) for name, damage in BAD_WAVES.items()),

@@ -71,6 +71,7 @@ def test_the_same_session_gives_the_same_page(here):
     assert first == player.page(look_back.Trace(Store(here.path, read_only=True), 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("unlabelled", "PAA-I"), ("classes", "MPAA-I"), ("dense", "PAA-I")])
 def test_every_kind_of_session_has_its_page(store, data, algorithm):
     """Vectors, several classes and unknown labels are in pages too."""

@@ -50,6 +50,7 @@ def answered(store, answers=12, **more):
     return opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["PAA-I", "auto", "D-ADA"])
 def test_the_learner_begins_with_what_is_known(store, algorithm):
     """The first question is decided with the weights that are stored, and nothing is counted as a label."""
@@ -103,6 +104,7 @@ def test_another_algorithm_begins_with_the_same(store):
     assert weights(trace.start().only().learner).tolist() == weights(other.run.start().only().learner).tolist()
 
 
+@pytest.mark.slow
 def test_the_report_says_what_a_session_began_with(store):
     """The report names the words and items, and the words that no item has."""
     page = report.page(answered(store)).decode()

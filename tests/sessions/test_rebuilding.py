@@ -32,11 +32,10 @@ from tests.harness.sessions import (
     twin,
 )
 
-pytestmark = pytest.mark.slow
-
 STEP = st.sampled_from([POSITIVE, NEGATIVE, NEGATIVE, SKIP, "undo", "undo", "reopen", "foreign answer", "foreign undo"])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(RUNS), st.lists(STEP, max_size=25))
 def test_any_history_gives_one_state(store, other, run, steps):
@@ -363,6 +362,7 @@ def long(tmp_path_factory):
     return store
 
 
+@pytest.mark.slow
 def test_kill_9_loses_no_acknowledged_label(long):
     """After a kill at any moment every acknowledged event is stored once, no item was asked twice and digests agree."""
     chance, acknowledged = random.Random(), []
@@ -392,6 +392,7 @@ def test_kill_9_loses_no_acknowledged_label(long):
         assert (again.digest(), again.place.progress) == (opened.digest(), opened.place.progress)
 
 
+@pytest.mark.slow
 def test_a_thousand_labels_on_a_hundred_thousand_rows_rebuild_the_same(long):
     """A long session opened again has the same digest and the same question."""
     opened = begin(long, "long", "PAA-I", budget=1000, shuffled=True, parameters={"delta": 0.002})

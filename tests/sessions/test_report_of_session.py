@@ -16,8 +16,6 @@ from tests.harness.sessions import PEOPLE, begin, reply, say, truth
 
 TAG = MARKUP[:49]
 
-pytestmark = pytest.mark.slow
-
 
 def shown(opened):
     """The report as text and parsed, after checks that hold for every report."""
@@ -35,6 +33,7 @@ def shown(opened):
     return text, page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_a_page_has_curves_tables_settings_and_what_was_learned(store, data, algorithm):
     """On labelled data the report has exact figures, four charts, the class names and the settings."""
@@ -79,6 +78,7 @@ def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store
     assert 2 == shown(opened)[0].count("<svg")
 
 
+@pytest.mark.slow
 def test_a_page_tells_how_far_two_people_agree(store):
     """A session that asks two people has their agreement in its report, in the words of the panel Team."""
     opened = begin(store, overlap=1.0, budget=14)
@@ -91,6 +91,7 @@ def test_a_page_tells_how_far_two_people_agree(store):
     assert "answered twice" not in report.page(begin(store)).decode()
 
 
+@pytest.mark.slow
 def test_a_page_names_the_answers_to_check(store):
     """The report has both lists with their figures, or a sentence if there is nothing to check."""
     opened = begin(store, parameters={"delta": 10})

@@ -284,6 +284,7 @@ def test_undo_and_another_answer(store, other):
 # Branches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_a_place_equals_the_branch_that_was_prepared_for_it(store, data, algorithm, more):
     """Throughout a session the place prepared for an answer is the place after that answer, bit for bit."""
@@ -388,6 +389,7 @@ def test_the_end_by_stream(store):
 # What a session computes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_a_session_equals_a_replay(store, data, algorithm, more):
     """Answers equal to the data's labels give the questions, counts, metrics and weights of a replay."""

@@ -49,6 +49,7 @@ def play(opened, seed, steps):
     return opened, done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("more", [
     {"overlap": 0.3},

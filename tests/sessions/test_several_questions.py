@@ -390,6 +390,7 @@ def test_estimates_floors_and_models_are_of_one_question(store):
         assert [name, f"not {name}"] == fitted.head["classes"]
 
 
+@pytest.mark.slow
 def test_floors_hold_for_all_questions_at_once(store):
     """The floors of recall that hold together are those at a third of the risk each: lower than each alone, and below
     the truth. A session without a floor, or of one question, has none."""
@@ -470,6 +471,7 @@ def test_the_report_of_one_question_is_about_it_alone(store, tmp_path):
     assert not re.search("half|rare", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", PLANS)
 def test_the_look_back_of_one_question_shows_it_as_it_was(store, more):
     """Each place has the progress, weights and counts of the question at that time, what its answer changed, and the

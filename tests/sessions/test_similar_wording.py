@@ -18,8 +18,6 @@ from oal_engine.store import Store
 from tests.harness.examples import add_topics, topics
 from tests.harness.sessions import label_until_the_end, text_of
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def store(tmp_path):

@@ -146,6 +146,7 @@ def written(opened, what, kind, path):
     return rows if kind in TYPED else [{name: word or None for name, word in row.items()} for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", tables.FORMATS)
 @pytest.mark.parametrize("what", [what for what in export.TABLES if what != "audit"])
 def test_tags_and_further_columns_are_in_every_table(papers, tmp_path, what, kind):
