@@ -5,6 +5,7 @@ import io
 import re
 import tokenize
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -40,15 +41,21 @@ ALLOWED = {  # natural English all the same
 COLUMNS = {"oal_engine/sessions/settings.py: shown", "oal_engine/sessions/look_back.py: found"}  # names of stored data
 
 
+@cache
+def nodes(path):
+    """Every node of the syntax of a file."""
+    return [*ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))]
+
+
+@cache
 def prose(path):
-    """Yield (line, text) of the docstrings, the comments and the sentences of a file."""
-    source = (ROOT / path).read_text(encoding="utf-8")
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string.lstrip("# ")
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) > 2:
-            yield node.lineno, node.value
+    """The docstrings, the comments and the sentences of a file: [(line, text)]."""
+    tokens = tokenize.generate_tokens(io.StringIO((ROOT / path).read_text(encoding="utf-8")).readline)
+    comments = [(each.start[0], each.string.lstrip("# ")) for each in tokens if each.type == tokenize.COMMENT]
+    return comments + [
+        (node.lineno, node.value) for node in nodes(path)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) > 2
+    ]  # fmt: skip
 
 
 def found(path, construction):
@@ -63,7 +70,7 @@ def found(path, construction):
 
 def functions(path):
     """The functions and methods of a file; properties are things, and may be named as such."""
-    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
             "property" in ast.unparse(each) for each in node.decorator_list
         ):
@@ -85,8 +92,7 @@ def verbless(path):
 
 def participles(path):
     """The parameters, functions and variables of a file that are a bare participle."""
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    for node in nodes(path):
         name = (
             node.name if isinstance(node, ast.FunctionDef | ast.ClassDef)
             else node.arg if isinstance(node, ast.arg)
