@@ -89,6 +89,7 @@ DIGESTS = {  # by learner and number of directions, from version 0.2.0
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "m"), DIGESTS)
 def test_sketches_have_the_bits_of_version_0_2_0(learner, m):
     """The state of a sketch after a run is that of version 0.2.0, to the bit, whatever its number of directions."""
