@@ -44,7 +44,6 @@ def restored(config, source, target):
     return None if ended else Store(target)
 
 
-@pytest.mark.slow
 def test_what_was_copied_before_all_was_killed_is_restored(tmp_path):
     """After the death of the app and of Litestream during work, the copies give a session that verifies, whose log is
     the beginning of the lost one, and which continues."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from time import perf_counter
 from typing import Any, NamedTuple, cast
@@ -313,7 +313,7 @@ class CardServer:
         return self._question(place.asked, place, annotations) if place.asked else None
 
     def _place(self, place: Place, question: dict[str, Any] | None) -> dict[str, Any]:
-        counters = vars(place.progress)
+        counters = asdict(place.progress)
         if question:
             return {"question": question, "end": None, "counters": counters, "result": None}
         end = "joining" if place.progress.end == "others" and self.session.someone_joins else place.progress.end
