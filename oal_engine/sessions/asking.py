@@ -17,10 +17,11 @@ import numpy as np
 from ..kernel.draws import draw
 from ..store import Store, now
 from .decisions import Decisions
-from .fold import Place, Run, State
+from .fold import Run
 from .leases import Held, Leases
 from .log import Answered, Asked, Entry, Event, Grown, LabelsKnown, Log, StoredQuestion, read_entry, unseen
 from .settings import FILE, SKIP, KnownLabel, Settings, known_labels_of, labels_of_questions
+from .state import Place, State
 
 OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: draws for second and repeated answers of their own
 JOIN_WAIT_SECONDS = 5.0  # by then a page that got prepared questions has asked again

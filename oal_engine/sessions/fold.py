@@ -4,16 +4,15 @@ The live session, a rebuild, the look back, verify, what-if and the estimates sh
 the data and the events, and on nothing else: the same input gives the same bits.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from math import isclose
 from operator import attrgetter, itemgetter
 from time import perf_counter
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,15 +46,13 @@ from .log import (
     asks,
 )
 from .settings import SKIP, KnownLabel, SessionError, Settings, labels_of_questions, session_labels
+from .state import ALL_ROUNDS, Outstanding, Place, Progress, State, Stream, copied
 
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
 FACTS_OF_ROW, FACTS_OF_ENTRY = itemgetter(*FACTS), attrgetter(*FACTS)
 NEAR = partial(isclose, rel_tol=1e-6, abs_tol=1e-9)  # for logs of another version of the engine
-SEVERAL = "the session asks several questions about each item, and this is about one of them: name it."
 SAFE = "its labels are safe and can be exported."
-NONE_KNOWN = np.empty(0, np.int64)
 POINTS = 200  # of the curves along a stream; every question is a point, too
-ALL_ROUNDS = 0, 2**62  # in which one of several questions is asked, as (first, stop), unless it was added or closed
 
 
 class LogMismatch(SessionError):
@@ -70,168 +67,6 @@ class LogMismatch(SessionError):
         (self.answers, self.questions, self.digests), self.entry, self.waiting = checked, entry, waiting
 
 
-class Stream(NamedTuple):
-    """The stream without its known items.
-
-    known_parts, spans: as of a state. y: the label of each item, KNOWN_LABEL for known ones, and for the items that one
-    of several questions is not asked about. rounds: whether the item of each round is known.
-    """
-
-    known_parts: tuple[np.ndarray, ...]
-    y: np.ndarray
-    rounds: np.ndarray
-    spans: tuple[tuple[int, int], ...] = ()
-
-
-class Outstanding(NamedTuple):
-    """A question that was asked and not answered yet, and the cell of the counts that its item is in.
-
-    parts: margin and predicted class for each of several questions. `question` then has the largest of them, and `cell`
-    an array for each axis.
-    """
-
-    question: stream.Question
-    cell: tuple[Any, ...]
-    parts: tuple[tuple[float, int], ...] = ()
-
-    def of_part(self, k: int) -> "Outstanding":
-        """Return it as one of several questions sees it."""
-        margin, predicted = self.parts[k]
-        return Outstanding(self.question._replace(margin=margin, predicted=predicted), (int(predicted > 0), 1))
-
-
-@dataclass
-class State:
-    """Everything that an event changes.
-
-    parts: the learner, rule, objective and average; of several questions about each item, those of each. Then counts
-    have a first axis of questions, also in `closed` and `trail`, where those added later are missing. spans: the rounds
-    in which each of several questions is asked, as (first, stop).
-    question: the question asked last, if it waits; if no round is left, its round is `rounds`. outstanding: all waiting
-    questions by number; at most one if a single person labels.
-    """
-
-    parts: tuple[stream.Parts, ...]
-    spans: tuple[tuple[int, int], ...]
-    counts: np.ndarray
-    question: stream.Question
-    rounds: int  # length of the stream
-    budget: int  # with added labels
-    plan: spending.Plan | None = None  # of the budget, if it has one
-    weighing: Rare | bool = False  # of several questions under the plan
-    spent: int = 0  # labels
-    audited: int = 0  # spent labels of random checks
-    since: int = 0  # first round that this learner decided
-    before: spending.Plan | None = None  # the plan at that round
-    weighed: Rare | bool = False  # the weighing at that round
-    closed: tuple[int, np.ndarray] | None = None  # first round after the budget was spent, and the counts before it
-    lessons: list[Lesson] = field(default_factory=list)
-    known_parts: tuple[np.ndarray, ...] = ()  # items with a known label, ascending; never changed in place
-    answers: Counter[int] = field(default_factory=Counter)  # current ones, by label
-    trail: list[tuple[int, np.ndarray]] = field(default_factory=list)  # rounds done and counts at points of the curves
-    number: int = 0  # of the question asked last
-    outstanding: dict[int, Outstanding] = field(default_factory=dict)
-    seconds: float = 0.0  # from the last answer until the next question was found
-
-    def arrays(self) -> list[np.ndarray]:
-        """Return the state's arrays in a fixed order."""
-        own = (value for part in self.parts for each in part for value in each)
-        weighing = self.weighing if isinstance(self.weighing, Rare) else ()
-        values = (*own, *(self.plan or ()), *weighing, self.counts)
-        return [value for value in values if isinstance(value, np.ndarray)]
-
-    def copy(self) -> "State":
-        """Return a copy that shares no arrays."""
-        names = ("plan", "before", "weighing", "weighed")
-        own: dict[str, Any] = {name: (value := getattr(self, name)) and _copied(value) for name in names}
-        own["parts"] = tuple(stream.Parts(*map(_copied, part)) for part in self.parts)
-        return replace(
-            self, **own, counts=self.counts.copy(), trail=self.trail.copy(), lessons=self.lessons.copy(),
-            answers=self.answers.copy(), outstanding=self.outstanding.copy(),
-        )  # fmt: skip
-
-    def digest(self) -> str:
-        """Return a fingerprint of every bit of the state and of the waiting questions."""
-        question = self.question[:-2]  # without `predicted` and `audit`, which follow from the rest
-        digest = hashlib.sha256(repr((self.spent, *map(float, question))).encode())
-        for array in self.arrays():
-            digest.update(array.reshape(-1).data)
-        for number, other in self.outstanding.items():
-            if number != self.number:
-                digest.update(repr((number, *map(float, other.question[:-2]))).encode())
-            if other.parts:
-                digest.update(repr((number, other.parts)).encode())
-        for items in self.known_parts:
-            digest.update(items.data)
-        return digest.hexdigest()[:32]
-
-    def only(self) -> stream.Parts:
-        """Return the learner, rule, objective and average, if there is one question about each item."""
-        if len(self.parts) > 1:
-            raise SessionError(SEVERAL)
-        return self.parts[0]
-
-    def of_part(self, k: int, asked: Collection[int]) -> "State":
-        """Return the state as one of several questions sees it, with the same arrays. asked: the numbers of the
-        questions that asked it. If it is closed, its budget is spent."""
-        outstanding = {number: each.of_part(k) for number, each in self.outstanding.items() if asks(each.parts, k)}
-        waiting = outstanding.get(self.number)
-        own_lessons = ((each, each.of_part(k)) for each in self.lessons)
-        lessons = [own for each, own in own_lessons if each.number in asked or (each.is_known and own.label != SKIP)]
-        none, (_, stop), closed = np.zeros_like(self.counts[k]), self.spans[k], self.closed
-        own: dict[str, Any] = {"closed": (closed[0], closed[1][k])} if closed else {}
-        if stop < ALL_ROUNDS[1]:
-            own = {"closed": (stop, self.counts[k]), "budget": self.spent}
-        return replace(
-            self, **own, parts=self.parts[k : k + 1], spans=(), weighing=False, weighed=False, counts=self.counts[k],
-            known_parts=self.known_parts[k : k + 1], lessons=lessons,
-            trail=[(rounds, counts[k] if k < len(counts) else none) for rounds, counts in self.trail],
-            question=waiting.question if waiting else self.question._replace(margin=0.0, predicted=0),
-            outstanding=outstanding, answers=Counter(lesson.label for lesson in lessons if lesson.number),
-        )  # fmt: skip
-
-    @property
-    def labels(self) -> list[int]:
-        """The current answers in the order in which they were first given; a skip is SKIP."""
-        return [lesson.label for lesson in self.lessons if lesson.number]
-
-    @property
-    def known_items(self) -> np.ndarray:
-        """The items whose label is known, ascending; none with several questions, which may ask about the rest."""
-        return self.known_parts[0] if self.known_parts and len(self.parts) == 1 else NONE_KNOWN
-
-    @property
-    def streamed(self) -> int:
-        """Number of rounds that have passed, including the round of the question asked last."""
-        return self.question.t + (self.question.predicted != 0)
-
-    @property
-    def waits(self) -> bool:
-        """Whether the question asked last waits for its answer, and a label is left for it."""
-        return self.question.predicted != 0 and self.spent < self.budget
-
-    @property
-    def reserved(self) -> int:
-        """Labels of the budget that are spent or reserved for waiting questions."""
-        return self.spent + len(self.outstanding)
-
-    @property
-    def waits_since(self) -> int:
-        """First round whose question is still unanswered although later rounds have passed, or `rounds`."""
-        waiting = (each.question.t for each in self.outstanding.values())
-        return min((t for t in waiting if t < self.question.t), default=self.rounds)
-
-    @property
-    def open(self) -> list[int]:
-        """The places of the several questions that later items are asked about."""
-        return [k for k, (_, stop) in enumerate(self.spans) if stop == ALL_ROUNDS[1]]
-
-    @property
-    def asks_on(self) -> bool:
-        """Whether the stream can continue to one more question while earlier questions wait."""
-        return self.waits and self.reserved < self.budget
-
-
 def _dataset(store: Store, settings: Settings) -> Dataset:
     """Open the data set of a session, with the column that it audits."""
     if not settings.audited:
@@ -243,60 +78,6 @@ def _dataset(store: Store, settings: Settings) -> Dataset:
 def padded(labels: Sequence[int], size: int) -> tuple[int, ...]:
     """Return the labels of an answer, with SKIP for each of several questions that was added later."""
     return (*labels, *[SKIP] * (size - len(labels)))
-
-
-def _copied(part: Any) -> Any:
-    """Return a copy of a named tuple of the kernel with arrays of its own."""
-    return type(part)(*(value.copy() if isinstance(value, np.ndarray) else value for value in part))
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a session is.
-
-    labels, answers: current labels, in all and by class. streamed: rounds that have passed, including the waiting
-    question's. stream: rounds in all. pushed: items predicted positive and not asked (None: K classes, or several
-    questions). waiting: this person has a question. others: only other people have one. known_items: items whose labels
-    are known from elsewhere, which no other number counts.
-    """
-
-    labels: int
-    budget: int
-    answers: dict[int, int]
-    skipped: int
-    streamed: int
-    stream: int
-    pushed: int | None
-    waiting: bool
-    others: bool = False
-    known_items: int = 0
-
-    @property
-    def left(self) -> int:
-        """Labels of the budget that are not spent."""
-        return self.budget - self.labels
-
-    @property
-    def end(self) -> str | None:
-        """Why this person has no question: 'budget', 'stream' or 'others'; None if they have one."""
-        if self.waiting:
-            return None
-        if self.others:
-            return "others"
-        return "stream" if self.left else "budget"
-
-
-@dataclass(frozen=True)
-class Place:
-    """A point of a session that a page shows: its question or None, the progress, the learner's weights and the counts.
-
-    The counts omit the item that is asked: before its answer nothing may tell how the model or the data label it.
-    """
-
-    asked: StoredQuestion | None
-    progress: Progress
-    weights: np.ndarray = field(compare=False, repr=False)
-    counts: np.ndarray = field(compare=False, repr=False)
 
 
 class Run:
@@ -512,8 +293,8 @@ class Run:
             waiting = sum(each.question.audit for each in state.outstanding.values())
             state.plan.spent[:] = state.reserved, state.audited + waiting
             asking = state.plan
-        state.since, state.before, y = t, state.plan and _copied(state.plan), self.stream_of(state).y
-        state.weighed = state.weighing and _copied(state.weighing)
+        state.since, state.before, y = t, state.plan and copied(state.plan), self.stream_of(state).y
+        state.weighed = state.weighing and copied(state.weighing)
         while True:
             stop = min(state.rounds, self._point(t))
             next_question = self._next_of_several if self.several else self._next
@@ -625,7 +406,7 @@ class Run:
             else:
                 stream.inspect_rounds(
                     self.dataset.rows, y, self.order, learner, rule, objective, self.settings.seed, t,
-                    _copied(state.plan) if state.plan else True, self._no_counts(), np.zeros((1, 4)),
+                    copied(state.plan) if state.plan else True, self._no_counts(), np.zeros((1, 4)),
                 )  # fmt: skip
 
     def follow(self, log: Log) -> Iterator[State]:

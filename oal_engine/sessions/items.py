@@ -13,11 +13,12 @@ from ..datasets.features import duplicates
 from ..datasets.reading import details
 from ..kernel.query_rules import QUERY_RULES
 from ..kernel.rows import nonzero
-from .fold import Place, Progress, Run
+from .fold import Run
 from .insights import outcome, top_terms
 from .insights.curves import percent
 from .log import Entry, StoredQuestion, asks
 from .settings import Settings
+from .state import Place, Progress
 
 Show = Literal["item", "marks", "everything"]
 Weigh = Callable[[Iterable[float]], list[Any]]  # keeps weights, or turns them into marks

@@ -13,10 +13,11 @@ from ..kernel import metrics, stream
 from ..kernel.learners import weights
 from ..store import Row, Store
 from .decisions import Decisions
-from .fold import ALL_ROUNDS, LogMismatch, Place, Progress, Run, State
+from .fold import LogMismatch, Run
 from .insights import top_terms
 from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, QuestionOpened
 from .settings import Settings
+from .state import ALL_ROUNDS, Place, Progress, State
 
 KEPT_EVERY = 20  # events between two states in memory; more if they would take more than KEPT_BYTES
 KEPT_BYTES = 64 * 2**20

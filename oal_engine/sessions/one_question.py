@@ -15,10 +15,11 @@ from ..kernel import metrics, stream
 from ..kernel.learners import weights
 from ..kernel.questions import inspect_readings
 from ..store import Row
-from .fold import ALL_ROUNDS, Place, Run, State, Stream
+from .fold import Run
 from .look_back import LoggedRun, Trace
 from .session import Session
 from .settings import SessionError
+from .state import ALL_ROUNDS, Place, State, Stream
 
 
 class OneQuestion(Run):

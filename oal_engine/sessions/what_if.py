@@ -9,11 +9,11 @@ import numpy as np
 from ..kernel.algorithms import ALGORITHMS, Strategy
 from ..kernel.query_rules import leaves_out, paceable
 from .decisions import Decisions
-from .fold import ALL_ROUNDS, State
 from .log import Answered, Entry, Event, Grown, QuestionClosed, QuestionOpened, Unanswered, asks
 from .look_back import LoggedRun, Trace
 from .one_question import OneQuestion, QuestionTrace
 from .settings import SKIP, effective_rho, summary
+from .state import ALL_ROUNDS, State
 
 ENOUGH = 0.6  # share of another algorithm's questions that must have answers for its curve to be drawn
 

@@ -15,13 +15,13 @@ from oal_engine.datasets import reading
 from oal_engine.kernel import learners
 from oal_engine.output.meanings import MEANINGS
 from oal_engine.output.plots import NAMES
-from oal_engine.sessions.fold import Progress
 from oal_engine.sessions.insights import answer_checks, curves, estimates, outcome, top_terms
 from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.items import why
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
+from oal_engine.sessions.state import Progress
 from tests.harness.pages import BINARY, WAIT, listed, press, run, words
 from ui import charts
 from ui.components import item_list

@@ -14,12 +14,12 @@ import streamlit as st
 
 from oal_engine.datasets.search import Search
 from oal_engine.output.meanings import MEANINGS
-from oal_engine.sessions.fold import Place
 from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.items import SAVED, Items, Show, verdict
 from oal_engine.sessions.log import Entry, StoredQuestion, read_entry
 from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
+from oal_engine.sessions.state import Place
 
 from ..components.pulse import idle_seconds
 from ..page import check_may_answer, counted, role, store, stored_settings

@@ -9,12 +9,12 @@ from ...output import browser
 from ...output.meanings import MEANINGS
 from ...output.plots import NAMES
 from .. import look_back
-from ..fold import ALL_ROUNDS, Place
 from ..insights import certainty, curves, estimates, outcome, top_terms
 from ..items import SAVED, Items, Show
 from ..log import Entry, StoredQuestion
 from ..one_question import OneQuestion
 from ..settings import SKIP
+from ..state import ALL_ROUNDS, Place
 
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
 SURPRISE = "A mistake whose margin was further from the threshold than half of all margins"

@@ -1,9 +1,9 @@
 """How long the budget will last, in words."""
 
 from oal_engine.kernel.spending import Plan, expected
-from oal_engine.sessions.fold import Progress
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.settings import Settings
+from oal_engine.sessions.state import Progress
 
 from ...page import counted
 
