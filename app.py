@@ -9,12 +9,14 @@ from ui.components import card, pulse
 from ui.gate import Gate
 from ui.warm_up import lifespan
 
+ROUTES = card.route(), pulse.route(), api.route()
+
 app = st.App(
     "home.py",
     lifespan=lifespan,
-    routes=[card.route(), pulse.route(), api.route()],
+    routes=ROUTES,
     middleware=[
         Middleware(TrustedHostMiddleware, allowed_hosts=st.get_option("server.allowedHosts"), www_redirect=False),
-        Middleware(Gate),
+        Middleware(Gate, routes=ROUTES),
     ],
 )

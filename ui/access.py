@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,8 @@ def _tell_streamlit(auth: dict[str, Any]) -> None:
 def _read_rules() -> Rules:
     secrets: dict[str, Any] = {}
     named = config.is_manually_set("secrets.files")
-    for path in config.get_option("secrets.files"):
+    paths = config.get_option("secrets.files") if named else _usual_files(os.getcwd(), os.environ.get("HOME"))
+    for path in paths:
         secrets |= _read(path, must_exist=named)
     for name, value in secrets.items():
         keys = {name, *value} if isinstance(value, dict) else {name}
@@ -186,23 +188,33 @@ def _read_rules() -> Rules:
     return True, allowed, owners
 
 
+@cache
+def _usual_files(folder: str, home: str | None) -> list[str]:
+    """Return the secrets files of a working folder and a home that Streamlit reads if no files are named. Finding them
+    costs more than reading them."""
+    return config.get_option("secrets.files")
+
+
 def _read(path: str, must_exist: bool) -> dict[str, Any]:
     """Return the secrets of a TOML file, or {} if it is missing and need not exist."""
-    short_path = "/".join(Path(path).parts[-2:])
     try:
         with open(path, "rb") as file:
             secrets = tomllib.load(file)
     except FileNotFoundError as error:
         if must_exist or os.path.islink(path):
-            raise Closed(f"The secrets {short_path} are missing.") from error
+            raise Closed(f"The secrets {_short(path)} are missing.") from error
         return {}
     except OSError as error:
-        raise Closed(f"The secrets {short_path} cannot be read: {error.strerror}.") from error
+        raise Closed(f"The secrets {_short(path)} cannot be read: {error.strerror}.") from error
     except ValueError as error:
-        raise Closed(f"The secrets {short_path} cannot be read: {error}.") from error
+        raise Closed(f"The secrets {_short(path)} cannot be read: {error}.") from error
     if not secrets:
-        raise Closed(f"The secrets {short_path} are empty.")
+        raise Closed(f"The secrets {_short(path)} are empty.")
     return secrets
+
+
+def _short(path: str) -> str:
+    return "/".join(Path(path).parts[-2:])
 
 
 def _entries(access: dict[str, Any], name: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@ drops late messages of a page that the browser has left, and lets no dialog cove
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -11,6 +12,7 @@ from google.protobuf.message import DecodeError
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.auth_util import get_cookie_with_chunks
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -38,10 +40,13 @@ DIALOGS, NO_DIALOGS = b'"blockErrorDialogs":false', b'"blockErrorDialogs":true '
 
 
 class Gate:
-    """Middleware that every request and every message of a browser passes."""
+    """Middleware that every request and every message of a browser passes.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    routes: of the app itself. The gate answers them, because Streamlit's own middleware takes longer than an answer.
+    """
+
+    def __init__(self, app: ASGIApp, routes: Sequence[Route] = ()) -> None:
+        self.app, self.routes = app, routes
         self.ended: set[bytes] = set()  # log-ins that were ended, though browsers may still hold their cookies
         base = st.get_option("server.baseUrlPath")
         self.files = tuple(make_url_path(base, path) + "/" for path in ("_stcore/upload_file", "media"))
@@ -71,7 +76,18 @@ class Gate:
             app = PlainTextResponse("A page of another address sent this.", 403)
         elif path.startswith(self.files) and not self._standing(cookies).enters:
             app = PlainTextResponse("Log in first.", 403)  # before a byte of an upload is read
+        else:
+            app = self._route(scope) or app
         await app(scope, receive, send)
+
+    def _route(self, scope: Scope) -> ASGIApp | None:
+        """Return the route that answers a request, or None if Streamlit answers it."""
+        for route in self.routes:
+            match, details = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(details)
+                return route.handle
+        return None
 
     def _led(self, scope: Scope, send: Send) -> Send:
         """Redirect to the page that was opened before the log-in, such as an invitation, and from a page that does not

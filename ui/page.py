@@ -231,18 +231,24 @@ class Removed(SessionError):
     """Raised if the session of an open page was removed, or the user lost their role in it."""
 
 
-def stored_settings(store: Store, session: int) -> Settings:
-    """Read the settings of a session. Raise Removed if it is gone or the user has no role in it: every page and every
-    message of a browser passes here."""
+def open_role(store: Store, session: int) -> str:
+    """Return the role of the user in a session. Raise Removed if it is gone or they have none in it: every page and
+    every message of a browser passes here."""
     try:
-        settings = Settings.read(store, session)
+        store.log_version(session)
     except StorageError:
         raise
     except StoreError:
         raise Removed(f"this session was removed. Its owner can restore it for {RESTORABLE.days} days.") from None
-    if not role(store, session):
+    if not (own := role(store, session)):
         raise Removed(NO_ROLE)
-    return settings
+    return own
+
+
+def stored_settings(store: Store, session: int) -> Settings:
+    """Read the settings of a session. Raise Removed as in `open_role`."""
+    open_role(store, session)
+    return Settings.read(store, session)
 
 
 def reason_to_withhold(store: Store, session: int, name: str, role: str | None) -> str:
@@ -261,9 +267,8 @@ def reason_to_withhold(store: Store, session: int, name: str, role: str | None) 
 
 
 def check_may_answer(store: Store, session: int) -> None:
-    """Raise a SessionError if the user may not answer in a session, Removed as in `stored_settings`."""
-    stored_settings(store, session)
-    if role(store, session) == "reader":
+    """Raise a SessionError if the user may not answer in a session, Removed as in `open_role`."""
+    if open_role(store, session) == "reader":
         raise SessionError(ONLY_READS)
 
 

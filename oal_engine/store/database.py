@@ -78,6 +78,11 @@ def check_foreign(path: Path) -> None:
         raise StorageError(f"{path} is damaged: {result[:80]}.")
 
 
+def _rows(cursor: sqlite3.Cursor) -> list[Row]:
+    names = [column for column, *_ in cursor.description]
+    return [dict(zip(names, row)) for row in cursor]
+
+
 class Database:
     """A database, safe to share between threads. One connection writes, in transactions only; readers have connections
     of their own and never wait for a writer.
@@ -170,12 +175,15 @@ class Database:
         """Raise every error of SQLite as a StoreError in one sentence."""
         try:
             yield
-        except sqlite3.IntegrityError as error:
-            raise ConflictError(f"{self.path} cannot store this, as it violates a constraint ({error}).") from error
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code
-            way = self._way_back() if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else ""
-            raise StorageError(f"{self.path} cannot be used: {REASONS.get(code, error)}.{way}") from error
+            raise self._in_words(error) from error
+
+    def _in_words(self, error: sqlite3.Error) -> StoreError:
+        if isinstance(error, sqlite3.IntegrityError):
+            return ConflictError(f"{self.path} cannot store this, as it violates a constraint ({error}).")
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code
+        way = self._way_back() if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else ""
+        return StorageError(f"{self.path} cannot be used: {REASONS.get(code, error)}.{way}")
 
     @property
     def backups_folder(self) -> Path:
@@ -320,23 +328,15 @@ class Database:
         else:
             reader.close()
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Lend the connection of this thread's transaction or snapshot, else one that only reads."""
-        if self._writing:
-            yield self._db.conn
-        elif self._snapshot:
-            yield self._snapshot
-        else:
-            with self._reader() as reader:
-                yield reader
-
     def query(self, sql: str, *values: object) -> list[Row]:
-        """Return all rows of a SELECT."""
-        with self._failures(), self._connection() as connection:
-            cursor = connection.execute(sql, values)
-            names = [column for column, *_ in cursor.description]
-            return [dict(zip(names, row)) for row in cursor]
+        """Return all rows of a SELECT, which sees the transaction or snapshot of this thread."""
+        try:
+            if own := self._db.conn if self._writing else self._snapshot:
+                return _rows(own.execute(sql, values))
+            with self._reader() as reader:
+                return _rows(reader.execute(sql, values))
+        except sqlite3.Error as error:
+            raise self._in_words(error) from error
 
     def one(self, sql: str, *values: object) -> Row | None:
         """Return the first row of a SELECT, or None."""

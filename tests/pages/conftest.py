@@ -82,10 +82,15 @@ def become(monkeypatch):
     return as_somebody
 
 
+def behind_the_gate(*routes):
+    """Return an app of these routes, as app.py makes it."""
+    return Starlette(routes=routes, middleware=[Middleware(Gate, routes=routes)])
+
+
 @pytest.fixture
 def card_client(app_store):
     """A client of the app under card/."""
-    return TestClient(Starlette(routes=[card.route()], middleware=[Middleware(Gate)]), "http://127.0.0.1/card/")
+    return TestClient(behind_the_gate(card.route()), "http://127.0.0.1/card/")
 
 
 @pytest.fixture
@@ -106,7 +111,7 @@ def program(app_store, monkeypatch):
     """A function that makes a token of a session; a client of the app that sends it."""
     monkeypatch.setattr(api, "_turns", {})
     monkeypatch.setattr(api, "CALLS_PER_SECOND", 1000.0)
-    app = Starlette(routes=[api.route()], middleware=[Middleware(Gate)])
+    app = behind_the_gate(api.route())
 
     def made(session, role="annotator", name="bot"):
         _, secret = app_store.add_token(session, role, name, timedelta(days=1))

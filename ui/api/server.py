@@ -9,6 +9,8 @@ from typing import Any
 import streamlit as st
 from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as Address
@@ -21,7 +23,7 @@ from .. import access
 from ..components.pulse import Turns
 from ..label import messages
 from ..label.card_server import card_server
-from ..page import Removed, capitalized, store, stored_settings
+from ..page import Removed, capitalized, open_role, store
 from .openapi import JSON, LINES
 from .routes import ROUTES, Call, Refusal, Route
 
@@ -98,7 +100,7 @@ async def _body(request: Request, route: Route) -> bytes:
 def _act(request: Request, token: Row, route: Route, body: bytes) -> Any:
     """Return the answer of a route to the checked message of a request."""
     access.TOKEN.set(token)  # in the copy of the context that this thread has for the request
-    stored_settings(store(), token["session"])
+    open_role(store(), token["session"])
     own = _role(token, route)
     if route.kind is bytes:
         sent: Any = body
@@ -137,5 +139,8 @@ def route() -> Address:
 
 
 def address(path: str, endpoint: Callable, methods: list[str]) -> Address:
-    """Return a route of the app under its base path."""
-    return Address(make_url_path(st.get_option("server.baseUrlPath"), path), endpoint, methods=methods)
+    """Return a route of the app under its base path, whose long answers are compressed."""
+    compressed = [Middleware(GZipMiddleware)]
+    return Address(
+        make_url_path(st.get_option("server.baseUrlPath"), path), endpoint, methods=methods, middleware=compressed
+    )
