@@ -356,9 +356,10 @@ class Asking(Run):
 
     def _lacks(self, annotator: str, held: Held) -> bool:
         """Return whether an annotator who has these questions should get one more."""
-        own, others = held
-        ahead = bool(others) or not {*own}.issuperset(self._repeats(annotator))
-        return len(own) < min(1 + ahead, self.allowed(annotator))
+        if len(held.own) > 1:
+            return False
+        ahead = bool(held.others) or not {*held.own}.issuperset(self._repeats(annotator))
+        return len(held.own) < min(1 + ahead, self.allowed(annotator))
 
     def allowed(self, annotator: str) -> float:
         """Return how many more answers a person may give: none when their quota is reached, inf without a quota."""
@@ -407,8 +408,9 @@ class Asking(Run):
         questions that need the answer of another person, and questions to repeat to them."""
         waiting = [self._asked[number - 1] for number in sorted(self.state.outstanding)] * (not self.ended(self.state))
         second = self.store.due_answers(self.id, annotator) if self.settings.overlap else []
-        own, others = held
-        return [id for id in (*waiting, *second, *self._repeats(annotator)) if id not in own and id not in others]
+        return [
+            id for id in (*waiting, *second, *self._repeats(annotator)) if id not in held.own and id not in held.others
+        ]
 
     def _next_for(self, annotator: str, held: Held) -> int | None:
         """Return a question for an annotator: an existing one, else one that is asked now, else None."""

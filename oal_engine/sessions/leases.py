@@ -2,16 +2,23 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from functools import cached_property
 
 from ..store import Row, Store, now
 
 
-class Held(NamedTuple):
-    """The leases as one annotator sees them: their own questions, oldest first, and the questions that others have."""
+@dataclass
+class Held:
+    """The leases as one annotator sees them. own: their questions, oldest first."""
 
+    leases: "Leases"
+    annotator: str
     own: list[int]
-    others: set[int]
+
+    @cached_property
+    def others(self) -> set[int]:
+        """The questions that others have and whose leases have not run out, read at the first use: they are many."""
+        return {row["question"] for row in self.leases.live() if row["annotator"] != self.annotator}
 
 
 @dataclass(frozen=True)
@@ -24,20 +31,18 @@ class Leases:
 
     def annotators(self) -> set[str]:
         """Return the annotators who have a question whose lease has not run out."""
-        return {row["annotator"] for row in self._live(self.store.leases(self.session))}
+        return {row["annotator"] for row in self.live()}
 
     def of(self, annotator: str) -> Held:
-        """Return the questions of an annotator, and the questions of others whose leases have not run out."""
-        rows = self.store.leases(self.session)
-        own = [row["question"] for row in rows if row["annotator"] == annotator]
-        return Held(own, {row["question"] for row in self._live(rows) if row["annotator"] != annotator})
+        """Return the questions of an annotator, and of others."""
+        return Held(self, annotator, [row["question"] for row in self.store.leases(self.session, annotator)])
 
-    def _live(self, rows: list[Row]) -> list[Row]:
+    def live(self) -> list[Row]:
         """Return the leases that have not run out. If the clock was set back, one may begin in the future: if it begins
         later than a lease from now would end, it counts as run out."""
         lease = timedelta(seconds=self.seconds)
         first, last = now(lease), now(-lease)
-        return [row for row in rows if first <= row["leased_at"] <= last]
+        return [row for row in self.store.leases(self.session) if first <= row["leased_at"] <= last]
 
     def give(self, question: int, annotator: str) -> None:
         """Lease a question to an annotator, ahead of the questions that they already have."""

@@ -314,14 +314,16 @@ class Log(Tables):
 
     # Several people on one session
 
-    def leases(self, session: int) -> list[Row]:
-        """Return the current leases of a session, oldest first: question, annotator, leased_at."""
+    def leases(self, session: int, annotator: str | None = None) -> list[Row]:
+        """Return the current leases of a session, of one annotator or of all (None), oldest first: question, annotator,
+        leased_at."""
         return self.query(
             "SELECT question, annotator, leased_at FROM leases INDEXED BY leases_now"
             " CROSS JOIN questions ON questions.id = question"  # start from the few leases, not from all questions
-            " WHERE session = ? AND number IS NOT NULL AND ended_at IS NULL ORDER BY leases.id",
-            session,
-        )
+            " WHERE session = ? AND number IS NOT NULL AND ended_at IS NULL AND annotator = coalesce(?, annotator)"
+            " ORDER BY leases.id",
+            session, annotator,
+        )  # fmt: skip
 
     @writes
     def lease(self, session: int, question: int, annotator: str) -> None:
