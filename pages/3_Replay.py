@@ -19,6 +19,7 @@ from ui.label.panels import choose_question
 from ui.metric_table import describe, table
 from ui.page import (
     annotator,
+    checked_role,
     chosen_session,
     complain,
     guarded,
@@ -26,7 +27,6 @@ from ui.page import (
     mail,
     note,
     open_page,
-    open_role,
     reason_to_withhold,
     role,
     stored_settings,
@@ -80,7 +80,7 @@ def play(player: replay.Player, start: str) -> None:
 def what_if(player: replay.Player, question: str | None) -> None:
     """Run another algorithm over the same stream, and compare it with the session."""
     trace = player.trace
-    open_role(trace.store, trace.id)
+    checked_role(trace.store, trace.id)
     left, right = st.columns([2, 3], gap="large")
     with left:
         chosen = choose_strategy(trace.multiclass, "other")
@@ -125,7 +125,7 @@ def compare(trace: look_back.Trace, other: WhatIf) -> None:
 @guarded()
 def verify(store: Store, session: int) -> None:
     """Show the button that verifies a session, and the report."""
-    open_role(store, session)
+    checked_role(store, session)
     st.text(VERIFY)
     if st.button("Verify", type="primary", key="verify"):
         with st.spinner("Running the session again…"):

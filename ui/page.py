@@ -231,7 +231,7 @@ class Removed(SessionError):
     """Raised if the session of an open page was removed, or the user lost their role in it."""
 
 
-def open_role(store: Store, session: int) -> str:
+def checked_role(store: Store, session: int) -> str:
     """Return the role of the user in a session. Raise Removed if it is gone or they have none in it: every page and
     every message of a browser passes here."""
     try:
@@ -246,8 +246,8 @@ def open_role(store: Store, session: int) -> str:
 
 
 def stored_settings(store: Store, session: int) -> Settings:
-    """Read the settings of a session. Raise Removed as in `open_role`."""
-    open_role(store, session)
+    """Read the settings of a session. Raise Removed as in `checked_role`."""
+    checked_role(store, session)
     return Settings.read(store, session)
 
 
@@ -267,8 +267,8 @@ def reason_to_withhold(store: Store, session: int, name: str, role: str | None) 
 
 
 def check_may_answer(store: Store, session: int) -> None:
-    """Raise a SessionError if the user may not answer in a session, Removed as in `open_role`."""
-    if open_role(store, session) == "reader":
+    """Raise a SessionError if the user may not answer in a session, Removed as in `checked_role`."""
+    if checked_role(store, session) == "reader":
         raise SessionError(ONLY_READS)
 
 

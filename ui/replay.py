@@ -18,7 +18,7 @@ from oal_engine.sessions.one_question import QuestionTrace
 
 from .components import component
 from .label import messages
-from .page import complain, open_role, store
+from .page import checked_role, complain, store
 
 _mount = component("replay", PLAYER.scripts, PLAYER.styles)
 
@@ -43,7 +43,7 @@ class Player(players.Player):
     def refresh(self) -> None:
         """Replay the log if it has changed. Raise Removed if the session is gone."""
         trace = self.trace
-        open_role(trace.store, trace.id)
+        checked_role(trace.store, trace.id)
         if look_back.version(trace.store, trace.id) != trace.version:
             self._open(self._read(trace.id))
 

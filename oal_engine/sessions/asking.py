@@ -356,7 +356,7 @@ class Asking(Run):
 
     def _lacks(self, annotator: str, held: Held) -> bool:
         """Return whether an annotator who has these questions should get one more."""
-        if len(held.own) > 1:
+        if len(held.own) > 1:  # the most that anybody has
             return False
         ahead = bool(held.others) or not {*held.own}.issuperset(self._repeats(annotator))
         return len(held.own) < min(1 + ahead, self.allowed(annotator))

@@ -179,6 +179,7 @@ class Database:
             raise self._in_words(error) from error
 
     def _in_words(self, error: sqlite3.Error) -> StoreError:
+        """Return an error of SQLite as one sentence."""
         if isinstance(error, sqlite3.IntegrityError):
             return ConflictError(f"{self.path} cannot store this, as it violates a constraint ({error}).")
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code

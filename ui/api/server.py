@@ -23,7 +23,7 @@ from .. import access
 from ..components.pulse import Turns
 from ..label import messages
 from ..label.card_server import card_server
-from ..page import Removed, capitalized, open_role, store
+from ..page import Removed, capitalized, checked_role, store
 from .openapi import JSON, LINES
 from .routes import ROUTES, Call, Refusal, Route
 
@@ -100,7 +100,7 @@ async def _body(request: Request, route: Route) -> bytes:
 def _act(request: Request, token: Row, route: Route, body: bytes) -> Any:
     """Return the answer of a route to the checked message of a request."""
     access.TOKEN.set(token)  # in the copy of the context that this thread has for the request
-    open_role(store(), token["session"])
+    checked_role(store(), token["session"])
     own = _role(token, route)
     if route.kind is bytes:
         sent: Any = body

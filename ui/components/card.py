@@ -23,7 +23,7 @@ from ..api import server as api
 from ..api.routes import Refusal, Route
 from ..label import messages
 from ..label.card_server import CardServer, card_server
-from ..page import NO_ROLE, ONLY_READS, Removed, capitalized, open_role, role, store, who_labels
+from ..page import NO_ROLE, ONLY_READS, Removed, capitalized, checked_role, role, store, who_labels
 from . import Mount, component, pulse
 
 SCRIPTS = "dom.js", "outbox.js", "keys.js", "card.js"
@@ -83,7 +83,7 @@ def _act(request: Request, who: access.Standing, route: Route, body: bytes) -> d
 
 def _payload(session: int, asked: messages.CardRequest, login: str) -> dict[str, Any]:
     try:
-        own = open_role(store(), session)
+        own = checked_role(store(), session)
     except Removed as gone:
         owns = role(store(), session) == "owner"
         raise gone if owns else Removed(NO_ROLE) from None  # strangers learn of no session

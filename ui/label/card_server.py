@@ -22,7 +22,7 @@ from oal_engine.sessions.settings import SKIP, SessionError, Settings
 from oal_engine.sessions.state import Place
 
 from ..components.pulse import idle_seconds
-from ..page import check_may_answer, counted, open_role, store, stored_settings
+from ..page import check_may_answer, checked_role, counted, store, stored_settings
 from . import messages
 
 OPENING = "Opening the session. A learner new to this machine is compiled first."
@@ -103,7 +103,7 @@ class CardServer:
     def is_idle(self, annotator: str) -> bool:
         """Tell whether there is no question for an annotator now."""
         with self._lock:
-            open_role(self.session.store, self.session.id)
+            checked_role(self.session.store, self.session.id)
             return self._held(annotator)[0].asked is None
 
     def settings(self) -> Settings:
@@ -112,11 +112,11 @@ class CardServer:
 
     def is_owned(self) -> bool:
         """Tell whether the user owns the session. Raise Removed if it is not open to them."""
-        return open_role(self.session.store, self.session.id) == "owner"
+        return checked_role(self.session.store, self.session.id) == "owner"
 
     def refresh(self) -> None:
         """Apply the events that other processes stored, and raise Removed if the session is gone."""
-        open_role(self.session.store, self.session.id)
+        checked_role(self.session.store, self.session.id)
         self.session.refresh()
 
     def handle(self, event: messages.Event, annotator: str) -> None:
