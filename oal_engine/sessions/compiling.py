@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
@@ -110,7 +110,8 @@ if __name__ == "__main__":
     os.nice(LOWEST_PRIORITY)
     if hasattr(os, "SCHED_IDLE"):  # on Linux: even of the lowest priority it would delay the server now and then
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    server = os.getppid()  # a server that is killed cannot end this process
     with closing(compile_ahead()) as names:
-        is_left = len([*islice(names, PAIRS_AT_A_TIME)]) == PAIRS_AT_A_TIME
-    if is_left:  # begin again, because a process keeps in memory all that it has compiled
+        done = [*takewhile(lambda _: os.getppid() == server, islice(names, PAIRS_AT_A_TIME))]
+    if len(done) == PAIRS_AT_A_TIME:  # begin again, because a process keeps in memory all that it has compiled
         os.execv(sys.executable, [sys.executable, "-m", __spec__.name])

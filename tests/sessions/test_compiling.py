@@ -1,5 +1,11 @@
 """Algorithms are compiled ahead, once on a machine, for the rows that imports make."""
 
+import fcntl
+import os
+import subprocess
+import sys
+from time import sleep
+
 import pytest
 from numba import typeof
 
@@ -7,6 +13,7 @@ from oal_engine import datasets
 from oal_engine.kernel.algorithms import ALGORITHMS
 from oal_engine.sessions import compiling
 from oal_engine.store import Store
+from tests.harness import ROOT
 
 TEXTS = "text\n" + "\n".join(["a red house", "a red sea", "the house at sea"] * 20)
 TABLE = "a,b\n" + "\n".join(f"{k},{k * k}.5" for k in range(60))
@@ -55,3 +62,17 @@ def test_every_algorithm_is_compiled_ahead():
     """An alias runs the code of the algorithm that it stands for."""
     pairs = {(kind, repr(ALGORITHMS[name].runs)) for kind, name in compiling.pairs().values()}
     assert pairs == {(kind, repr(entry.runs)) for kind in compiling.KINDS for entry in ALGORITHMS.values()}
+
+
+@pytest.mark.slow
+def test_a_compiler_ends_with_a_server_that_is_killed(tmp_path):
+    """It ends after the algorithm that it is at."""
+    script = f"import subprocess, sys; subprocess.run([sys.executable, '-m', '{compiling.__name__}'])"
+    own = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, env=own) as server:
+        while not (notes := [each for each in tmp_path.rglob("compiled-*") if each.stat().st_size]):
+            sleep(0.1)
+        server.kill()
+    with notes[0].open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # which the compiler has until it ends
+    assert len(notes[0].read_text().splitlines()) < compiling.PAIRS_AT_A_TIME
