@@ -121,7 +121,8 @@ def measure(folder, names, orders, rounds, first):
                 words = chosen([*labels], many)
                 for budget in READINGS:
                     line = {"data": name, "order": seed, "many": many, "readings": budget}
-                    runs = [replace(every[word], budget=budget) for word in words]
+                    auto = strategy("auto", several=True)
+                    runs = [replace(every[word], strategy=auto, budget=budget) for word in words]
                     for way in WAYS[:2]:
                         done = questions.replay(runs, way == "rare")
                         yield (

@@ -15,6 +15,7 @@ from oal_engine.sessions.files import player as players
 from oal_engine.sessions.fold import Run
 from oal_engine.sessions.insights import curves
 from oal_engine.sessions.one_question import QuestionTrace
+from oal_engine.sessions.settings import asks_several
 
 from .components import component
 from .label import messages
@@ -83,7 +84,9 @@ def other_run(session: int, question: str | None, version: str, chosen: dict[str
     """Run another algorithm over the stream of a session at a version, and look at one of its several questions.
     chosen: a result of `choose_strategy`."""
     values = {key: value for key, value in chosen.items() if key != "parameters"}
-    return what_if.what_if(player(session, question).trace, strategy(**values, values=chosen["parameters"]))
+    trace = player(session, question).trace
+    several = asks_several(vars(trace.settings))
+    return what_if.what_if(trace, strategy(**values, values=chosen["parameters"], several=several))
 
 
 def paired_charts(trace: Run, other: Run) -> Iterator[tuple[curves.Chart, curves.Chart]]:

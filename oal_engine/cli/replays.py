@@ -94,8 +94,8 @@ def replay(
 ) -> None:
     """Run an algorithm over data whose labels are known, and print its metrics under both evaluations."""
     values = {key: number(value, key, "a number") for key, value in pairs("--set", settings)}
-    chosen = _strategy(algorithm, learner, rule, values)
     names = question_names(questions)
+    chosen = _strategy(algorithm, learner, rule, values, len(names) > 1)
     if names and (chosen.multiclass or importing.positive or importing.multiclass or importing.mesh_tree):
         raise ValueError(
             "--questions needs an algorithm for two classes, and no --positive, --multiclass, --mesh-tree."
@@ -157,8 +157,13 @@ def replay(
     print(json.dumps(result)) if as_json else _print(result)
 
 
-def _strategy(algorithm: str | None, learner: str | None, rule: str | None, values: dict[str, float]) -> Strategy:
-    """Return the strategy of the options. An error says which to give, and names algorithms with a similar name."""
+def _strategy(
+    algorithm: str | None, learner: str | None, rule: str | None, values: dict[str, float], several: bool
+) -> Strategy:
+    """Return the strategy of the options. An error says which to give, and names algorithms with a similar name.
+
+    several: as in `strategy`.
+    """
     if not algorithm and not (learner and rule):
         raise ValueError("Give --algorithm NAME, or --learner and --rule.")
     folded = {name.casefold(): name for name in ALGORITHMS}
@@ -166,7 +171,7 @@ def _strategy(algorithm: str | None, learner: str | None, rule: str | None, valu
         similar = [folded[name] for name in get_close_matches(algorithm.casefold(), folded)]
         hint = f"Did you mean {' or '.join(similar)}?" if similar else "`algorithms` lists them."
         raise ValueError(f"--algorithm must be a published algorithm. Got {algorithm}. {hint}")
-    return strategy(algorithm, learner, rule, values)
+    return strategy(algorithm, learner, rule, values, several)
 
 
 def _file_data(

@@ -304,11 +304,13 @@ def contents(path: Path | str) -> dict[str, Any]:
 # ---- Settings
 
 
-def chosen(name: str, values: Values = ()) -> Strategy:
-    """Return the strategy of an algorithm's name, or of `learner + rule`."""
+def chosen(name: str, values: Values = (), several: bool = False) -> Strategy:
+    """Return the strategy of an algorithm's name, or of `learner + rule`. several: as in `strategy`."""
     values = {key: value for key, value in dict(values).items() if key not in FREE}
     learner, plus, rule = name.partition("+")
-    return strategy(None, learner.strip(), rule.strip(), values) if plus else strategy(name, values=values)
+    if plus:
+        return strategy(None, learner.strip(), rule.strip(), values)
+    return strategy(name, values=values, several=several)
 
 
 def powers(value: Any, key: str = "a parameter") -> list[Any]:

@@ -36,6 +36,10 @@ OWN = "Nothing to tune; docs/auto.md says how it works"
 COG = "Wang, Zhao, Hoi: Cost-sensitive online classification (TKDE 2014)"
 
 
+# Of `auto`: an item is also read for the other questions, so that fewer answers to each are a yes.
+SEVERAL_QUESTIONS = {"exponent": 0.3, "few": 20.0}
+
+
 def _all_fixed(learner: str, **others: float) -> dict[str, float]:
     """Return the parameters of a learner and of the rule `paced` at their defaults, with `others` overriding them.
     Parameters whose best value depends on whether the stream changes are left out, so that they can be set."""
@@ -48,13 +52,19 @@ def _all_fixed(learner: str, **others: float) -> dict[str, float]:
 @dataclass(frozen=True)
 class Algorithm:
     """A published algorithm: a learner and a rule by name, the paper, the parameters that the paper fixes, and the rho
-    that it fixes (None: the run decides)."""
+    that it fixes (None: the run decides). several: fixed parameters that differ if each reading answers several
+    questions."""
 
     learner: str
     rule: str
     paper: str
     fixed: dict[str, float] = field(default_factory=dict)
     rho: float | None = None
+    several: dict[str, float] = field(default_factory=dict)
+
+    def fixes(self, several: bool) -> dict[str, float]:
+        """Return the fixed parameters. several: whether each reading answers several questions."""
+        return self.fixed | self.several if several else self.fixed
 
     @property
     def runs(self) -> tuple[str, str, dict[str, float], float | None]:
@@ -63,7 +73,7 @@ class Algorithm:
 
 
 ALGORITHMS = {
-    "auto": Algorithm("pool-f1", "paced", OWN, _all_fixed("pool-f1")),
+    "auto": Algorithm("pool-f1", "paced", OWN, _all_fixed("pool-f1"), several=SEVERAL_QUESTIONS),
     "auto-sum": Algorithm("dual", "paced", OWN, _all_fixed("dual", exponent=0.8)),
     "auto-classes": Algorithm("m-dual", "paced", OWN, _all_fixed("m-dual")),
     "OAAL": Algorithm("perceptron", "asymmetric", OAAL),
@@ -231,20 +241,19 @@ def _merge(of_learner: Mapping[str, T], of_rule: Mapping[str, T]) -> dict[str, T
     return {f"{side}.{name}" if name in both else name: value for side, part in sides for name, value in part.items()}
 
 
-def stored(algorithm: str, learner: str, rule: str, values: Mapping[str, Mapping[str, float]]) -> Strategy:
-    """Rebuild a stored strategy. It is called `learner + rule` if its name denotes another pair today.
+def stored(
+    algorithm: str, learner: str, rule: str, values: Mapping[str, Mapping[str, float]], several: bool = False
+) -> Strategy:
+    """Rebuild a stored strategy. It is called `learner + rule` if its name denotes something else today.
 
     Parameters added since then get their defaults, with which a learner or rule must behave as it did before.
+    several: as in `strategy`.
     """
     kinds = LEARNERS[named(LEARNERS, learner, "learner")], QUERY_RULES[named(QUERY_RULES, rule, "rule")]
-    return Strategy(
-        f"{learner} + {rule}" if FORMER.get(algorithm) == (learner, rule) else algorithm,
-        learner,
-        rule,
-        checked(kinds[0], learner, values["learner"]),
-        checked(kinds[1], rule, values["rule"]),
-        None,
-    )
+    own, of_rule = checked(kinds[0], learner, values["learner"]), checked(kinds[1], rule, values["rule"])
+    fixed = ALGORITHMS[algorithm].fixes(several) if several and algorithm in ALGORITHMS else {}
+    is_former = FORMER.get(algorithm) == (learner, rule) or not fixed.items() <= (own | of_rule).items()
+    return Strategy(f"{learner} + {rule}" if is_former else algorithm, learner, rule, own, of_rule, None)
 
 
 def alias_of(name: str) -> str | None:
@@ -269,11 +278,12 @@ def strategy(
     learner: str | None = None,
     rule: str | None = None,
     values: Values = (),
+    several: bool = False,
 ) -> Strategy:
     """Build the strategy of a published name, or of a learner and a rule, with some parameters set by key.
 
     A key is a parameter's name, or learner.NAME or rule.NAME if both have it. `delta` also sets delta_plus and
-    delta_minus of a rule that has only these (as SOAL does).
+    delta_minus of a rule that has only these (as SOAL does). several: whether each reading answers several questions.
     """
     fixed: dict[str, float] = {}
     rho = None
@@ -284,7 +294,7 @@ def strategy(
             )
         algorithm = named(ALGORITHMS, algorithm, "algorithm")
         entry = ALGORITHMS[algorithm]
-        learner, rule, fixed, rho = entry.learner, entry.rule, entry.fixed, entry.rho
+        learner, rule, fixed, rho = entry.learner, entry.rule, entry.fixes(several), entry.rho
     elif not (learner and rule):
         raise ValueError("a strategy needs the name of an algorithm, or of a learner and a rule.")
     learner, rule = named(LEARNERS, learner, "learner"), named(QUERY_RULES, rule, "rule")

@@ -193,7 +193,7 @@ class Settings:
             raise SessionError(f"the parameters of session {self.id} ({self.name}) are damaged.")
         if unknown := Strategy(self.algorithm, self.learner, self.rule, learner, rule, None).unknown:
             raise SessionError(f"session {self.id} ({self.name}) {NEEDS.format(unknown)}.")
-        return stored(self.algorithm, self.learner, self.rule, self.parameters)
+        return stored(self.algorithm, self.learner, self.rule, self.parameters, asks_several(vars(self)))
 
     @property
     def exact(self) -> bool:
@@ -321,7 +321,8 @@ def create(
 
     cap: whether to lower a budget that is above both the number of items and `horizon`.
     """
-    chosen, own = strategy(algorithm, learner, rule, parameters), Options(**options)
+    own = Options(**options)
+    chosen = strategy(algorithm, learner, rule, parameters, len(own.questions or ()) > 1)
     data = store.dataset(dataset)
     audited = None
     if own.column:
@@ -551,11 +552,17 @@ def effective_rho(chosen: Strategy, rho: float | str, weights: metrics.Weights, 
     return chosen.known_rho(rho, weights, metric)
 
 
+def asks_several(settings: Mapping[str, Any]) -> bool:
+    """Return whether stored settings are of several questions about each item, not of the audit of a column."""
+    return len(settings["questions"] or ()) > 1 and not settings["audited"]
+
+
 def stored_options(settings: Row) -> dict[str, Any]:
     """Return the arguments of `create` that give a new session the stored settings of another."""
-    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
+    several = asks_several(settings)
+    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"], several)
     published = ALGORITHMS.get(ran.algorithm)
-    fixed = published.fixed if published else {}
+    fixed = published.fixes(several) if published else {}
     return {
         **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},

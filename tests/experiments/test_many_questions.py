@@ -65,7 +65,7 @@ def test_the_figures_are_those_of_a_replay(data, store, names):
     """Each question has the metrics of `replay --questions` in every run; the line has their mean and the worst."""
     result = experiments.compare(spec(questions=names), store).as_json()["results"]
     for line in result:
-        chosen = experiments.chosen(line["algorithm"], line["settings"])
+        chosen = experiments.chosen(line["algorithm"], line["settings"], several=True)
         options = replays.ReplayOptions(permutations=2, budget=20)
         expected = replays.replay_questions(chosen, data, stored_questions(data, names), options=options)
         for run, other in zip(line["runs"], expected["runs"]):

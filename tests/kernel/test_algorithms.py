@@ -92,6 +92,14 @@ def test_a_name_that_stood_for_others_says_what_it_ran(name):
     assert today == stored(name, today.learner, today.rule, nothing)
 
 
+def test_a_positive_weighs_less_where_a_reading_answers_several_questions():
+    """Only with many positives: the exponent of `auto` falls later, to a lower value. Published algorithms stay."""
+    one, several = strategy("auto"), strategy("auto", several=True)
+    assert one.learner_parameters | {"exponent": 0.3, "few": 20} == several.learner_parameters
+    assert one.rule_parameters == several.rule_parameters
+    assert strategy("OA3") == strategy("OA3", several=True)
+
+
 @pytest.mark.parametrize(
     ("name", "a"), [("D-ADA", -1), ("D-AMD", -1), ("D-ADA-I", 1), ("D-AMD-I", 1), ("M-ADA", 0), ("M-AMD", 0)]
 )

@@ -292,6 +292,18 @@ def test_a_session_of_several_questions_travels(store, tmp_path):
     there.close()
 
 
+def test_a_session_of_before_auto_told_several_questions_apart_is_adopted(store, tmp_path):
+    """Its parameters were those of a session of one question. It goes on with them, to the same bits."""
+    opened = begin(store, "unlabelled", None, learner="pool-f1", rule="paced", questions=NAMES)
+    for _ in range(12):
+        give(opened)
+    text = text_of(store, opened.id).replace('"pool-f1 + paced"', '"auto"')
+    there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
+    adopted = Session(there, bundle.adopt(there, io.StringIO(text)))
+    assert (opened.digest(), "pool-f1 + paced") == (adopted.digest(), adopted.settings.algorithm)
+    there.close()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [

@@ -26,6 +26,7 @@ from ..settings import (
     MOST_QUESTIONS,
     OF_A_QUESTION,
     SessionError,
+    asks_several,
     create,
     plain,
     stored_options,
@@ -437,7 +438,8 @@ def _check_parts(history: History, several: Sequence[Row], audited: bool) -> Non
 
 def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     """Create a session with these settings, with the checks of every new session. Return its id."""
-    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
+    parameters, several = settings["parameters"], asks_several(settings)
+    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], parameters, several)
     parameters = {"learner": ran.learner_parameters, "rule": ran.rule_parameters}
     settings |= {"algorithm": ran.algorithm, "parameters": parameters}
     options = stored_options(settings) | {"owner": owner, "cap": False}
