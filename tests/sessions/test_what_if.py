@@ -108,7 +108,7 @@ def test_the_same_algorithm_gives_the_same_session_of_several_questions(store, m
     trace = of_several(store, **more)
     for name in NAMES:
         own = QuestionTrace(trace, name)
-        alternative = what_if(own, strategy("auto"))
+        alternative = what_if(own, strategy("auto", several=True))
         assert (False, 1.0, 0) == (alternative.exact, alternative.share, alternative.different)
         assert facts(own) == facts(alternative.run)
         assert own.state.counts.tobytes() == alternative.run.state.counts.tobytes()
