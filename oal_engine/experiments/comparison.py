@@ -190,7 +190,7 @@ class Comparison:
             "algorithm": line.algorithm,
             **_limit(line.limit),
             "settings": line.setting,
-            "parameters": chosen(line.algorithm, line.setting, len(self.spec.questions) > 1).parameters,
+            "parameters": chosen(line.algorithm, line.setting, self.spec.several).parameters,
             "tuned": self.spec.tune,
             "runs": [{"seed": self.spec.seed + k} | run for k, run in enumerate(runs)],
             "mean": metrics.over(runs, np.mean),

@@ -114,6 +114,11 @@ class Specification:
             self._check_questions()
 
     @property
+    def several(self) -> bool:
+        """Whether each reading answers several questions."""
+        return len(self.questions) > 1
+
+    @property
     def values(self) -> dict[str, Any]:
         """The specification as JSON. Empty seeds and questions, floor and times are omitted, as early versions do not
         know them."""
@@ -123,7 +128,7 @@ class Specification:
     @cached_property
     def grids(self) -> dict[str, Grid]:
         """The grid of each algorithm."""
-        return {name: grid(name, values, self.tune) for name, values in self.algorithms.items()}
+        return {name: grid(name, values, self.tune, self.several) for name, values in self.algorithms.items()}
 
     @cached_property
     def hits(self) -> tuple[float | None, ...]:
@@ -354,8 +359,8 @@ def typed_hits(text: str, key: str) -> float | str | list[float | str]:
     return values[0] if isinstance(values, list) and len(values) == 1 else values
 
 
-def grid(name: str, values: Mapping[str, Any], tune: str) -> Grid:
-    """Return the checked values of each key that is set or tuned for an algorithm.
+def grid(name: str, values: Mapping[str, Any], tune: str, several: bool = False) -> Grid:
+    """Return the checked values of each key that is set or tuned for an algorithm. several: as in `strategy`.
 
     If no values are given, tuning uses the declared grids; algorithms that tune themselves have none.
     """
@@ -364,17 +369,17 @@ def grid(name: str, values: Mapping[str, Any], tune: str) -> Grid:
         values = {key: spec.grid for key, spec in declared(strategy.learner, strategy.rule).items() if spec.grid}
     if "rho" in values and strategy.rho is not None:
         raise ExperimentError(f"rho of {name} is fixed at {strategy.rho:g}. Got {values['rho']}.")
-    return {key: _checked(name, key, powers(value, f"{key} of {name}")) for key, value in values.items()}
+    return {key: _checked(name, key, powers(value, f"{key} of {name}"), several) for key, value in values.items()}
 
 
-def _checked(name: str, key: str, values: list[Any]) -> list[float | str]:
+def _checked(name: str, key: str, values: list[Any], several: bool) -> list[float | str]:
     if not values:
         raise ExperimentError(f"{key} of {name} needs at least one value.")
     for value in values:
         if key in FREE:
             _allowed(name, key, value)
         elif _is_number(value):
-            chosen(name, {key: value})
+            chosen(name, {key: value}, several)
         else:
             raise ExperimentError(f"{key} of {name} must be numbers or powers such as {TENS}. Got {value}.")
     return list(dict.fromkeys(values))

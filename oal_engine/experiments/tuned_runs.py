@@ -363,7 +363,7 @@ class TunedRun:
 
     def job(self, setting: Setting, part: Part, points: int = 1, budget: bool = True) -> Job:
         """Return the job of a setting over a part. points: see `Job`. budget: whether labels are limited."""
-        strategy, spec = chosen(self.algorithm, setting, len(self.spec.questions) > 1), self.spec
+        strategy, spec = chosen(self.algorithm, setting, self.spec.several), self.spec
         free: dict[str, Any] = {key: setting.get(key, getattr(spec, key)) for key in FREE}
         weights = weights_of(spec, setting)
         rho: float | tuple[float, ...] | None = 1.0 if strategy.multiclass else strategy.rho

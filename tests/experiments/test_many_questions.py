@@ -126,6 +126,7 @@ def test_the_command_and_its_files(data, store, command):
         ({"data": ["letters"]}, "questions of letters must be columns kept with its items: none. Got a, b."),
         ({"data": ["letters=x"]}, "questions need a whole data set, such as letters. Got letters=x."),
         ({"algorithms": {"auto-classes": {}}}, "questions need algorithms for two classes. Got auto-classes."),
+        ({"algorithms": {"auto": {"exponent": 0.5}}}, "exponent of auto is fixed at 0.3. Got 0.5."),
         ({"floor": 0.5}, "a comparison with questions must have no floor. Got 0.5."),
         ({"hit": 0.1}, "a comparison with questions must have no hit. Got 0.1."),
         ({"times": True}, "a comparison with questions must have no times. Got True."),

@@ -93,7 +93,7 @@ def test_a_name_that_stood_for_others_says_what_it_ran(name):
 
 
 def test_a_positive_weighs_less_where_a_reading_answers_several_questions():
-    """Only with many positives: the exponent of `auto` falls later, to a lower value. Published algorithms stay."""
+    """The exponent of `auto` is lower there and falls later. Published algorithms stay."""
     one, several = strategy("auto"), strategy("auto", several=True)
     assert one.learner_parameters | {"exponent": 0.3, "few": 20} == several.learner_parameters
     assert one.rule_parameters == several.rule_parameters

@@ -292,8 +292,8 @@ def test_a_session_of_several_questions_travels(store, tmp_path):
     there.close()
 
 
-def test_a_session_of_before_auto_told_several_questions_apart_is_adopted(store, tmp_path):
-    """Its parameters were those of a session of one question. It goes on with them, to the same bits."""
+def test_an_older_session_keeps_the_weight_of_a_positive(store, tmp_path):
+    """Its `auto` had the parameters of one question. An adopted copy has them too, to the same bits."""
     opened = begin(store, "unlabelled", None, learner="pool-f1", rule="paced", questions=NAMES)
     for _ in range(12):
         give(opened)

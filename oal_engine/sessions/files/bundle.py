@@ -438,8 +438,8 @@ def _check_parts(history: History, several: Sequence[Row], audited: bool) -> Non
 
 def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     """Create a session with these settings, with the checks of every new session. Return its id."""
-    parameters, several = settings["parameters"], asks_several(settings)
-    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], parameters, several)
+    several = asks_several(settings)
+    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"], several)
     parameters = {"learner": ran.learner_parameters, "rule": ran.rule_parameters}
     settings |= {"algorithm": ran.algorithm, "parameters": parameters}
     options = stored_options(settings) | {"owner": owner, "cap": False}
