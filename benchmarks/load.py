@@ -6,6 +6,7 @@ frontend in streamlit_page.py. All annotators run in this process, the server in
 """
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -289,6 +290,7 @@ async def labeling(address, server, annotators, seconds, pause):
             tasks.create_task(annotator.work(address, start, lambda: begun[0] + seconds, pause))
         for annotator in annotators:
             await annotator.opened.wait()
+        gc.freeze()  # a full collection of this process would hold back all annotators at once
         begun.append(perf_counter())
         before, own, memory = used(), process_time(), [megabytes(process)]
         start.set()

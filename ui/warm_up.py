@@ -24,6 +24,7 @@ from oal_engine.store import Store
 
 SERVER = Path(__file__).parents[1]  # the folder of a clone from which the engine is imported
 HAND_OVER_SECONDS = 0.0005  # that a busy thread keeps others waiting; an answer passes between threads several times
+YOUNG_OBJECTS = 10_000  # until a garbage collection; Python's 700 stop a busy server every 20 seconds for a full one
 SECONDS_TO_END = 2  # that the server waits for its compiler
 
 _warm = threading.Event()
@@ -45,6 +46,7 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     """Run the background work of the app: the warm-up, the compilation of all algorithms unless OAL_COMPILE is 0, and
     backups unless OAL_BACKUPS is 0."""
     sys.setswitchinterval(HAND_OVER_SECONDS)
+    gc.set_threshold(YOUNG_OBJECTS)
     stopped = threading.Event()
     compiler = threading.Thread(target=_compile, args=(stopped,), daemon=True)
     compiler.start()
