@@ -37,7 +37,7 @@ def try_demo(store: Store, which: str, settings: dict[str, Any] | None = None) -
 
 def show_session(store: Store, row: dict[str, Any]) -> None:
     """Show a session with its progress, and buttons to open or remove it."""
-    left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
+    left, middle, right = st.columns([4, 3, 3], vertical_alignment="center")
     when = datetime.fromisoformat(row["worked_at"]).strftime("%d %b %H:%M UTC")
     own = [row["dataset_name"]] if row["name"] != row["dataset_name"] else []
     left.html(entry(row["name"], *own, needs(row) or row["algorithm"], when))
