@@ -331,9 +331,9 @@ class Asking(Run):
     # Several people
 
     def held(self, annotator: str) -> list[StoredQuestion]:
-        """Return the questions of an annotator: the one to answer now, and the next one if others label too or if the
-        first one is a repetition. Each is leased to them before it is shown: nobody else gets it until the lease has
-        run out."""
+        """Return the questions of an annotator: the one to answer now, and the next one unless they are alone with the
+        current question, after which the next one is prepared. Each is leased to them before it is shown: nobody else
+        gets it until the lease has run out."""
         with self._lock:
             self.refresh()
             held = self._leases.of(annotator)
@@ -358,7 +358,8 @@ class Asking(Run):
         """Return whether an annotator who has these questions should get one more."""
         if len(held.own) > 1:  # the most that anybody has
             return False
-        ahead = bool(held.others) or not {*held.own}.issuperset(self._repeats(annotator))
+        prepared = held.own in ([], [self._current and self._current.id]) and not held.others
+        ahead = not prepared or not {*held.own}.issuperset(self._repeats(annotator))
         return len(held.own) < min(1 + ahead, self.allowed(annotator))
 
     def allowed(self, annotator: str) -> float:
@@ -404,12 +405,13 @@ class Asking(Run):
         return unseen(self.store, self.id, annotator)
 
     def _free(self, annotator: str, held: Held) -> list[int]:
-        """Return the further questions that an annotator may have, beyond those they hold: questions that nobody has,
-        questions that need the answer of another person, and questions to repeat to them."""
+        """Return the further questions that an annotator may have, beyond those they hold: questions that need the
+        answer of another person, questions that nobody has, and questions to repeat to them. Second answers come first,
+        so that people who work one after another give them before their quota is reached."""
         waiting = [self._asked[number - 1] for number in sorted(self.state.outstanding)] * (not self.ended(self.state))
         second = self.store.due_answers(self.id, annotator) if self.settings.overlap else []
         return [
-            id for id in (*waiting, *second, *self._repeats(annotator)) if id not in held.own and id not in held.others
+            id for id in (*second, *waiting, *self._repeats(annotator)) if id not in held.own and id not in held.others
         ]
 
     def _next_for(self, annotator: str, held: Held) -> int | None:

@@ -202,6 +202,22 @@ def test_a_coin_chooses_what_two_people_answer(store):
     assert all(seconds[id] != entry.annotator for id, entry in twice.items())
 
 
+def test_people_who_come_one_after_another_answer_the_same_items(store):
+    """A person who comes later gives the second answers first, and the next question is ready each time."""
+    opened = begin(store, overlap=0.5, quota=12, seed=3)
+    while opened.held("anna"):
+        reply(opened, "anna")
+    leave(store, "anna")
+    due = store.due_answers(opened.id, "ben")
+    assert 0 < len(due) < 12
+    for left in range(len(due), 0, -1):
+        assert due[-left] == opened.held("ben")[0].id
+        assert len(opened.held("ben")) == 2
+        reply(opened, "ben")
+    assert [opened.current.id] == [each.id for each in opened.held("ben")]
+    assert opened.allowed("ben") == 12 - len(due)
+
+
 def rounds_of_coin(opened, share):
     return np.flatnonzero(draws(opened.settings.seed ^ OVERLAP, opened.rounds) < share)
 

@@ -16,7 +16,7 @@ from ..card_server import CardServer
 from . import chosen_question
 
 HEADS = ("Name", "Labels", "Further answers")
-HERE = "{} (here)"
+HERE = "{}\N{NO-BREAK SPACE}(here)"
 PACE = ("Last hour", "Minutes", "Seconds each")
 CONSISTENT = ("Name", "Asked again", "Same answer")
 AGREEMENT = ("Same answer", "In the whole stream", "Kappa")
