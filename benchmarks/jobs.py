@@ -32,7 +32,7 @@ from throughput import check
 
 from oal_engine import datasets, experiments
 from oal_engine.datasets import reading
-from oal_engine.experiments import scheduling
+from oal_engine.experiments import running
 from oal_engine.kernel import rows, stream
 from oal_engine.sessions.files import export
 from oal_engine.sessions.session import Session
@@ -297,7 +297,7 @@ def tunes(folder, count, _):
     spec, store = experiments.specification(values), Store(folder / "tuning.db")
     lines, seconds = {}, {}
     for how, pays in (("one by one", inf), ("together", 0)):
-        scheduling.PASS_PAYS_ROUNDS = pays
+        running.PASS_PAYS_ROUNDS = pays
         lines[how], seconds[how] = comparisons.timed(spec, store, "threads", 1)
     if not np.array_equal(*(each.counts for (each,) in lines.values())) or not all(
         one.trials == other.trials for one, other in zip(*lines.values())

@@ -21,7 +21,7 @@ from typing import Any
 
 from ..store import Store
 from . import specifications
-from .comparison import compare
+from .running import compare
 
 NICE = 10  # sessions get the processor first
 SECONDS_PER_UPDATE = 0.5  # of the progress in the database

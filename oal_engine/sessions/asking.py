@@ -1,12 +1,14 @@
-"""The questions of an open session: a question is stored before it is shown, and leased to one person.
+"""The questions and answers of an open session: a question is stored before it is shown, and leased to one person; a
+label is stored before it is learned.
 
-The state is never stored, only folded from the log. The next question after each possible answer is computed and stored
-ahead, so that a page can show it the moment a key is pressed. Items appended to the data set follow the items that the
-session began with.
+The state is never stored, only folded from the log. The same data, settings and labels give the same bits, and a digest
+every DIGEST_EVERY answers proves it. The next question after each possible answer is computed and stored ahead, so that
+a page can show it the moment a key is pressed. Items appended to the data set follow the items that the session began
+with.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
@@ -15,14 +17,15 @@ from time import monotonic
 import numpy as np
 
 from ..kernel.draws import draw
-from ..store import Store, now
+from ..store import Row, Store, now
 from .decisions import Decisions
 from .fold import Run
 from .leases import Held, Leases
-from .log import Answered, Asked, Entry, Event, Grown, LabelsKnown, Log, StoredQuestion, read_entry, unseen
-from .settings import FILE, SKIP, KnownLabel, Settings, known_labels_of, labels_of_questions
+from .log import Answered, Asked, Entry, Event, Grown, LabelsKnown, Log, StoredQuestion, asks, read_entry, unseen
+from .settings import FILE, SKIP, KnownLabel, SessionError, Settings, known_labels_of, labels_of_questions, summary
 from .state import Place, State
 
+DIGEST_EVERY = 50  # answers between two stored digests
 OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: draws for second and repeated answers of their own
 JOIN_WAIT_SECONDS = 5.0  # by then a page that got prepared questions has asked again
 JOINING_SECONDS = 60.0  # after which a person who waits for a question, and does not ask again, has left
@@ -31,8 +34,8 @@ BRANCH_LIMIT = 96 * 2**20  # bytes that the states after all possible answers ma
 
 
 class Asking(Run):
-    """The questions of an open session: its state, rebuilt from the log, and who has which question. `Session` adds the
-    answers and all other changes.
+    """The questions and answers of an open session: its state, rebuilt from the log, and who has which question.
+    `Session` adds all other changes.
 
     version: number of changes of the log: every answer, undo, correction and mark is one.
     """
@@ -327,6 +330,139 @@ class Asking(Run):
         """Return the id of the question whose answer undo takes back for an annotator, or None."""
         own = (id for id in reversed(self._ids) if self._by[id] == annotator)
         return self._last_opinion.get(annotator) or (next(own, None) if self._shared else self.previous)
+
+    # Answers
+
+    @contextmanager
+    def _event(self, event: str) -> Iterator[bool]:
+        """Make all changes of an event, here and in the database, or none. Yield whether the event is new."""
+        with self._lock:
+            self.refresh()  # in a transaction of its own: prepared questions stay even if the event fails
+            with self._all_or_nothing(), self.store.transaction():
+                self.refresh()
+                new = not self.store.event(event)
+                yield new
+                if new:
+                    self.version = self.store.count_change(self.id)
+
+    def _check_label(self, label: object) -> None:
+        if label not in (*self.names, SKIP):
+            raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
+
+    def _parts_of(self, question: int) -> Sequence[Sequence[float]]:
+        """Return the margin and the predicted class of each of several questions when an item was asked about."""
+        number = self._number_of(question) if self.several else 0
+        if number in self.state.outstanding:
+            return self.state.outstanding[number].parts
+        entry = read_entry(self.store, self.id, question) if self.several else None
+        return entry.parts or () if entry else ()
+
+    def _checked(self, answer: int | Iterable[int], question: int) -> tuple[int, tuple[int, ...]]:
+        """Return the label of an answer to a question, and the labels of several questions. A question that was not
+        asked about the item has SKIP, and may be left out at the end."""
+        parts, names = self._parts_of(question), self.settings.question_names
+        if self.several and not parts:
+            raise SessionError("this item is not the current question.")
+        if not isinstance(answer, Iterable):
+            self._check_label(answer)
+            if self.settings.audited:  # both deciders are judged by the same answer
+                return answer, (answer,) * len(parts)
+            if parts and answer != SKIP:
+                raise SessionError(
+                    f"an answer must have a label for each of {', '.join(names)}, or be 0 (skip). Got {answer}."
+                )
+            return answer, (SKIP,) * len(parts)
+        labels = tuple(answer)
+        if len(labels) not in (len(parts), self.several):
+            raise SessionError(f"an answer must have {len(parts) or 'one of the'} labels. Got {len(labels)}.")
+        for k, label in enumerate(labels):
+            self._check_label(label)
+            if label != SKIP and not asks(parts, k):
+                raise SessionError(f"this item is not asked about {names[k]}, whose label must be 0. Got {label}.")
+        if self.settings.audited and len({*labels}) > 1:
+            raise SessionError(f"an answer to an audit must be one label. Got {', '.join(map(str, labels))}.")
+        asked = [asks(parts, k) for k in range(len(parts))]
+        labels = self.settings.implied([int(label) for label in labels[: len(parts)]], asked)
+        return summary(labels), labels
+
+    def answer(
+        self, event: str, question: int, answer: int | Iterable[int], annotator: str = "",
+        seconds: float | None = None, highlighted: bool | None = None,
+    ) -> None:  # fmt: skip
+        """Store and learn an answer: a class or SKIP, or such a label for each of several questions. A repeated event
+        changes nothing.
+
+        A page may also answer a prepared question, whatever was asked since: if its item waits, this is the answer to
+        it, else a late answer.
+        """
+        with self._event(event) as new:
+            if not new:
+                return
+            page_question, question = question, self._asked_instead(question)
+            label, labels = self._checked(answer, question)
+            data, number = self._data(labels, highlighted), self._number_of(question)
+            if number not in self.state.outstanding or self.ended(self.state):
+                own = self._data(labels, None)
+                self._answer_again(event, question, page_question, label, annotator, seconds, own)
+                return
+            event_number = self.store.put_event(
+                self.id, "answered", event, annotator, question=question, label=label, seconds=seconds, data=data
+            )
+            self.store.withdraw(self.id, question, annotator)  # a further answer to a label that was taken back
+            self.store.end_lease(self.id, question)
+            self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
+            last = number == self.state.number
+            prepared = self._branches.get(label) if last else None
+            self._undo_point = (self.state, self._decisions) if prepared or self._shared or self.several else None
+            self._ids = [*self._ids, question]
+            self._by[question] = annotator  # in place: read only for questions in _ids
+            waiting = None if last or not self._current else self._current.id
+            answered = Answered(label, number, labels)
+            self.state, following = prepared or (self.apply(self.state.copy(), answered), waiting)
+            self._record_decisions()
+            self._settle(following)
+            if self._current and len(self.state.outstanding) == 1 and self.allowed(annotator) > 0:
+                self.store.lease(self.id, self._current.id, annotator)
+            elif self._shared:
+                self.store.renew_leases(self.id, annotator)
+            if len(self._ids) % DIGEST_EVERY == 0:
+                self.store.put_digest(self.id, event_number, self.state.digest())
+            if self._shared:  # in the same transaction: each one waits for the disk
+                self._lease_more(annotator)
+
+    def _answer_again(
+        self, event: str, question: int, page_question: int, label: int, annotator: str, seconds: float | None,
+        data: Row | None,
+    ) -> None:  # fmt: skip
+        """Store a further answer to a question: a second or repeated one that was asked for, or a late one.
+
+        page_question: the question that the page showed; another one if `question` was asked in its place."""
+        standing = self.store.standing_label(self.id, question)
+        was_asked_for = question in self._leases.of(annotator).own
+        own = standing and question == page_question and standing["annotator"] == annotator
+        if not was_asked_for and (own or not self.store.leased(self.id, page_question, annotator)):
+            if not standing:
+                raise SessionError("this item is not the current question.")
+            raise SessionError(f"this item was answered already by {standing['annotator'] or 'somebody'}.")
+        kind = "again" if self.store.answered_by(self.id, question, annotator) else "second"
+        kind = kind if was_asked_for else "late"
+        self.store.put_event(
+            self.id, kind, event, annotator, question=question, label=label, seconds=seconds, data=data
+        )
+        if was_asked_for:
+            self.store.end_lease(self.id, question)
+            self._last_opinion = self._last_opinion | {annotator: question}
+
+    def _asked_instead(self, question: int) -> int:
+        """Return the question that was really asked about the item of a prepared question, or the question itself."""
+        return question if self._number_of(question) else self.store.asked_of_item(self.id, question) or question
+
+    @staticmethod
+    def _data(labels: Sequence[int], highlighted: bool | None) -> Row:
+        """Return further fields of an event: the labels of several questions, and whether terms were highlighted (None:
+        not known)."""
+        parts = {"labels": [*labels]} if labels else {}
+        return parts if highlighted is None else parts | {"highlighted": int(highlighted)}
 
     # Several people
 

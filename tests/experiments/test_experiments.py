@@ -15,7 +15,7 @@ import pytest
 from oal_engine import datasets, experiments
 from oal_engine.cli import main as cli
 from oal_engine.datasets import prior
-from oal_engine.experiments import replays, scheduling, specifications, tuned_runs
+from oal_engine.experiments import replays, running, specifications, tuned_runs
 from oal_engine.experiments.specifications import Hit, Specification, specification
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.algorithms import strategy
@@ -41,13 +41,13 @@ GRIDS = {
 @pytest.fixture
 def counted(monkeypatch):
     """A list to which the key of every replay that runs is appended."""
-    keys, replayed = [], scheduling.replayed
+    keys, replayed = [], running.replayed
 
     def noted(source, jobs):
         keys.extend(experiments.job_key(source, job) for job in jobs)
         return replayed(source, jobs)
 
-    monkeypatch.setattr(scheduling, "replayed", noted)
+    monkeypatch.setattr(running, "replayed", noted)
     return keys
 
 
@@ -61,8 +61,8 @@ def passes(monkeypatch):
         return replay_settings(rows, y, order, settings, **options)
 
     monkeypatch.setattr(stream, "replay_settings", noted)
-    monkeypatch.setattr(scheduling, "PASS_PAYS_ROUNDS", 0)
-    monkeypatch.setattr(scheduling, "PASS_SETTINGS", 5)
+    monkeypatch.setattr(running, "PASS_PAYS_ROUNDS", 0)
+    monkeypatch.setattr(running, "PASS_SETTINGS", 5)
     return sizes
 
 
@@ -132,7 +132,7 @@ def test_settings_that_share_a_pass_give_the_same_json(store, passes, monkeypatc
     shared = experiments.compare(wanted, store, "shared").as_json()
     assert {5} <= set(passes) <= {4, 5}
     passes.clear()
-    monkeypatch.setattr(scheduling, "PASS_PAYS_ROUNDS", 10**9)
+    monkeypatch.setattr(running, "PASS_PAYS_ROUNDS", 10**9)
     assert shared == experiments.compare(wanted, store, "one by one").as_json()
     assert [] == passes
 
@@ -166,7 +166,7 @@ def test_a_comparison_of_passes_that_is_stopped_goes_on(store, passes):
 
 def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):
     """Finished replays are stored while the next one runs."""
-    begun, replayed = [], scheduling.replayed
+    begun, replayed = [], running.replayed
 
     def patient(source, jobs):
         end = time.monotonic() + 30
@@ -176,8 +176,8 @@ def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):
         begun.extend(jobs)
         return replayed(source, jobs)
 
-    monkeypatch.setattr(scheduling, "SECONDS_PER_WRITE", 0.3)
-    monkeypatch.setattr(scheduling, "replayed", patient)
+    monkeypatch.setattr(running, "SECONDS_PER_WRITE", 0.3)
+    monkeypatch.setattr(running, "replayed", patient)
     with ThreadPoolExecutor(1) as one:
         experiments.compare(spec(permutations=4), store, executor=one)
     assert len(begun) == len(store.replays(1)) >= 4

@@ -7,9 +7,9 @@ import pytest
 
 from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import look_back
+from oal_engine.sessions.asking import DIGEST_EVERY
 from oal_engine.sessions.files import bundle
 from oal_engine.sessions.insights import estimates
-from oal_engine.sessions.session import DIGEST_EVERY
 from oal_engine.sessions.settings import SessionError
 from tests.harness.sessions import (
     EVENTS,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .codings import Coder, ManyWordsError, expanded_row
+from .codings import COMMA, POINT, Coder, ManyWordsError, expanded_row
 from .columns import Columns
+from .encodings import encoded_twice
 from .guesses import Words, guess_columns, numeric_columns
 from .items import (
     OVERLONG,
@@ -26,11 +27,19 @@ from .items import (
     refuse_unreadable,
     with_details,
 )
-from .parsed import BROKEN, Cells, Line, ParsedFile, is_whole
-from .preview import cell_words, description, first_columns, parse
-from .readers import READERS, flat_record, live_source, record
-from .sources import DataError, FileOrPath, Opening, Progress, Source
+from .parsed import BROKEN, Cells, Line, ParsedFile, cell_text, first_rows, is_whole
+from .readers import BINARY, READERS, check_reader, exported, flat_record, live_source, reader_for, record
+from .references import with_noted_decisions
+from .sources import SAMPLE_ROWS, DataError, FileOrPath, Opening, Progress, Source, open_source
 
+TWICE = "encoded_twice"  # an example of words that are UTF-8 of UTF-8
+USERS_OF = {
+    "paragraphs": ("txt",),
+    "sheet": ("xlsx", "xls", "ods"),
+    "table": ("sqlite", "html"),
+    "member": ("zip",),
+    "each": ("zip",),
+}  # formats that use an option, if not tables of text
 VECTORS = "vectors"  # the column for vectors from a file of their own
 Rows: TypeAlias = Callable[[list[str], Columns], Iterable[Line]]  # from the columns of a file, and their roles
 
@@ -40,6 +49,74 @@ class Vectors(NamedTuple):
 
     name: str
     rows: list[np.ndarray | str]
+
+
+@contextmanager
+def parse(
+    path: FileOrPath, opening: Opening, progress: Progress | None = None, limit: int | None = None
+) -> Iterator[tuple[Source, str, ParsedFile, Words]]:
+    """Open a file. Yield it with the name of its reader, its rows, and the words of the first rows by column.
+
+    limit: of the lines to read (None: all).
+    """
+    check_reader(opening.reader)
+    with open_source(path, opening, limit, progress) as source:
+        reader = reader_for(source, opening.reader)
+        parsed = with_noted_decisions(exported(source, READERS[reader].parse(source)))
+        check_used(opening, reader, parsed, source.name)
+        if reader not in BINARY:
+            parsed = parsed._replace(detected={"encoding": source.encoding, **parsed.detected})
+        rows = iter(parsed.rows)
+        sample = first_rows(((line, cell_words(cells), cells) for line, cells in rows), SAMPLE_ROWS)
+        words = first_columns(parsed.columns, (cells for _, cells, _ in sample))
+        if words is None and not sample and parsed.detected.get("header") == "yes":
+            raise DataError(f"{source.name} has no items below its header.")
+        if words is None:
+            raise DataError(f"{source.name} has no items, read as {reader}.")
+        if twice := next(filter(None, map(encoded_twice, chain.from_iterable(words.values()))), None):
+            parsed = parsed._replace(detected={**parsed.detected, TWICE: " for ".join(twice)})
+        yield source, reader, parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
+
+
+def check_used(opening: Opening, reader: str, parsed: ParsedFile, name: str) -> None:
+    """Raise DataError for an option of the layout that the reader of this file does not use."""
+    layout = {option: value for option, value in asdict(opening.layout).items() if value is not None}
+    if reader in BINARY and opening.encoding != "utf-8":
+        layout["encoding"] = opening.encoding
+    for option in layout.keys() - parsed.detected.keys():
+        raise DataError(
+            f"{name} is read as {reader}, which has no {option}: leave --{option} out, or name another format "
+            f"({' or '.join(f'--reader {each}' for each in USERS_OF.get(option, ('csv',)))})."
+        )
+
+
+def first_columns(columns: list[str], rows: Iterable[list[str] | str]) -> Words | None:
+    """Group the words of rows by column. Return None if no row is readable."""
+    good = [words for words in rows if not isinstance(words, str)]
+    return dict(zip(columns, zip(*good))) if good else None
+
+
+def cell_words(cells: Cells | str) -> list[str] | str:
+    """Return cells as words, or the reason to skip them."""
+    try:
+        return cells if isinstance(cells, str) else list(map(cell_text, cells))
+    except RecursionError:  # an object in an object in an object
+        return BROKEN
+
+
+def description(
+    reader: str, detected: Mapping[str, str], available: Sequence[str], columns: Columns, features: int
+) -> dict[str, Any]:
+    """Describe how a file is read and which column has which role, as the JSON output of an import."""
+    detail_columns = [*filter(None, columns.details or ())]
+    used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *detail_columns}
+    words = [column for column, coding in columns.codings.items() if coding not in (POINT, COMMA)]
+    return {
+        "reader": reader, **detected, "text": list(columns.text), "label": columns.label, "id": columns.id,
+        "features": features, "numbers": len(columns.features or ()) - len(words) if columns.codings else features,
+        "words": words, "kept": detail_columns,
+        "left_out": [column for column in available if column not in used],
+    }  # fmt: skip
 
 
 @contextmanager

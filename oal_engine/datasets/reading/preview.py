@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from scipy import sparse
 
-from .codings import COMMA, POINT, Codings
+from .codings import Codings
 from .columns import Columns
 from .delimited import DELIMITERS
-from .encodings import encoded_twice
+from .file import TWICE, description, parse
 from .guesses import (
-    Words,
     are_lists,
     coded_columns,
     gaps_of,
@@ -28,24 +26,15 @@ from .guesses import (
     several_labels,
 )
 from .labels import CLASSES, are_clear, label_parts
-from .parsed import BROKEN, Cells, Doubt, ParsedFile, cell_text, first_rows, name_list, plural
-from .readers import BINARY, DECLARING, READERS, check_reader, exported, reader_for
-from .references import with_noted_decisions
-from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, Progress, Source, open_source
+from .parsed import Doubt, cell_text, name_list, plural
+from .readers import BINARY, DECLARING, reader_for
+from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, open_source
 
 LARGE_COUNT, LINES_PER_MINUTE = 200_000, 1_500_000  # of lines, from which an import takes long, and imported
 LAYOUT = (
     "member", "files", "table", "sheet", "encoding", "delimiter", "decimals", "header", "paragraphs", "ignored"
 )  # parts of the layout, in this order  # fmt: skip
 MAX_LABEL_WORDS, LABEL_WORD_CHARACTERS = 50, 60  # of a column, to be offered as labels
-TWICE = "encoded_twice"  # an example of words that are UTF-8 of UTF-8
-USERS_OF = {
-    "paragraphs": ("txt",),
-    "sheet": ("xlsx", "xls", "ods"),
-    "table": ("sqlite", "html"),
-    "member": ("zip",),
-    "each": ("zip",),
-}  # formats that use an option, if not tables of text
 
 
 class Peek(NamedTuple):
@@ -99,59 +88,6 @@ class Peek(NamedTuple):
                 f"Cells of the column {label!r} hold several labels, such as {self.several[label]!r}: say whether each "
                 "of them counts (--contains) or the whole cell is one label (--no-contains)."
             )
-
-
-@contextmanager
-def parse(
-    path: FileOrPath, opening: Opening, progress: Progress | None = None, limit: int | None = None
-) -> Iterator[tuple[Source, str, ParsedFile, Words]]:
-    """Open a file. Yield it with the name of its reader, its rows, and the words of the first rows by column.
-
-    limit: of the lines to read (None: all).
-    """
-    check_reader(opening.reader)
-    with open_source(path, opening, limit, progress) as source:
-        reader = reader_for(source, opening.reader)
-        parsed = with_noted_decisions(exported(source, READERS[reader].parse(source)))
-        check_used(opening, reader, parsed, source.name)
-        if reader not in BINARY:
-            parsed = parsed._replace(detected={"encoding": source.encoding, **parsed.detected})
-        rows = iter(parsed.rows)
-        sample = first_rows(((line, cell_words(cells), cells) for line, cells in rows), SAMPLE_ROWS)
-        words = first_columns(parsed.columns, (cells for _, cells, _ in sample))
-        if words is None and not sample and parsed.detected.get("header") == "yes":
-            raise DataError(f"{source.name} has no items below its header.")
-        if words is None:
-            raise DataError(f"{source.name} has no items, read as {reader}.")
-        if twice := next(filter(None, map(encoded_twice, chain.from_iterable(words.values()))), None):
-            parsed = parsed._replace(detected={**parsed.detected, TWICE: " for ".join(twice)})
-        yield source, reader, parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
-
-
-def check_used(opening: Opening, reader: str, parsed: ParsedFile, name: str) -> None:
-    """Raise DataError for an option of the layout that the reader of this file does not use."""
-    layout = {option: value for option, value in asdict(opening.layout).items() if value is not None}
-    if reader in BINARY and opening.encoding != "utf-8":
-        layout["encoding"] = opening.encoding
-    for option in layout.keys() - parsed.detected.keys():
-        raise DataError(
-            f"{name} is read as {reader}, which has no {option}: leave --{option} out, or name another format "
-            f"({' or '.join(f'--reader {each}' for each in USERS_OF.get(option, ('csv',)))})."
-        )
-
-
-def first_columns(columns: list[str], rows: Iterable[list[str] | str]) -> Words | None:
-    """Group the words of rows by column. Return None if no row is readable."""
-    good = [words for words in rows if not isinstance(words, str)]
-    return dict(zip(columns, zip(*good))) if good else None
-
-
-def cell_words(cells: Cells | str) -> list[str] | str:
-    """Return cells as words, or the reason to skip them."""
-    try:
-        return cells if isinstance(cells, str) else list(map(cell_text, cells))
-    except RecursionError:  # an object in an object in an object
-        return BROKEN
 
 
 def peek(path: FileOrPath, rows: int = 20, counted_lines: int = 0, **options: Any) -> Peek:
@@ -239,21 +175,6 @@ def _counts_by_column(columns: Mapping[str, Iterable[str]]) -> dict[str, dict[st
 
 def _most_frequent_first(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
-
-
-def description(
-    reader: str, detected: Mapping[str, str], available: Sequence[str], columns: Columns, features: int
-) -> dict[str, Any]:
-    """Describe how a file is read and which column has which role, as the JSON output of an import."""
-    detail_columns = [*filter(None, columns.details or ())]
-    used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *detail_columns}
-    words = [column for column, coding in columns.codings.items() if coding not in (POINT, COMMA)]
-    return {
-        "reader": reader, **detected, "text": list(columns.text), "label": columns.label, "id": columns.id,
-        "features": features, "numbers": len(columns.features or ()) - len(words) if columns.codings else features,
-        "words": words, "kept": detail_columns,
-        "left_out": [column for column in available if column not in used],
-    }  # fmt: skip
 
 
 def size_sentence(path: FileOrPath, **options: Any) -> str:

@@ -1,23 +1,29 @@
-"""Distribute the replays of a comparison over workers, and resume from finished ones."""
+"""Run comparisons: distribute the replays over workers, store what is finished, and resume from it."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from itertools import groupby
+from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ..datasets.reading.sources import Progress
 from ..kernel import metrics
 from ..kernel.parameters import combinations
-from .sources import sources
+from ..versions import versions
+from .comparison import Comparison
+from .sources import data_name, sources
 from .specifications import CLASS_METRICS, ExperimentError, Grid, Specification, chosen
 from .tuned_runs import Job, Result, RowSource, TunedRun, job_key, replayed, replayed_together
 
@@ -48,6 +54,85 @@ def run(
     are. progress: called with (done, total).
     """
     return run_all(ready_runs(spec, store, folder), executor, progress=progress or ignore)
+
+
+def begin(spec: Specification, store: Store, name: str | None = None) -> int:
+    """Return the id of a comparison by name (by default a name made of the specification). Create it if it is new."""
+    values = json.loads(json.dumps(spec.values))
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+    name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
+    if not store.has_comparison(name):
+        return store.add_comparison(name, values, versions(), [_stored(store, data_name(each)) for each in spec.data])
+    record = store.comparison(name)
+    if record["specification"] != values:
+        raise ExperimentError(f"a comparison named {name} exists with other settings. Choose another name.")
+    return record["id"]
+
+
+def _stored(store: Store, name: str) -> int | None:
+    """Return the id of a data set by name, which may end in =CLASS, or None if it is not stored."""
+    ids = {row["name"]: int(row["id"]) for row in store.datasets()}
+    return ids.get(name, ids.get(name.rpartition("=")[0]))
+
+
+def compare(
+    spec: Specification,
+    store: Store,
+    name: str | None = None,
+    executor: Executor | None = None,
+    *,
+    folder: Path | str = ".",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run a comparison and store it under a name.
+
+    Replays that are stored for a comparison with the same name and specification are not run again. Lines can be loaded
+    as soon as they are complete.
+    """
+    ready = ready_runs(spec, store, folder)
+    comparison = begin(spec, store, name)
+    keeper = _Keeper(store, comparison)
+    try:
+        lines = run_all(ready, executor, store.replays(comparison), keeper.keep, keeper.show, progress or ignore)
+    finally:
+        keeper.write()
+    store.put_lines(comparison, _without_counts(lines), finished=True)
+    record = store.comparison(comparison)
+    return Comparison(record["name"], spec, record["versions"], lines)
+
+
+class _Keeper:
+    """Stores finished replays once a second, in one transaction: a replay may be much shorter than a second."""
+
+    def __init__(self, store: Store, comparison: int) -> None:
+        self.store, self.comparison = store, comparison
+        self.counts: dict[str, np.ndarray] = {}
+        self.lines: list[Result] = []
+        self.written = -inf
+
+    def keep(self, counts: dict[str, np.ndarray]) -> None:
+        """Add the counts of more replays."""
+        self.counts |= counts
+        if time.monotonic() - self.written >= SECONDS_PER_WRITE:
+            self.write()
+
+    def show(self, lines: list[Result]) -> None:
+        """Replace the lines that are complete by now."""
+        self.lines = lines
+
+    def write(self) -> None:
+        """Store counts and lines; lines are never stored without their replays."""
+        with self.store.transaction():
+            self.store.put_replays(self.comparison, self.counts)
+            if self.lines:
+                self.store.put_lines(self.comparison, _without_counts(self.lines))
+        self.counts, self.written = {}, time.monotonic()
+
+
+def _without_counts(lines: list[Result]) -> list[dict[str, Any]]:
+    """Return lines without their counts, which are stored with the replays."""
+    arrays = ("counts", "worst", "nanoseconds", "listed")
+    return [{key: value for key, value in vars(line).items() if key not in arrays} for line in lines]
 
 
 def ignore(*ignored: object) -> None:
