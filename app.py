@@ -1,4 +1,4 @@
-"""The app as `streamlit run app.py` serves it: the pages, behind a gate that every request passes."""
+"""The ASGI app that `streamlit run app.py` serves: the pages and routes, behind a gate that every request passes."""
 
 import streamlit as st
 from starlette.middleware import Middleware

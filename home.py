@@ -26,13 +26,13 @@ ABOUT = (
     "which items are worth one of your labels, asks you, and learns from each answer at once."
 )
 NO_SESSION = "No session yet: try the demo, or import data and start one."
-COMPILING = "Algorithms are being compiled, once on this machine: {} of {}. Nobody needs to wait for that."
+COMPILING = "Algorithms are being compiled, once on this machine: {} of {}. You can work meanwhile."
 NO_PAGE = "The app has no page {}. Choose one above."
 NO_DATA = "No data sets yet. The demo brings its own."
 
 
 def welcome(store: Store, has_data: bool, has_sessions: bool) -> None:
-    """Introduce the app and the ways to begin."""
+    """Show an introduction to the app, and the buttons and fields with which to begin."""
     st.title(TITLE, anchor=False)
     st.html(f'<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">{ABOUT}</p>')
     with st.container(horizontal=True):

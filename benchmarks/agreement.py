@@ -1,7 +1,8 @@
-"""How often the 95 % intervals of agreement hold the truth, if two people have answered 20 or 40 items. Tables of
-answers are drawn from a true table, in which both people use the classes alike, and chance explains all but kappa.
+"""Measure how often the 95 % intervals of agreement hold the truth (their coverage), if two people have answered 20 or
+40 items. Tables of answers are drawn from a true table with a given kappa, in which both people use the classes alike.
 
-*held* is over the tables for which there is a number: not if all answers are of one class. *width* is the mean width.
+*held* is the coverage over the tables that have an interval; a table with answers of one class only has none. *width*
+is the mean width of the intervals.
 """
 
 import json
@@ -31,21 +32,21 @@ CLASSES = (
 
 
 def true_table(shares, kappa):
-    """Return the shares of all pairs of answers, given the shares of the classes and kappa."""
+    """Return the true table: the probability of each pair of answers, given the shares of the classes and kappa."""
     return kappa * np.diag(shares) + (1 - kappa) * np.outer(shares, shares)
 
 
 @cache
 def interval(counts, classes):
-    """Return the interval of kappa for a table of counts, by the classes that were used; None without a number."""
+    """Return kappa with its interval for a table of counts, over the classes that occur; None if only one does."""
     counts = np.reshape(counts, (classes, classes))
     used = counts.sum(0) + counts.sum(1) > 0
     return agreement.of_table(counts[used][:, used] / counts.sum(), counts.sum())[0]
 
 
 def drawn(shares, kappa, pairs, n_tables, rng):
-    """Return the share of the drawn tables with a number, and of these how often the interval holds kappa, and its
-    mean width."""
+    """Draw tables of answers. Return the share of them that have an interval (`shown`), and of these the share whose
+    interval holds the true kappa (`held`) and the mean width."""
     found, times = np.unique(
         rng.multinomial(pairs, true_table(shares, kappa).ravel(), n_tables), axis=0, return_counts=True
     )
@@ -60,7 +61,7 @@ def drawn(shares, kappa, pairs, n_tables, rng):
 
 
 def of_shares(pairs):
-    """Return the probability with which the interval of a share of equal answers holds it, for each true share."""
+    """Compute the coverage (binomial) of the interval of the share of equal answers, for each true share."""
     ends = [agreement.wilson(equal / pairs, pairs) for equal in range(pairs + 1)]
     held = [[each.low <= share <= each.high for each in ends] for share in SHARES]
     return [float(binom.pmf(range(pairs + 1), pairs, share) @ own) for share, own in zip(SHARES, held)]

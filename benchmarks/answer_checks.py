@@ -1,10 +1,10 @@
-"""How many wrong answers a second look finds, in sessions with `auto` in which some answers, drawn anew for each order,
-are wrong.
+"""Measure how many wrong answers a second look finds, in sessions with `auto` and some randomly drawn wrong answers.
 
-Each method ranks the answers; the figure is the share of the wrong ones among the first 5 % and 10 %. The model of all
-other answers is compared with the margin that the session's own model gave the item when it was asked, with the class
-probability that a logistic regression gives the answer in 5-fold cross-validation, and with chance. `cleanlab`, if it
-is installed, ranks by the same probabilities, adjusted by its confident learning.
+Each method ranks the answers, the most suspicious first; the figure is the share of all wrong answers that are among
+the first 5 % or 10 %. The model of all other answers is compared with the margin that the session's own model gave the
+item when it was asked, with the class probability that a logistic regression gives the answer in 5-fold
+cross-validation, and with chance. `cleanlab`, if it is installed, ranks by the same probabilities, adjusted by its
+confident learning.
 """
 
 import json
@@ -36,7 +36,8 @@ AUTO = strategy("auto")
 
 
 def answered(data, budget, seed):
-    """Return the rows answered in a session, the answers, the margins at the questions, and which answers are wrong."""
+    """Run a session with wrong answers. Return the answered rows, the answers, the margins at the time of asking, and
+    which answers are wrong."""
     order, wrong = stream.shuffled(data.y.size, seed), np.random.default_rng(seed).random(data.y.size) < WRONG
     y = rows.read_only(np.where(wrong, -data.y, data.y), np.int8)
     learner, rule = AUTO.build(data.rows.columns)
@@ -47,7 +48,7 @@ def answered(data, budget, seed):
 
 
 def scores(asked, y, margins, seed):
-    """Return the score of each answer by method, the lowest first to be looked at, and the seconds that ours took."""
+    """Return {method: score of each answer}, the lowest to be checked first, and the seconds that our method took."""
     start = perf_counter()
     products = rows.inner_products(asked, asked)
     products = products / products.diagonal().mean() + BIAS**2
@@ -66,7 +67,7 @@ def scores(asked, y, margins, seed):
 
 
 def _cleanlab(labels, chances):
-    """Return the label quality scores of cleanlab, where it is installed."""
+    """Return the label quality scores of cleanlab, if it is installed."""
     try:
         from cleanlab.rank import get_label_quality_scores
     except ImportError:
@@ -103,7 +104,7 @@ def main(
     first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure the share of wrong answers among the first of each list, in %."""
+    """Measure the share of wrong answers that are among the first of each ranking, in %."""
     lines = measure(quick, orders, first)
     if as_json:
         print(json.dumps(lines))

@@ -1,9 +1,9 @@
-"""How good the probabilities of exported predictions are. `auto` (several classes: `auto-classes`) labels shuffled
-streams whose labels are known, its answers are calibrated as the product does, and the probabilities are judged on the
-items not asked.
+"""Measure how good the probabilities of exported predictions are. `auto` (several classes: `auto-classes`) labels
+shuffled streams whose labels are known, its answers are calibrated as in the product (Platt scaling), and the
+probabilities are compared with the truth of the items that were not asked.
 
-*log loss* and *brier* are relative to a constant, the share of hits of these items: below 1 is better. *told* and
-*true* are the mean probability of the items with at least 0.5, and the share of hits among them.
+*log loss* and *brier* are relative to a constant prediction, the share of hits: below 1 is better. *told* and *true*
+are the mean probability and the share of hits of the items with a probability of at least 0.5.
 """
 
 import json
@@ -27,13 +27,13 @@ from oal_engine.sessions.insights import calibration
 BUDGETS = (100, 300, 1000)
 ROUNDS = 10_000  # of a stream at most
 BINS = 10  # of the calibration error
-LEAST = 1e-4  # no probability is taken as surer: one wrong certainty would decide the mean
+LEAST = 1e-4  # smallest distance from 0 and 1: one wrong certainty would dominate the mean
 
 
 def probabilities(data, labels, seed):
-    """Return the probability of each item not asked, and whether it is a hit, or None if there are too few answers.
+    """Return for each item not asked its probability of a hit, and whether it is one. None with too few answers.
 
-    If the margins do not separate hits, every probability is their share, each answer weighted by 1 / its chance.
+    If the margins do not separate hits, every probability is the share of hits, each answer weighted by 1 / its chance.
     """
     order, chosen = stream.shuffled(data.y.size, seed)[:ROUNDS], strategy("auto-classes" if data.classes else "auto")
     run = stream.replay(
@@ -59,8 +59,9 @@ def probabilities(data, labels, seed):
 
 
 def quality(told, hits):
-    """Compute the log loss and the Brier score, both relative to a constant, the calibration error, and for the items
-    with at least one half their number, the sum of their probabilities, and their hits."""
+    """Compute the log loss and the Brier score, both relative to a constant prediction, and the expected calibration
+    error; for items with a probability of at least 0.5, also their number, the sum of their probabilities, and their
+    hits."""
     share, told = hits.mean(), np.clip(told, LEAST, 1 - LEAST)
     bins = np.minimum((told * BINS).astype(int), BINS - 1)
     loss = -np.log(np.where(hits, told, 1 - told)).mean()
@@ -74,7 +75,8 @@ def quality(told, hits):
 
 
 def lines(groups):
-    """Yield a line for each group of qualities: their means, and the probabilities and hits of all of them."""
+    """Yield a line for each group of sessions: mean losses, and for items with a probability of at least 0.5 the mean
+    probability and the share of hits."""
     for name, each in groups.items():
         sure, told, true = sum(one["sure"] for one in each)
         means = {key: float(np.mean([one[key] for one in each])) for key in ("log loss", "brier", "error")}
@@ -87,7 +89,7 @@ def main(
     first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure the probabilities of predictions, by the labels and by the stream."""
+    """Measure the quality of predicted probabilities, by number of labels and by stream."""
     groups = defaultdict(list)
     for name in ["tweets"] if quick else STREAMS:
         *_, data = [None, *(made for _, made in tables(name))]

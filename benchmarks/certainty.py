@@ -1,7 +1,7 @@
-"""How safe and how tight the guaranteed minima of a session are, measured on thousands of labeled streams.
+"""Measure how safe and how tight the guaranteed minimum metrics (floors) of a session are, on thousands of streams.
 
-Every session is answered as in the data, or as by an annotator with slips, skips or corrections. The guaranteed minima
-that the product shows after every answer are compared with the truth at that moment.
+Every session is answered with the labels of the data, or as by an annotator with slips, skips or corrections. The
+floors that the product shows after every answer are compared with the truth at that moment.
 """
 
 import json
@@ -28,12 +28,13 @@ LABELS = (300, 1000)
 WAYS = ("stored", "shuffled", "drift", "slips", "skips", "corrections", "appended")
 SLIPS = 0.05  # of the answers are wrong
 SKIPS = 0.05  # of the items cannot be labeled
-CORRECTED = 0.6  # of the labels used when all slips until then are mended
+CORRECTED = 0.6  # of the labels are used when all slips so far are corrected
 
 
 class Course(NamedTuple):
-    """A session: the items asked, in order, their answers as they stood at first and in the end, and after how many the
-    first ones were mended; the class predicted of every item, and the rounds and the items asked at every look."""
+    """A simulated session: the items asked, in order, their first and their final answers, the number of answers after
+    which the first ones were corrected, the chance of each question, the predicted class of every item, the number of
+    rounds at each look (point in time), and the promised minimum chance."""
 
     asked: np.ndarray
     first: np.ndarray
@@ -45,7 +46,8 @@ class Course(NamedTuple):
     promised: float
 
     def floors(self, looks, label, found=None):
-        """Return the floors at some looks with these answers; look k is after k answers, the last one at the end."""
+        """Return the floors at some looks, given the answers; look k is after k answers, the last one at the end.
+        found: positives among the pushes at each look, if a person has read them."""
         rounds = self.looks[looks]
         pushes = np.append(0, np.cumsum(self.predicted > 0))[rounds]
         worst = certainty.tables(
@@ -55,7 +57,7 @@ class Course(NamedTuple):
         return certainty.floors(worst)
 
     def truth(self, looks, y):
-        """Return the metrics at some looks if the items have these classes (0 is not relevant), and their counts."""
+        """Return the true metrics and the tables of counts at some looks, for these labels (0 is not relevant)."""
         seen, rounds = self.predicted.size, self.looks[looks]
         taken = np.zeros(seen, int)
         taken[self.asked] = 1
@@ -75,10 +77,10 @@ class Course(NamedTuple):
 
 
 def course(table, last, first, budget, share, seed, appended=False):
-    """Run a session over a stream in its order.
+    """Simulate a session over a stream in its order.
 
-    last, first: the label of each item in the end, and as first given; 0 for a skip. appended: whether the last third
-    of the items, and a third of the labels, come later.
+    last, first: final and first label of each item; 0 for a skip. share: share of the budget for the floor. appended:
+    whether the last third of the items, and a third of the labels, are added later.
     """
     chosen, n = strategy("auto"), last.size
     end, later = (2 * n // 3, budget // 3) if appended else (n, 0)
@@ -125,7 +127,7 @@ def course(table, last, first, budget, share, seed, appended=False):
 
 
 def answered(way, y, rng):
-    """Return the label of each item in the end, and as first given."""
+    """Return the final and the first label of each item, as given by an annotator of this kind."""
     slipped = np.where(rng.random(y.size) < SLIPS, -y, y)
     if way == "corrections":
         return y, slipped
@@ -134,8 +136,8 @@ def answered(way, y, rng):
 
 
 def ordered(way, table, rng):
-    """Return an order of the items, at most ROUNDS of them: a stretch as stored, shuffled, or so that topics drift
-    (along a random direction of the features)."""
+    """Return the items in an order, at most ROUNDS of them: a stretch as stored, shuffled, or sorted along a random
+    direction of the features so that topics drift."""
     items = rows.length(table)
     start = int(rng.integers(1 + max(0, items - ROUNDS)))
     if way == "stored":
@@ -162,7 +164,7 @@ def sessions(quick, orders):
 
 
 def figures(run, last, first, y):
-    """Return whether a floor was ever above the truth, by the answers and by the data, and the floors at the end."""
+    """Return whether a floor was ever above the truth, by the answers and by the data's labels, and the last floors."""
     size = run.looks.size
     before, after = np.split(np.arange(size), [run.mended])
     end = np.array([size - 1])
@@ -185,7 +187,7 @@ def figures(run, last, first, y):
 
 
 def grouped(lines, *keys):
-    """Return lines by the values of some keys, in their order."""
+    """Group lines by the values of some keys, in order of appearance."""
     groups = {}
     for line in lines:
         groups.setdefault(tuple(line[key] for key in keys), []).append(line)
@@ -193,7 +195,7 @@ def grouped(lines, *keys):
 
 
 def mean(lines, *path):
-    """Return the mean of the values at a path."""
+    """Return the mean over lines of the value at a path of keys."""
     values = []
     for line in lines:
         for key in path:
@@ -236,7 +238,7 @@ def main(
     orders: Annotated[int, typer.Option(min=1, help="Orders of each data set in each way.")] = 25,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Compare the floors of many sessions with the truth at every look."""
+    """Compare the floors of many sessions with the truth after every answer."""
     start = perf_counter()
     results = list(sessions(quick, orders))
     if as_json:

@@ -1,9 +1,9 @@
-"""What an audit of a column says, over simulated columns of known quality: whether its intervals hold the truth,
-whether its floors stay below it, and how many labels the column saves.
+"""Measure audits of simulated columns of known quality: whether the intervals hold the truth, whether the floors stay
+below it, and how many labels the column saves.
 
-A column is a score of given AUC (of plain kind), one that says positive twice as often as there are positives, one that
-falls to an AUC of .6 along the stream, or one that says the opposite in a tenth of the items that resemble each other.
-Every second column is cut into labels.
+A column is a score of a given AUC (`plain`), a score that says positive twice as often as there are positives
+(`positives`), a score whose AUC falls to 0.6 along the stream (`drift`), or a score with the opposite sign in a tenth
+of the items, which resemble each other (`topic`). Every second column has labels instead of scores.
 """
 
 import json
@@ -27,14 +27,14 @@ from oal_engine.kernel.metrics import EVALUATIONS
 
 ITEMS = 4000  # of a stream at most
 LABELS = 300
-PLAN = {"floor": 0.5, "pace": 1.0}  # those of `replay --column`
+PLAN = {"floor": 0.5, "pace": 1.0}  # as in `replay --column`
 QUALITY = (0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 KINDS = ("plain", "positives", "drift", "topic")
-WORST, TOPIC = 0.6, 0.1  # AUC at the end of a drift, and share of the items with the opposite
+WORST, TOPIC = 0.6, 0.1  # AUC at the end of a drift, and share of items with the opposite sign
 
 
 def streams(quick):
-    """Yield rows and labels by name, of ITEMS items at most."""
+    """Yield (name, rows, labels) of each stream with two classes; a question of several makes a stream of its own."""
     for name, data in estimates.sources(quick):
         if not data.classes:
             yield name, data.rows, data.y
@@ -44,7 +44,7 @@ def streams(quick):
 
 
 def column(y, topic, order, quality, kind, seed, are_labels):
-    """Return the margins of a simulated column."""
+    """Return the margins of a simulated column; only their signs if `are_labels`."""
     rng = np.random.default_rng(seed)
     auc = np.full(y.size, quality)
     if kind == "drift":
@@ -58,15 +58,14 @@ def column(y, topic, order, quality, kind, seed, are_labels):
 
 
 def found(data, margins, order, labels, seed):
-    """Return the only run of an audit."""
+    """Audit a simulated column over one order, and return the results of both deciders."""
     options = replays.ReplayOptions(budget=labels, seed=seed, **PLAN, rho="laplace")
     result = replays.replay_column(strategy("auto"), data, Column("simulated", None, margins), [order], options)
     return result["runs"][0]["deciders"]
 
 
 def looked(run, evaluation, size):
-    """Return the F1 of an evaluation as estimated (None: not of all items), as it is, and whether a floor is above the
-    truth."""
+    """Return the estimated F1 (None: not of all items), the true F1, and whether a floor is above the truth."""
     estimate, true = run["estimates"], run[evaluation]
     whole = estimate[evaluation]["f1"] if estimate["rounds"] == size else None
     too_high = any(value > true[metric] + 1e-12 for metric, value in run["floor"][evaluation].items())
@@ -74,12 +73,12 @@ def looked(run, evaluation, size):
 
 
 def least(run):
-    """Return the floor of recall where a person reads what is pushed."""
+    """Return the floor of recall if a person reads the pushed items."""
     return run["floor_if_read"]["push_query"]["recall"]
 
 
 def case(name, data, topic, seed):
-    """Return a record of each kind and quality of one order."""
+    """Return the records of one order of a stream, one for each kind and quality of column."""
     order = stream.shuffled(data.y.size, seed)
     options = replays.ReplayOptions(seed=seed, rho="laplace", **PLAN)
     plain = {
@@ -105,7 +104,7 @@ def case(name, data, topic, seed):
 
 
 def report(records):
-    """Print the coverage of intervals, the floors that were too high, and what the column is worth."""
+    """Print the coverage of the intervals, how often floors were too high, and the labels that the column saves."""
     looks = defaultdict(list)
     for each in records:
         for who, evaluations in each["looks"].items():
@@ -151,7 +150,7 @@ def main(
     quick: Annotated[bool, typer.Option(help="The demo only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a record of each column.")] = False,
 ):
-    """Audit simulated columns, and print what held."""
+    """Audit simulated columns, and print how well intervals and floors hold."""
     records = []
     with ProcessPoolExecutor(workers) as pool:
         tasks = []

@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: synthetic rows, a fair clock, a description of the machine, and tables."""
+"""Helpers that the benchmarks share: synthetic rows, a fair clock, a description of the machine, and tables."""
 
 import os
 import platform
@@ -21,12 +21,12 @@ from oal_engine.kernel.learners import LEARNERS
 
 SEED = 7
 POSITIVE = 0.1
-DELTA = 0.03  # asks a few percent of the rounds of PA-I
+DELTA = 0.03  # with it, PA-I asks in a few percent of the rounds
 PACKAGES = ("numpy", "scipy", "numba", "river", "scikit-learn", "scikit-activeml", "vowpalwabbit")
 
 
 class Shape(NamedTuple):
-    """How many rows, features, non-zeros a row, and classes (0: positives and negatives)."""
+    """The numbers of rows, of features, of non-zeros in a row, and of classes (0: positives and negatives)."""
 
     count: int
     features: int
@@ -35,7 +35,7 @@ class Shape(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Rows, their labels (-1 and +1, or 1 .. K), the order of visit, and their shape."""
+    """Rows, their labels (-1 and +1, or 1 .. K), the order of the items, and their shape."""
 
     rows: rows.SparseRows | rows.DenseRows
     y: np.ndarray
@@ -43,12 +43,13 @@ class Stream(NamedTuple):
     shape: Shape
 
     def first(self, rounds):
-        """Return the stream of the first rounds only."""
+        """Return a stream with only the first rounds."""
         return self._replace(order=self.order[:rounds])
 
 
 def synthetic(shape, permuted=False):
-    """Unit rows with one random column in each of `filled` equal blocks, so that indices are sorted and unique."""
+    """Generate a stream of rows of unit length, with one random column in each of `filled` equal blocks, so that
+    indices are sorted and unique."""
     count, features, filled, classes = shape
     rng = np.random.default_rng(SEED)
     columns = np.arange(filled) * (features // filled) + rng.integers(features // filled, size=(count, filled))
@@ -63,7 +64,7 @@ def synthetic(shape, permuted=False):
 
 
 def fitting(shape):
-    """Return the names of the learners for the classes of a shape."""
+    """Return the names of the learners that fit the classes of a shape, binary or multi-class."""
     return [name for name, kind in LEARNERS.items() if getattr(kind, "multiclass", False) == bool(shape.classes)]
 
 
@@ -75,7 +76,7 @@ def own_rule(name):
 
 
 def contestant(shape, learner, rule=None):
-    """Return a fresh learner and its rule, by name."""
+    """Build a fresh learner and its query rule from their names."""
     rule = rule or own_rule(learner)
     classes = {"classes": shape.classes} if shape.classes else {}
     deltas = {"delta": DELTA} if rule == "symmetric" else {}
@@ -83,8 +84,8 @@ def contestant(shape, learner, rule=None):
 
 
 def ours(data, learner, rule=None, **options):
-    """Return a function that makes a fresh learner, by name, and returns our replay of a stream as a function to
-    time."""
+    """Return a factory: each call builds a fresh learner and returns our replay of the stream as a function without
+    arguments, to be timed."""
 
     def start():
         parts = contestant(data.shape, learner, rule)
@@ -94,7 +95,7 @@ def ours(data, learner, rule=None, **options):
 
 
 def fastest(start, seconds):
-    """Repeat the run that `start` makes for `seconds`; return its result and its shortest processor time."""
+    """Repeat the run that `start` returns for `seconds`; return its result and its shortest processor time."""
     times = []
     while sum(times) < seconds or not times:
         run = start()
@@ -105,10 +106,9 @@ def fastest(start, seconds):
 
 
 def race(starts, passes, seconds=0.1):
-    """Return the result and the shortest processor time of each run by name; runs take turns, so that a busy machine
-    slows them all alike."""
+    """Return {name: (result, shortest processor time)}; runs take turns, so that a busy machine slows all alike."""
     best = {}
-    with threadpool_limits(1):  # threads that spin until there is work would do so on the next one's processor time
+    with threadpool_limits(1):  # idle threads that spin would add to the processor time of the next run
         for _ in range(passes):
             for name, start in starts.items():
                 result, time = fastest(start, seconds)
@@ -117,8 +117,7 @@ def race(starts, passes, seconds=0.1):
 
 
 def table(heads, lines):
-    """Return the lines of a Markdown table, also readable in a terminal; columns of numbers are aligned to the
-    right."""
+    """Return the lines of a Markdown table, also readable in a terminal; columns of numbers are right-aligned."""
     lines = [["" if cell is None else str(cell) for cell in line] for line in lines]
     columns = [(head, *(line[k] for line in lines)) for k, head in enumerate(heads)]
     rules, padded = [], []
@@ -131,7 +130,7 @@ def table(heads, lines):
 
 
 def number(value, digits=3):
-    """Return a positive number with `digits` significant digits and separators of thousands."""
+    """Format a positive number with `digits` significant digits and thousands separators."""
     return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 

@@ -1,6 +1,7 @@
-"""Replays per second of a comparison: 121 settings of OAAL over 20 permutations of a9a (2,420 replays of 48,842 rows).
+"""Measure the replays per second of a comparison: 121 settings of OAAL over 20 permutations of a9a (2,420 replays of
+48,842 rows).
 
-One worker and two run all of it, and the script stops unless their counts are the same to the bit.
+All replays run on one worker and on two, and the script stops unless the counts are the same bit for bit.
 """
 
 import json
@@ -42,8 +43,7 @@ def executor(kind, workers):
 
 
 def timed(spec, store, kind, workers):
-    """Return the lines of a comparison and its seconds, on workers that have compiled the kernel and opened all
-    data."""
+    """Return the lines and seconds of a comparison, on workers that have compiled the kernel and opened all data."""
     warm = replace(spec, permutations=workers, algorithms={"OAAL": {}})
     with executor(kind, workers) as pool:
         experiments.run(warm, store, pool, folder=A9A.parent)
@@ -53,7 +53,7 @@ def timed(spec, store, kind, workers):
 
 
 def measure(store, kind, spec, turns):
-    """Return the best replays per second of one worker and of two, in turns, so that a busy machine slows both
+    """Return the best replays per second of one worker and of two; they take turns, so that a busy machine slows both
     alike."""
     rates = {1: 0.0, 2: 0.0}
     for _ in range(turns):
@@ -67,8 +67,8 @@ def measure(store, kind, spec, turns):
 
 
 def kept(store, spec):
-    """Return the seconds of a comparison on one thread with its stored results, and those of its replays in the
-    kernel."""
+    """Time a comparison on one thread that stores its results. Return its seconds, and the seconds of its replays in
+    the kernel."""
     seconds, replay = [], stream.replay
 
     def timed_replay(*arguments, **options):

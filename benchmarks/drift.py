@@ -1,7 +1,7 @@
-"""How often the drift alarms are false, and how soon they come when a stream changes, measured on labeled streams.
+"""Measure how often drift alarms are false, and how soon they come after a stream changes, on labeled streams.
 
 Streams are shuffled, swap half of their classes for the others at once or gradually, have more positives than before,
-or come in the order of their file. The answers are those of sessions, or of random checks alone.
+or come in the order of their file. The answers come from sessions, or from random checks alone.
 """
 
 import json
@@ -31,13 +31,14 @@ MORE = {
 ITEMS = 10_000  # of a data set at most
 ROUNDS = 5_000  # of a shuffled stream
 BEFORE = (500, 2_000)  # items before a change
-AFTER = 2_000  # and after it
-TOPICS = 8  # classes at most that streams are made of, the most frequent
+AFTER = 2_000  # items after a change
+TOPICS = 8  # maximum number of classes in a stream, the most frequent ones
 SHARES = (0.05, 0.1, 0.15, 0.2, 0.25)  # of positives in the first half of a stream; the second has twice as many
 CHECKS = (100, 300, 1000)  # random checks: half of the labels
 CHECKED = "auto", {"audit": 0.5}  # algorithm and plan
-SESSIONS = CHECKED, ("auto", {"floor": 0.5}), ("auto", {}), ("OAAL", {"audit": 0.25}), ("PAA-I", {})  # of shuffled ones
-LABELS = 600  # of each
+# Algorithms and plans of the sessions over shuffled streams
+SESSIONS = CHECKED, ("auto", {"floor": 0.5}), ("auto", {}), ("OAAL", {"audit": 0.25}), ("PAA-I", {})
+LABELS = 600  # of each session
 
 
 def sources(quick):
@@ -50,14 +51,14 @@ def sources(quick):
 
 
 def scored(items, features=None):
-    """Return scores of the items as they are imported, of the first ITEMS of them, these items and their rows."""
+    """Return the drift scores of the first ITEMS items as they would be imported, these items, and their rows."""
     some = items.take(np.arange(min(ITEMS, len(items.ids))))
     made = datasets.file_table(some, features=features)
     return drift.scores(made.rows, np.arange(some.y.size)), some, made.rows
 
 
 def measure(quick=False, streams=1000, repeats=40):
-    """Return alarms of shuffled streams, of streams that change, and of streams as they are stored."""
+    """Return the alarms on shuffled streams, on streams that change, and on streams as they are stored."""
     kept = {}
     for name, items in sources(quick):
         kept[name] = scored(items)
@@ -96,7 +97,7 @@ def measure(quick=False, streams=1000, repeats=40):
 
 
 def noticed(rows, y, order, labels, way, seed):
-    """Return the change that a session notices by its answers, or None. way: its algorithm and plan."""
+    """Return the change that a session notices by its answers, or None. way: algorithm and plan of the session."""
     (algorithm, plan), rounds = way, order.size
     chosen = strategy(algorithm)
 
@@ -117,7 +118,7 @@ def noticed(rows, y, order, labels, way, seed):
 
 
 def of_sessions(kept, share, checks, repeats, rng):
-    """Return how often a session notices that the share of positives is twice as large in the second half."""
+    """Return the share of sessions that notice that positives are twice as frequent in the second half."""
     (_, items, rows), found = kept, 0
     parts = halves(items, "prevalence", rng)[::-1]
     for _ in range(repeats):
@@ -128,8 +129,7 @@ def of_sessions(kept, share, checks, repeats, rng):
 
 
 def of_turned(kept, checks, repeats, rng):
-    """Return how often a session notices that another class is the positive one in the second half of a shuffled
-    stream."""
+    """Return the share of sessions that notice another positive class in the second half of a shuffled stream."""
     (_, items, rows), found = kept, 0
     names, counts = np.unique(items.y, return_counts=True)
     frequent = names[np.argsort(-counts, kind="stable")][:TOPICS]
@@ -145,7 +145,7 @@ def of_turned(kept, checks, repeats, rng):
 
 
 def of_checks(share, checks, rng):
-    """Return whether random checks alone notice a share that is twice as large in the second half of a stream."""
+    """Return whether random checks alone notice that positives are twice as frequent in the second half."""
     asked = np.sort(rng.choice(ROUNDS, checks, replace=False))
     positive = rng.random(checks) < np.where(asked < ROUNDS // 2, share, 2 * share)
     chance, none = np.full(checks, checks / ROUNDS), np.zeros(checks + 1, int)
@@ -154,8 +154,8 @@ def of_checks(share, checks, rng):
 
 
 def best(share, checks):
-    """Return the power of the best unbiased test of the checks alone, with a share drift.RISK of false alarms, by
-    someone who knows where the stream changes and looks once, for more positives only (Fisher's exact test)."""
+    """Return the power of the best unbiased test of the checks alone at the level drift.RISK (one-sided Fisher's exact
+    test, for more positives), if it is used once and it is known where the stream changes."""
     half = checks // 2
     before, after = (binom(half, each).pmf(np.arange(half + 1)) for each in (share, 2 * share))
     power = 0.0
@@ -169,11 +169,11 @@ def best(share, checks):
 
 
 def change(values, items, way, before, repeats, rng):
-    """After how many items of a change the alarm came, in several streams, and how many had one before it."""
+    """Measure the delays of alarms after a change, in items, and count the alarms before it, in several streams."""
     early, delays = 0, []
     for _ in range(repeats):
         first, then = halves(items, way, rng)
-        chance = np.repeat([0.0, 1.0], [before, AFTER])  # that an item is one of the second kind
+        chance = np.repeat([0.0, 1.0], [before, AFTER])  # chance that an item is of the second kind
         if way == "ramp":
             chance[before:] = np.linspace(0, 1, AFTER)
         if way == "prevalence":
@@ -189,7 +189,7 @@ def change(values, items, way, before, repeats, rng):
 
 
 def halves(items, way, rng):
-    """Return the items of half of the classes and those of the other half, or negatives and positives."""
+    """Return the items of one half of the classes and of the other half, or the negatives and the positives."""
     if way == "prevalence":
         parts = items.y <= 0, items.y > 0
     else:

@@ -1,4 +1,4 @@
-"""How good the estimates of a session are, which use only the answers, measured on hundreds of labeled streams.
+"""Measure how good the estimates of a session, which use only its answers, are on hundreds of labeled streams.
 
 Every run is one session over a shuffled stream whose questions are answered with the labels of the data. The numbers
 that `oal_engine.sessions.insights.estimates` computes from its log are compared with the truth of the window. Whether a
@@ -65,7 +65,7 @@ FILES = {
 
 
 def sources(quick):
-    """Return the labeled data sets by name: the demo, and the shared files that exist."""
+    """Yield the labeled data sets by name: the demo, and the shared files that exist."""
     shown = demo.DEMOS["tweets"]
     items = reading.read(demo.FOLDER / shown.file, shown.columns)
     yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown))
@@ -76,8 +76,8 @@ def sources(quick):
 
 
 def session(table, y, classes, chosen, plan, budget, seed):
-    """Return the estimates and the truth of one run, by evaluation and metric, for its window and for the last quarter
-    of the stream; None where there are too few labels."""
+    """Run a session. Return its estimates and the truth, by evaluation and metric, for its window and, with audits, for
+    the last quarter of the stream. None if there are too few labels."""
     rounds, quarter = y.size, y.size * 3 // 4
 
     def replay(marks):
@@ -97,8 +97,8 @@ def session(table, y, classes, chosen, plan, budget, seed):
 
 
 def estimates_and_truth(run, y, classes, counts, start):
-    """Return the estimates for the rounds from `start`, which have these counts, as the product shows them, and the
-    truth."""
+    """Return {(evaluation, metric): (value, low, high, truth)} for the rounds from `start`, which have these counts.
+    None instead of an estimate that the product does not show."""
     t, late = run.log[:, 0].astype(int), run.log[:, 0] >= start
     label, predicted, chance = y[t[late]], run.decided[late, 1], run.log[late, 2]
     size, rounds = np.array([late.sum()]), np.array([counts.sum()])
@@ -135,8 +135,7 @@ def runs(quick, orders):
 
 
 def summary(figures):
-    """Return the number of sessions, the share that shows a number, and the bias, coverage and half-width of those
-    numbers."""
+    """Return the number of sessions, the share with estimates, and their bias, error, coverage and half-width."""
     shown = np.array([numbers for numbers in figures if numbers is not None]).reshape(-1, 4)
     value, low, high, truth = shown.T
     line = {"sessions": len(figures), "shown": len(shown) / len(figures)}
@@ -150,13 +149,12 @@ def summary(figures):
 
 
 def of_two(run, window="window"):
-    """Return whether a run has two classes and its figures are of this window."""
+    """Return whether a run has two classes and its figures are about this window."""
     return "classes" not in run[0] and run[4] == window
 
 
 def of_many(run):
-    """Return whether a run has K classes and evaluates push, whose errors equal those of push-and-query with K
-    classes."""
+    """Return whether a run has K classes and its figures are for push (for push-and-query the errors are the same)."""
     return "classes" in run[0] and run[4:6] == ("window", "push")
 
 

@@ -1,5 +1,5 @@
-"""Thousands of runs in which processes are killed, disks fill, the database is locked and the clock jumps, to see
-whether anything acknowledged is ever lost or doubled. Failing seeds are printed, and `--seed` replays one."""
+"""Inject faults in thousands of runs: processes are killed, disks fill, the database is locked and the clock jumps.
+Check that no acknowledged event is ever lost or duplicated. Failing seeds are printed, and `--seed` replays one."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from tests.harness import faults
 
 
 def measure(seeds, real=()):
-    """Count the events in the runs of some seeds. Return the counts, the failed seeds, and the seconds.
+    """Run the faults of each seed. Return the counts of events, the failed seeds, and the seconds.
 
     real: more seeds, whose processes are killed by a signal.
     """
@@ -45,7 +45,7 @@ def main(
     real: Annotated[int, typer.Option(min=0, help="How many more whose processes are killed by SIGKILL.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Run seeds, and count what they did and which failed."""
+    """Run the faults of many seeds, and print the counts of events and of failures."""
     chosen = range(first, first + seeds) if seed is None else [seed]
     results = measure(chosen, range(first, first + real) if seed is None else chosen)
     if as_json:

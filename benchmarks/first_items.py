@@ -1,5 +1,5 @@
-"""Seconds until the first item of each algorithm, and of its first answer, on a machine that has compiled what the app
-compiles at its first start, and nothing else."""
+"""Measure the seconds until each algorithm shows its first item, and the seconds of its first answer, on a machine that
+has compiled only the code that the app compiles at its first start."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ with TemporaryDirectory() as folder:
 
 
 def seconds(name: str, compiled: Path) -> tuple[float, float]:
-    """Return the seconds until the first item and of the first answer, with a copy of the folder of machine code."""
+    """Return the seconds until the first item and of the first answer, with a copy of a cache of machine code."""
     with TemporaryDirectory(prefix="oal-first-") as folder:
         shutil.copytree(compiled, folder, dirs_exist_ok=True)
         first, answered = run(ONE, folder, name).split()
@@ -52,7 +52,7 @@ def seconds(name: str, compiled: Path) -> tuple[float, float]:
 
 
 def run(code: str, cache: Path | str, *arguments: str) -> str:
-    """Run code in a process with its own folder of machine code, and return its output."""
+    """Run Python code in a process with its own cache of machine code, and return its output."""
     environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
@@ -61,7 +61,7 @@ def run(code: str, cache: Path | str, *arguments: str) -> str:
 def main(
     algorithms: Annotated[str, typer.Option(help="Names, with commas between (default: all in the form).")] = "",
 ) -> None:
-    """Print a line for each algorithm, and how many are at most the aim."""
+    """Print the times of each algorithm, and how many algorithms meet the aim."""
     names = algorithms.split(",") if algorithms else sorted({name for _, name in compiling.pairs().values()})
     with TemporaryDirectory(prefix="oal-compiled-") as folder:
         run(FIRST_START, folder)

@@ -1,5 +1,5 @@
-"""Read large numbers of damaged files, chosen by the code that they reach (atheris). A finding is a file that is
-neither read nor refused in one sentence, takes too long or too much memory, or ends the process.
+"""Fuzz the readers of files: read large numbers of damaged files, guided by code coverage (atheris). A finding is a
+file that is neither read nor refused in one sentence, takes too long or too much memory, or ends the process.
 
 The kinds of damage and the readers are in tests/harness/mutations.py; the tests try a few of each.
 """
@@ -24,13 +24,13 @@ KERNEL = find_spec("oal_engine.kernel").submodule_search_locations
 COMPILED = {module.name for module in walk_packages(KERNEL, "oal_engine.kernel.")} | {
     "oal_engine.datasets.features.fourier"
 }
-HANGS = 60  # seconds after which a file that is still read ends the process
+HANGS = 60  # seconds to read one file, after which the process is ended
 EXECUTIONS, COVERAGE, ERROR = r"stat::number_of_executed_units: (\d+)", r" cov: (\d+)", r"exception: ===\n(.+)"
 HEADS = ("target", "executions", "branches reached", "ended the process", "findings")
 
 
 def follow(name, folder, seconds, seed):
-    """Read damaged files of one kind for some seconds, or until a finding, which is written into the folder."""
+    """Fuzz one reader for some seconds, or until a finding, which is written to the folder."""
     import atheris
 
     with atheris.instrument_imports(include=FOLLOWED, exclude=COMPILED):
@@ -65,10 +65,10 @@ def follow(name, folder, seconds, seed):
 
 
 def followed(name, seconds, seed, folder):
-    """Run `follow` in processes of their own until the time is over or a file is a finding.
+    """Run `follow` in child processes until the time is over or there is a finding.
 
-    Return the number of files read, the number of branches that they reached, how often a library that may do so ended
-    a process, and the finding, if any.
+    Return the number of files read, the number of branches that they reached, the number of processes that were ended
+    by a library that may do so, and the finding, or None.
     """
     from tests.harness.mutations import ALONE
 
@@ -97,7 +97,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Of the damages.")] = SEED,
     folder: Annotated[Path, typer.Option(help="Where the files of findings are written.")] = Path("findings"),
 ):
-    """Read damaged files of every kind, print how many, and write findings; the exit code is 1 if there are any."""
+    """Read damaged files of every kind, print their number, and write findings; the exit code is 1 if there are any."""
     from tests.harness.mutations import MAKERS
 
     folder.mkdir(exist_ok=True)

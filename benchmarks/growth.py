@@ -1,4 +1,4 @@
-"""How time and peak memory of a replay grow with the rounds T, the features d, the non-zeros a row and the classes K.
+"""Measure how time and peak memory of a replay grow with rounds T, features d, non-zeros in a row, and classes K.
 
 Every label is asked, so that the learner learns in each round. Each point is measured in a process of its own, which
 also checks the promise that a replay takes at most 50 MB beyond the rows and the learner's state.
@@ -17,12 +17,12 @@ import typer
 from common import Shape, fastest, fitting, machine, number, ours, synthetic, table
 
 ALLOWED = 50  # MB above the rows and the state
-PAGE = 2**-8  # MB of one page of memory, as the least peak: the fit takes logarithms and cannot use 0
+PAGE = 2**-8  # MB of one page of memory, the smallest peak: the fit takes logarithms and cannot use 0
 STATUS = Path("/proc/self/status")
 
 
 class Curve(NamedTuple):
-    """A learner's shapes along an axis, which is a field of Shape."""
+    """The shapes of a learner to measure along one axis. axis: the field of Shape that varies."""
 
     axis: str
     learner: str
@@ -33,7 +33,7 @@ AXES = {"count": "rounds T", "features": "features d", "filled": "non-zeros a ro
 
 
 def curves():
-    """Yield all curves; those over K only where there are multi-class learners."""
+    """Yield all curves to measure; curves over K are for multi-class learners."""
     for name in ("pa-i", "acog-ii-diag", "ssacog-ii"):
         yield Curve("count", name, [Shape(T, 10, 10) for T in (50_000, 200_000, 1_000_000, 5_000_000)])
     for name in ("pa-i", "acog-ii-diag", "ssacog-ii"):
@@ -47,19 +47,19 @@ def curves():
 
 
 def memory(kind):
-    """Return megabytes of this process, now (VmRSS) or at the peak since `forget` (VmHWM; getrusage has the parent's
-    peak)."""
+    """Return the memory of this process in MB: the current one (kind VmRSS), or the peak since `forget` (VmHWM;
+    getrusage would return the parent's peak)."""
     return int(re.search(rf"{kind}:\s+(\d+) kB", STATUS.read_text())[1]) / 1024
 
 
 def forget():
-    """Reset the peak of memory to the present value."""
+    """Reset the peak of memory to the current value."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def point(shape, learner, times):
-    """Time and memory of one replay, to be called in a fresh process: the kernel is compiled and every array of rows
-    and state has been touched before memory is counted."""
+    """Measure time and memory of one replay. To be called in a fresh process: the kernel is compiled, and every array
+    of rows and state is touched, before memory is counted."""
     ours(synthetic(shape._replace(count=10)), learner, "all")()()
     empty = memory("VmRSS")
     data = synthetic(shape)
@@ -82,9 +82,9 @@ def point(shape, learner, times):
 
 
 def in_fresh_process(shape, learner, times=3):
-    """Return the result of `point` in a process of its own."""
+    """Run `point` in a fresh process, and return its result."""
     job = json.dumps([shape, learner, times])
-    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}  # what is freed goes back to the system at once
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}  # freed memory returns to the system at once
     child = subprocess.run([sys.executable, __file__, "--point", job], env=environment, capture_output=True, text=True)
     if child.returncode:
         raise SystemExit(child.stderr)
@@ -92,7 +92,7 @@ def in_fresh_process(shape, learner, times=3):
 
 
 def exponent(x, y):
-    """Return the slope of a line through the points on logarithmic axes, by least squares."""
+    """Return the fitted exponent: the slope of a line through the points on logarithmic axes, by least squares."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 

@@ -1,7 +1,7 @@
-"""How peak memory and processor time of an import grow with the number of texts.
+"""Measure how peak memory and processor time of an import grow with the number of texts.
 
-The texts are generated: 60 to 100 characters, words by Zipf's law, and in every tenth text a name of its own. Each
-import runs in a process of its own, as the command line does it. `--code FOLDER` measures another clone as well.
+The texts are generated: 60 to 100 characters, words by Zipf's law, and a unique user name in every tenth text. Each
+import runs in a process of its own, through the command line. `--code FOLDER` measures another clone as well.
 """
 
 import os
@@ -22,7 +22,7 @@ LETTERS = np.array([*"etaoinshrdlucmfwygpbvk"])
 
 
 class Cost(NamedTuple):
-    """The cost of an import: peak resident megabytes, processor seconds, seconds, and bytes on the disk per text."""
+    """The cost of an import: peak resident memory in MB, processor seconds, elapsed seconds, MB on the disk."""
 
     peak_mb: float
     processor_seconds: float
@@ -31,7 +31,7 @@ class Cost(NamedTuple):
 
 
 def write_texts(path: Path, count: int) -> None:
-    """Write `count` texts, one a line."""
+    """Write `count` generated texts to a file, one per line."""
     rng = np.random.default_rng(SEED)
     words = np.array(["".join(rng.choice(LETTERS, size)) for size in 2 + rng.poisson(4, WORDS)])
     shares = 1 / np.arange(3, WORDS + 3)
@@ -44,7 +44,7 @@ def write_texts(path: Path, count: int) -> None:
 
 
 def import_cost(code: Path, path: Path, folder: Path, options: list[str]) -> Cost:
-    """Import a file with the code of a clone into a new database in `folder`."""
+    """Import a file with the code of a clone into a new database in `folder`, and return the cost."""
     begin = [sys.executable, "-m", "oal_engine", "import", str(path), "--name", "texts", "--limit", f"items={10**9}"]
     started = time.perf_counter()
     process = subprocess.Popen([*begin, "--db", str(folder / "db"), *options], cwd=code, stdout=subprocess.DEVNULL)
@@ -62,7 +62,7 @@ def main(
     code: Annotated[list[Path] | None, typer.Option(help="Another clone to measure; repeatable.")] = None,
     near_duplicates: Annotated[str, typer.Option(help="Treatment of near-duplicates.")] = "keep",
 ) -> None:
-    """Measure imports, and print a table."""
+    """Measure imports, and print a table of their costs."""
     rows = []
     for count in counts:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,5 @@
-"""Import generated files in the shapes that people bring, and count how many come in right without a question, how many
-stop with a question or a refusal, and how many come in silently wrong."""
+"""Import generated files in the shapes that people bring. Count how many are imported correctly without a question, how
+many stop with a question or a refusal, and how many are silently imported wrong."""
 
 import csv
 import gzip
@@ -27,14 +27,15 @@ VERBS = "opens closes delays improves replaces explains cancels repairs reviews 
 
 
 class Row(NamedTuple):
-    """One item of a generated file: its text and its label, True, False or None where it has none."""
+    """One item of a generated file: its text and its label (None: it has no label)."""
 
     text: str
     label: bool | None
 
 
 class Case(NamedTuple):
-    """A file with what it holds. asks: a question is right, as the file does not tell; refuses: it is no data."""
+    """A generated file and the items that it holds. asks: a question is right, as the file is ambiguous. refuses: a
+    refusal is right, as the file has no items. vectors: number of columns that must be used in a table of numbers."""
 
     name: str
     content: bytes
@@ -45,7 +46,7 @@ class Case(NamedTuple):
 
 
 def sentences(random, count=ITEMS, share=0.25, known=1.0):
-    """Return made-up rows; `known` is the share that has a label."""
+    """Generate rows of random sentences. share: share of positives. known: share of the rows with a label."""
     rows = []
     for k in range(count):
         words = [random.choice(NOUNS), random.choice(VERBS), random.choice(NOUNS), random.choice(NOUNS)]
@@ -61,7 +62,7 @@ SHAPES: dict[str, Callable[[Random], Case]] = {}
 
 
 def shape(make):
-    """Register a function from a random generator to a case under its own name."""
+    """Register a function from a random generator to a case as a shape, under its own name."""
     SHAPES[make.__name__] = make
     return make
 
@@ -76,7 +77,7 @@ def delimited(head, lines, delimiter=",", encoding="utf-8", end="\n", **dialect)
 
 
 def worded(yes, no, gap="", text="text", label="label", known=1.0, delimiter=",", suffix="csv", head=True, **more):
-    """Make a shape of a table with a text and a label column whose words are yes, no and gap."""
+    """Return a shape: a table with a text column and a label column whose cells are `yes`, `no` or `gap`."""
 
     def make(random):
         rows = sentences(random, known=known)
@@ -102,7 +103,7 @@ for name, gap in {"NA": "NA", "NULL": "NULL", "question": "?", "dash": "-", "emp
                   "unknown": "unknown", "maybe": "maybe", "ignore": "ignore",
                   "none": "None", "nan": "nan", "na_slash": "n/a"}.items():  # fmt: skip
     SHAPES[f"gap_{name}"] = worded("1", "0", gap, known=0.4)
-SHAPES["gap_minus_one"] = worded("1", "0", "-1", known=0.4)  # or negative, neutral and positive
+SHAPES["gap_minus_one"] = worded("1", "0", "-1", known=0.4)  # 1, 0, -1: or positive, neutral, negative
 SHAPES["gap_words_yes_no_unsure"] = worded("yes", "no", "unsure", known=0.5)
 for delimiter, suffix in ((";", "csv"), ("\t", "tsv"), ("|", "csv"), ("\t", "txt"), (";", "txt")):
     SHAPES[f"delimiter_{ord(delimiter)}_{suffix}"] = worded("1", "0", delimiter=delimiter, suffix=suffix)
@@ -250,7 +251,7 @@ SHAPES["references_tsv"] = references("TI", "AB", ("AU", "SO", "CR"), "tsv", "\t
 
 
 def records(make_one, name, join="\n", head="", tail="", label=False):
-    """Make a shape of reference records from a function (number, title, abstract, label)."""
+    """Return a shape: a file of reference records, each returned by make_one(number, title, abstract, label)."""
 
     def make(random):
         rows, made = [], []
@@ -291,7 +292,7 @@ SHAPES["endnote_xml"] = records(
 
 
 def jsons(make_one, name="a.jsonl", whole=False, label=True, nest=None):
-    """Make a shape of JSON objects from a function (number, row)."""
+    """Return a shape: JSON objects, each returned by make_one(number, row), in lines or as a whole document."""
 
     def make(random):
         rows = sentences(random)
@@ -374,7 +375,7 @@ SHAPES["openai_messages"] = jsons(
 
 
 def lined(write, name="a.txt", label=True):
-    """Make a shape of lines from a function of a row."""
+    """Return a shape: a text file whose lines are returned by write(row)."""
 
     def make(random):
         rows = sentences(random)
@@ -539,7 +540,7 @@ def asreview_csv(random):
 
 
 def numbers(make_cells, names, columns, label="label", words=("1", "0")):
-    """Make a shape of a table of numbers from a function of the generator; columns: how many must be used."""
+    """Return a shape: a table of numbers with cells from make_cells(random). columns: how many must be used."""
 
     def make(random):
         rows = [row._replace(text="") for row in sentences(random)]
@@ -598,7 +599,7 @@ SHAPES["numbers_grouped_tab"] = lambda random: Case(
 
 @shape
 def german_credit(random):
-    """The table of UCI: no header, spaces, codes and numbers, and 1 or 2 at the end."""
+    """Make a file like German credit of UCI: no header, spaces, codes and numbers, and the label 1 or 2 at the end."""
     rows = [row._replace(text="") for row in sentences(random, 60)]
     codes = (lambda r, k: f"A{k}{r.randint(1, 4)}", lambda r, k: r.randint(1, 5000))
     numbers_at = (1, 4, 7, 10, 12, 15, 17)
@@ -609,7 +610,7 @@ def german_credit(random):
 
 
 def wrapped(file_name, key, make_item, **around):
-    """Make a shape of a JSON object around an array of messages."""
+    """Return a shape: a JSON object around an array of messages, each returned by make_item(number, text)."""
 
     def make(random):
         rows = [row._replace(label=None) for row in sentences(random)]
@@ -666,7 +667,7 @@ SHAPES["html_table"] = lambda random: (
 
 
 def zipped_members(members):
-    """Make a shape of an archive from a function of the rows to its members by path."""
+    """Return a shape: a ZIP archive. members: function from the rows to {path: content}."""
 
     def make(random):
         rows, file = sentences(random), io.BytesIO()
@@ -704,7 +705,7 @@ SHAPES["html_named_xls"] = archived("export.xls", lambda content: htmled(content
 
 
 def htmled(content):
-    """Return a table of text as the table of a web page."""
+    """Convert a CSV table to the table of a web page."""
     head, *rows = csv.reader(io.StringIO(content.decode()))
     cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{cells}</table>".encode()
@@ -785,7 +786,7 @@ def parquet_class_label(random):
 
 
 def judged(case):
-    """Import a case as somebody without options would: "right", "asked", "refused" or "wrong", and why."""
+    """Import a case without any option. Return the outcome, "right", "asked", "refused" or "wrong", and the reason."""
     try:
         head = peek(io.BytesIO(case.content), name=case.name)
         head.settle(head.guess.label, None)
@@ -802,7 +803,7 @@ def judged(case):
         return "wrong", f"{len(items.ids)} items of a file that holds no rows"
     if len(items.ids) != len(case.rows):
         return "wrong", f"{len(items.ids)} items, not {len(case.rows)}"
-    used = items.columns.features or items.feature_names  # a category is one column of several features
+    used = items.columns.features or items.feature_names  # a categorical column gives several features
     if case.vectors and (items.vectors is None or items.texts is not None or len(used) != case.vectors):
         return "wrong", f"{len(used)} columns ({used[:4]}), not {case.vectors}"
     if not case.vectors:
@@ -836,7 +837,7 @@ def main(
     only: Annotated[str, typer.Option(help="A part of the names of the shapes to import.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome of every file.")] = False,
 ):
-    """Import generated files of every shape without options, and count what becomes of them."""
+    """Import generated files of every shape without options, and count the outcomes."""
     found = measure(variants, only)
     if as_json:
         json.dump(found, sys.stdout)

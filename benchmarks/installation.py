@@ -1,4 +1,4 @@
-"""The cost of an installation: seconds, megabytes of each requirement, and seconds until the app answers.
+"""Measure the cost of an installation: seconds, megabytes of each requirement, and seconds until the app answers.
 
 The wheel is built and installed, with everything that it requires, into an empty environment, and the app is started
 there in an empty folder. A requirement is counted together with packages that nothing else requires.
@@ -27,12 +27,12 @@ OURS = "oal-studio"
 
 
 def plain(name):
-    """Return the name of a distribution as the package index spells it."""
+    """Normalize the name of a distribution as the package index does (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def installed(folder):
-    """Return the distributions in a folder by name: their bytes on the disk, and the names that they require."""
+    """Return the distributions in a folder: {name: (size on the disk in bytes, names of its requirements)}."""
     found = {}
     for each in distributions(path=[str(folder)]):
         paths = (Path(each.locate_file(file)) for file in each.files or ())
@@ -43,7 +43,7 @@ def installed(folder):
 
 
 def reached(found, start, without=None):
-    """Return the distributions that some names lead to, where one is left out."""
+    """Return `start` and its direct and indirect requirements, not following the distribution `without`."""
     names, waiting = set(), [start]
     while waiting:
         name = waiting.pop()
@@ -54,7 +54,7 @@ def reached(found, start, without=None):
 
 
 def shares(found):
-    """For each direct requirement its own megabytes, and with what nothing else requires; the largest first."""
+    """Return (name, own MB, MB with all that it alone requires) of each direct requirement, the largest first."""
     everything = reached(found, OURS)
     lines = []
     for name in found[OURS][1]:
@@ -64,7 +64,7 @@ def shares(found):
 
 
 def measure(extra=""):
-    """What an installation in an empty environment takes."""
+    """Install the package into an empty environment, start the app, and return the seconds and megabytes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         wheel, programs = package.wheel(folder / "built"), package.environment(folder / "environment")
@@ -93,7 +93,7 @@ def main(
     extra: Annotated[str, typer.Option(help="Extras to install, such as [auth].")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Install the package where nothing is, and print what that takes."""
+    """Install the package into an empty environment, and print the time and the disk space that it takes."""
     result = measure(extra)
     if as_json:
         print(json.dumps(result))

@@ -1,4 +1,4 @@
-"""Whole jobs compared with the least time that each could take: its floor, measured in the same run with another tool
+"""Compare whole jobs with their floors: the least time that each could take, measured in the same run with another tool
 or with the kernel alone. The ratios are the result.
 
 Each job runs in a process of its own, which has its own memory. To add a job, write its function, which yields lines,
@@ -50,8 +50,8 @@ COMMITS = 200
 
 
 class Line(NamedTuple):
-    """A job, its floor, how many times the floor it took, the bound of that, and the figures behind it; least: the
-    ratio says how many times as fast ours is, and should be at least the bound."""
+    """A job, its floor, the ratio of its cost to the floor, the aim (largest ratio), and the figures behind it. least:
+    the ratio says how many times as fast ours is, and the aim is the smallest ratio."""
 
     job: str
     floor: str
@@ -67,8 +67,7 @@ class Line(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Seconds by the clock, seconds of processor time with that of its processes, the most memory at a time in MB, and
-    what came out."""
+    """The cost of a call: elapsed seconds, processor seconds with child processes, peak memory in MB, and result."""
 
     seconds: float
     processor: float
@@ -77,7 +76,7 @@ class Cost(NamedTuple):
 
 
 def alone(work, *arguments):
-    """Return the cost of a function in a process of its own, which has imported what it needs before."""
+    """Call a function in a fresh process, which has done its imports before, and return the cost."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         return process.submit(_measured, work, *arguments).result()
 
@@ -92,7 +91,7 @@ def _measured(work, *arguments):
 
 
 def texts(count, seed=SEED):
-    """Short texts of 6 to 16 words by Zipf's law, and which are positive: these have words of their own."""
+    """Generate short texts of 6 to 16 words by Zipf's law, and which are positive: these have words of their own."""
     rng = np.random.default_rng(seed)
     positive = rng.random(count) < POSITIVE
     sizes = rng.integers(6, 17, count)
@@ -106,7 +105,7 @@ def texts(count, seed=SEED):
 
 
 def written(path, some, positive, first=0):
-    """Return a CSV file of texts."""
+    """Write texts to a CSV file, and return its path."""
     with path.open("w") as file:
         file.write("id,text,label\n")
         file.writelines(f"{k},{text},{int(y)}\n" for k, (text, y) in enumerate(zip(some, positive), first))
@@ -147,7 +146,7 @@ def imports(folder, count, _):
 
 
 def labelled(database, budget):
-    """Return the id of a session whose budget is spent by the data's own labels."""
+    """Create a session, spend its budget on the data's own labels, and return its id."""
     store = Store(database)
     dataset = store.dataset("texts")["id"]
     rule = {"rule": "asymmetric", "parameters": {"delta_plus": 0.2, "delta_minus": 0.02}}
@@ -191,7 +190,7 @@ def predictions(folder, count, answers):
 
 
 def open_session(database, session):
-    """Return the answers of a session, the seconds until it is open, and those of its rounds in the kernel."""
+    """Return the number of a session's answers, the seconds to open it, and the seconds of its rounds in the kernel."""
     store = Store(database)
     opened = Session(store, session)  # compiles
     start = perf_counter()
@@ -242,7 +241,7 @@ def appends(folder, count, _):
 
 
 def commits(folder):
-    """Return the median milliseconds of a commit of as many rows as an answer writes, as the store writes them."""
+    """Measure a synchronous commit of as many rows as an answer writes. Return the median milliseconds."""
     store = Store(folder / "commits.db")
     path = store.path
     store.close()
@@ -353,7 +352,7 @@ def rounds(folder, count, _):
 
 JOBS: dict[str, Callable] = {
     "import": imports,
-    "predictions": predictions,  # of what was imported
+    "predictions": predictions,  # of the imported texts
     "append": appends,
     "acknowledged": acknowledged,
     "compare": compares,
@@ -380,7 +379,7 @@ def sections(lines, host):
 
 @contextmanager
 def workplace(folder):
-    """The folder that was asked for, or one for the time."""
+    """Yield the folder that was asked for, or a temporary one."""
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
@@ -396,7 +395,7 @@ def main(
     folder: Annotated[Path | None, typer.Option(help="Where files are made (default: removed in the end).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure whole jobs, and print each beside its floor."""
+    """Measure whole jobs, and print each with its floor."""
     host = machine()
     with workplace(folder) as place:
         lines = [line for name in job or JOBS for line in JOBS[name](place, items, answers)]

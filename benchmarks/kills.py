@@ -1,4 +1,4 @@
-"""Kill a process that follows a broker, at random moments, while messages are sent: each must be stored once."""
+"""Kill a process that follows a broker at random moments while messages are sent: each must be stored exactly once."""
 
 import json
 import multiprocessing
@@ -30,7 +30,7 @@ LONGEST_START_SECONDS = 60  # until the first message is sent
 
 
 def dataset(store, folder):
-    """Import a data set of two texts that counts every text that comes again."""
+    """Import a data set of two texts that counts repeated texts."""
     path = folder / "first.jsonl"
     path.write_text("".join(json.dumps({"id": id, "text": text}) + "\n" for id, text in FIRST))
     columns = reading.Columns(("text",), None, "id")
@@ -39,13 +39,13 @@ def dataset(store, folder):
 
 
 def ids(data):
-    """Return the ids of the items that came with messages, in order."""
+    """Return the ids of the items that messages added, in order."""
     rows = data.store.query("SELECT id FROM items WHERE dataset = ? ORDER BY position", data.id)
     return [row["id"] for row in rows][len(FIRST) :]
 
 
 def check(data, sent, partitions=1, poison=0):
-    """Check that each of the `sent` messages was stored once, in order, and nothing came twice."""
+    """Check that each of the `sent` messages was stored once, in order, and each unreadable message set aside once."""
     numbers = [int(each[1:]) for each in ids(data)]
     assert sorted(numbers) == list(range(sent)), "messages are missing or doubled"
     for k in range(partitions):
@@ -62,7 +62,7 @@ def _follow(path, url):
 
 
 def run(running, folder, kills, seed=0):
-    """Kill a follower `kills` times, and check what it stored. Return counts and seconds."""
+    """Kill a follower `kills` times, and check the messages that it stored. Return counts and seconds."""
     chance, start, ended = random.Random(seed), perf_counter(), threading.Event()
     begun = threading.Event()
     folder.mkdir()
@@ -84,7 +84,7 @@ def run(running, folder, kills, seed=0):
 
     producer = threading.Thread(target=send)
     producer.start()
-    begun.wait(LONGEST_START_SECONDS)  # a follower of a stream that does not exist yet ends with a sentence
+    begun.wait(LONGEST_START_SECONDS)  # a follower of a stream that does not exist yet ends with an error
     fork, stored_at_kills = multiprocessing.get_context("fork"), set()
     try:
         for _ in range(kills):
@@ -117,7 +117,7 @@ def main(
     kills: Annotated[int, typer.Option(min=1, help="How many kills.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the moments.")] = 0,
 ):
-    """Start a broker, kill its follower again and again, and count."""
+    """Start a broker, kill its follower again and again, and print the counts."""
     with tempfile.TemporaryDirectory() as folder, broker(name, Path(folder, "broker")) as running:
         print(json.dumps({"broker": name} | run(running, Path(folder, "kills"), kills, seed)))
 

@@ -1,7 +1,7 @@
-"""The value of labels that exist: F1 of `auto` in sessions that begin with labels, and in sessions that ask for them.
+"""Measure the value of existing labels: F1 of `auto` in sessions with known labels and in sessions without any.
 
-Every session is a real one, with true answers. Its F1 is that of its current model on the items without a label. Every
-number is a mean over several random orders of a stream.
+Every session is a real one, with true answers. Its F1 is the F1 of its current model on the items without a label.
+Every number is a mean over several random orders of a stream.
 """
 
 import json
@@ -46,7 +46,7 @@ def f1(session):
 
 
 def answered(store, name, seed, budget, **more):
-    """Return a session, opened, whose budget is spent on true answers; nothing that it knows may be asked."""
+    """Run a session until its budget is spent on true answers, and return it. No known label may be asked."""
     session = Session(store, create(store, name, "auto", budget=budget, seed=seed, shuffled=True, **more))
     while asked := session.place.asked:
         assert asked.item not in session.known_labels
@@ -55,7 +55,7 @@ def answered(store, name, seed, budget, **more):
 
 
 def measure(store, name, seed):
-    """Return F1 in the order of COLUMNS."""
+    """Run the sessions of one order of a stream, and return their F1 in the order of COLUMNS."""
     asked = answered(store, name, seed, KNOWN)
     following = Session(store, another_pass.begin(asked))
     begun = f1(following)
@@ -73,7 +73,7 @@ def main(
     first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure what the labels of a file are worth, for each stream and on average."""
+    """Measure the value of the labels of a file, for each stream and on average."""
     lines = {}
     for name, data, _ in sources(quick):
         if name in STREAMS:

@@ -1,8 +1,8 @@
-"""Milliseconds from a key press to the next item painted, in this app and in tools with the same purpose, in one run.
+"""Measure the milliseconds from a key press to the next item painted, in this app and in similar tools, in one run.
 
 Each tool is started on the same texts and opened in headless Chromium, and gets real keys at the pace of a quick person
-who knows the labels. The clock is the same for all tools: from the time stamp of the key that gives the label (of two
-keys the last) to the second animation frame after the text of another item is in the page.
+who knows the labels. The clock is equal for all tools: from the time stamp of the key that gives the label (of two keys
+the last) to the second animation frame after the text of another item is in the page.
 """
 
 import json
@@ -32,7 +32,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 PAUSE = 0.4  # seconds a person looks at a painted item
 WARM_UP = 10  # labels before the clock counts
 PERCENTILES = {"p50": 50, "p95": 95}
-AIM = 1 / 3  # of the better of the others, at each percentile
+AIM = 1 / 3  # of the time of the better other tool, at each percentile
 BOUNDS = {"p50": 120, "p95": 250}  # milliseconds, independent of the other tools
 FIRST_ITEM = {"compiled before": 1_000, "never compiled": 2_500}  # milliseconds
 VENVS = Path(__file__).parent / ".venvs"
@@ -93,16 +93,18 @@ FIRST_CLICK = """button => { window.first = new Promise(done => {
 
 
 def abstracts(count):
-    """`count` abstracts of OHSUMED, or of the demo without that file; the cardiovascular ones are relevant."""
+    """Return `count` abstracts of OHSUMED, or of the demo if that file is missing, and the name of the file. Abstracts
+    on cardiovascular diseases are relevant."""
     shown = demo.DEMOS["abstracts"]
     path, columns = (ABSTRACTS, HEART) if ABSTRACTS.exists() else (demo.FOLDER / shown.file, shown.columns)
     parsed = reading.read(path, columns)
-    items = dict(zip(map(words, parsed.texts), parsed.y > 0))  # a text after its duplicate is not seen as new
+    items = dict(zip(map(words, parsed.texts), parsed.y > 0))  # without duplicates, which would not be seen as new
     return [Item(text, bool(relevant)) for text, relevant in items.items()][:count], path.name
 
 
 def zipf(count, vocabulary, length=40, relevant=0.02):
-    """Texts of about `length` words by Zipf's law; in relevant ones every seventh word is from a topic."""
+    """Generate texts of about `length` words by Zipf's law; in relevant ones every seventh word is from a topic. Return
+    them with a description."""
     rng = np.random.default_rng(SEED)
     chances = np.cumsum(1 / np.arange(1, vocabulary + 1))
     topic = rng.choice(vocabulary, max(1, vocabulary // 500), replace=False)
@@ -117,7 +119,7 @@ def zipf(count, vocabulary, length=40, relevant=0.02):
 
 
 def words(text):
-    """Return a text with single spaces, however a browser has wrapped it."""
+    """Collapse the white space of a text to single spaces, however a browser has wrapped it."""
     return " ".join(text.split())
 
 
@@ -126,7 +128,7 @@ def words(text):
 
 @contextmanager
 def chromium():
-    """A headless browser that reaches this machine only."""
+    """Open a headless browser that can reach only this machine."""
     with sync_playwright() as playwright:
         executable = next(filter(None, map(shutil.which, BROWSERS)), None)  # None: what `playwright install` brought
         browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
@@ -135,7 +137,7 @@ def chromium():
 
 
 def measure(browser, tools, items, labels, venvs=VENVS, folder=None):
-    """Return the result of `label` for each tool, or the reason why it was left out; our database is in `folder` if
+    """Measure each tool. Return its results, or the reason why it was left out. Our database is in `folder`, if
     given."""
     results, truth = [], {words(item.text): item.relevant for item in items}
     with TemporaryDirectory(prefix="oal-latency-") as temporary:
@@ -154,8 +156,7 @@ def measure(browser, tools, items, labels, venvs=VENVS, folder=None):
 
 
 def label(browser, tool, address, truth, labels):
-    """Return the percentiles of the times of `labels` labels after the warm-up, and the milliseconds to the first
-    item."""
+    """Label items in a browser. Return percentiles of the times after the warm-up, and the time to the first item."""
     page = browser.new_page(viewport={"width": 1366, "height": 900})
     page.set_default_timeout(1000 * PATIENCE)
     start = perf_counter()
@@ -180,8 +181,8 @@ def label(browser, tool, address, truth, labels):
 
 
 def first_items(browser, turns=3):
-    """Return milliseconds from the click on *Try the demo*, as soon as a fresh server shows it, to the first item: the
-    median where this machine has compiled before, and the time where it never has."""
+    """Return the milliseconds from the click on *Try the demo*, as soon as a fresh server shows it, to the first item:
+    the median with a full cache of machine code, and the time with an empty one."""
     return {
         "compiled before": float(np.median([first_item(browser) for _ in range(turns)])),
         "never compiled": first_item(browser, cold=True),
@@ -189,8 +190,7 @@ def first_items(browser, turns=3):
 
 
 def first_item(browser, cold=False):
-    """Return milliseconds to the first item of the demo in one fresh server; cold: with an empty cache of machine
-    code."""
+    """Return the milliseconds to the demo's first item in a fresh server. cold: with an empty cache of machine code."""
     with TemporaryDirectory(prefix="oal-first-") as folder:
         environment = {"XDG_CACHE_HOME": folder} if cold else {}
         with serving(Path(folder) / "studio.db", Path(folder), **environment) as (address, _):
@@ -211,7 +211,7 @@ def spread(values):
 
 
 def ratios(tools):
-    """Our slowest time over the others' best at each percentile; empty if no other tool was measured."""
+    """Divide our slowest time by the others' best at each percentile. Return {} if no other tool was measured."""
     times = [(tool["tool"] == OURS, tool["painted"]) for tool in tools if "painted" in tool]
     if len({own for own, _ in times}) < 2:
         return {}
@@ -221,7 +221,7 @@ def ratios(tools):
 
 
 def run(browser, labels=60, items=3000, vocabulary=0, strategies=("OA3-diag",), alone=False, first=True, **places):
-    """Return the settings and the results of all tools on real texts, or on synthetic ones of a vocabulary."""
+    """Measure all tools on real texts, or on synthetic ones if a vocabulary is given. Return settings and results."""
     texts, source = zipf(items, vocabulary) if vocabulary else abstracts(items)
     tools = measure(browser, [*map(ours, strategies), *([] if alone else OTHERS)], texts, labels, **places)
     settings = {"unit": "ms", "labels": labels, "items": len(texts), "source": source}
@@ -295,8 +295,8 @@ def main(
     folder: Annotated[Path | None, typer.Option(help="Keep the database here, and use the one that is here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure the labeling of this app and of the tools that do the same, in a real browser."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the servers are stopped then too
+    """Measure the labeling in this app and in similar tools, in a real browser."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that SIGTERM stops the servers, too
     with chromium() as browser:
         result = run(browser, labels, items, vocabulary, strategy, alone, venvs=venvs, folder=folder)
     print(json.dumps(result) if as_json else "\n".join(lines(result)))

@@ -43,7 +43,7 @@ STRATEGIES = {
 EMAIL, PASSWORD = "benchmark@example.org", "benchmark-1"
 NAMES = {True: "Relevant", False: "Not relevant"}
 local = requests.Session()
-local.trust_env = False  # no proxy between here and here
+local.trust_env = False  # no proxy for requests to this machine
 
 
 class Item(NamedTuple):
@@ -54,15 +54,16 @@ class Item(NamedTuple):
 
 
 class Missing(Exception):
-    """A tool that is missing and cannot be installed; the message is one sentence."""
+    """Raised if a tool cannot be installed or started; the message is one sentence."""
 
 
 class Tool(NamedTuple):
-    """A labeling tool; its version is a pinned package, or the strategy in ours.
+    """A labeling tool. version: its pinned package, or the strategy in ours.
 
-    serve(environments, own folder, items): a context with the address of the first item. enter(page, address): open it
-    in a browser. keys: the keys of each label. text: a CSS selector of the item's text. saved: a CSS selector that
-    matches while all answers are saved, for a tool whose next item does not wait for that.
+    serve(environments, own folder, items): context manager that starts it and gives the address of the first item.
+    enter(page, address): opens it in a browser. keys: keys to press for each label. text: CSS selector of the item's
+    text. saved: CSS selector that matches while all answers are saved, for a tool whose next item does not wait for
+    that.
     """
 
     name: str
@@ -78,7 +79,7 @@ class Tool(NamedTuple):
 
 
 def programs(package, venvs):
-    """Return the folder of a package's programs, in a virtual environment that is made at the first use."""
+    """Return the folder of a package's programs, in a virtual environment that is created at the first use."""
     folder = venvs.resolve() / package
     complete = folder / "complete"
     if not complete.exists():
@@ -94,8 +95,8 @@ def programs(package, venvs):
 
 @contextmanager
 def running(command, health, folder, home=None, **environment):
-    """A server, from its first answer until the end of the block; its log is in `folder`, where it runs unless `home`
-    is given."""
+    """Run a server, from its first answer until the end of the block. folder: where its log is written, and its working
+    directory unless `home` is given."""
     log = folder / "server.log"
     with log.open("w") as output:
         server = subprocess.Popen(
@@ -129,7 +130,7 @@ def _answers(address):
 
 
 def send(address, method="POST", **parts):
-    """Return the JSON answer to a request; `parts` are arguments of `requests`."""
+    """Send a request and return its answer from JSON; `parts` are arguments of `requests`."""
     answer = local.request(method, address, timeout=PATIENCE, **parts)
     answer.raise_for_status()
     return answer.json()
@@ -142,7 +143,7 @@ def free_port():
 
 
 def table(items, heads, *columns):
-    """Items as a CSV file in memory; a column is a function of an item's place and the item."""
+    """Write items as a CSV file in memory; a column is a function of an item's number, from 1, and the item."""
     file = io.StringIO(newline="")
     writer = csv.writer(file)
     writer.writerow(heads)
@@ -154,7 +155,7 @@ def table(items, heads, *columns):
 
 
 def imported(folder, items):
-    """Return a store with the items, and the id of their data set; an existing database in the folder is used again."""
+    """Import the items. Return the store and the id of their data set; an existing database in the folder is reused."""
     store, name = Store(folder / "studio.db"), f"{len(items):,} texts"
     if not store.has_dataset(name):
         path = folder / "items.csv"
@@ -166,14 +167,14 @@ def imported(folder, items):
 
 
 def session(store, dataset, strategy):
-    """Return the id of a new session with a strategy."""
+    """Create a session with a strategy, and return its id."""
     names = {"positive_name": NAMES[True], "negative_name": NAMES[False]}
     return create(store, dataset, **STRATEGIES[strategy] | names | {"budget": BUDGET})
 
 
 @contextmanager
 def serving(database, folder, **environment):
-    """The real app on a database: the address of its home page, and its process."""
+    """Serve the real app on a database. Yield the address of its home page, and its process."""
     port = free_port()
     command = [sys.executable, *f"-m streamlit run app.py --server.headless true --server.port {port}".split()]
     base = f"http://127.0.0.1:{port}"
@@ -184,7 +185,7 @@ def serving(database, folder, **environment):
 
 @contextmanager
 def studio(strategy, _, folder, items):
-    """The address of a session over the items in the real app."""
+    """Serve the real app with a session over the items. Yield the address of the session."""
     store, dataset = imported(folder, items)
     session_id = session(store, dataset, strategy)
     store.close()
@@ -199,7 +200,7 @@ def enter_studio(page, address):
 
 @contextmanager
 def asreview(venvs, folder, items):
-    """The address of a project in ASReview LAB with its default model, made through its API."""
+    """Serve a project in ASReview LAB with its default model, created through its API. Yield its address."""
     program, port = programs(ASREVIEW, venvs) / "asreview", free_port()
     base = f"http://localhost:{port}"
     command = [program, *f"lab --no-browser --skip-update-check --host localhost --port {port}".split()]
@@ -218,7 +219,7 @@ def enter_asreview(page, address):
 
 @contextmanager
 def label_studio(venvs, folder, items):
-    """The address of a project in Label Studio with two choices and their keys, without telemetry."""
+    """Serve a project in Label Studio with two choices and their keys, without telemetry. Yield its address."""
     program, port, token = programs(LABEL_STUDIO, venvs) / "label-studio", free_port(), uuid4().hex
     base = f"http://127.0.0.1:{port}"
     command = [program, *f"start --no-browser --internal-host 127.0.0.1 --port {port} --data-dir".split(), folder]
@@ -245,7 +246,7 @@ def enter_label_studio(page, address):
 
 
 def ours(strategy):
-    """This app as a tool, with a strategy."""
+    """Return this app as a tool, with a strategy."""
     keys = {True: ["a"], False: ["x"]}
     unsaved = '[data-testid="oal-card"][data-unsaved="0"]'
     return Tool(OURS, strategy, partial(studio, strategy), enter_studio, keys, '[data-testid="oal-text"]', unsaved)

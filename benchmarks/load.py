@@ -1,7 +1,7 @@
-"""Many annotators at once in the real app, in sessions of their own or together in one: whether every acknowledged
-event is stored exactly once, how long the acknowledgement takes from the key, and the load on the server.
+"""Test the real app under the load of many annotators, in sessions of their own or together in one: whether every
+acknowledged event is stored exactly once, how long the acknowledgement takes from the key, and the load on the server.
 
-An annotator is a page without a browser, of which dozens fit on one machine: the card is simulated here, Streamlit's
+An annotator is a page without a browser, so that dozens fit on one machine: the card is simulated here, Streamlit's
 frontend in streamlit_page.py. All annotators run in this process, the server in another.
 """
 
@@ -35,22 +35,22 @@ from oal_engine.sessions import look_back
 from oal_engine.sessions.settings import create
 
 CARD, PULSE = "oal_card", "oal_pulse"
-PULSE_SECONDS = 2.5, 3.5  # between two questions; twice that after the card has asked
+PULSE_SECONDS = 2.5, 3.5  # between two requests for news; twice as long after a request of the card
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 AIM = 300  # milliseconds from a key to its acknowledgement, at p95
 VOCABULARY = 20_000
 RETRY, SLOWEST_RETRY = 2, 30  # seconds until the card sends unacknowledged events again
 SKIPS, NOTES, UNDOS, PREFERENCES = 0.03, 0.05, 0.03, 0.01  # shares of the keys
-SIZES = 5  # of the text
-CUT_SECONDS = 5  # in which a line that is cut carries nothing
+SIZES = 5  # text sizes to choose from
+CUT_SECONDS = 5  # duration of a cut of the connection
 
 
 class Annotator:
-    """A simulated person at the card, who gives the true labels at a pace and leaves notes, undos and preferences."""
+    """A simulated person at the card, who gives true labels at a pace, with skips, notes, undos and preferences."""
 
     def __init__(self, session, name, truth, rng, undos=UNDOS, cuts=0.0):
         self.session, self.name, self.truth, self.rng, self.undos = session, name, truth, rng, undos
-        self.cuts, self.n_cuts = cuts, 0  # a minute, and so far
+        self.cuts, self.n_cuts = cuts, 0  # per minute, and so far
         self.payload, self.pending, self.branches = None, [], {}
         self.sent, self.acknowledged, self.problems = {}, {}, []
         self.opened, self.drawn, self.mounted = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -59,7 +59,8 @@ class Annotator:
         self.asking, self.unasked, self.is_cut = False, False, False
 
     async def work(self, address, start, until, pause):
-        """Open the session's page, wait for `start`, label `until` a time, and wait until all is acknowledged."""
+        """Open the session's page, wait for `start`, label until the time `until()`, and wait for all
+        acknowledgements."""
         query = f"{address}/Label?session={self.session}&annotator={self.name}"
         async with (
             AsyncClient(base_url=address, timeout=PATIENCE) as client,
@@ -81,14 +82,15 @@ class Annotator:
                 task.cancel()
 
     async def show(self, page, client):
-        """Ask for what the card shows whenever the page draws it, as card.js does."""
+        """Request the content of the card whenever the page draws it, as card.js does."""
         while True:
             await self.mounted.wait()
             self.mounted.clear()
             page.tasks.create_task(self.ask(page, client))
 
     async def ask(self, page, client, again=False):
-        """Send the unacknowledged events and take the answer, one request at a time. again: no answer has come yet."""
+        """Send the unacknowledged events and process the response, one request at a time. again: whether this is a
+        retry, which is dropped while a request is under way."""
         self.unasked |= not (self.asking and again)
         if self.asking:
             return
@@ -107,7 +109,7 @@ class Annotator:
         self.asking = False
 
     async def take(self, page, answer):
-        """Process an answer of the server, and tell the page when the card has no item, or has one again."""
+        """Process a response of the server, and tell the page when the card has no item, or has one again."""
         if answer["error"]:
             self.problems.append(answer["error"])
         if "place" not in answer:
@@ -124,7 +126,7 @@ class Annotator:
             await page.set_state(CARD, "idle", idle)
 
     async def follow(self, page, client):
-        """Ask for news as pulse.js does, unless the card has asked, and redraw the panel when there is any."""
+        """Poll for news as pulse.js does, unless the card has just asked, and redraw the panel if there is any."""
         await self.drawn.wait()
         self.wait()
         while True:
@@ -137,7 +139,7 @@ class Annotator:
                 await self.hear(page, answer.status_code == codes.OK)
 
     def wait(self, times=1):
-        """Let the next question for news be some time from now."""
+        """Schedule the next poll for news, after `times` the usual pause."""
         self.asked_at = perf_counter()
         self.pulse_at = self.asked_at + times * self.rng.uniform(*PULSE_SECONDS)
 
@@ -148,7 +150,7 @@ class Annotator:
             await page.set_state(PULSE, "redraws", self.redraws)
 
     async def cut(self, page, until):
-        """Cut the line of a page at random times, `cuts` a minute on average, up to the time `until`."""
+        """Cut the connection of a page at random times, `cuts` a minute on average, until the time `until()`."""
         while self.cuts and (left := until() - perf_counter()) > 0:
             pause = self.rng.expovariate(self.cuts / 60)
             await asyncio.sleep(min(pause, left))
@@ -158,7 +160,7 @@ class Annotator:
                 self.is_cut = False
 
     async def push(self, page, client, event):
-        """Send an event with the unacknowledged ones, again and again until it is acknowledged."""
+        """Send an event with the other unacknowledged events, and retry until it is acknowledged."""
         event = {"id": uuid4().hex} | event
         self.pending.append(event)
         self.sent[event["id"]] = perf_counter(), event
@@ -173,7 +175,7 @@ class Annotator:
             delay, again = min(2 * delay, SLOWEST_RETRY), True
 
     def receive(self, component, payload):
-        """Keep the data that the page gives the card, or the pulse."""
+        """Store the data that the page passes to the card or the pulse."""
         if component == PULSE:
             self.seen = payload["seen"] if payload["seen"] == self.pulse.get("seen") else ""
             self.pulse = payload
@@ -184,7 +186,7 @@ class Annotator:
 
     @property
     def place(self):
-        """The place after the unacknowledged events, or None if it is not known yet."""
+        """The question and state to show after the unacknowledged events, or None if it is not known yet."""
         place = self.payload["place"]
         for event in self.pending:
             if event["action"] in ("note", "preferences"):
@@ -197,7 +199,7 @@ class Annotator:
 
     @property
     def ended(self):
-        """Whether there is nothing left to ask; while others have the questions there may be one later."""
+        """Whether nothing is left to ask. (While others hold the last questions, one of these may come later.)"""
         return not self.pending and self.payload["place"]["end"] in ("budget", "stream")
 
     def keys(self):
@@ -226,7 +228,7 @@ class Annotator:
 
 
 def row(event, name):
-    """Return the row, in short, that an annotator's event must leave; None for preferences, which are replaced."""
+    """Summarize the row that an annotator's event must leave. None for preferences, which are overwritten."""
     match event["action"]:
         case "undo":
             return "undo", event["id"], event["question"]
@@ -237,10 +239,9 @@ def row(event, name):
 
 
 def stored(store, session):
-    """Yield the rows of a session's answers, undos and notes, in short; an answer that came after another's is kept,
-    too."""
+    """Yield summaries, as by `row`, of the stored undos, notes and answers (also second, late and repeated ones)."""
     questions, events, _ = store.history(session)
-    items = {row["id"]: row["item"] for row in questions}  # which another question may be about
+    items = {row["id"]: row["item"] for row in questions}  # of each question; several may be about one item
     for row in events:
         match row["kind"]:
             case "undone" | "withdrawn" if row["id"]:
@@ -252,8 +253,7 @@ def stored(store, session):
 
 
 def compared(sent, acknowledged, saved):
-    """Return the number of acknowledged rows that are not saved as they were sent, and of saved rows that were not sent
-    or are duplicates."""
+    """Return the number of acknowledged rows that are not stored as sent, and of stored rows not sent or duplicated."""
     sent, acknowledged, saved = Counter(sent), Counter(acknowledged), Counter(saved)
     return {"lost": (acknowledged - saved).total(), "doubled": (saved - sent).total()}
 
@@ -278,7 +278,8 @@ def discrepancies(store, annotators):
 
 
 async def labeling(address, server, annotators, seconds, pause):
-    """Let all annotators work for `seconds`; return the processor time and memory of the server and of this process."""
+    """Let all annotators work for `seconds`. Return the processor time of the server and of this process, and the
+    memory of the server."""
     start, begun = asyncio.Event(), []
     process = psutil.Process(server.pid)
 
@@ -305,8 +306,8 @@ async def labeling(address, server, annotators, seconds, pause):
 
 @contextmanager
 def comparing(store, dataset):
-    """Run a comparison, as the app runs one, from before the annotators label until after; give the number of its
-    replays."""
+    """Run a comparison in the background, as the app runs one, until the end of the block. Yield a function that
+    returns the number of its replays so far."""
     spec = experiments.specification(
         {
             "data": [store.dataset(dataset)["name"]],
@@ -344,8 +345,9 @@ def run(
 ):  # fmt: skip
     """Start the app on a database of its own, let the annotators label, and return the counts, times and costs.
 
-    together: all on one session that asks about every item; an undo there shows an item once more and stores nothing.
-    comparison: the server's cores also run one. cuts: how often a minute the line of each annotator is cut.
+    together: whether all share one session that asks about every item; there, they never undo, as an undo shows the
+    item again and stores nothing. comparison: whether the server also runs a comparison. cuts: how often per minute the
+    connection of each annotator is cut.
     """
     texts, source = zipf(items, VOCABULARY)
     truth = [item.relevant for item in texts]
@@ -423,7 +425,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Let many annotators label at once, and compare the acknowledged events with the stored rows."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the server is stopped then too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that SIGTERM stops the server, too
     result = run(annotators, minutes, items, pause, strategy, together, comparison, cuts)
     print(json.dumps(result) if as_json else "\n".join(lines(result)))
 

@@ -1,8 +1,8 @@
-"""What several questions cost if one reading answers them all, against a session for each: F1, estimates and floors.
+"""Compare K questions that are answered together about each item with a session for each: F1, estimates and floors.
 
-Every run is over a shuffled stream whose items are answered with their label words; a word is a question. `rare` and
-`max` are the rules of `oal_engine.kernel.questions`; `separate B/K` has a session with an equal part of the labels for
-each question, `separate B` one with as many labels as there are readings, which costs K times as much.
+Every run is over a shuffled stream whose items are answered with their label words; each word is a yes/no question.
+`rare` and `max` are the rules of `oal_engine.kernel.questions` to ask all questions about B items. `separate B/K` has a
+session with B / K labels for each question, `separate B` one with B labels, which costs K times as much.
 """
 
 import json
@@ -36,13 +36,14 @@ FILES = {
 }
 MANY = (3, 5, 10)
 READINGS = (100, 300, 1000)
-SHARE = 0.2  # of the items at most have the word of a question: a more frequent one needs no targeted labels
+SHARE = 0.2  # largest share of items with the word of a question: a more frequent one needs no targeted labels
 FLOOR = 0.5  # of the budget, in the runs with floors
 WAYS = ("rare", "max", "separate B/K", "separate B")
 
 
 def sources(folder, names):
-    """Yield each stream by name: its rows, and the labels of ten questions, from the most frequent word on, by word."""
+    """Yield (name, rows, {word: labels}) of each stream, with the ten most frequent words that at most SHARE of the
+    items have."""
     for name in names:
         file, columns = FILES[name]
         items = reading.read(folder / file, reading.Columns(**columns, contains=True, positive=(FIRST[name],)))
@@ -61,19 +62,20 @@ FIRST = {"happymoments": "exercise", "ohsumed": "C14", "20news": "sci.space"}
 
 
 def chosen(words, many):
-    """Return so many of the words, evenly from the most frequent to the least."""
+    """Return `many` of the words, evenly spaced from the most frequent to the least."""
     return [words[k] for k in np.linspace(0, len(words) - 1, many).round().astype(int)]
 
 
 def looks(run, done):
-    """Return the answers' labels, sides and chances, and after each answer the rounds, the pushes, and the counts."""
+    """Return for each answer its label, whether its item was pushed, its chance, and the numbers of rounds and of
+    pushes and the counts after it."""
     t = done.log[:, 0].astype(int)
     counts = done.curve[: t.size]
     return run.y[run.order[t]], done.decided[:, 1] > 0, done.log[:, 2], t + 1, counts[:, 1].sum(axis=(1, 2)), counts
 
 
 def estimated(run, done):
-    """Return the F1 and the sum (value, low, high, truth) at the last reading, where the product would show them."""
+    """Return [value, low, high, truth] of F1 and sum after the last answer; None if the product hides them."""
     label, pushed, chance, rounds, pushes, counts = looks(run, done)
     size = np.array([label.size])
     values, enough, _ = estimates.windows(pushed, label, chance, size, rounds[-1:], pushes[-1:], metrics.Weights())
@@ -85,7 +87,8 @@ def estimated(run, done):
 
 
 def floored(run, done):
-    """Return whether any floor after any answer is above the truth, and the last floor of recall with the truth."""
+    """Return whether a floor was ever above the truth, whether a chance was ever below the promised one, and the last
+    floor of recall with the truth."""
     label, pushed, chance, rounds, pushes, counts = looks(run, done)
     answers = np.arange(1, label.size + 1)
     known = certainty.floors(certainty.tables(label, pushed, chance, answers, rounds, pushes, run.plan().promised))
@@ -106,7 +109,7 @@ def f1(done):
 
 
 def single(every, word, budget):
-    """Return the F1 of a session of one question."""
+    """Return the F1 of a session of one question, with `budget` labels."""
     return f1(replace(every[word], budget=budget).replay())
 
 
@@ -175,7 +178,7 @@ def sections(lines):
 
 
 def over(own, statistic):
-    """Return the mean over streams of the mean over orders of a statistic of the questions' F1."""
+    """Average a statistic of the questions' F1 over the orders, then over the streams."""
     of_data = defaultdict(list)
     for line in own:
         of_data[line["data"]].append(statistic(line["f1"]))
@@ -183,7 +186,7 @@ def over(own, statistic):
 
 
 def coverage(found):
-    """Return the share of estimates whose interval holds the truth."""
+    """Return the share of estimates whose interval holds the truth, as text; "" without any estimate."""
     within = [low - 1e-12 <= truth <= high + 1e-12 for _, low, high, truth in filter(None, found)]
     return f"{np.mean(within):.3f}" if within else ""
 
@@ -196,7 +199,7 @@ def main(
     rounds: Annotated[int, typer.Option(min=1000, help="Rounds of a stream at most.")] = 20_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each run.")] = False,
 ):
-    """Compare K questions with one reading for all with a session for each."""
+    """Compare K questions that are answered together about each item with a session for each."""
     start, lines = perf_counter(), []
     for line in measure(folder, data, orders, rounds, first):
         lines.append(line)

@@ -1,10 +1,10 @@
-"""How good `auto`, `auto-sum` and `auto-classes` are without tuning, compared with published algorithms with their
-defaults and, in hindsight, with the best of their grids, each chosen for the stream, the budget and the features that
-it is judged on. For several classes F1 is macro F1, and sum is the balanced accuracy, as it is for two.
+"""Measure how good `auto`, `auto-sum` and `auto-classes` are without tuning. They are compared with published
+algorithms: with their defaults, and with the best setting of a grid in hindsight, chosen for each stream, budget and
+kind of features. For several classes, F1 is macro F1. The sum is the balanced accuracy, for two and for more classes.
 
 Every number is a mean over the same random orders of a stream. "Plain" features are words by tf-idf, or the columns of
-a table; "richer" ones are the defaults of an import. Streams that change (`--drift`): the positive class is another one
-in the second half, positives get more and more frequent, or the items come in an order of their own; `auto` is told
+a table; "richer" ones are the defaults of an import. In streams that change (`--drift`), the positive class is another
+one in the second half, positives get more and more frequent, or the items come in an order of their own; `auto` is told
 that the stream may change.
 """
 
@@ -48,7 +48,7 @@ STREAMS = {name: (file, columns) for name, (file, columns, _) in TEXTS.items()} 
     "usps, 10 classes": ("usps_zip_train.csv.xz", {"label": "c1"} | SEVERAL),
     "covtype, 7 classes": ("covtype_sample20k.csv.xz", {"label": "c55"} | SEVERAL),
 }
-DRIFTS = {  # the stream, and how it changes: to this positive class, "ramp", by a column or "stored"
+DRIFTS = {  # the stream, and its change: the later positive class, "ramp", a column to order by, or "stored"
     "space, then autos": ("space", "rec.autos"),
     "exercise, then animals": ("exercise", "animals"),
     "heart, then tumours": ("heart", "C04"),
@@ -80,8 +80,8 @@ OF_CLASSES = {"f1": "macro_f1", "sum": "macro_recall"}
 
 
 def tables(name, embedding=None):
-    """Yield the plain and the richer table of a stream, of texts with an embedding; nothing where its file is
-    missing."""
+    """Yield ("plain", table) and ("richer", table) of a stream; nothing if its file is missing. embedding: for the
+    richer table of texts."""
     if name == "tweets":
         shown = demo.DEMOS["tweets"]
         items = reading.read(demo.FOLDER / shown.file, shown.columns)
@@ -100,12 +100,12 @@ def tables(name, embedding=None):
 
 
 def changed(data, change, later, seed):
-    """Return a stream that changes, from a seed: the labels of its items, and an order of visit."""
+    """Make a stream that changes, from a seed. Return the labels of its items and an order of the items."""
     y, n, rng = data.y, data.y.size, np.random.default_rng(seed)
     if later is not None:
         order = rng.permutation(n)
         return np.where(np.isin(np.arange(n), order[n // 2 :]), later, y), order
-    if change == "ramp":  # a share of x^2 of the positives is among the first share of x of the items
+    if change == "ramp":  # the first share x of the items has a share x^2 of the positives
         return y, np.argsort(np.where(y > 0, np.sqrt(rng.random(n)), rng.random(n)))
     if change == "stored":
         return y, np.arange(n)
@@ -114,8 +114,8 @@ def changed(data, change, later, seed):
 
 
 def runs(name, data, orders, first):
-    """What a stream is judged by: its table, orders of visit, and the seed of the first; one table for each order of a
-    stream that changes."""
+    """Return [(table, orders of the items, seed of the first order)] on which a stream is judged; a stream that changes
+    has a table for each order."""
     if name not in DRIFTS:
         return [(data, [stream.shuffled(data.y.size, first + k) for k in range(orders)], first)]
     source, change = DRIFTS[name]
@@ -127,7 +127,7 @@ def runs(name, data, orders, first):
 
 
 def score(judged, budget, algorithm, **values):
-    """Return the mean F1 and sum (push) of an algorithm in some orders, in points."""
+    """Return the mean F1 and sum of an algorithm under push, over some orders, in points."""
     chosen = strategy(algorithm, values=values)
     means = [
         replay(chosen, data, orders, ReplayOptions(rho="laplace", budget=budget, seed=seed))["mean"]["push"]
@@ -138,13 +138,13 @@ def score(judged, budget, algorithm, **values):
 
 
 def changing(algorithm):
-    """Return the parameters of an algorithm that suit a stream that changes."""
+    """Return the parameters of an algorithm that suit streams that change."""
     kind = strategy(algorithm)
     return drifting(kind.learner, kind.rule)
 
 
 def measured(judged, budget, grids, changes):
-    """By metric: auto, the best of the published defaults, and the best of all settings in hindsight."""
+    """Return by metric the scores of auto, of the best published default, and of the best setting in hindsight."""
     defaults = [score(judged, budget, name) for name in grids]
     settings = [(name, dict(zip(grid, values))) for name, grid in grids.items() for values in product(*grid.values())]
     tried = defaults + [score(judged, budget, name, **values) for name, values in settings]
@@ -160,8 +160,7 @@ def measured(judged, budget, grids, changes):
 
 
 def lists(names, orders, first):
-    """Yield the table of F1 of `auto` under push and of the list that it leaves, by stream and number of labels, in
-    Markdown."""
+    """Yield a Markdown table by stream and labels: F1 of `auto` under push, and F1 of its final list of positives."""
     budgets, rows, figures = (30, *BUDGETS), [], []
     for name in names:
         *_, data = [None, *(made for _, made in tables(name))]
@@ -193,7 +192,7 @@ def main(
     embed: Annotated[Path | None, typer.Option(help="A folder of embeddings: richer features have them.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure the gap between what needs no tuning and the best that tuning could have given."""
+    """Measure the gap between algorithms without tuning and the best that tuning could have given."""
     names = ["tweets"] if quick else only or [*(DRIFTS if drift else STREAMS)]
     if at_the_end:
         print("\n".join([*lists(names, 2 if quick else orders, first), ""]))

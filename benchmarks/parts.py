@@ -1,5 +1,5 @@
-"""Import or predict a folder of Parquet files, one file a task: whether the cost of a file stays the same however many
-there are, and how long 10^9 items would take."""
+"""Import or predict a folder of Parquet files, one file per task. Measure whether the cost of a file is independent of
+the number of files, and how long 10^9 items would take."""
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -31,7 +31,7 @@ PHASES = {"reading": "read and count a file", "rows": "make the rows of a file"}
 
 
 def learn(folder, features):
-    """Write a model of 20,000 texts."""
+    """Train a model in a session over 20,000 texts, and write it to a file."""
     path = folder / "known.csv"
     some, positive = texts(20_000)
     path.write_text("text,label\n" + "".join(f"{text},{int(y)}\n" for text, y in zip(some, positive)))
@@ -46,15 +46,15 @@ def learn(folder, features):
 
 
 def write_parts(folder, count, items):
-    """Write files of texts, as another program would."""
+    """Write `count` Parquet files with `items` texts each, as another program would."""
     for k in range(count):
         ids = [f"{k}-{j}" for j in range(items)]
         parquet.write_table(pa.table({"id": ids, "text": texts(items, SEED + k)[0]}), folder / f"part-{k:05}.parquet")
 
 
 def timed(work, workers):
-    """Run work with an executor and a function to report progress. Return the seconds after which each file of each
-    phase was complete, and of this process and its workers the processor time in seconds and the most memory in MB."""
+    """Run work(executor, progress). Return {phase: seconds after which each file was complete}, and for this process
+    and its workers the processor times in seconds and the peaks of memory in MB."""
     begun, done = perf_counter(), {}
 
     def progress(phase, *_):
@@ -67,7 +67,7 @@ def timed(work, workers):
 
 
 def predict(folder, workers, _):
-    """Predict the files of a folder."""
+    """Predict the files of a folder, and return the result of `timed`."""
     how = Prediction(folder.parent / "model.json.gz", "parquet", (), None, False, None, {})
     out = folder.parent / "out"
     return timed(
@@ -77,7 +77,7 @@ def predict(folder, workers, _):
 
 
 def import_parts(folder, workers, features):
-    """Import the files of a folder as one data set."""
+    """Import the files of a folder as one data set, and return the result of `timed`."""
     paths, columns = parts.parts_of(folder), reading.Columns(("text",), id="id")
     store, request = Store(folder.parent / "studio.db"), datasets.ImportRequest(features=features)
 
@@ -108,7 +108,7 @@ def main(
     print(f"{count:,} files of {items:,} texts ({features}), {workers} processes, {machine()['processor']}.\n")
     quarter, lines = count // 4, []
     for phase, ends in done.items():
-        if len(ends) == count:  # and not what the main process does alone
+        if len(ends) == count:  # not the work of the main process alone
             quarters = [(ends[(k + 1) * quarter - 1] - ends[k * quarter - 1]) / quarter for k in (1, 2, 3)]
             seconds = ", ".join(f"{each:.2f}" for each in quarters)
             lines.append([f"{PHASES.get(phase, phase)}: seconds, by quarter of the files from the second on", seconds])

@@ -1,9 +1,9 @@
 """The same task in a C loop, in numpy, and in other libraries.
 
 A peer takes a stream, prepares everything that is not timed (compilation, files, rows in its own format), and returns a
-run without arguments that starts afresh. The run returns the number of rounds asked; the run of a twin, which is PA-I
-with the rule `symmetric` and our draws, also returns which rounds, the counts [pushed, y + 1, asked] and the weights.
-To add a peer, write its function here and name it in PEERS.
+function without arguments, the run, which starts from scratch at each call. The run returns the number of rounds asked.
+The run of a twin (PA-I with the rule `symmetric` and our random draws) also returns these rounds, the counts by
+[pushed, y + 1, asked], and the weights. To add a peer, write its function here and name it in PEERS.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ COUNTS = (2, 3, 2)
 
 
 class Result(NamedTuple):
-    """The result of a run."""
+    """The result of a run: the number of rounds asked; of a twin also these rounds, the counts and the weights."""
 
     queried: int
     questions: list | None = None
@@ -38,7 +38,7 @@ class Result(NamedTuple):
 
 
 def c_loop(data, flags=()):
-    """PA-I in C, compiled on the spot."""
+    """Prepare PA-I (passive-aggressive) in C, compiled on the spot."""
     sparse = isinstance(data.rows, rows.SparseRows)
     with TemporaryDirectory() as folder:
         source, library = Path(__file__).with_name("pa_i.c"), Path(folder) / "pa_i.so"
@@ -75,7 +75,7 @@ def c_loop(data, flags=()):
 
 
 def played(data, items, margin, learn):
-    """PA-I's rounds over prepared rows: predict with margin(x), and learn(x, y, p) after a question."""
+    """Run the rounds of PA-I over prepared rows: predict with margin(x), and call learn(x, y, p) after a question."""
     counts, questions = [0] * 12, []
     for t, (x, y, u) in enumerate(zip(items, data.y[data.order].tolist(), draws(SEED, data.order.size).tolist())):
         p = margin(x)
@@ -88,7 +88,7 @@ def played(data, items, margin, learn):
 
 
 def entries(data):
-    """Return the columns and values of each row in the order of visit; the columns of a dense row are slice(None)."""
+    """Return (columns, values) of each row in the order of the items; the columns of a dense row are slice(None)."""
     table = rows.matrix(data.rows)[data.order]
     if isinstance(data.rows, rows.DenseRows):
         return [(slice(None), x) for x in table]
@@ -97,7 +97,7 @@ def entries(data):
 
 
 def numpy_loop(data):
-    """PA-I in numpy."""
+    """Prepare PA-I in numpy."""
     items = entries(data)
 
     def run():
@@ -113,7 +113,7 @@ def numpy_loop(data):
 
 
 def river(data):
-    """PA-I of river, with river's inner product for the margin."""
+    """Prepare PA-I of river, with river's inner product for the margin."""
     from river.linear_model import PAClassifier
     from river.utils.math import dot
 
@@ -131,8 +131,7 @@ def river(data):
 
 
 def tables(data):
-    """Return each row in the order of visit as a table of one row, with the 32-bit indices that scikit-learn asks
-    for."""
+    """Return each row in the order of the items as a table of one row, with 32-bit indices for scikit-learn."""
     if isinstance(data.rows, rows.DenseRows):
         return list(rows.matrix(data.rows)[data.order][:, None])
     starts = np.array([0, data.shape.filled], np.int32)
@@ -140,7 +139,7 @@ def tables(data):
 
 
 def scikit_learn(data):
-    """PA-I of scikit-learn, row by row."""
+    """Prepare PA-I of scikit-learn, which takes one row at a time."""
     from sklearn.linear_model import SGDClassifier
 
     items = tables(data)
@@ -160,7 +159,7 @@ def scikit_learn(data):
 
 
 def scikit_activeml(data, strategy):
-    """Return a stream strategy of scikit-activeml over scikit-learn's logistic regression; it takes dense rows only."""
+    """Prepare a stream strategy of scikit-activeml with scikit-learn's logistic regression, on dense rows only."""
     import skactiveml.stream
     from skactiveml.classifier import SklearnClassifier
     from sklearn.linear_model import SGDClassifier
@@ -187,8 +186,7 @@ def scikit_activeml(data, strategy):
 
 
 def capymoa(data):
-    """Return the randomized variable uncertainty strategy of MOA over its linear hinge loss, through CapyMOA; it takes
-    dense rows only."""
+    """Prepare MOA's randomized variable uncertainty with its linear hinge loss, through CapyMOA, on dense rows only."""
     if not which("java"):
         raise ImportError("CapyMOA needs Java.")
     from capymoa.base import MOAClassifier
@@ -217,7 +215,7 @@ def capymoa(data):
 
 
 def vowpal_wabbit(data, flags=()):
-    """Vowpal Wabbit's simulation of active learning on the hinge loss, from its own cache file."""
+    """Prepare Vowpal Wabbit's simulation of active learning with the hinge loss, from its own cache file."""
     from vowpalwabbit import Workspace
 
     folder = TemporaryDirectory()
@@ -234,13 +232,13 @@ def vowpal_wabbit(data, flags=()):
         workspace.finish()
         return Result(int(re.search(r"total queries = (\d+)", "".join(workspace.get_log()))[1]))
 
-    run()  # writes the cache, which the later ones read
+    run()  # writes the cache file, which later runs read
     return run
 
 
 class Peer(NamedTuple):
-    """A name, the function that prepares it, the most rounds it runs on dense and on sparse rows, how many times as
-    fast ours should be, and why ours may miss that."""
+    """A peer: its name, the function that prepares it, the largest number of rounds on dense and on sparse rows, the
+    aim (how many times as fast ours should be), and why ours may miss the aim."""
 
     name: str
     prepare: Callable

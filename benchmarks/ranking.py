@@ -1,5 +1,5 @@
-"""How often the stated quality of a ranked list holds. `auto` labels shuffled streams whose labels are known; then the
-share of the first items that is right, the share of all positives among them, and F1 are estimated as the product does.
+"""Measure how often the stated quality of a ranked list holds. `auto` labels shuffled streams whose labels are known;
+then precision, recall and F1 of the first items are estimated as in the product.
 
 *error* is the mean distance of an estimate from the truth, *coverage* the share of the sessions whose interval, rounded
 outwards to whole percents, holds the truth.
@@ -29,7 +29,7 @@ DEPTHS = {"tenth": 0.1, "half": 0.5, "list": 1.0, "twice": 2.0}  # of the list
 
 
 def ranked(data, budget, seed):
-    """Return the ranking at the end of a session as the product makes it, and the truth of its items."""
+    """Run a session. Return its final ranking, whether each ranked item is positive, and the number of positives."""
     order = stream.shuffled(data.y.size, seed)
     run = Run(strategy("auto"), data.rows, data.y, order, budget=budget, seed=seed)
     done = run.replay(log=True)
@@ -62,7 +62,7 @@ def ranked(data, budget, seed):
 
 
 def measured(data, budget, seed):
-    """Yield the depth, the kind of share, the truth and the estimate of one session; no estimate if it has none."""
+    """Yield (depth, kind of share, truth, estimate or None) of one session."""
     made, truth, positives = ranked(data, budget, seed)
     hits = np.append(0, np.cumsum(truth))
     depths = [min(truth.size, max(1, round(part * made.listed))) for part in DEPTHS.values()]
@@ -73,8 +73,7 @@ def measured(data, budget, seed):
 
 
 def summary(figures):
-    """Return the number of sessions, the share with an estimate, and the truth, bias, error, coverage and half-width of
-    these."""
+    """Return the number of sessions, the share with estimates, their truth, bias, error, coverage and half-width."""
     shown = np.array([(truth, *estimate) for truth, estimate in figures if estimate]).reshape(-1, 4)
     truth, value, low, high = shown.T
     held = (np.floor(100 * low) <= 100 * truth + 1e-9) & (100 * truth - 1e-9 <= np.ceil(100 * high))
@@ -92,7 +91,7 @@ def main(
     budget: Annotated[int, typer.Option(metavar="N", help="One budget (0: several).")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure the stated quality of lists, by stream, labels and depth."""
+    """Compare the stated quality of lists with the truth, by stream, number of labels and depth."""
     groups = defaultdict(list)
     for name in ["tweets"] if quick else [only] if only else STREAMS:
         *_, data = [None, *(made for _, made in tables(name))]

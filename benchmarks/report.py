@@ -26,8 +26,7 @@ ours and the others take turns, and the best turn of each counts. Look at the ra
 
 
 def labeling(quick):
-    """Yield the labeling results on abstracts, compared with other tools, and on a long stream of many terms, ours
-    alone."""
+    """Yield the results of labeling abstracts in all tools, and a long stream of many terms in ours alone."""
     with label_latency.chromium() as browser:
         yield label_latency.run(browser, labels=5 if quick else 60, strategies=("OA3-diag", "CSPAA"), alone=quick)
         long = {"items": 5000, "vocabulary": 1000} if quick else {"items": 500_000, "vocabulary": 100_000}

@@ -1,8 +1,8 @@
-"""The value of prior knowledge: F1 of `auto` with words, example texts, scores or a model, and without any.
+"""Measure the value of prior knowledge: F1 of `auto` with words, example texts, scores or a model, and without any.
 
-Every number is a mean over streams in several random orders. Example texts are items of the rare class, which are
-drawn anew for each order and are not in it; the words were chosen by hand before anything was run; scores are the
-truth with normal noise, drawn anew too.
+Every number is a mean over several random orders. Example texts are items of the rare class, which are drawn for each
+order and left out of it; the words were chosen by hand before anything was run; scores are the truth with normal noise,
+also drawn for each order.
 """
 
 import json
@@ -44,13 +44,13 @@ FILES = {  # the file, its columns, four words
     "ACE inhibitors": ("sysrev_cohen2006_ACEInhibitors.csv.xz", ABSTRACTS,
                        "enalapril captopril lisinopril hypertension"),
 }  # fmt: skip
-DISTANCE = 1.19  # between the scores of both classes, in deviations of the noise: an AUC of 0.8
+DISTANCE = 1.19  # between the mean scores of both classes, in deviations of the noise: an AUC of 0.8
 WAYS = ("nothing", "1 text", "3 texts", "10 texts", "1 word", "4 words", "scores", "model")
 AUTO = strategy("auto")
 
 
 def sources(quick):
-    """Yield the streams by name, with four words each: the demo, or the shared files that exist."""
+    """Yield (name, data, four words) of each stream: the demo, or the shared files that exist."""
     if quick:
         shown = demo.DEMOS["tweets"]
         items = reading.read(demo.FOLDER / shown.file, shown.columns)
@@ -63,11 +63,11 @@ def sources(quick):
 
 
 def known(data, way, words, seed):
-    """What is known in one of the ways, and the rows of the items that it is taken from."""
+    """Return the prior knowledge of this kind, and the items that it is taken from."""
     if way == "scores":
         noisy = np.random.default_rng(seed).normal(size=data.y.size) + DISTANCE * (data.y > 0)
         return prior.make_prior(data, scores=dict(zip(data.items.ids, noisy.tolist()))), []
-    if way == "model":  # of a session with 300 labels on one half of the items; the other half measures
+    if way == "model":  # from a session with 300 labels on one half of the items; the other half is tested
         half, (learner, rule) = stream.shuffled(data.y.size, seed)[::2], AUTO.build(data.rows.columns)
         plan = spending.plan(AUTO.rule, 300, half.size)
         stream.replay(data.rows, data.y, half, learner, rule, stream.objective(), seed=seed, plan=plan)
@@ -81,7 +81,7 @@ def known(data, way, words, seed):
 
 
 def measure(quick, orders, first):
-    """Return the mean F1 (push) of each stream, budget and way."""
+    """Return the mean F1 (push) in percent, {(stream, number of labels): {way: F1}}."""
     means = defaultdict(dict)
     for name, data, words in sources(quick):
         for budget in LABELS:
@@ -104,7 +104,7 @@ def main(
     first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure what seeds are worth, for each number of labels on average and for each stream."""
+    """Measure the value of prior knowledge, for each number of labels on average and for each stream."""
     means = measure(quick, orders, first)
     lines = [
         {"stream": name, "labels": labels} | means[name, labels] for labels in LABELS

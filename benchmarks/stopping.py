@@ -1,4 +1,4 @@
-"""When rules that stop a screening say stop, measured on labeled reviews and streams: recall, cost, and missed targets.
+"""Compare stopping rules of a screening on labeled reviews and streams: recall, cost, and missed targets.
 
 A person reads the items that a model ranks highest, batch by batch, until a rule says stop. For our floor and our
 estimate, sessions of the product run with more and more labels until one of them passes the target. docs/certainty.md
@@ -33,14 +33,14 @@ ITEMS = 2_000  # of each data set at most
 LEAST = 100  # labeled items of a review
 TARGETS = (0.8, 0.9, 0.95)  # of recall
 BATCH = 0.01  # of the items are read between two fits, and as many at random before the first
-BUDGETS = np.arange(0.05, 1, 0.05)  # of the items: the labels of our sessions
-KEY_PAPERS = 3  # of SAFE, drawn from the relevant items; the model does not know them
+BUDGETS = np.arange(0.05, 1, 0.05)  # labels of our sessions, as shares of the items
+KEY_PAPERS = 3  # number for SAFE, drawn from the relevant items; the model does not know them
 SAFE = "SAFE"
 
 
 class Look(NamedTuple):
-    """A screening after a batch: the items read, in order, and their labels; how many of them were read before the
-    model ranked any; the model's chance of each item to be relevant; and the key papers."""
+    """The state of a screening after a batch: the items read, in order, and their labels; the number of items read
+    before the first model; the model's probability that each item is relevant; and the key papers."""
 
     seen: np.ndarray
     labels: np.ndarray
@@ -53,7 +53,7 @@ class Look(NamedTuple):
 
 
 def in_a_row(count):
-    """Stop after `count` irrelevant items in a row, or this share of all items if it is below 1."""
+    """Return a rule: stop after `count` irrelevant items in a row (below 1: this share of all items)."""
 
     def stops(look):
         last = count if count >= 1 else round(count * look.chance.size)
@@ -64,8 +64,8 @@ def in_a_row(count):
 
 
 def callaghan(target):
-    """Stop as Callaghan and Müller-Hansen (2020) do: if, for any number of last items, so few of these are relevant
-    that recall below the target is improbable (hypergeometric test, as if they were drawn at random)."""
+    """Return the rule of Callaghan and Müller-Hansen (2020): stop if, for any number of last items, so few of these are
+    relevant that recall below the target is improbable (hypergeometric test, as if they were drawn at random)."""
 
     def stops(look):
         found = look.labels[::-1].cumsum()  # among the last 1, 2, ... items
@@ -78,8 +78,8 @@ def callaghan(target):
 
 
 def quant_ci(target):
-    """Stop as QuantCI (Yang, Lewis and Frieder 2021) does: if the lower end of an interval of recall, computed from the
-    model's chances, reaches the target."""
+    """Return the rule QuantCI (Yang, Lewis and Frieder 2021): stop if the lower end of an interval of recall, computed
+    from the model's probabilities, reaches the target."""
 
     def stops(look):
         read = np.zeros(look.chance.size, bool)
@@ -94,8 +94,8 @@ def quant_ci(target):
 
 
 def safe(look):
-    """End the second step of SAFE (Boetje and van de Schoot 2024): all key papers are found, a tenth of the items and
-    twice the estimated number of relevant items are read, and the last 50 are irrelevant."""
+    """Return whether the second step of SAFE ends (Boetje and van de Schoot 2024): all key papers are found, a tenth of
+    the items and twice the estimated number of relevant items are read, and the last 50 are irrelevant."""
     items = look.chance.size
     enough = max(0.1 * items, 2 * look.labels[: look.start].mean() * items)
     return look.seen.size >= enough and np.isin(look.key_papers, look.seen).all() and in_a_row(50)(look)
@@ -118,7 +118,7 @@ RULES = {
 
 
 def screening(matrix, relevant, seen, model, key_papers=()):
-    """Read the items that a model ranks highest, refit it after each batch, and yield every look."""
+    """Read the items that a model ranks highest, and refit it after each batch. Yield the look after each fit."""
     start, batch = seen.size, max(1, round(BATCH * relevant.size))
     while True:
         chance = model.fit(matrix[seen], relevant[seen]).predict_proba(matrix)[:, 1]
@@ -130,7 +130,7 @@ def screening(matrix, relevant, seen, model, key_papers=()):
 
 
 def screened(matrix, relevant, seed):
-    """Return the items that are read until each rule stops; all of them if it never does."""
+    """Return {(target, rule): items read until the rule stops}; all items if it never does."""
     rng, n = np.random.default_rng(seed), relevant.size
     order = rng.permutation(n)
     first = max(round(BATCH * n), *(1 + int((relevant[order] == kind).argmax()) for kind in (True, False)))
@@ -148,8 +148,8 @@ def screened(matrix, relevant, seed):
 
 
 def certified(part, y, seed):
-    """Return the items found, and the number of items read, at the first of ever longer sessions whose floor or
-    interval passes each target; all items if none does."""
+    """Run sessions with more and more labels. Return for each target and bound the items found, and the number of items
+    read, in the first session whose bound reaches the target; all items if none does."""
     passed = {}
     for share in BUDGETS:
         run = course(part, y, y, round(share * y.size), RECOMMENDED, seed)
@@ -168,8 +168,8 @@ OURS = "our floor", "our floor, pushed items are read", "our estimate"
 
 
 def bounds(run, pushed, y):
-    """Return the floor of recall at the end of a session, the floor if a person reads the pushed items, the lower end
-    of the interval of recall, and for each of them whether pushed items are read."""
+    """Return {name: (bound of recall at the end of a session, whether pushed items are read)} for the floor, the floor
+    if a person reads the pushed items, and the lower end of the estimate's interval."""
     end, positives = np.array([run.looks.size - 1]), np.array([(y[pushed] > 0).sum()])
     values, enough, _ = estimates.windows(
         run.predicted[run.asked] > 0, run.last, run.chance, np.array([run.asked.size]), np.array([run.predicted.size]),
@@ -212,7 +212,7 @@ def measure(data_sets, orders, most):
 
 
 def lines(stops):
-    """Return the lines of the table in Markdown."""
+    """Return the results as the lines of a Markdown table."""
     return table(
         ("target", "rule", "runs", "items read", "recall reached", "target missed"),
         [
@@ -230,7 +230,7 @@ def main(
     items: Annotated[int, typer.Option(min=LEAST, help="Items of each data set at most, drawn at random.")] = ITEMS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Compare rules that say when to stop a screening, at several targets of recall."""
+    """Compare stopping rules of a screening, at several targets of recall."""
     start = perf_counter()
     own = reviews(folder, "*.csv*") if folder else reviews(SHARED, "sysrev_*.csv*") if not quick else ()
     stops = list(measure(own if folder else chain(sources(quick), own), orders, items))

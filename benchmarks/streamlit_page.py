@@ -1,7 +1,7 @@
-"""A page of a Streamlit app without a browser: the messages and the state of Streamlit's frontend.
+"""Simulate a page of a Streamlit app without a browser: the messages and the state of Streamlit's frontend.
 
-As in a browser, a component's state is sent with a rerun of its fragment, timers request the fragments that rerun by
-themselves, and a large message that was sent before arrives as the hash of the copy kept here.
+As in a browser, a component's state is sent with a rerun of its fragment, timers request the reruns of fragments that
+rerun periodically, and a large message that was sent before arrives as a hash of the copy in the cache here.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 EARLY = ForwardMsg.FINISHED_EARLY_FOR_RERUN
-NO_TOKEN = "PLACEHOLDER_AUTH_TOKEN"  # sent where there is no cookie against forged requests
+NO_TOKEN = "PLACEHOLDER_AUTH_TOKEN"  # sent if there is no XSRF cookie
 
 
 @dataclass
 class Kept:
-    """A message that may arrive as its hash only, and the run of the script that used it last."""
+    """A cached message, which may arrive again as its hash only, and the last run of the script that used it."""
 
     message: ForwardMsg
     run: int
@@ -40,8 +40,8 @@ class Component:
 async def open_page(address, on_data, on_problem):
     """Open a page until the end of the block.
 
-    on_data: gets the name and the data of a component whenever one comes. on_problem: gets, in words, each exception on
-    the page and the loss of the connection.
+    on_data: called with the name and the data of a component whenever data arrives. on_problem: called with a
+    description of each exception on the page, and of the loss of the connection.
     """
     async with asyncio.TaskGroup() as tasks:
         page = Page(urlsplit(address), tasks, on_data, on_problem)
@@ -63,7 +63,7 @@ class Page:
         self.cache, self.runs, self.longest = {}, 0, 0
 
     async def connect(self):
-        """Connect to the server, as the session that this page was before, and run the page's script."""
+        """Connect to the server, resume the earlier session of this page if any, and run the page's script."""
         protocols = ["streamlit", NO_TOKEN, *self.session]
         as_browser = {"origin": f"http://{self.host}", "max_size": None, "ping_interval": None}
         self.socket = await connect(f"ws://{self.host}/_stcore/stream", subprotocols=protocols, **as_browser)
@@ -76,14 +76,14 @@ class Page:
         await self.socket.close()
 
     async def cut(self, seconds):
-        """Cut the line for `seconds`: messages on their way, and those of this time, are lost."""
+        """Cut the connection for `seconds`, then reconnect. Messages on their way, or sent meanwhile, are lost."""
         self.listening.cancel()
         self.socket.transport.abort()
         await asyncio.sleep(seconds)
         await self.connect()
 
     async def rerun(self, fragment="", by_timer=False):
-        """Ask for a run of the page's script, or of one fragment, with the state of every component."""
+        """Request a run of the page's script, or of one fragment, with the state of every component."""
         message = BackMsg()
         request = message.rerun_script
         request.query_string, request.fragment_id, request.is_auto_rerun = self.query, fragment, by_timer
@@ -142,7 +142,7 @@ class Page:
                 self.on_problem(f"{element.exception.type}: {element.exception.message}")
 
     def _forget(self, fragments):
-        """Drop messages that the last runs did not use; a run of some fragments does not affect those of others."""
+        """Evict messages that the last runs did not use; a run of some fragments evicts no messages of others."""
         self.runs += 1
         self.cache = {
             hash: kept

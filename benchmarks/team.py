@@ -1,5 +1,5 @@
-"""The effect of several people on one stream: on the model, its estimates, and the agreement of two people as a measure
-of slips.
+"""Measure the effect of several people on one stream: on the model, on its estimates, and on the agreement of two
+people as a measure of slips.
 
 Every run is a real session over a shuffled labeled stream, labeled once by one person and once by three with different
 speeds, who answer in the order of a simulated clock. All of them give wrong answers at times.
@@ -41,7 +41,7 @@ SHOWN = ("f1", "sum")
 
 
 def labeled(store, dataset, speeds, slips, seed):
-    """Return a session that these people have labeled to its end."""
+    """Let simulated people of these speeds label a new session to its end, and return it."""
     session = Session(store, create(store, dataset, **SETTINGS, seed=seed, overlap=0.2 * (len(speeds) > 1)))
     chance, events = Random(seed), (f"{session.id}-{number}" for number in count())
     clock = [(chance.expovariate(1 / pace), str(pace), pace) for pace in speeds]
@@ -58,8 +58,7 @@ def labeled(store, dataset, speeds, slips, seed):
 
 
 def figures(session):
-    """What a session ended with, in numbers; `shown` and `held`: whether an estimate is shown, and its interval has the
-    truth."""
+    """Return a session's final figures. `shown`: an estimate is shown. `held`: its interval holds the truth."""
     estimate, trail = estimates.of_session(session), dict(session.state.trail)
     closed = session.rounds if estimate.closed is None else estimate.closed + 1
     window, agreed = trail[closed], agreement.of_pairs(agreement.answer_pairs(session))
@@ -74,7 +73,7 @@ def figures(session):
 
 
 def runs(orders, slips):
-    """Yield the figures of every run, by data and people."""
+    """Yield (data, people, figures of each run)."""
     with TemporaryDirectory(prefix="oal-team-") as folder:
         store = Store(Path(folder) / "studio.db")
         for name in ("tweets", *FILES):
@@ -92,7 +91,7 @@ def runs(orders, slips):
 
 
 def average(values):
-    """Return the mean of the values that there are."""
+    """Return the mean of the values, ignoring NaN."""
     known = [value for value in values if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")
 
@@ -102,7 +101,7 @@ def main(
     slips: Annotated[float, typer.Option(min=0, max=1, help="Share of wrong answers.")] = 0.05,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ):
-    """Label streams by one and by three people, and print what became of the model and its estimates."""
+    """Label streams by one and by three people, and print the quality of the models and of their estimates."""
     lines = []
     for name, people, known in runs(orders, slips):
         mean = {key: average([each[key] for each in known]) for key in known[0]}

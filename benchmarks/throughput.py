@@ -1,7 +1,8 @@
-"""Rounds per second of every learner, and of PA-I compared with a C loop, numpy and other libraries.
+"""Measure the rounds per second of every learner, and of PA-I compared with a C loop, numpy and other libraries.
 
-All visit the same seeded rows; each peer that is PA-I too must ask the same questions and end with the same counts and
-weights as ours, or the script stops. Times are processor times of the fastest of several turns, compilation excluded.
+All process the same random rows; each peer that is PA-I too must ask the same questions and end with the same counts
+and weights as ours, or the script stops. Times are processor times of the fastest of several turns, compilation
+excluded.
 """
 
 import json
@@ -29,7 +30,7 @@ Vowpal Wabbit simulates its own active learning with the hinge loss; its time is
 rows its clock time is about half of it). scikit-activeml and CapyMOA take dense rows only; scikit-activeml uses
 logistic regression, CapyMOA MOA's hinge loss. Slow peers run only the first rounds, in which more is asked.
 """
-PROBE = 100  # rounds that say how many the rest can be
+PROBE = 100  # rounds of a first trial, which shows how many rounds fit into a turn
 OURS, PREFETCHING = "OAL Studio", "C loop, prefetching"
 OA3_AIMS = [  # name, learner, microseconds a round at d = 300, and why it may take more
     ("OA3, full covariance", "acog-ii", 15, "a round reads the whole covariance once."),
@@ -50,8 +51,8 @@ def long_enough(data, learner, seconds):
 
 
 def time_learners(streams, passes, seconds, chosen):
-    """Return microseconds a round and the share asked of the chosen (none: all) learners that fit the rows, by order
-    and name."""
+    """Time the learners that fit the rows, or only the chosen ones. Return the microseconds a round and the share
+    asked, by order and name."""
     lines, starts = {order: {} for order in streams}, {}
     for order, data in streams.items():
         for name in (name for name in fitting(data.shape) if name in (chosen or LEARNERS)):
@@ -73,7 +74,7 @@ def time_learners(streams, passes, seconds, chosen):
 
 
 def check(name, result, data):
-    """Exit unless a twin of ours asked the same questions and ended with the same counts and weights."""
+    """Exit unless a twin (a peer that is PA-I like ours) asked the same questions, with the same counts and weights."""
     if result.w is None:
         return
     expected = ours(data, "pa-i", log=True)()()
@@ -86,8 +87,8 @@ def check(name, result, data):
 
 
 def time_peers(streams, passes, seconds, notes):
-    """Return rounds per second of PA-I with the rule `symmetric`, ours and the peers', by order and name; the slow ones
-    run the first rounds in stored order only."""
+    """Return the rounds per second of PA-I with the rule `symmetric`, ours and the peers', by order and name. Slow
+    peers run only the first rounds, and only in stored order."""
     starts, parts = {}, {}
     for order, data in streams.items():
         parts[order, OURS], starts[order, OURS] = data, ours(data, "pa-i")
@@ -113,8 +114,7 @@ def time_peers(streams, passes, seconds, notes):
 
 
 def aims(peers, learners):
-    """Return each aim with its bound, figure, verdict and the reason why it may be missed; unmeasured aims are left
-    out."""
+    """Return each measured aim with its bound, figure, verdict and the reason why it may be missed."""
     judged = []
 
     def aim(title, rows, figure, bound, why, least=True):
@@ -144,8 +144,8 @@ def aims(peers, learners):
 
 
 def measure(passes=3, rounds=None, seconds=0.1, chosen=()):
-    """Return all results; `rounds` shortens the streams, and slow learners run as many rounds as fit into some
-    `seconds`."""
+    """Return all results. rounds: maximum length of the streams (None: full length). seconds: duration of a turn; slow
+    learners run as many rounds as fit into it."""
     shapes = {name: shape._replace(count=min(rounds or shape.count, shape.count)) for name, shape in SHAPES.items()}
     learners, peers, notes = {}, {}, set()
     for name, shape in shapes.items():

@@ -1,4 +1,4 @@
-"""Configure Sphinx, which makes a site of the pages: python -m sphinx -E -W --keep-going -c docs . build/site"""
+"""Configure Sphinx, which builds a site from the pages: python -m sphinx -E -W --keep-going -c docs . build/site"""
 
 import re
 from pathlib import Path
@@ -16,7 +16,8 @@ html_title = project
 
 
 def add_navigation(app, name, source):
-    """Add the navigation bar to the source of the first page: a list for each section of the index, docs/README.md."""
+    """Add the navigation bar to the source of the first page: a toctree for each section of the index
+    docs/README.md."""
     if name != root_doc:
         return
     index = "## Overview\n[Index](README.md)\n" + (HERE / "README.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Draw the wings of the project and their imports into docs/how-it-works.md: python -m docs.make_house"""
+"""Draw the import graph of the project's parts into docs/how-it-works.md: python -m docs.make_house"""
 
 import ast
 import re
@@ -20,7 +20,8 @@ def sources():
 
 
 def wing(module):
-    """Return the wing of a dotted module name: a folder or file of the engine, or ui, pages, home, app; else ""."""
+    """Return the wing (part of the project) to which a module belongs: a folder or file of the engine, or ui, pages,
+    home or app. "" for other modules. module: the dotted name."""
     first, *rest = module.split(".")
     if first != "oal_engine":
         return first if first in ("ui", "pages", "home", "app") else ""
@@ -42,7 +43,7 @@ def imported(path):
 
 
 def rooms():
-    """Return the folders inside each wing: wing -> names."""
+    """Return the rooms of each wing, which are its subfolders: {wing: names}."""
     inside = defaultdict(set)
     for path in sources():
         parts = path.parts[1:-1] if path.parts[0] == "oal_engine" else path.parts[:-1]
@@ -52,7 +53,7 @@ def rooms():
 
 
 def imports():
-    """Return the wings that each wing imports: wing -> names."""
+    """Return the import graph: {wing: names of the wings that it imports}."""
     arrows = defaultdict(set)
     for path in sources():
         here = wing(".".join(path.with_suffix("").parts))
@@ -62,7 +63,7 @@ def imports():
 
 
 def floors():
-    """Return the floor of each wing, counted from 1: one above the highest wing that it imports."""
+    """Sort the wings topologically. Return {wing: floor}: floors count from 1, one above the highest wing imported."""
     arrows, floor = imports(), {}
     for name in TopologicalSorter(arrows).static_order():
         floor[name] = 1 + max((floor[below] for below in arrows[name]), default=0)
@@ -70,7 +71,7 @@ def floors():
 
 
 def wrapped(names, indent):
-    """Join names by commas, in lines of at most LINE_WIDTH characters that begin at a column."""
+    """Join names by commas, and wrap the lines at LINE_WIDTH. indent: column at which each line begins."""
     lines = [""]
     for name in names:
         if len(lines[-1]) + len(name) + 2 + indent > LINE_WIDTH:
@@ -80,7 +81,7 @@ def wrapped(names, indent):
 
 
 def picture():
-    """Draw the house as text: a line for each wing, the highest floor first."""
+    """Draw the house (the import graph) as text: a line for each wing with its imports, the highest floor first."""
     floor, arrows, inside = floors(), imports(), rooms()
     lines, highest_first = [], sorted(floor, key=lambda name: (-floor[name], name))
     for number in range(max(floor.values()), 0, -1):
@@ -94,7 +95,7 @@ def picture():
 
 
 def written(page):
-    """Return the text of a page with the picture between the markers."""
+    """Return the text of a page with the picture between the markers, in place of the old one."""
     start, end = MARKERS
     block = f"{start}\n\n```text\n{picture()}\n```\n\n{end}"
     return re.sub(f"{re.escape(start)}.*?{re.escape(end)}", lambda _: block, page, flags=re.DOTALL)

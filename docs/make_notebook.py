@@ -1,4 +1,4 @@
-"""Make docs/python.ipynb of docs/python.md: python -m docs.make_notebook"""
+"""Convert docs/python.md to the notebook docs/python.ipynb: python -m docs.make_notebook"""
 
 import json
 import re
@@ -8,7 +8,8 @@ HERE = Path(__file__).parent
 
 
 def notebook():
-    """Return the notebook: a cell for each block of Python, and for the text before it."""
+    """Return the notebook as JSON: a code cell for each block of Python, and Markdown cells for the text between
+    them."""
     parts = re.split(r"```python\n(.*?)```\n", (HERE / "python.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     code = {"cell_type": "code", "execution_count": None, "outputs": []}
     cells = [

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 
 
 def replay():
-    """Return the page of the demo's session over tweets, with each question answered by the label of the data."""
+    """Return the HTML page of the demo session on tweets, with every question answered by the label in the data."""
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "demo.db")
         dataset = demo.dataset(store, "tweets")
@@ -28,7 +28,7 @@ def replay():
 
 
 def race_of_clouds():
-    """Return the page of the first race on the Compare page."""
+    """Return the HTML page of the race that the Compare page shows first."""
     return race_page.page(None, [*race.TUNED.items()], race.BUDGET, race.SEED)
 
 

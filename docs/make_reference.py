@@ -32,7 +32,7 @@ them. For explanations and examples see [the index](README.md).
 
 
 def literal(text):
-    """Return Markdown that shows a text literally, in one line."""
+    """Escape a text for Markdown, which then shows it literally, and join its lines."""
     return re.sub(r"([\\*_\[\]<>|])", r"\\\1", " ".join(text.split()))
 
 
@@ -48,7 +48,7 @@ def arguments(function):
         else:
             option = f"--{name.replace('_', '-')}"
             usual = (option, f"--no-{option[2:]}") if plain is bool else (option,)
-            # Typer keeps the first name of an option as its default.
+            # Typer takes the first of an option's declared names for its default.
             declared_names = () if about.default is ... else (about.default, *about.param_decls)
             own = tuple(each for names in declared_names for each in names.split("/"))
             several = " ..." if get_origin(plain) is list else ""
@@ -56,14 +56,14 @@ def arguments(function):
 
 
 def default_cell(default):
-    """Return a default as a cell of a table."""
+    """Return a default value as a cell of a Markdown table."""
     if default is inspect.Parameter.empty:
         return "*required*"
     return "" if default is None or default is False else f"`{default}`"
 
 
 def command(name, function):
-    """Yield the section of a command."""
+    """Yield the section of a command in Markdown."""
     options = list(arguments(function))
     places = " ".join(
         word if default is inspect.Parameter.empty else f"[{word}]"
@@ -78,13 +78,13 @@ def command(name, function):
 
 
 def declared(kind):
-    """Yield a line for each parameter of a learner or rule."""
+    """Yield a Markdown list item for each parameter of a learner or rule."""
     for name, spec in parameters(kind).items():
         yield f"  - `{name}` = {spec.default:g} ({literal(spec.range)}): {literal(spec.help)}"
 
 
 def reference():
-    """Return the whole page."""
+    """Return the text of docs/reference.md."""
     lines = [HEAD, "## Commands\n", "All take `--help`. *...* marks an option that may be repeated."]
     for name in cli.MODULES:
         lines += command(name, cli.load(name))

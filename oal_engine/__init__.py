@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from .studio import Studio
 
 __version__ = "0.3.0"
-# Modules outside this package with learners and rules of their own, named by the environment variable
+# Modules outside this package with learners and rules of their own, named by the environment variable OAL_PLUGINS
 PLUGINS = [name.strip() for name in os.environ.get("OAL_PLUGINS", "").split(",") if name.strip()]
 
 
 def plugin_sources() -> list[Path]:
-    """Return the source files of the plugins, of whole packages if they are in one."""
+    """Return the source files of the plugins. For a plugin in a package these are all files of the package."""
     from importlib.util import find_spec
 
     files: list[Path] = []
@@ -31,9 +31,9 @@ def plugin_sources() -> list[Path]:
 
 
 def _machine_code_cache() -> str:
-    """Name a folder for numba's machine code by a hash of the sources of the kernel and the plugins.
+    """Return the folder of numba's cache of machine code, named by a hash of the sources of the kernel and the plugins.
 
-    Numba itself watches only the file of the cached function, and would run the old code of a learner edited elsewhere.
+    Numba itself checks only the file of the cached function, and would run stale code of a learner in another file.
     """
     sources = sorted((Path(__file__).parent / "kernel").rglob("*.py"))
     sources += plugin_sources() if PLUGINS else []
@@ -46,7 +46,7 @@ os.environ["NUMBA_CACHE_DIR"] = _machine_code_cache()
 if "numba" in sys.modules:  # it has already read the environment
     sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]
 
-MODULES = {  # of names that are imported at their first use
+MODULES = {  # {name that is imported at its first use: module}
     "OnlineActiveClassifier": "estimator",
     "Studio": "studio",
     "load_model": "sessions.files.model_file",

@@ -1,4 +1,4 @@
-"""The name by which workers of a cluster import the executor of comparisons: docs/cluster.md."""
+"""The executor of comparisons, under the name by which the workers of a cluster import it: docs/cluster.md."""
 
 from .experiments.cluster import executor
 

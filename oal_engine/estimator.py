@@ -21,35 +21,35 @@ from .kernel.query_rules import QUERY_RULES
 from .sessions.insights import calibration
 
 WHOLE = Parameter(0, "", low=0, whole=True)
-UNKNOWN = rows.read_only(np.zeros(1), np.int8)  # the label of a table of one row
+UNKNOWN = rows.read_only(np.zeros(1), np.int8)  # the unknown label of a single row
 INPUT = {"accept_sparse": "csr", "dtype": np.float64}
 
 
 def _with_arrays(parts: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
-    """Return a named tuple with each array changed."""
+    """Return a named tuple with `change` applied to each array."""
     return parts._make(change(part) if isinstance(part, np.ndarray) else part for part in parts)
 
 
 def _writable(array: np.ndarray) -> np.ndarray:
-    """Return an array that can be written to: joblib may map arrays read-only."""
+    """Return a writable array, as a copy if needed: joblib may memory-map arrays read-only."""
     return np.require(array, requirements=["W", "E"])
 
 
 def _for_prediction(learner: Learner) -> Learner:
-    """Return a learner to predict with. Its scratch arrays, which are one-dimensional, are copies, as threads may share
-    a model."""
+    """Return a learner that is safe to predict with in several threads: its one-dimensional arrays, such as scratch
+    arrays, are copies."""
     return _with_arrays(learner, lambda part: part.copy() if part.ndim == 1 else part)
 
 
 def _joined(memory: rows.Rows, table: rows.Rows) -> rows.Rows:
-    """Return the rows of both, sparse if one of them is."""
+    """Concatenate remembered rows and new rows. If their kinds differ, the result is sparse."""
     if type(memory) is not type(table):
         memory, table = (rows.as_rows(csr_array(rows.matrix(part))) for part in (memory, table))
     return rows.joined([memory, table])
 
 
 def _can_calibrate(model: "OnlineActiveClassifier") -> bool:
-    """Return whether the model has probabilities. AttributeError, with the reason, if it has none."""
+    """Return True if the model has probabilities. Raise AttributeError, with the reason, if it has none."""
     check_is_fitted(model)
     if learners.classes(model.learner_):
         raise AttributeError(f"{model.algorithm} has no probabilities: it distinguishes several classes.")
@@ -62,7 +62,8 @@ def _can_calibrate(model: "OnlineActiveClassifier") -> bool:
 class _Stream:
     """A stream whose rows come one at a time.
 
-    order: of visit, always row 0 of a table of one row. asked: the question that waits for its label, and its row.
+    order: item order, all 0: each round has a table of one row. asked: the question that waits for its label, and the
+    row.
     """
 
     budget: float
@@ -77,27 +78,29 @@ class _Stream:
 class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     """A published algorithm, or "LEARNER + RULE", as a classifier that learns only from the labels it asks for.
 
-    algorithm: a name of ALGORITHMS, or a learner and a rule as in "cspaa + asymmetric". Its own parameters are given by
-    name (eta=0.1; None: the default), and can be tuned and cloned like all others.
-    budget: most labels that may be asked (None: no limit). random_state: seed >= 0 of the draws.
+    algorithm: a name of ALGORITHMS, or a learner and a rule as in "cspaa + asymmetric". Parameters of the algorithm are
+    given by name (eta=0.1; None: the default), and can be tuned and cloned like all other settings.
+    budget: most labels that may be asked (None: no limit). random_state: seed >= 0 of the random draws.
     rho: weight of a positive: "laplace" estimates it from the labels asked, "auto" takes the class ratio of y (in
-    `fit`), or a number. metric ("sum" or "cost"), alpha_p and c_p: the metric that rho is for. theta: smallest margin
-    that predicts positive. averaged: once the budget is spent, predict with the mean of the weights.
-    positive_class: the positive one of two labels (None: the second of `classes_`, which are sorted).
+    `fit`), or a number. metric ("sum" or "cost"), alpha_p and c_p: the metric that rho is for, and its weights. theta:
+    smallest margin that predicts positive. averaged: once the budget is spent, predict with the mean of the weights.
+    positive_class: which of two labels is the positive one (None: the second of `classes_`, which are sorted).
 
     Only auto, auto-sum and auto-classes have an intercept; for the others, append a column of ones. `fit` and
-    `fit_stream` start anew, `partial_fit` and `query` continue. Fitted: classes_, learner_, rule_, objective_, rounds_
-    (rows seen), coef_ and intercept_ of a linear learner, and from the last stream counts_ (a table as in `metrics`)
-    and, for every question in turn, queried_ (row numbers), margins_ and probabilities_.
+    `fit_stream` start from scratch, `partial_fit` and `query` continue. Fitted attributes: classes_, learner_, rule_,
+    objective_, rounds_ (number of rows seen), coef_ and intercept_ of a linear learner, and from the last stream
+    counts_ (a table as in `metrics`) and, for all questions in order, queried_ (row numbers), margins_ and
+    probabilities_.
 
-    Two classes have `predict_proba` after 20 questions about each: Platt scaling of the margins of the questions, each
-    weighted by 1 / its probability. `predict` compares the margin with theta, and does not depend on it.
+    With two classes, `predict_proba` is available after 20 answers of each class: Platt scaling of the margins of the
+    questions, each weighted by 1 / its asking probability. `predict` compares the margin with theta, without Platt
+    scaling.
     """
 
     counts_: np.ndarray
     _log: list[tuple[float, ...]]  # the round, margin, probability and label of every question
-    _memory: rows.Rows | None  # that the learner may visit again
-    _stream: _Stream | None  # whose rows come one at a time
+    _memory: rows.Rows | None  # answered rows that the learner may learn again
+    _stream: _Stream | None  # the stream whose rows come one at a time
 
     def __init__(
         self,
@@ -127,11 +130,11 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         self._parameters = parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings, and the algorithm's parameters that were given, by name."""
+        """Return the settings, and the parameters of the algorithm that were given, by name."""
         return super().get_params(deep) | self._parameters
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings or parameters of the algorithm. Unknown parameters raise an error when it learns."""
+        """Change settings, or parameters of the algorithm. An unknown parameter raises an error at the next fit."""
         settings = super().get_params()
         self._parameters |= {name: value for name, value in params.items() if name not in settings}
         return super().set_params(**{name: value for name, value in params.items() if name in settings})
@@ -157,8 +160,8 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return spending.plan(chosen.rule, budget, rounds, values=chosen.rule_parameters)
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Stream the rows once in their order. Labels of y are read only if the rule asks for them, within the
-        budget."""
+        """Fit to the rows as a stream, once in their order. A label of y is learned only if the rule asks for it,
+        within the budget; all of y gives the classes and, for rho="auto", the class ratio."""
         X, y = validate_data(self, X, y, **INPUT)
         check_classification_targets(y)
         self._start(np.unique(y), y)
@@ -180,11 +183,11 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         classes: ArrayLike | None = None,
         rounds: int | None = None,
     ) -> Self:
-        """Stream the rows once in their order, and ask `oracle`, a function from a row number to its label.
+        """Fit to the rows as a stream, once in their order. Call `oracle` with a row number when its label is asked.
 
         X: a table, or an iterator over rows or tables, which are then streamed one row at a time. budget: most labels
-        that may be asked (None: the estimator's). classes: all labels that the oracle may give (None: the classes of
-        the last fit). rounds: number of rows of an iterator, if the rule spreads its budget over them.
+        that may be asked (None: `budget` of the estimator). classes: all labels that the oracle may give (None: the
+        classes of the last fit). rounds: number of rows of an iterator, if the rule spreads its budget over the rows.
         """
         if isinstance(X, Iterator):
             return self._fit_iterator(X, oracle, budget, classes, rounds)
@@ -237,8 +240,8 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def query(self, x: Any, classes: ArrayLike | None = None, rounds: int | None = None) -> bool:
-        """Take the next row of a stream. Return whether its label is asked: then `learn` must learn it before the next
-        row. All rows in turn have the questions and the bits of `fit_stream`.
+        """Take the next row of a stream. Return whether its label is asked; if so, call `learn` before the next row.
+        Rows that are given one by one lead to the same questions, and the same bits, as in `fit_stream`.
 
         classes: all labels that will occur, at the first call. rounds: as in `fit_stream`.
         """
@@ -264,7 +267,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _one_row(self, x: Any, classes: ArrayLike | None) -> rows.Rows:
-        """Check a row, and prepare the model at the first one."""
+        """Check that x is a single row, and set up the model at the first row."""
         first = not hasattr(self, "classes_")
         x = validate_data(self, _table(x), reset=first, **INPUT)
         if x.shape[0] != 1:
@@ -276,7 +279,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return rows.as_rows(x)
 
     def _begin(self, budget: int | None, rounds: int | None) -> _Stream:
-        """Begin a stream whose rows come one at a time. rounds: their number (None: not known)."""
+        """Begin a stream whose rows come one at a time. rounds: number of rows (None: unknown)."""
         chosen, owner = self._strategy(), type(self).__name__
         limit = self.budget if budget is None else budget
         if rounds is not None:
@@ -294,7 +297,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return self._stream
 
     def _query(self, run: _Stream, row: rows.Rows) -> stream.Question | None:
-        """Run a round. Return its question, or None if nothing is asked."""
+        """Run one round of a stream. Return the question, or None if the label is not asked."""
         if run.t == run.order.size:
             run.order = np.zeros(2 * run.t, np.int64)
         if run.plan:
@@ -324,13 +327,13 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         run.t += 1
 
     def _count(self, counts: np.ndarray, predicted: int, y: int) -> None:
-        """Count the label of a row that was counted without one."""
+        """Correct the counts: a row that was counted without a label has the label y."""
         for label, change in ((0, -1), (y, 1)):
             i, j = learners.count_index(self.learner_, predicted, label)
             counts[i, j, 1] += change
 
     def _keep(self, table: rows.Rows) -> None:
-        """Keep the rows that the learner may visit again, and number them anew."""
+        """Store the answered rows that the learner may learn again, and renumber them in the learner."""
         if getattr(type(self.learner_), "revisits", False):
             learner: Any = self.learner_
             numbers = learner.items[: learner.answers.sum()]  # fewer, if older ones were replaced
@@ -338,7 +341,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             self._memory = rows.take(table, places)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
-        """Learn every row given. The first call needs `classes`, all labels that will occur."""
+        """Learn the labels of all rows. The first call needs `classes`, all labels that will occur."""
         first = not hasattr(self, "classes_")
         X, y = validate_data(self, X, y, reset=first, **INPUT)
         all_classes = self._classes(classes)
@@ -372,7 +375,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def calibration_(self) -> calibration.Calibration:
-        """The probability of the positive class at a margin, or the reason why it is not known."""
+        """The function from a margin to the probability of the positive class, or the reason why there is none."""
         _, margins, chances, labels = np.reshape(self._log, (-1, 4)).T
         return calibration.fit(margins.tolist(), (labels > 0).tolist(), (1 / chances).tolist())
 
@@ -410,21 +413,22 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return self.learner_
 
     def _line(self, numbers: np.ndarray) -> np.ndarray:
-        """Return numbers for every class, or for the evidence of `classes_[1]`."""
+        """Convert weights or offsets to scikit-learn's form: one row per class, or, for two classes, a single row in
+        favor of `classes_[1]`."""
         if not learners.classes(self.learner_):
             return self._labels[self.classes_[1]] * np.asarray(numbers)[np.newaxis]
         return (numbers[..., 1:] - numbers[..., :1]).T if self.classes_.size == 2 else numbers.T
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the evidence for `classes_[1]`, shape (n,): for two classes the margin minus theta. Else return
-        scores, shape (n, K)."""
+        """Return the evidence for `classes_[1]`, shape (n,), if there are two classes: the margin minus theta, with the
+        sign of `classes_[1]`, or the difference of two scores. Else return the scores of all classes, shape (n, K)."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
             return self._labels[self.classes_[1]] * (scores[:, 0] - self.objective_.theta)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the class of every row."""
+        """Predict the class of every row."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
             best = (scores[:, 0] >= self.objective_.theta) == (self._labels[self.classes_[1]] > 0)
@@ -433,8 +437,8 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best.astype(int)]
 
     def query_probability(self, X: Any) -> np.ndarray:
-        """Return the probability that the rule would ask for the label of every row if it came next, ignoring the
-        budget."""
+        """Return the probability with which the rule would ask for the label of each row if the row came next, ignoring
+        the budget."""
         table = self._table(X)
         chances = np.empty(rows.length(table))
         stream.probabilities(table, _for_prediction(self.learner_), self.rule_, self.objective_, self.rounds_, chances)
@@ -455,13 +459,13 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return strategy(None, learner, rule, values) if plus else strategy(self.algorithm, values=values)
 
     def _classes(self, classes: ArrayLike | None) -> np.ndarray:
-        """Return the classes given, or the ones of the last fit."""
+        """Return the given classes, sorted, or the classes of the last fit."""
         if classes is None and not hasattr(self, "classes_"):
             raise ValueError("classes must be given at first: all labels that will occur. Got None.")
         return self.classes_ if classes is None else np.unique(classes)
 
     def _start(self, classes: np.ndarray, y: ArrayLike = ()) -> None:
-        """Forget everything learned, and prepare for these classes. y: labels from which rho may be computed."""
+        """Reset the model, for these classes. y: labels from which rho may be computed."""
         chosen = self._strategy({name: value for name, value in self._parameters.items() if value is not None})
         self._labels = _labels(classes.tolist(), chosen, self.positive_class)
         weights = metrics.Weights(self.alpha_p, self.c_p)
@@ -480,7 +484,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return rows.read_only([self._labels[label] for label in labels], np.int8)
 
     def _limits(self, budget: int | None, rounds: int) -> tuple[int, int]:
-        """Return the budget and the seed of a run."""
+        """Check the budget and the seed of a run, and return them. A missing budget is one label per round."""
         owner = type(self).__name__
         budget = rounds if budget is None else int(WHOLE.check(budget, "budget", owner))
         return budget, int(WHOLE.check(self.random_state, "random_state", owner))
@@ -491,12 +495,13 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _table(part: Any) -> Any:
-    """Return a row as a table."""
+    """Return a row as a table of one row; a table stays as it is."""
     return part if issparse(part) or np.ndim(part) > 1 else np.reshape(part, (1, -1))
 
 
 def _labels(names: list[Any], chosen: Strategy, positive: object) -> dict[Any, int]:
-    """Return the kernel's number of every class."""
+    """Return the kernel's number of every class: -1 and +1, or 1 .. K. Raise ValueError if the algorithm does not fit
+    the number of classes."""
     most = np.iinfo(np.int8).max
     if not 2 <= len(names) <= most:
         raise ValueError(f"a classifier needs 2 to {most} classes. Got {len(names)} class{'es' * (len(names) != 1)}.")

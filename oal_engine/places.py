@@ -10,8 +10,8 @@ COMMAND = "oal" if IS_INSTALLED else "python -m oal_engine"
 
 
 def database_path() -> Path:
-    """Return the path of the database that app and command line share: OAL_DB, or else studio.db in the working
-    directory of a clone, or in the user's data folder of an installed package."""
+    """Return the path of the database that app and command line share: the environment variable OAL_DB if it is set,
+    else studio.db, for a clone in the working directory, for an installed package in the user's data folder."""
     if named := os.environ.get("OAL_DB"):
         return Path(named)
     if not IS_INSTALLED:

@@ -1,7 +1,7 @@
 """OAL Studio from Python and in notebooks: data sets, sessions and comparisons behind one object, Studio.
 
-It has no logic of its own. Files come in by the command `import`. An open session is a `Session`, so that its log, its
-replays and a browser see the same events. Tables are those of the exports.
+It has no logic of its own. Files are imported by the command `import`. An open session wraps a `Session`, so that its
+log, its replays and a browser see the same events. Tables are the tables of the exports.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ from .store import Store, StoreError
 if TYPE_CHECKING:
     import pandas
 
-TEMPORARY = ":memory:"  # in place of a path
-ORIGIN = "Python"  # of labels that are known
+TEMPORARY = ":memory:"  # instead of a path: a temporary database
+ORIGIN = "Python"  # origin of the labels that `know` stores
 
 
 class Html(str):
-    """A part of a page, which a notebook shows."""
+    """A piece of HTML that a notebook displays."""
 
     _repr_html_ = str.__str__
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question of a session: its number, the probability with which it was asked, and the item, column by column."""
+    """A question of a session: its number, the probability with which it was asked, and the item: {column: cell}."""
 
     number: int
     probability: float
@@ -76,7 +76,8 @@ class Question:
 
 
 class OpenSession:
-    """An open session. `for question in session` gives each question that waits, until `answer` stores its answer."""
+    """An open session. `for question in session` yields one question after another; each needs an `answer` before the
+    next one."""
 
     def __init__(self, store: Store, session: int, annotator: str = "python") -> None:
         self._session, self.annotator = Session(store, session), annotator
@@ -107,13 +108,13 @@ class OpenSession:
         return Question(held[0].number, held[0].probability, cells, held[0])
 
     def answer(self, question: Question, word: str | Collection[str] | None) -> None:
-        """Store and learn the class of a question, by its name; None skips it. word: with several questions about each
-        item, the names of those whose answer is yes."""
+        """Answer a question with the name of a class, or skip it with None; the answer is stored and learned. word: in
+        a session of several questions, the names of the questions whose answer is yes."""
         labels = self._label(word, question.stored.parts)
         self._session.answer(uuid4().hex, question.stored.id, labels, self.annotator)
 
     def correct(self, question: Question | int, word: str | Collection[str] | None) -> None:
-        """Replace an earlier answer. question: also its number in `labels`. word: as of `answer`."""
+        """Replace an earlier answer. question: the question, or its number in `labels`. word: as in `answer`."""
         number = question if isinstance(question, int) else question.number
         entry = next((each for each in self._session.log if each.number == number), None)
         if entry is None:
@@ -121,26 +122,27 @@ class OpenSession:
         self._session.correct(uuid4().hex, entry.id, self._label(word, entry.parts), self.annotator)
 
     def undo(self) -> None:
-        """Take back the last answer."""
+        """Take back the last answer of this annotator."""
         previous = self._session.previous_of(self.annotator)
         if previous is None:
             raise SessionError("there is no answer to take back.")
         self._session.undo(uuid4().hex, previous, self.annotator)
 
     def add_question(self, name: str, guidelines: str = "", parent: str = "", **seeds: Sequence[str]) -> None:
-        """Ask one more question about each later item, where the session asks several; with `parent` only after a yes
-        to that one. seeds: `seed_words`, `seed_items` or `seed_texts`, with which its model begins."""
+        """Add a question, about all later items, to a session of several questions. parent: the question that needs a
+        yes before the new one is asked. seeds: `seed_words`, `seed_items` or `seed_texts`, with which its model begins.
+        """
         self._session.add_question(uuid4().hex, name, guidelines, parent, self.annotator, **seeds)
         self.classes = self._session.settings.question_names
 
     def close_question(self, name: str) -> None:
-        """Do not ask one of several questions about later items."""
+        """Stop asking a question about later items, in a session of several questions."""
         self._session.close_question(uuid4().hex, name, self.annotator)
 
     def know(self, labels: Mapping[str, str | bool | None], question: str | None = None) -> list[str]:
         """Learn labels {item id: word} that are known from elsewhere and cost nothing; None makes an item unknown
-        again. Return the ids that were not taken, because they were asked or marked. question: the one of several that
-        the labels answer, with True or False in place of words."""
+        again. Return the ids of the items that were refused, because they were asked or marked. question: in a session
+        of several questions, the question that the labels answer, with True or False instead of words."""
         places = self._session.dataset.positions([*labels])
         if unknown := [item for item in labels if item not in places]:
             raise SessionError(f"{self._session.dataset.name} has no item {unknown[0]}.")
@@ -161,7 +163,7 @@ class OpenSession:
         return pandas.DataFrame(columns.items(self._search.find(words)), columns=[*columns.columns])
 
     def frame(self, what: str = "labels", texts: bool = True) -> pandas.DataFrame:
-        """Return a table of `export`: labels, decisions, predictions, positives, opinions or table."""
+        """Return one of the tables of `export`: labels, decisions, predictions, positives, opinions or table."""
         if what not in exports.TABLES:
             raise ValueError(f"a frame must be one of {', '.join(exports.TABLES)}. Got {what}.")
         self._session.refresh()
@@ -173,14 +175,14 @@ class OpenSession:
 
     @property
     def predictions(self) -> pandas.DataFrame:
-        """Every item under the current model, the highest margins first, with its probability."""
+        """The predictions of the current model for all items, with their probabilities, the highest margin first."""
         return self.frame("predictions")
 
     @property
     def metrics(self) -> pandas.DataFrame:
         """The metrics of both evaluations: exact if every item of the data has a label, else estimates with their 95 %
-        intervals; attrs["reason"] says why one is missing. With several questions about each item, the estimates of
-        each question, then their mean and the worst."""
+        intervals; attrs["reason"] says why an estimate is missing. With several questions about each item, these are
+        the estimates of each question, then their mean and the worst of them."""
         import pandas
 
         self._session.refresh()
@@ -200,7 +202,8 @@ class OpenSession:
         return frame
 
     def _of_questions(self, questions: Sequence[str]) -> pandas.DataFrame:
-        """Return the metrics of several questions, with a line for each, for their mean and for the worst."""
+        """Return the metrics of several questions: for each metric a row per question, one for the mean, one for the
+        worst question."""
         import pandas
 
         by_question = {name: estimates.of_session(OneQuestion(self._session, name)) for name in questions}
@@ -230,8 +233,8 @@ class OpenSession:
         _run("export", **options, **more, session=self.id, what=what, out=Path(path), db=self._session.store.path)
 
     def _label(self, word: str | Collection[str] | None, parts: Sequence[Sequence[float]] | None = None) -> Any:
-        """Return the label of a class by its name, or those of several questions by the names of the yeses. A yes to a
-        question that needs another yes says that one, too."""
+        """Convert the name of a class to its label, or the names of the questions answered with yes to the labels of
+        all questions. A yes to a question with a parent is also a yes to the parent."""
         several = self._session.several and not self._session.settings.audited
         if several and not isinstance(word, str) and {*(word or ())} <= {*self.classes}:
             records = self._session.settings.questions or ()
@@ -255,34 +258,34 @@ class OpenSession:
 
 
 def _yes_or_no(question: str, word: str | bool | None) -> int:
-    """Return the label of one of several questions."""
+    """Convert True, False or None to the label of a question. Raise SessionError for any other answer."""
     if not (word is None or isinstance(word, bool)):
         raise SessionError(f"a label of {question} must be True, False, or None if it is not known. Got {word}.")
     return {True: 1, False: -1, None: SKIP}[word]
 
 
 class Compared(experiments.Comparison):
-    """A finished comparison, which a notebook shows as a table for each data set and budget."""
+    """A finished comparison, which a notebook displays as one table for each data set and budget."""
 
     @property
     def frame(self) -> pandas.DataFrame:
-        """A row for each line and run, with every metric."""
+        """The results as a DataFrame: a row for each line of the comparison and each run, with every metric."""
         return results.frame(self)
 
     def figure(self, **view: Any) -> Html:
-        """Draw the curves. view: as `export`."""
+        """Draw the curves. view: as in `export`."""
         with _arguments():
             return Html(page.inline(results.svg(self, Showing(**view).view(self))))
 
     def export(self, path: Path | str, **view: Any) -> None:
-        """Write the figure, a table or the report to a file, as its suffix says. view: data, budget, metric, evaluation
-        and over, as the options of the command `results`."""
+        """Write the figure, a table or the report to a file; the suffix decides which. view: the options data, budget,
+        metric, evaluation and over, as in the command `results`."""
         with _arguments():
             write(self, Path(path), Showing(**view))
 
     def log_to_mlflow(self) -> None:
-        """Store a run in MLflow for each line: its settings, the mean of each metric over the runs with its 95 %
-        interval, and the figure of its data and budget."""
+        """Log one MLflow run for each line of the comparison: its settings, the mean of each metric over the runs with
+        its 95 % interval, and the figure of its data and budget."""
         try:
             import mlflow
         except ModuleNotFoundError:
@@ -322,7 +325,7 @@ class Compared(experiments.Comparison):
 class Studio:
     """A database with its data sets, sessions and comparisons.
 
-    path: of the database (None: the one of the app and the command line; ":memory:": a temporary one).
+    path: path of the database (None: the database of the app and the command line; ":memory:": a temporary database).
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
@@ -345,7 +348,7 @@ class Studio:
     ) -> datasets.Dataset:  # fmt: skip
         """Import a file, several files, a DataFrame, or a list of texts with their labels (None: no label).
 
-        options: of the command `import`, such as text, label, id, positive, multiclass or delimiter.
+        options: options of the command `import`, such as text, label, id, positive, multiclass or delimiter.
         """
         with _files(data, labels) as files:
             _run("import", **options, files=files, name=name, db=self.store.path)
@@ -358,14 +361,15 @@ class Studio:
 
     @property
     def sessions(self) -> pandas.DataFrame:
-        """The sessions with their progress, the one last worked on first."""
+        """The sessions with their progress, the most recently worked on first."""
         return _frame(self.store.sessions(), SESSION)
 
     def new_session(
         self, data: datasets.Dataset | str | int, algorithm: str = "auto", budget: int = 100, *,
         annotator: str = "python", **settings: Any,
     ) -> OpenSession:  # fmt: skip
-        """Make a session and open it. data: also demo:NAME. settings: of a session, as in docs/settings.md."""
+        """Create a session and open it. data: a data set, its name or id, or demo:NAME. settings: further settings of
+        the session, as in docs/settings.md."""
         if isinstance(data, str) and data.startswith("demo:"):
             data = experiments.labeled_data(self.store, data)[0]
         key = data.id if isinstance(data, datasets.Dataset) else data
@@ -391,7 +395,7 @@ class Studio:
         self, data: str | Sequence[str], algorithms: Sequence[str] | Mapping[str, Any], *, name: str | None = None,
         executor: Any = None, **specification: Any,
     ) -> Compared:  # fmt: skip
-        """Compare algorithms over labeled data. specification: as in docs/comparing.md, such as budgets=[100]."""
+        """Compare algorithms over labeled data. specification: settings as in docs/comparing.md, e.g. budgets=[100]."""
         values = {"data": [data] if isinstance(data, str) else [*data], **specification}
         values["algorithms"] = dict(algorithms) if isinstance(algorithms, Mapping) else {key: {} for key in algorithms}
         spec = experiments.specification(values)
@@ -399,7 +403,7 @@ class Studio:
 
 
 def _half_width(values: np.ndarray) -> float:
-    """Return half of the 95 % interval of a mean, by Student's t; 0 for a single value."""
+    """Return half the width of the 95 % confidence interval of a mean, by Student's t; 0 for a single value."""
     if values.size < 2:
         return 0.0
     return float(stdtrit(values.size - 1, 0.975) * values.std(ddof=1) / np.sqrt(values.size))
@@ -407,7 +411,8 @@ def _half_width(values: np.ndarray) -> float:
 
 @contextmanager
 def _files(data: Any, labels: Sequence[Any] | None) -> Iterator[list[Path]]:
-    """Yield the files of the argument of `Studio.add`; a table is written to a temporary one."""
+    """Yield the paths of the files to import, for `Studio.add`. A list of texts or a DataFrame is written to a
+    temporary file."""
     import pandas
     import pyarrow as pa
     from pyarrow import parquet
@@ -437,7 +442,7 @@ def _files(data: Any, labels: Sequence[Any] | None) -> Iterator[list[Path]]:
 
 @contextmanager
 def _arguments() -> Iterator[None]:
-    """Name arguments of Python in the errors of commands, in place of options: label='x' for --label 'x'."""
+    """Rewrite options in the errors of commands as arguments of Python: --label 'x' becomes label='x'."""
     try:
         yield
     except ValueError as error:
@@ -448,7 +453,8 @@ def _arguments() -> Iterator[None]:
 
 
 def _run(command: str, **arguments: Any) -> None:
-    """Run a command with some of its options as arguments."""
+    """Run a command of the command line with these options, and defaults for the others. Raise ValueError if an option
+    is unknown."""
     function = cli.load(command)
     parameters = signature(function).parameters
     if wrong := arguments.keys() - parameters.keys():

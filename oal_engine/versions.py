@@ -1,4 +1,4 @@
-"""The versions of the engine and of the software that its numbers may depend on."""
+"""The versions of the engine and of the software that its results may depend on."""
 
 import hashlib
 import platform
@@ -9,7 +9,7 @@ from . import PLUGINS, __version__, plugin_sources
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that numbers may depend on."""
+    """Return the versions that results may depend on: {name: version}."""
     import numba
 
     return {

@@ -13,7 +13,7 @@ from ui.page import store as open_store
 
 READERS = "You may read this session: Replay has its questions and answers."
 NO_SESSION = "You have no session yet."
-A_DAY = 24 * 60 * 60  # seconds. With an interval, a browser that has lost its server asks the new one for the page
+A_DAY = 24 * 60 * 60  # seconds; only a fragment with an interval makes a browser ask a restarted server for its page
 
 
 @st.fragment
@@ -35,7 +35,7 @@ def is_reader(server: CardServer) -> bool:
 
 
 def watch(server: CardServer) -> None:
-    """Draw the panels, and have them redrawn when the session has changed, also after an error."""
+    """Draw the panels, and redraw them whenever the session changes, even after an error."""
     stay_in()
     session, seen = server.session, ""
     with guarded():
@@ -46,7 +46,8 @@ def watch(server: CardServer) -> None:
 
 
 def draw_panels(server: CardServer) -> None:
-    """Draw the open panel, and notice new items. The other panels are not drawn, so that they cannot delay the card."""
+    """Draw the open panel, and announce new items. The other panels are not drawn, so that they cannot delay the
+    card."""
     server.refresh()
     reader, begun = is_reader(server), server.session.previous is not None
     audited = server.session.settings.audited

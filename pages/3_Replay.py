@@ -34,12 +34,12 @@ from ui.page import (
 )
 from ui.page import store as open_store
 
-PAGE_KB, PLACE_KB = 90, 0.5  # size of a page without texts, and of each place in it
+PAGE_KB, PLACE_KB = 90, 0.5  # size of a page without texts, and of each of its positions
 WHAT_IF = (
-    "The rounds that this session has seen, in the same order, with the same draws, budget and weights, under another "
-    "algorithm."
+    "Runs another algorithm over the rounds of this session, in the same order, with the same random draws, budget and "
+    "weights."
 )
-OF_ALL = " It is that of every question; the figures are about the one that is shown."
+OF_ALL = " It applies to all questions; the figures are about the question that is shown."
 EXACT = "Exact: the data's own labels answer the other algorithm."
 EXACT_DIFFERENT = " {:,} of this session's answers differ from them."
 ANSWERED = "{:,} of the other algorithm's {:,} questions ({}) have a known answer. "
@@ -54,8 +54,8 @@ PUBLISH = (
     "item: anyone with the same data set can open it there, and it verifies bit for bit."
 )
 PUBLISH_PAGE = (
-    "Or a page of HTML to send: the player with its curves and decisions, in any browser, without a server or a "
-    "network. It has about {:,.0f} KB, more with texts, and names nobody who answered."
+    "Or an HTML page to send: the player with its curves and decisions, in any browser, without a server or a network. "
+    "It is about {:,.0f} KB, more with texts, and does not name the annotators."
 )
 ADOPTED = "It is session {} here. {}"
 UNKNOWN = "{} {} does not exist. The last one is {:,}."
@@ -67,7 +67,7 @@ NOTHING_TO_COMPARE = "What if needs a session that verifies and has questions."
 @st.fragment
 @guarded()
 def play(player: replay.Player, start: str) -> None:
-    """Show the player, opened at the place named `start`."""
+    """Show the player, opened at the position `start`, such as q7 (question 7) or r90 (round 90)."""
     trace = player.trace
     if problem := reason_to_withhold(trace.store, trace.id, annotator(), role(trace.store, trace.id)):
         note(problem)
@@ -78,7 +78,7 @@ def play(player: replay.Player, start: str) -> None:
 @st.fragment
 @guarded()
 def what_if(player: replay.Player, question: str | None) -> None:
-    """Run another algorithm over the same stream, and compare it with the session."""
+    """Let the user run another algorithm over the same stream, and compare it with the session."""
     trace = player.trace
     checked_role(trace.store, trace.id)
     left, right = st.columns([2, 3], gap="large")
@@ -139,8 +139,8 @@ def verify(store: Store, session: int) -> None:
 
 
 def publish(store: Store, session: int, steps: int, question: str | None) -> None:
-    """Show the downloads of a session as a file, and as a page with a number of places (`steps`), of one of several
-    questions."""
+    """Show buttons that download a session: as a file, and as an HTML page with its player, which has `steps`
+    positions. question: the question on the page, if the session asks several."""
 
     def make_file() -> bytes:
         file = io.StringIO()
@@ -158,7 +158,7 @@ def publish(store: Store, session: int, steps: int, question: str | None) -> Non
 
 
 def first_place() -> None:
-    """Forget the place in the address: another question has others."""
+    """Remove the position (`question` or `round`) from the address, because it does not fit another question."""
     for name in ("question", "round"):
         st.query_params.pop(name, None)
 
@@ -166,7 +166,7 @@ def first_place() -> None:
 @st.fragment
 @guarded()
 def adopt(store: Store) -> None:
-    """Ask for a published session, and open it here."""
+    """Let the user upload a published session, then store it here and verify it."""
     file = st.file_uploader("A published session (.jsonl)", key="adopted")
     if file is not None and st.button("Open it here", type="primary", key="adopt"):
         session = bundle.adopt(store, file, mail(), visible_datasets(store))
@@ -176,8 +176,8 @@ def adopt(store: Store) -> None:
 
 
 def place_in_address(trace: look_back.Trace) -> str:
-    """Return the place that the address names, a round or a question, as r7 or q7. The default is the first
-    question."""
+    """Return the position that the address names: q7 is question 7, r90 is round 90, in which no question was asked.
+    Without a valid position, return q1."""
     for name, first, last, there in (
         ("round", trace.span[0] + 1, trace.reached, trace.reached), ("question", 1, trace.steps, len(trace.log))
     ):  # fmt: skip

@@ -1,7 +1,7 @@
 """Permissions: who may enter, who owns the studio, the roles in a session, and the server files that may be imported.
 
-The rules are read from the secrets at each check, and the roles from the store, so that a change is effective at once.
-Secrets that are not clear close the app to everybody.
+The rules are read from Streamlit's secrets and the roles from the store at each check, so that a change takes effect at
+once. Secrets that are not clear close the app to everybody.
 """
 
 import os
@@ -20,22 +20,22 @@ from streamlit import config
 from oal_engine.store import ADDRESS, ROLES, Row, Store, address
 
 LOG_IN = "Log in to label and to see the data."
-Rules = tuple[bool, tuple[str, ...], tuple[str, ...]]  # whether a log-in is required, the lists allowed and owners
+Rules = tuple[bool, tuple[str, ...], tuple[str, ...]]  # whether a log-in is required; `allowed`; `owners`
 SECTIONS = ("auth", "access")
 LOGIN_KEYS = {"redirect_uri", "cookie_secret"}  # a section with one of these keys is meant to be [auth]
-TOKEN: ContextVar[Row | None] = ContextVar("TOKEN", default=None)  # of a request of a program; pages have none
+TOKEN: ContextVar[Row | None] = ContextVar("TOKEN", default=None)  # the token of a program's request; None on a page
 
 _login_required = False  # once True, a changed or missing secrets file never opens the app in this server process
 
 
 class Closed(ValueError):
-    """Raised if the secrets do not say clearly who may enter, so that nobody may."""
+    """Raised if the secrets do not clearly say who may enter. Then nobody may."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A user's permissions; `problem` is the sentence shown to somebody who may not enter, `mail` the log-in's
-    address."""
+    """The permissions of a user. problem: the sentence shown to a user who may not enter. mail: the e-mail address of
+    the log-in."""
 
     enters: bool = False
     owns: bool = False
@@ -43,11 +43,11 @@ class Standing:
     mail: str = ""
 
 
-STANDING: ContextVar[Standing | None] = ContextVar("STANDING", default=None)  # who sent a card's request
+STANDING: ContextVar[Standing | None] = ContextVar("STANDING", default=None)  # permissions of a card's user
 
 
 def standing(person: Mapping[str, Any]) -> Standing:
-    """Return the permissions of a person: a mapping with the claims of the log-in, like `st.user`."""
+    """Return the permissions of a person. person: the claims of the log-in, a mapping like `st.user`."""
     try:
         login, allowed, owners = _rules()
     except Closed as problem:
@@ -81,12 +81,13 @@ def role(store: Store, session: int, who: Standing) -> str | None:
 
 
 def holder(token: Row) -> Standing:
-    """Return the permissions of the person whom a token names: if people log in, only somebody on the list has any."""
+    """Return the permissions of an API token's person. With a log-in, a person who is not on the list has none."""
     return standing({"is_logged_in": True, "email": token["annotator"]})
 
 
 def role_of_token(store: Store, session: int, token: Row) -> str | None:
-    """Return the role that a token gives in a session: its own, but no more than the person whom it names has now."""
+    """Return the role that an API token gives in a session: the lower of the token's own role and the current role of
+    the person whom it names. None if that person has no role, or the token is for another session."""
     own = role(store, session, holder(token))
     return min(own, token["role"], key=ROLES.index) if own and session == token["session"] else None
 
@@ -98,18 +99,18 @@ def visible_datasets(store: Store, person: Mapping[str, Any]) -> set[int]:
 
 
 def files_folder() -> Path | None:
-    """Return the server folder whose files may be imported: OAL_FILES. None if it is not set or people log in."""
+    """Return the server folder whose files may be imported (OAL_FILES), or None if it is not set or people log in."""
     folder = os.environ.get("OAL_FILES")
     return Path(folder).resolve() if folder and not _is_login_required() else None
 
 
 def served_file(name: str) -> Path:
-    """Return the file of a name or relative path inside `files_folder`."""
+    """Return the file with a name or relative path inside `files_folder`. Raise ValueError if there is none."""
     return _served(name, "file", Path.is_file)
 
 
 def served_folder(name: str) -> Path:
-    """Return the folder of a name or relative path inside `files_folder`."""
+    """Return the folder with a name or relative path inside `files_folder`. Raise ValueError if there is none."""
     return _served(name, "folder", Path.is_dir)
 
 
@@ -134,7 +135,7 @@ def _is_login_required() -> bool:
 
 
 def _rules() -> Rules:
-    """Return the rules in the secrets, and remember if they ever required a log-in."""
+    """Return the rules in the secrets, and remember whether they ever required a log-in."""
     global _login_required
     try:
         rules = _read_rules()
@@ -147,8 +148,8 @@ def _rules() -> Rules:
 
 
 def _tell_streamlit(auth: dict[str, Any]) -> None:
-    """Make Streamlit read the secrets again: its copy, which checks log-ins, stays behind after a broken file is
-    mended."""
+    """Reload Streamlit's own copy of the secrets, which checks log-ins, if its [auth] differs: the copy stays outdated
+    after a broken file is mended."""
     if st.secrets.load_if_toml_exists() and st.secrets.to_dict().get("auth") != auth:
         st.secrets._reset()
 
@@ -190,8 +191,8 @@ def _read_rules() -> Rules:
 
 @cache
 def _usual_files(folder: str, home: str | None) -> list[str]:
-    """Return the secrets files of a working folder and a home that Streamlit reads if no files are named. Finding them
-    costs more than reading them."""
+    """Return the secrets files that Streamlit reads by default. Cached by working folder and home folder, because
+    finding the files costs more than reading them."""
     return config.get_option("secrets.files")
 
 
@@ -222,7 +223,7 @@ def _entries(access: dict[str, Any], name: str) -> tuple[str, ...]:
     entries = access.get(name, [])
     if not isinstance(entries, list):
         raise Closed(f"{name} in [access] must be a list.")
-    for nth, entry in enumerate(entries, 1):  # the entry itself stays secret: every visitor reads the sentence
+    for nth, entry in enumerate(entries, 1):  # the message does not quote the entry: every visitor can read it
         if not isinstance(entry, str) or not (entry == "*" or re.fullmatch(r"[^@\s*]*@[^@\s*]+", entry.strip())):
             raise Closed(f'{name} in [access] must hold e-mail addresses, "@domains" or "*". Entry {nth} is not valid.')
     return tuple(address(entry) for entry in entries)

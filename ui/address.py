@@ -1,5 +1,5 @@
-"""Widgets bound to the address of a page by their keys: defaults are omitted from the address, opening an address
-restores the widgets, and invalid values are ignored with a message."""
+"""Widgets bound by their keys to query parameters in the address of a page: defaults are omitted from the address,
+opening an address restores the widgets, and invalid values are ignored with a message."""
 
 from collections.abc import Iterable
 from math import isinf, nan
@@ -11,14 +11,14 @@ import streamlit as st
 from .page import complain
 
 BOUND: Final[Literal["query-params"]] = "query-params"
-MAX_OPTIONS = 12  # listed in a message
+MAX_OPTIONS = 12  # options listed in a message
 MAX_VALUE_CHARACTERS = 80  # quoted in a message
 
 
 def check_choice(key: str, name: str, options: Iterable[str], most: int | None = None) -> None:
-    """Complain about options in the address that do not exist, or are more than `most`.
+    """Show an error for each option in the address that does not exist, and if there are more options than `most`.
 
-    key: the widget's key, which is also its name in the address. name: its label in the message.
+    key: the widget's key, which is also its name in the address. name: the widget's label, quoted in the error.
     """
     known_options, values = [*options], st.query_params.get_all(key)
     if most and len(values) > most:
@@ -33,9 +33,10 @@ def check_choice(key: str, name: str, options: Iterable[str], most: int | None =
 def check_number(
     key: str, name: str, low: float = -float_info.max, high: float = float_info.max
 ) -> Literal["query-params"] | None:
-    """Complain about values in the address that are not a number from `low` to `high`.
+    """Show an error for each value in the address that is not a number from `low` to `high`.
 
-    Return the argument `bind` of the field: None if the address has an infinite number, on which Streamlit fails.
+    Return the argument `bind` of the number field: None if the address has an infinite number, on which Streamlit
+    fails.
     """
     bind: Literal["query-params"] | None = BOUND
     for word in st.query_params.get_all(key):

@@ -12,10 +12,10 @@ from oal_engine.sessions.insights.curves import COUNT, FRACTION, Chart, Line
 
 from .meanings import explained
 
-AXIS = {"range": [0, 1.02], "tickvals": [0, 0.25, 0.5, 0.75, 1]}  # of fractions: a fixed axis does not jump
-COUNTS = {"autorangeoptions": {"include": 4}}  # else an axis that ends at 1 has a mark between whole numbers
+AXIS = {"range": [0, 1.02], "tickvals": [0, 0.25, 0.5, 0.75, 1]}  # for fractions: a fixed axis does not jump
+COUNTS = {"autorangeoptions": {"include": 4}}  # otherwise an axis that ends at 1 has ticks between whole numbers
 HEIGHT = 128  # pixels, so that the charts fit next to the card
-DASHES = "4px 3px"  # of estimated lines and of another algorithm's lines
+DASHES = "4px 3px"  # for estimated lines and for another algorithm's lines
 
 
 def figure(chart: Chart, other: Chart | None = None) -> dict[str, Any]:
@@ -54,12 +54,12 @@ def _trace(line: Line, hover: str, dashed: bool) -> dict[str, Any]:
 
 
 def _band(x: np.ndarray, color: str, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
-    """Return the trace that fills the area between two lines."""
+    """Return the plotly trace that fills the area between the curves `low` and `high`."""
     return {
         "type": "scatter",
         "x": np.concatenate((x, x[::-1])),
         "y": np.concatenate((high, low[::-1])),
-        "mode": "none",  # else a band of few points has a dot at each
+        "mode": "none",  # otherwise plotly draws dots at the points of a short band
         "fill": "toself",
         "fillcolor": f"rgba({', '.join(str(int(color[k : k + 2], 16)) for k in (1, 3, 5))}, 0.16)",
         "hoverinfo": "skip",
@@ -67,8 +67,8 @@ def _band(x: np.ndarray, color: str, low: np.ndarray, high: np.ndarray) -> dict[
 
 
 class _AsItIs(BaseFigure):  # type: ignore[misc]
-    """A figure that plotly neither checks nor copies, which took half of the server's time with twenty people. A test
-    makes sure that plotly would accept it."""
+    """A figure that plotly neither validates nor copies: doing both took half of the server's time with twenty people.
+    A test makes sure that plotly would accept it."""
 
     def __init__(self, figure: dict[str, Any]) -> None:
         self._figure = figure

@@ -32,8 +32,8 @@ OF_AUDIT = {"audit": "Audit: the column, corrected by the answers, its likely er
 OF_ALL, OF_ONE = (
     ("labels", "decisions", "report", "methods"),
     ("predictions", "positives", "model"),
-)  # of several questions
-OF_EITHER = {"model": "All questions, in a ZIP archive", "report": "All questions"}  # what, and how all are offered
+)  # exports of a session of several questions: of all questions, of one question
+OF_EITHER = {"model": "All questions, in a ZIP archive", "report": "All questions"}  # names of the choice ""
 WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
 EXPORTS = BoundedSemaphore(MAX_EXPORTS)
@@ -63,7 +63,7 @@ def downloads_button(store: Store, settings: Settings) -> None:
             options = [f"--question={question}"] * bool(question)
         if what != "report":
             formats = _formats(store, session, what)
-            key = f"download-as-{len(formats)}"  # a choice is kept as long as it is one
+            key = f"download-as-{len(formats)}"  # keeps the choice until other formats are offered
             words = {kind: each.purpose for kind, each in formats.items()}
             kind = st.selectbox("Format", [*formats], format_func=words.__getitem__, key=key, width=WIDTH)
         if what in ("decisions", "predictions", "positives", "audit"):
@@ -80,7 +80,7 @@ def downloads_button(store: Store, settings: Settings) -> None:
 
 
 def _formats(store: Store, session: int, what: str) -> dict[str, tables.Format]:
-    """Return the formats in which an export can be written."""
+    """Return the formats in which an export can be written, by name. what: the export, such as "labels"."""
     if what == "methods":
         return methods.FORMATS
     if what not in ("table", "model"):
@@ -92,7 +92,7 @@ def _formats(store: Store, session: int, what: str) -> dict[str, tables.Format]:
 
 
 def positives_button(store: Store, session: int, first: int) -> None:
-    """Show a button that downloads the first items of the ranking of a session."""
+    """Show a button that downloads the `first` items of a session's ranking, as CSV with texts."""
     words = f"Download the first {first:,}" if first > 1 else "Download the first"
     options = ["--texts", "--first", str(first)]
     _export_button(words, store, session, "positives", "csv", options, "download-positives")
@@ -102,8 +102,8 @@ def _export_button(
     words: str, store: Store, session: int, what: str, kind: str | None, options: list[str], key: str,
     suffix: str | None = None,
 ) -> None:  # fmt: skip
-    """Show a button that downloads an export. kind: its format, None for a report. suffix: None for that of the
-    format."""
+    """Show a button that downloads an export. kind: name of the format, None for a report. suffix: suffix of the file,
+    None for the suffix of the format."""
     options = (["--format", kind] if kind else []) + options
     file = with_access_check(store, session, partial(export, store.path, session, what, options))
     formats = tables.FORMATS | tools.TOOLS | model_formats.FORMATS | methods.FORMATS
@@ -113,7 +113,8 @@ def _export_button(
 
 
 def page_button(store: Store, session: int, question: str | None) -> None:
-    """Show a button that downloads the player of a session, or of one of its several questions, as a page."""
+    """Show a button that downloads the player of a session as an HTML page. question: the question to play, if the
+    session asks several."""
     texts = st.checkbox("With the texts, and the terms learned from them", key="page-texts")
     options = ["--texts"] * texts + [f"--question={question}"] * bool(question)
     make = partial(output, store.path, ["publish", str(session), "--format", "html", *options])
@@ -124,7 +125,7 @@ def page_button(store: Store, session: int, question: str | None) -> None:
 def with_access_check(store: Store, session: int, make: Callable[[], bytes]) -> Callable[[], bytes]:
     """Wrap the function that makes a file: when it is called, it first checks again that the user may read the session
     and its answers."""
-    person, name = st.user.to_dict(), annotator()  # unknown in the thread in which Streamlit makes the file
+    person, name = st.user.to_dict(), annotator()  # read here: the thread in which Streamlit makes the file cannot
 
     def checked_again() -> bytes:
         Settings.read(store, session)
@@ -139,12 +140,13 @@ def with_access_check(store: Store, session: int, make: Callable[[], bytes]) -> 
 
 
 def export(database: Path, session: int, what: str, options: list[str]) -> bytes:
-    """Return the bytes of an export of a session. options: of the command `export`."""
+    """Write an export of a session and return its bytes. options: options of the command `export`, such as --texts."""
     return output(database, ["export", str(session), "--what", what, *options])
 
 
 def output(database: Path, command: list[str]) -> bytes:
-    """Run a command of the engine in a process of its own, and return the bytes of the file that it writes."""
+    """Run a command of the engine in a subprocess, and return the bytes of the file that it writes. Raise ValueError if
+    it fails, or if it cannot begin within WAIT_SECONDS."""
     if not EXPORTS.acquire(timeout=WAIT_SECONDS):
         raise ValueError(f"the server is writing {MAX_EXPORTS} other files. Try again in a minute.")
     try:

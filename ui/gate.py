@@ -1,5 +1,5 @@
-"""Middleware in front of Streamlit: it closes the connections of people who may no longer enter, protects the files,
-drops late messages of a page that the browser has left, and lets no dialog cover the card while the server is away."""
+"""ASGI middleware in front of Streamlit: it closes the connections of people who may no longer enter, protects files,
+drops late messages from a page that the browser has left, and keeps dialogs off the card if the server is away."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
 }
 TARGET_COOKIE, TARGET_SECONDS = "oal_wanted", 600  # remembers the page to open after the log-in
-POLICY_VIOLATION = 1008  # of RFC 6455; the browser connects again and is shown the first page it may see
+POLICY_VIOLATION = 1008  # close code of RFC 6455; the browser reconnects and is shown the first page that it may see
 SEE_OTHER = 303
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 DEFAULT_PORTS = {"http": ":80", "https": ":443"}
@@ -42,12 +42,12 @@ DIALOGS, NO_DIALOGS = b'"blockErrorDialogs":false', b'"blockErrorDialogs":true '
 class Gate:
     """Middleware that every request and every message of a browser passes.
 
-    routes: of the app itself. The gate answers them, because Streamlit's own middleware takes longer than an answer.
+    routes: the app's own routes, which the gate answers: Streamlit's own middleware takes longer than an answer.
     """
 
     def __init__(self, app: ASGIApp, routes: Sequence[Route] = ()) -> None:
         self.app, self.routes = app, routes
-        self.ended: set[bytes] = set()  # log-ins that were ended, though browsers may still hold their cookies
+        self.ended: set[bytes] = set()  # log-ins that have ended, though browsers may still send their cookies
         base = st.get_option("server.baseUrlPath")
         self.files = tuple(make_url_path(base, path) + "/" for path in ("_stcore/upload_file", "media"))
         self.logout, self.callback = (make_url_path(base, path) for path in ("auth/logout", "oauth2callback"))
@@ -90,8 +90,9 @@ class Gate:
         return None
 
     def _led(self, scope: Scope, send: Send) -> Send:
-        """Redirect to the page that was opened before the log-in, such as an invitation, and from a page that does not
-        exist to the first one, which says so. Streamlit itself always redirects to the first page after a log-in."""
+        """Wrap `send` to redirect: after a log-in to the page that was opened before it, such as an invitation
+        (Streamlit itself always redirects to the first page), and from a page that does not exist to the first page,
+        which says so."""
         cookies, path = HTTPConnection(scope).cookies, scope["path"]
 
         async def sent(message: Message) -> None:
@@ -115,7 +116,7 @@ class Gate:
         return sent
 
     def _is_missing(self, path: str) -> bool:
-        """Tell whether a path looks like that of a page, and the app has no such page."""
+        """Tell whether a path looks like the path of a page, but the app has no such page."""
         return "/" not in path.removeprefix(self.home) and path not in (self.home, *self.pages)
 
     def _cookie(self, value: str, seconds: int) -> str:
@@ -149,7 +150,7 @@ class Gate:
         return access.standing(self._who(cookies))
 
     def _who(self, cookies: dict[str, str]) -> dict[str, Any]:
-        """Return the user of these cookies, or {} if the log-in was ended."""
+        """Return the user to whom these cookies belong, or {} if the log-in has ended."""
         return {} if _signed_part(cookies) in self.ended else _person(cookies)
 
 
@@ -163,7 +164,7 @@ class _Pages:
         self.last, self.awaited = "", ""
 
     def hear(self, data: bytes) -> None:
-        """Note which page the first message of the app leads to."""
+        """Record the page to which the app's first message leads."""
         if not self.last:
             self.last = ForwardMsg.FromString(data).navigation.page_script_hash
 
@@ -183,7 +184,7 @@ class _Pages:
 
 
 def _is_foreign(scope: Scope) -> bool:
-    """Tell whether a request comes from a page of another origin, also of another port, which Streamlit would accept.
+    """Tell whether a request is cross-origin: from a page of another host, or of another port, which Streamlit accepts.
 
     Programs other than browsers send no origin. A proxy may name the requested host in X-Forwarded-Host.
     """

@@ -29,7 +29,7 @@ def serve(
 
 
 def main() -> None:
-    """Run the program."""
+    """Run the program oal-studio."""
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(serve)
     with errors_as_sentences():

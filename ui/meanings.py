@@ -1,4 +1,4 @@
-"""Words whose meaning shows on hover or tap."""
+"""Tooltips: words whose meaning shows on hover or tap."""
 
 import html
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Tables of numbers, and a strategy in words."""
+"""Tables of numbers, and a strategy as one line of text."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,8 @@ STYLE = """<style>
 
 
 def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem") -> None:
-    """Show a table: each line is a title and its cells (numbers or words, escaped here)."""
+    """Show a table. heads: the titles of the columns. lines: a title and cells each (numbers or words, escaped
+    here)."""
     rows = "".join(
         f"<tr>{_title(title)}{''.join(f'<td>{_cell(value)}</td>' for value in values)}</tr>" for title, *values in lines
     )
@@ -45,7 +46,7 @@ def describe(chosen: Strategy) -> str:
 
 
 def _title(words: str) -> str:
-    """Return the cell of a title. Short words are not cut to give room to longer ones."""
+    """Return a header cell. A title of short words (up to SHORT characters) is never broken inside a word."""
     kind = ' class="whole"' * all(len(word) <= SHORT for word in words.split())
     return f'<th dir="auto"{kind}>{explained(words)}</th>'
 

@@ -1,4 +1,4 @@
-"""The frame of every page: settings, log-in, the store, and text that is never markup."""
+"""The frame of every page: settings, log-in, the store, and text that is shown literally, never as markup."""
 
 import html
 from base64 import b64encode
@@ -104,7 +104,7 @@ def _script() -> str:
 
 @cache
 def _logo() -> str:
-    """Return the logo as a data: address, which the browser need not fetch."""
+    """Return the logo as a data: URL, which the browser need not fetch."""
     return "data:image/svg+xml;base64," + b64encode(text(["logo.svg"]).encode()).decode()
 
 
@@ -125,7 +125,7 @@ def _let_in() -> None:
 
 
 def stay_in() -> None:
-    """Draw the whole page anew, from a fragment, if the user may not enter any more."""
+    """Rerun the whole page, from within a fragment, if the user may no longer enter."""
     if not _standing().enters:
         st.rerun()
 
@@ -152,7 +152,7 @@ def role(store: Store, session: int) -> str | None:
 
 
 def sessions(store: Store) -> list[Row]:
-    """Return the rows of `Store.sessions` in which the user has a role."""
+    """Return the rows of `Store.sessions` for the sessions in which the user has a role."""
     who = _standing()
     return [row for row in store.sessions() if who.owns or store.role(row["id"], who.mail)]
 
@@ -232,8 +232,8 @@ class Removed(SessionError):
 
 
 def checked_role(store: Store, session: int) -> str:
-    """Return the role of the user in a session. Raise Removed if it is gone or they have none in it: every page and
-    every message of a browser passes here."""
+    """Return the role of the user in a session. Raise Removed if the session is gone or the user has no role in it.
+    Every page and every message of a browser is checked here."""
     try:
         store.log_version(session)
     except StorageError:
@@ -252,10 +252,10 @@ def stored_settings(store: Store, session: int) -> Settings:
 
 
 def reason_to_withhold(store: Store, session: int, name: str, role: str | None) -> str:
-    """Return the reason to hide all answers of a session from an annotator, or "" if they may be read.
+    """Return the reason to hide all answers of a session from an annotator, or "" if they may read the answers.
 
-    Somebody who still has to give second answers must not see the first ones. Readers and people who do not label
-    in the session may read everything.
+    Somebody who still has to give second answers must not see the first ones. Readers and people who do not label in
+    the session may read everything.
     """
     questions = unseen(store, session, name)
     if not questions or role == "reader":
@@ -267,7 +267,7 @@ def reason_to_withhold(store: Store, session: int, name: str, role: str | None) 
 
 
 def check_may_answer(store: Store, session: int) -> None:
-    """Raise a SessionError if the user may not answer in a session, Removed as in `checked_role`."""
+    """Raise SessionError if the user may not answer in a session, or Removed as in `checked_role`."""
     if checked_role(store, session) == "reader":
         raise SessionError(ONLY_READS)
 
@@ -397,7 +397,7 @@ def remove_after_asking(
 
 
 def one_row(name: str) -> DeltaGenerator:
-    """Return a row whose first element leaves room for the buttons after it, also on a phone."""
+    """Return a container in one row whose first element leaves room for the buttons after it, also on a phone."""
     return st.container(key=f"row-{name}", horizontal=True, vertical_alignment="center")
 
 

@@ -26,7 +26,8 @@ _mount = component("replay", PLAYER.scripts, PLAYER.styles)
 
 @st.cache_resource(max_entries=8)
 def player(session: int, question: str | None = None) -> Player:
-    """Return the player of a session, or of one of its several questions, opened once in this server process."""
+    """Return the player of a session, opened once in this server process. question: the question to play, if the
+    session asks several."""
     return Player(session, question)
 
 
@@ -55,7 +56,7 @@ class Player(players.Player):
 
 
 def show(player: Player, start: str) -> None:
-    """Show a player in a fragment. start: the name of the first place, such as q7 (question 7) or r90 (round 90)."""
+    """Show a player in a fragment. start: the position at which it opens, such as q7 (question 7) or r90 (round 90)."""
     player.refresh()
     key = f"replay-{player.trace.id}-{player.trace.part}"
     try:
@@ -81,8 +82,8 @@ def show(player: Player, start: str) -> None:
 
 @st.cache_resource(max_entries=20)
 def other_run(session: int, question: str | None, version: str, chosen: dict[str, Any]) -> what_if.WhatIf:
-    """Run another algorithm over the stream of a session at a version, and look at one of its several questions.
-    chosen: a result of `choose_strategy`."""
+    """Run another algorithm over the stream of a session, cached by the session's `version` (see `Player.version`).
+    question: the question to look at, if the session asks several. chosen: a result of `choose_strategy`."""
     values = {key: value for key, value in chosen.items() if key != "parameters"}
     trace = player(session, question).trace
     several = asks_several(vars(trace.settings))

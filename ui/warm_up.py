@@ -22,13 +22,13 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 
-SERVER = Path(__file__).parents[1]  # the folder of a clone from which the engine is imported
-HAND_OVER_SECONDS = 0.0005  # that a busy thread keeps others waiting; an answer passes between threads several times
-YOUNG_OBJECTS = 10_000  # until a garbage collection; Python's 700 stop a busy server every 20 seconds for a full one
-SECONDS_TO_END = 2  # that the server waits for its compiler
+SERVER = Path(__file__).parents[1]  # the root of a clone, from which the engine is imported
+HAND_OVER_SECONDS = 0.0005  # switch interval of the interpreter; an answer passes between threads several times
+YOUNG_OBJECTS = 10_000  # new objects per garbage collection; Python's 700 stop a busy server every 20 s for a full one
+SECONDS_TO_END = 2  # that a stopping server waits for its compiler
 
 _warm = threading.Event()
-_compilers: list[subprocess.Popen[bytes]] = []  # of this server: one at most
+_compilers: list[subprocess.Popen[bytes]] = []  # the compiler of this server, once it was started
 
 
 def is_warm() -> bool:
@@ -37,7 +37,7 @@ def is_warm() -> bool:
 
 
 def is_compiling() -> bool:
-    """Tell whether the process of this server that compiles all algorithms is at work."""
+    """Tell whether this server's subprocess that compiles all algorithms is still running."""
     return any(process.poll() is None for process in _compilers)
 
 
@@ -58,7 +58,7 @@ async def lifespan(app: App) -> AsyncIterator[None]:
 
 
 def _compile(stopped: threading.Event) -> None:
-    """Compile for the demos, and then all algorithms in a process of its own, which ends with the server."""
+    """Compile the learners of the demos, then all algorithms in a subprocess, which ends with the server."""
     practise()
     done, pairs = compiling.progress()
     if done < pairs and os.environ.get("OAL_COMPILE") != "0":
@@ -70,8 +70,8 @@ def _compile(stopped: threading.Event) -> None:
 
 
 def practise() -> None:
-    """Label and correct one item of each demo, and of a session on imported texts, and begin a session of several
-    questions and an audit, in a temporary database.
+    """Warm up in a temporary database: answer and correct an item in two demos and in a session on imported texts, and
+    begin a session of several questions and an audit.
 
     Then exempt the objects loaded so far from garbage collection, since they stay loaded.
     """

@@ -83,7 +83,7 @@ class Showing:
     over: Annotated[str | None, Option(help=f"The x axis: {', '.join(figures.AXES | figures.AMOUNTS)}.")] = None
 
     def view(self, comparison: experiments.Comparison) -> figures.ResultView:
-        """Return the view of a comparison. An unknown choice raises a ValueError with the available ones."""
+        """Return the view of a comparison. Raise ValueError, which lists the available choices, if one is unknown."""
         blocks = [*comparison.blocks()]
         data = named([each for each, _ in blocks], self.data or blocks[0][0], "--data")
         limits = [limit for each, limit in blocks if each == data]
@@ -200,7 +200,7 @@ def race(
 
 
 def _single(values: dict[str, Any]) -> dict[str, float]:
-    """Return the values of parameters, each of which must be a single number."""
+    """Return {parameter: number}. Raise ValueError if the value of a parameter is not a single number."""
     for key, value in values.items():
         if not (isinstance(value, list) and len(value) == 1 and isinstance(value[0], float)):
             raise ValueError(f"--set of a race must be one number for each parameter. Got {value} for {key}.")
@@ -224,7 +224,7 @@ def _with_settings(algorithms: Any, settings: list[str]) -> dict[str, dict[str, 
 
 
 def _run(values: dict[str, Any], workers: Workers, running: Running, folder: Path) -> experiments.Comparison:
-    """Run a comparison with a bar of progress, and keep it."""
+    """Run a comparison with a progress bar, and store it."""
     spec, store = specifications.specification(values), Store(running.db)
     with progress_bar() as progress, workers.executor(partial(experiments.sources, spec, store, folder)) as executor:
         try:
@@ -320,7 +320,7 @@ def results(
 
 
 def write(comparison: experiments.Comparison, out: Path, showing: Showing) -> None:
-    """Write a figure, table or report of a comparison, as the suffix of the file says."""
+    """Write a figure, table or report of a comparison, chosen by the suffix of the file."""
     kind = named(report.FILES, out.suffix[1:].lower(), "the suffix of --out")
     content = report.FILES[kind][0](comparison, showing.view(comparison))
     with tables.whole(out) as file:

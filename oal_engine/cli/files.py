@@ -76,7 +76,7 @@ class Reading(_Options):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Arguments of the functions that read files."""
+        """Keyword arguments for the functions that read files."""
         if self.each not in (None, "file", "line"):
             raise ValueError(f"--each must be file or line. Got {self.each}.")
         layout = sources.Layout(
@@ -86,7 +86,7 @@ class Reading(_Options):
 
     @property
     def of_lines(self) -> dict[str, Any]:
-        """Arguments of the function that reads the lines of a feed."""
+        """Keyword arguments for the function that reads the lines of a feed."""
         arguments = self.arguments
         if arguments.pop("layout") != sources.Layout():
             raise ValueError(
@@ -95,7 +95,7 @@ class Reading(_Options):
         return arguments
 
     def vectors(self, path: Path | None) -> VectorTable | None:
-        """Read the file of vectors that belong to the rows of another file, if its path is given."""
+        """Read the file of vectors at `path`, which belong to the rows of another file. Return None without a path."""
         return read_vectors(path, limits=self.limits) if path else None
 
     @property
@@ -163,7 +163,7 @@ class Importing(_Options):
 
     @property
     def vectorizer(self) -> dict[str, Any]:
-        """The options of the features that were set."""
+        """The options that were set for computing features."""
         values = set_options(features=self.features, tokenizer=self.tokenizer)
         return values | ({"embedding": embeddings.read(self.embed)} if self.embed else {})
 
@@ -171,7 +171,7 @@ class Importing(_Options):
         return detected if self.unknown is None else (*filter(None, self.unknown),)
 
     def columns(self, path: Path | str, reading: Reading) -> Columns:
-        """Return the columns that the options name, completed by those detected in the file."""
+        """Return the columns that the options name, completed by the columns detected in the file."""
         if bool(self.mesh_tree) != bool(self.mesh_number):
             raise ValueError("--mesh-tree FILE and --mesh-number NUMBER must be given together.")
         if self.mesh_tree and (self.positive or self.contains or self.multiclass):

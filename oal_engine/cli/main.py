@@ -19,7 +19,7 @@ from typer.main import get_install_completion_arguments
 
 from .. import __version__
 
-MODULES = {  # of each command
+MODULES = {  # {command: its module}
     **dict.fromkeys(["import", "append", "follow"], "data"), "datasets": "lists",
     "sessions": "lists", "algorithms": "replays",
     "replay": "replays", "export": "sessions", "predict": "sessions", "compare": "comparisons", "tune": "comparisons",
@@ -75,16 +75,16 @@ def _summaries(module: str) -> dict[str, str]:
 
 
 class _Listed(TyperCommand):
-    """A command in the list of `--help`. Its module, which may take a second to import, is imported when it is run."""
+    """A command in the list of `--help`. Its module, which may take a second to import, is imported only to run it."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         return command(str(self.name)).make_context(*arguments, **options)
 
 
 def repeat_options(arguments: list[str]) -> list[str]:
-    """Repeat an option that takes several values before each of them: --text a b becomes --text a --text b.
+    """Repeat an option that takes several values before each value: --text a b becomes --text a --text b.
 
-    Only after the argument of the command, which would otherwise be read as a value.
+    Options before the argument of the command are left as they are, or the argument would be read as a value.
     """
     words: list[str] = []
     option = None
@@ -99,7 +99,7 @@ def repeat_options(arguments: list[str]) -> list[str]:
 
 @contextmanager
 def errors_as_sentences() -> Iterator[None]:
-    """End the program with one sentence instead of a traceback after an error."""
+    """Exit with one sentence instead of a traceback, and code 1, on ValueError or OSError. Ignore BrokenPipeError."""
     try:
         yield
     except BrokenPipeError:  # the reader has stopped, as in `| head`
@@ -121,7 +121,7 @@ def _own_options(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version, and end.")
     ] = False,
 ) -> None:
-    """Declare the options before the commands."""
+    """Declare the options of the program itself, which precede a command."""
 
 
 def _parser(function: Callable[..., None], name: str | None = None) -> Any:
@@ -131,7 +131,7 @@ def _parser(function: Callable[..., None], name: str | None = None) -> Any:
 
 
 def main(*options: Any) -> None:
-    """Run the command line, with further options in addition to its commands."""
+    """Run the command line. options: further options of the program, such as the ones for shell completion."""
     app = TyperGroup(
         help="OAL Studio: label rare classes under a budget, and compare the algorithms that choose what to ask.",
         commands={

@@ -160,9 +160,9 @@ def replay(
 def _strategy(
     algorithm: str | None, learner: str | None, rule: str | None, values: dict[str, float], several: bool
 ) -> Strategy:
-    """Return the strategy of the options. An error says which to give, and names algorithms with a similar name.
+    """Return the strategy that the options name. Raise ValueError, with hints such as similar names, if they do not.
 
-    several: as in `strategy`.
+    several: whether there are several questions, as in `strategy`.
     """
     if not algorithm and not (learner and rule):
         raise ValueError("Give --algorithm NAME, or --learner and --rule.")
@@ -177,7 +177,7 @@ def _strategy(
 def _file_data(
     path: str, chosen: Strategy, importing: Importing, reading: Reading, **more: Any
 ) -> datasets.FeatureTable:
-    """Read the rows and labels of a file for this replay only. more: of its columns."""
+    """Read the rows and labels of a file for this replay only. more: fields of `Columns` to replace."""
     columns = replace(importing.columns(path, reading), **{"details": ()} | more)
     if chosen.multiclass and not importing.positive:
         columns = replace(columns, multiclass=True)
@@ -189,7 +189,7 @@ def _file_data(
 
 
 def _check_options(name: str, importing: Importing, reading: Reading, allowed: Collection[str] = ()) -> None:
-    """Refuse the options that only a file has."""
+    """Raise ValueError if an option for files, other than the `allowed` ones, is set for a stored data set."""
     for option in importing.changed() + reading.changed():
         if option not in allowed:
             raise ValueError(f"{option} is for files: the data set {name} has been imported already.")
@@ -198,7 +198,7 @@ def _check_options(name: str, importing: Importing, reading: Reading, allowed: C
 def _file_questions(
     path: str, names: list[str], chosen: Strategy, importing: Importing, reading: Reading
 ) -> tuple[datasets.FeatureTable, dict[str, np.ndarray]]:
-    """Read the rows of a file, and its labels for each question."""
+    """Read the rows of a file, and the labels for each question, {name: labels}."""
     file = Path(path).name
     if {*names} <= {*peek(path, **reading.arguments).columns}:
         features = importing.feature and tuple(importing.feature)
@@ -237,7 +237,7 @@ def _stored_data(
 
 
 def _weights(path: Path) -> tuple[str, dict[str, float]]:
-    """Return the session of a model file, and the weights of its features."""
+    """Read the session and the weights, {feature: weight}, of a model file. Raise ValueError if it is multiclass."""
     learned = model_file.read(path)
     if learned.multiclass:
         raise ValueError(f"--seed-model must be a model of positives and negatives. {path} has several classes.")
@@ -245,7 +245,7 @@ def _weights(path: Path) -> tuple[str, dict[str, float]]:
 
 
 def _scores(path: Path) -> dict[str, float]:
-    """Return the scores of a table by item id."""
+    """Read the scores of a table, {item id: score}."""
     items = read(path, Columns(id="id", features=("score",)))
     if not isinstance(items.vectors, np.ndarray) or items.feature_names != ["score"]:
         raise ValueError(f"--seed-scores must be a table with columns id and score. Got {path}.")
@@ -274,8 +274,8 @@ def _print(result: dict[str, Any]) -> None:
 
 
 def _print_column(result: dict[str, Any]) -> None:
-    """Print the metrics of the column and of the column with the answers: as they are, and as the answers tell in the
-    first run."""
+    """Print the metrics of the column, and of the column with the answers: the true ones, as means over the runs, and
+    their estimates and guaranteed minimum from the answers of the first run."""
     run, runs, cut = result["runs"][0], len(result["runs"]), result["column"]["cut"]
     print(
         f"Column {result['column']['name']}{'' if cut is None else f', positive from {cut:g} on'}, and "
@@ -298,7 +298,7 @@ def _print_column(result: dict[str, Any]) -> None:
 
 
 def _print_questions(result: dict[str, Any]) -> None:
-    """Print a line for each question, the mean and the worst."""
+    """Print a line for each question, and lines for the mean and the worst of the questions."""
     mean, runs = result["mean"], len(result["runs"])
     print(
         f"{result['algorithm']}: {result['learner']} + {result['rule']}, {result['reading']} of "

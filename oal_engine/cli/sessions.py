@@ -1,4 +1,4 @@
-"""The commands on a session: export, predict, add-labels, verify, publish, adopt."""
+"""The commands on a session: export, predict, add-labels, answers-to-check, verify, publish, adopt."""
 
 import json
 import sys
@@ -194,7 +194,7 @@ def verify(session: Session, db: Db = None, as_json: Json = False) -> None:
 
 
 def _report(report: look_back.Report, as_json: bool) -> None:
-    """Print a report. The exit code is 1 if the session does not verify."""
+    """Print a report. Exit with code 1 if the session does not verify."""
     print(json.dumps(report.as_dict(), ensure_ascii=False) if as_json else f"{report.name}: {report}")
     if not report.verified:
         raise typer.Exit(1)

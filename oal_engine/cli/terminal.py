@@ -33,7 +33,7 @@ Questions = Annotated[
 ]
 Formats = Mapping[str, Iterable[str]]  # the suffixes of each format
 PAGE: Formats = {"html": (".html", ".htm")}  # the suffixes of a file that holds a page
-WIDEST = 10_000  # characters of a line that is not for a terminal
+WIDEST = 10_000  # width in characters if the output is not a terminal
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def set_options(**options: Any) -> dict[str, Any]:
 
 
 def number(text: str, name: str, allowed: str) -> float:
-    """Parse a number. `name` is the option and `allowed` its allowed values, for the error."""
+    """Parse a number. If it is not one, raise ValueError, which says that the option `name` must be `allowed`."""
     try:
         return float(text)
     except ValueError:
@@ -85,7 +85,7 @@ def number(text: str, name: str, allowed: str) -> float:
 
 
 def question_names(questions: str | None) -> list[str]:
-    """Return the names that --questions holds."""
+    """Split the value of --questions into names. Raise ValueError if it is set without a name."""
     names = [*dict.fromkeys(filter(None, map(str.strip, (questions or "").split(","))))]
     if questions is not None and not names:
         raise ValueError(f"--questions must be names, separated by commas. Got {questions!r}.")
@@ -93,7 +93,7 @@ def question_names(questions: str | None) -> list[str]:
 
 
 def pairs(option: str, settings: list[str] | None) -> Iterator[tuple[str, str]]:
-    """Yield the keys and values of a repeated option KEY=VALUE."""
+    """Parse a repeated option KEY=VALUE. Yield the keys and values."""
     for setting in settings or ():
         key, equals, value = map(str.strip, setting.partition("="))
         if not equals or not key:
@@ -104,7 +104,7 @@ def pairs(option: str, settings: list[str] | None) -> Iterator[tuple[str, str]]:
 def format_of(out: Path | None, formats: Formats, kind: str | None = None) -> str:
     """Return the format of a file: `kind`, or else the format of the file's suffix, or else the first format.
 
-    formats: the suffixes of each format. A name with another suffix raises a ValueError.
+    formats: {format: suffixes}. Raise ValueError if the file has another suffix, or if `kind` is not a format.
     """
     if kind and kind not in formats:
         raise ValueError(f"--format must be one of {', '.join(formats)}. Got {kind}.")
@@ -120,13 +120,13 @@ def format_of(out: Path | None, formats: Formats, kind: str | None = None) -> st
 
 
 def refuse_terminal(out: Path | None, kind: str, is_binary: bool) -> None:
-    """Raise ValueError if bytes that are not text would be printed on a terminal."""
+    """Raise ValueError if a binary format would be printed on a terminal."""
     if is_binary and out is None and sys.stdout.isatty():
         raise ValueError(f"{kind} is not text: name a file (--out FILE), or send it to another program.")
 
 
 def undamaged(store: Store) -> Store:
-    """Return the store after a full check of the database, because a command may happen to miss the damaged parts."""
+    """Check the whole database, because a command may miss the damaged parts. Return the store, or raise ValueError."""
     problems = store.problems()
     if problems:
         raise ValueError(f"{store.path} is damaged: {problems[0]}. The command `check` lists all damage.")
@@ -146,7 +146,7 @@ def show(lists: dict[str, list[dict[str, Any]]], as_json: bool, *columns: str) -
 
 
 def draw(table: Table) -> None:
-    """Print a table, with uncut lines if a program reads them."""
+    """Print a table. Its lines are not cut or wrapped if the output is not a terminal."""
     Console(width=None if sys.stdout.isatty() else WIDEST).print(table)
 
 
@@ -156,7 +156,7 @@ def _cell(value: Any) -> str:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function (phase, done, total) that draws a bar with the remaining time for each phase, on a terminal."""
+    """Yield a function (phase, done, total) that draws a progress bar for each phase, if stderr is a terminal."""
     console, tasks = Console(stderr=True), {}
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -1,4 +1,4 @@
-"""The command of tokens, with which programs label over HTTP."""
+"""The command `token`, which manages the tokens with which programs label over HTTP."""
 
 import sys
 from datetime import timedelta

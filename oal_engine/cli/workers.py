@@ -14,14 +14,14 @@ from typer import Option
 
 @dataclass(frozen=True)
 class Workers:
-    """Options that name the workers."""
+    """Options that choose the workers."""
 
     workers: Annotated[int | None, Option(min=1, help="Number of threads or processes (default: one per core).")] = None
     processes: Annotated[bool, Option("--processes", help="Use processes instead of threads.")] = False
     scheduler: Annotated[str | None, Option(metavar="tcp://HOST:PORT", help="A Dask cluster to run on.")] = None
 
     def executor(self, sources: Callable[[], list[Any]] = list) -> AbstractContextManager[Executor]:
-        """Return the workers that the options name. sources: gives the rows that a cluster needs."""
+        """Return an executor with the chosen workers. sources: returns the rows that a Dask cluster needs."""
         if self.scheduler:
             try:
                 from ..experiments import cluster  # imported late: Dask is optional

@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-BLOCK_STRINGS, BLOCK_CHARACTERS = 10_000, 2**20  # of a block of strings: it is written when it has one of them
+BLOCK_STRINGS, BLOCK_CHARACTERS = 10_000, 2**20  # a block of strings is written when it reaches one of these sizes
 
 
 class BlockFile:
-    """A temporary file of blocks. Each has a list of strings or None, and arrays."""
+    """A temporary file of blocks. Each block holds a list of strings (or None), and arrays."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -32,7 +32,7 @@ class BlockFile:
         return len(self._places)
 
     def append(self, strings: Sequence[str | None], *arrays: np.ndarray) -> None:
-        """Write a block behind the others."""
+        """Append a block of strings and arrays."""
         lengths = np.fromiter((-1 if string is None else len(string) for string in strings), np.int64, len(strings))
         characters = np.frombuffer("".join(filter(None, strings)).encode(errors="surrogatepass"), np.uint8)
         self._places.append((self._file.seek(0, os.SEEK_END), len(arrays)))
@@ -41,7 +41,7 @@ class BlockFile:
             np.save(self._file, array, allow_pickle=False)
 
     def read(self, number: int) -> tuple[list[Any], list[np.ndarray]]:
-        """Return the strings and the arrays of a block."""
+        """Read the strings and the arrays of the block with this number."""
         place, n_arrays = self._places[number]
         self._file.seek(place)
         lengths, characters, *arrays = (np.load(self._file, allow_pickle=False) for _ in range(2 + n_arrays))
@@ -95,7 +95,7 @@ class StoredStrings(Sequence[Any]):
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
 
     def take(self, places: Iterable[int]) -> StoredStrings:
-        """Return the strings at these places, in a file of their own."""
+        """Copy the strings at these positions to a new temporary file."""
         subset = StoredStrings(self._blocks.folder)
         for place in places:
             subset.append(self[place])
@@ -106,7 +106,7 @@ Strings: TypeAlias = "list[Any] | StoredStrings"
 
 
 def strings(folder: Path | None, values: Iterable[str | None] = ()) -> Strings:
-    """Return a sequence of strings: in memory, or in a temporary file in a folder."""
+    """Return the values as a sequence: in a temporary file in `folder`, or in memory without a folder."""
     if folder is None:
         return [*values]
     stored = StoredStrings(folder)
@@ -116,5 +116,5 @@ def strings(folder: Path | None, values: Iterable[str | None] = ()) -> Strings:
 
 
 def take(column: Strings, places: Sequence[int]) -> Strings:
-    """Return the strings at these places."""
+    """Return the strings of a column at these positions."""
     return column.take(places) if isinstance(column, StoredStrings) else [column[place] for place in places]

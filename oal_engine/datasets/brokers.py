@@ -1,6 +1,6 @@
 """Read messages from Redis streams, NATS JetStream and Kafka, from a position that the caller stores.
 
-A further broker is a generator like `_redis`, named in `BROKERS`.
+To support another broker, write a generator like `_redis` and add it to `BROKERS`.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 BATCH_MESSAGES = 500  # read and stored at a time
-WAIT_SECONDS = 0.5  # for a message, until whoever follows looks whether to stop
+WAIT_SECONDS = 0.5  # for a message, before the caller can check whether to stop
 CONNECT_SECONDS = 10
-PARTITIONS_SECONDS = 60  # between looks for new partitions
+PARTITIONS_SECONDS = 60  # between checks for new partitions
 PASSWORD = "OAL_FOLLOW_PASSWORD"  # nosec: the name of the environment variable
 
-Positions: TypeAlias = dict[str, str]  # the last stored position in each partition ("" if there are none)
+Positions: TypeAlias = dict[str, str]  # {partition ("" if a broker has none): last stored position}
 Say: TypeAlias = Callable[[str], None]
 
 
 class BrokerError(ValueError):
-    """The reason why a broker does not deliver, in one sentence."""
+    """A broker that cannot be read, or an invalid URL. The message is one sentence."""
 
 
 class Message(NamedTuple):
-    """A message of a broker, with its place there."""
+    """A message of a broker, with its partition and its position in the partition."""
 
     partition: str
     position: str
@@ -37,15 +37,15 @@ class Message(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Messages in the order of each partition. at_end: the broker has no more now."""
+    """Messages, in order within each partition. at_end: whether the broker has no further messages now."""
 
     messages: list[Message]
     at_end: bool
 
 
 class Address:
-    """The address of a feed, SCHEME://[USER[:PASSWORD]@]HOST[:PORT]/NAME[?OPTION=VALUE]. `str` leaves out all but
-    the scheme, host, port and name."""
+    """The URL of a feed, SCHEME://[USER[:PASSWORD]@]HOST[:PORT]/NAME[?OPTION=VALUE]. `str` returns it without user,
+    password and options."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -75,16 +75,16 @@ class Address:
         return f"{self.scheme}://{self.host}/{self.name}"
 
     def batches(self, positions: Positions, say: Say) -> Iterator[Batch]:
-        """Yield the messages behind `positions`, which the caller moves on. BrokerError if the connection is lost.
+        """Yield the messages after `positions`, which the caller advances. Raise BrokerError if the connection is lost.
 
-        say: is told which messages the broker no longer has.
+        say: called with a sentence about messages that the broker no longer has.
         """
         return BROKERS[self.scheme](self, positions, say)
 
 
 @contextmanager
 def _failures(address: Address, *errors: Any) -> Iterator[None]:
-    """Raise errors of a client as a BrokerError."""
+    """Turn errors of a client library in the body into a BrokerError."""
     try:
         yield
     except (*errors, OSError, TimeoutError) as error:
@@ -96,7 +96,7 @@ def _extra(package: str) -> BrokerError:
 
 
 def _redis(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
-    """Read a stream of Redis. An entry with one field holds the object in it; with more, it is the object."""
+    """Read a Redis stream. The message is the only field of an entry, or a JSON object of its fields if it has more."""
     try:
         import redis
     except ImportError:
@@ -109,7 +109,7 @@ def _redis(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
         with client:
             while True:
                 last = positions.get("", "0-0")
-                together = client.pipeline(transaction=True)  # nothing is trimmed between the two
+                together = client.pipeline(transaction=True)  # nothing is trimmed between the two reads
                 together.xrange(address.name, last, last)
                 together.xread({address.name: last}, BATCH_MESSAGES)
                 last_entry, response = together.execute()
@@ -129,7 +129,7 @@ def _redis(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
 
 
 def _entry(id: bytes | str) -> tuple[int, ...]:
-    """Return the two numbers of the id of an entry."""
+    """Parse the id of a Redis stream entry, such as 5-0, into its two numbers."""
     return tuple(map(int, (id.decode() if isinstance(id, bytes) else id).split("-")))
 
 
@@ -143,10 +143,10 @@ def _content(fields: dict[bytes, bytes]) -> bytes:
 
 
 def _nats(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
-    """Read a stream of NATS JetStream, or those of its messages that have a subject."""
+    """Read a NATS JetStream stream; if the address names a subject, only the messages with this subject."""
     try:
         import nats
-        from anyio.from_thread import start_blocking_portal  # its thread has a loop, as a notebook's has one that runs
+        from anyio.from_thread import start_blocking_portal  # in a thread with a loop: a notebook runs its own loop
         from nats.js import api
         from nats.js.errors import NotFoundError
     except ImportError:
@@ -155,7 +155,7 @@ def _nats(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
     n_delivered = 0  # by the subscription
 
     async def silent(error: Exception) -> None:
-        """Leave errors to the calls that they end."""
+        """Ignore errors here; the call that fails raises them."""
 
     async def connect() -> Any:
         login = {"user": address.user, "password": address.password} if address.password else {"token": address.user}
@@ -207,7 +207,7 @@ def _nats(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
 
 
 def _kafka(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
-    """Read all partitions of a topic of Kafka. Options of the URL are settings of librdkafka."""
+    """Read all partitions of a Kafka topic. The options of the URL are settings of librdkafka."""
     try:
         import confluent_kafka as kafka
     except ImportError:

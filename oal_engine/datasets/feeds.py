@@ -1,7 +1,8 @@
-"""Append items to a stored data set: from a file, or from the lines of a feed as they arrive.
+"""Append items to a stored data set: from a file, from a feed of lines, or from a message broker.
 
-The vocabulary, its document frequencies, scaling and projection of the import stay, because the rows of old items must
-not change; new words share some columns. A label word has its meaning in the data set, or else means "no label".
+The vocabulary, document frequencies, scaling and projection of the import are kept, because the rows of earlier items
+must not change. New words share hash columns. A label word keeps its meaning in the data set; any other word means
+"no label".
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ if TYPE_CHECKING:
 FeedLine: TypeAlias = tuple[int, str]  # line number and content
 
 CHUNK_ITEMS = 10_000  # stored in one transaction, during which other writers wait
-BATCH_CHARACTERS, QUEUED_LINES = 2**22, 64  # of a feed: appended at a time, and read while others are stored
-FEED_BATCH_ITEMS = 1000  # items of a feed from which on a recorded batch is complete
-RETRY_SECONDS = 1  # until a lost broker is tried again
-PAUSE_SECONDS, MAX_WAIT_SECONDS = 0.1, 0.4  # without a line, and since the first one, until a feed's lines are appended
+BATCH_CHARACTERS, QUEUED_LINES = 2**22, 64  # of a feed: characters that complete a batch, lines to read ahead
+FEED_BATCH_ITEMS = 1000  # once a recorded batch of a feed has this many items, a new one begins
+RETRY_SECONDS = 1  # between attempts to reconnect to a lost broker
+PAUSE_SECONDS, MAX_WAIT_SECONDS = 0.1, 0.4  # a batch of a feed ends after this pause, or this long after its first line
 
 
 @dataclass
 class AppendCounts:
     """Counts of appended, dropped and skipped items.
 
-    duplicates: exact ones, which are dropped. renamed: appended items whose id existed. skipped: unreadable lines,
-    {reason: (count, first line)}. near_duplicates: appended or left out, as the data set says. words: distinct words of
-    each appended text, summed up; new_words: how many the vocabulary lacks. later_labels: items that were stored
-    without a label and got one from an exact duplicate; sessions and comparisons that began before do not see it in
-    place of the item's own. unused_labels: labels of the other exact duplicates, in a data set that lacks labels.
-    unknown_words: cells of categories with a word that the import did not have.
+    duplicates: exact duplicates, which are dropped. renamed: appended items whose id was taken. skipped: unreadable
+    lines, {reason: (count, first line)}. near_duplicates: appended or left out, as the data set is configured. words:
+    distinct words per appended text, summed over the texts. new_words: how many of these are outside the vocabulary.
+    later_labels: stored items without a label that got one from an exact duplicate; it does not replace the item's own
+    label in earlier sessions and comparisons. unused_labels: labels of all other exact duplicates, if the data set is
+    not fully labeled. unknown_words: cells of categories whose word did not occur in the import.
     """
 
     appended: int = 0
@@ -104,23 +105,23 @@ def report(dataset: Dataset, counts: AppendCounts) -> str:
 
 
 def novelty(words: int, new_words: int, batches: Sequence[Row]) -> str:
-    """Report the share of new words, and the share at the import, in a sentence. batches: of the data set."""
+    """Report the share of new words in a sentence, with the share at the import. batches: as from `Store.batches`."""
     first = novelty_at_import(batches)
     before = "" if first is None else f"; {100 * first:.1f} % at the import"
     return f"{100 * new_words / words:.1f} % of the words are new to the vocabulary{before}."
 
 
 def novelty_at_import(batches: Sequence[Row]) -> float | None:
-    """Return the share of words of the import that too few other texts contain, as expected of similar later texts.
-    None if it is unknown."""
+    """Return the share of imported words that would be new if their text had been appended later; None if unknown.
+    Later texts of the same kind should have about this share of new words."""
     first = batches[0] if batches and not batches[0]["first"] else None
     return first["new_words"] / first["words"] if first and first["words"] else None
 
 
 def append(dataset: Dataset, items: reading.Items, joined: int = 0) -> AppendCounts:
-    """Append items to a data set in one transaction.
+    """Append items to a data set in one transaction, without exact duplicates. Return the counts.
 
-    joined: they are recorded as one batch with the last one, unless that has this many items already.
+    joined: merge them into the last recorded batch, unless it is the import or has this many items (0: never).
     """
     if not items.ids:
         return AppendCounts(skipped=items.skipped, unknown_words=items.n_unknown)
@@ -164,9 +165,9 @@ def append(dataset: Dataset, items: reading.Items, joined: int = 0) -> AppendCou
 def _later_labels(
     dataset: Dataset, items: reading.Items, table: rows.Rows, again: Sequence[int]
 ) -> dict[int, tuple[str, int]]:
-    """Return the labels for stored items without one, {item: (word, y)}. again: labeled items that are stored already.
+    """Find labels for stored items without a label, {position: (label word, y)}.
 
-    Texts are found by their words, and vectors by their ids.
+    again: indices of labeled `items` that duplicate a stored item. Texts match by content, vectors by id and content.
     """
     if items.texts:
         by_text = {items.texts[k]: (items.labels[k], int(items.y[k])) for k in reversed(again)}
@@ -182,10 +183,11 @@ def _later_labels(
 
 
 def _near_duplicates(dataset: Dataset, word_sets: WordSets, fresh: np.ndarray) -> np.ndarray:
-    """Find the fresh texts that are near-duplicates of an earlier text: bool, one for each text.
+    """Find the fresh texts that are near-duplicates of an earlier text. Return a boolean mask over all texts.
 
-    They are counted with that text, and so are exact duplicates if near-duplicates are left out. The other fresh texts
-    are stored, to be compared with later ones. fresh: which texts are not exact duplicates.
+    A near-duplicate is added to the count of the earlier text; so is an exact duplicate if the data set leaves out
+    near-duplicates. The other fresh texts are stored for later comparisons. fresh: mask of the texts that are not exact
+    duplicates.
     """
     store, once = dataset.store, dataset.record["near_duplicates"] == duplicates.ONCE
     position, near = dataset.record["items"], np.zeros(fresh.size, bool)
@@ -217,7 +219,7 @@ def _near_duplicates(dataset: Dataset, word_sets: WordSets, fresh: np.ndarray) -
 
 
 def _digest_older(dataset: Dataset) -> None:
-    """Compute missing item digests (on the first append: of all imported items)."""
+    """Compute and store missing digests of earlier items (on the first append: of all imported items)."""
     store = dataset.store
     while True:
         with store.transaction():
@@ -232,20 +234,20 @@ def _digest_older(dataset: Dataset) -> None:
 
 
 def _digests(texts: Iterable[str] | None, table: rows.Rows, places: Iterable[int]) -> list[bytes]:
-    """Return the digest of each text, or, without texts, of the rows at `places`."""
+    """Compute the BLAKE2b digest of each text, or of the rows at `places` if there are no texts."""
     contents = (rows.content(table, i) for i in places) if texts is None else map(str.encode, texts)
     return [blake2b(each, digest_size=16).digest() for each in contents]
 
 
 def _check_kind(dataset: Dataset, items: reading.Items) -> None:
-    """Raise DataError if a data set of texts would get vectors, or the other way round."""
+    """Raise DataError if a data set of texts would get vectors, or vice versa."""
     kind = dataset.record["kind"]
     if (items.texts is None) != (kind == "vectors"):
         raise reading.DataError(f"the data set {dataset.name} holds {kind}: only such can be appended.")
 
 
 def _rows(dataset: Dataset, items: reading.Items) -> tuple[rows.Rows, WordSets | None]:
-    """Turn items into rows of the data set's kind, through its vocabulary and scaling. Return also their words."""
+    """Turn items into rows with the data set's vocabulary and scaling. Return the rows, and the word sets of texts."""
     _check_kind(dataset, items)
     columns = dataset.named
     if items.texts is not None:
@@ -256,7 +258,7 @@ def _rows(dataset: Dataset, items: reading.Items) -> tuple[rows.Rows, WordSets |
         matrix.resize(matrix.shape[0], columns)
     if matrix.shape[1] != columns:
         raise reading.DataError(f"the data set {dataset.name} has {columns:,} features. Got {matrix.shape[1]:,}.")
-    if isinstance(dataset.rows, rows.SparseRows):  # sums of the other kind may differ in the last bit
+    if isinstance(dataset.rows, rows.SparseRows):  # sums over dense rows may differ in the last bit
         matrix = sparse.csr_array(matrix)
     elif not dense:
         matrix = matrix.toarray()
@@ -264,7 +266,7 @@ def _rows(dataset: Dataset, items: reading.Items) -> tuple[rows.Rows, WordSets |
 
 
 def _class_counts(record: DatasetRecord, y: np.ndarray) -> dict[str, Any]:
-    """Add the labels `y` to the counts of a record. Return its changed columns."""
+    """Add the labels `y` to the class counts of a data set. Return the changed columns of its record."""
     if record["classes"]:
         more = np.bincount(y, minlength=len(record["classes"]) + 1)[1:].tolist()
         return {"classes": json.dumps({name: n + m for (name, n), m in zip(record["classes"].items(), more)})}
@@ -290,7 +292,8 @@ def append_file(
     """Append the items of a file in any format, CHUNK_ITEMS at a time. Yield the counts of each chunk.
 
     columns: {"text": (...), "label": ..., "id": ...}, which override the columns of the import. stopped: an event that
-    ends it after the current chunk. vectors: of the texts, if no column has them. options: fields of `Opening`.
+    ends the append after the current chunk. vectors: vectors of the texts from a separate file. options: fields of
+    `Opening`.
     """
     tick = progress and partial(progress, "reading")
     items = _read_file(dataset, path, columns, vectors, progress=tick, folder=dataset.folder, **options)
@@ -309,9 +312,9 @@ def append_file(
 def first_items(
     dataset: Dataset, path: FileOrPath, vectors: reading.Vectors | None = None, **options: Any
 ) -> tuple[list[FirstItem], dict[str, Any]]:
-    """Read a few of the first items of a file as they would be appended. Return also how it is read.
+    """Preview an append: read the first items of a file without storing them. Return them, and how the file is read.
 
-    options: fields of `Opening`.
+    vectors: as in `append_file`. options: fields of `Opening`.
     """
     items = _read_file(dataset, path, None, vectors, limit=SAMPLE_ROWS, **options)
     return shown_items(items, [*(dataset.record["classes"] or ())]), items.description
@@ -328,7 +331,7 @@ def _read_file(
     folder: Path | None = None,
     **options: Any,
 ) -> reading.Items:
-    """Read the items of a file in the columns of a data set. DataError if they do not fit it."""
+    """Read the items of a file in the columns of a data set. Raise DataError if the file does not fit the data set."""
     if vectors and not dataset.vector_width:
         raise reading.DataError(f"the texts of the data set {dataset.name} have no vectors. Got {vectors.name}.")
     head = reading.peek(path, 0, **options)
@@ -371,7 +374,7 @@ def _check_label_words(dataset: Dataset, words: Sequence[str]) -> None:
 
 
 def _columns(dataset: Dataset, wanted: Mapping[str, Any]) -> reading.Columns:
-    """Turn column names as stored with a data set into `Columns`."""
+    """Convert column names, in the form stored with a data set, to `Columns`."""
     if dataset.record["kind"] == "text":
         text, features = tuple(wanted["text"]), tuple(wanted["features"])
     else:
@@ -400,8 +403,8 @@ def append_lines(
 ) -> Iterator[AppendCounts]:
     """Append the lines of an open binary file as they arrive. Yield the counts of each batch.
 
-    Lines are JSON objects if the first one is, or if reader is jsonl; otherwise texts. columns: as in `append_file`.
-    stopped: an event that ends the feed; lines that were read before are appended.
+    columns: as in `append_file`. reader: jsonl if each line is a JSON object, txt if each line is a text (None: decide
+    by the first line). stopped: an event that ends the feed, after the lines that were already read are appended.
     """
     if reader not in (None, "jsonl", "txt"):
         raise reading.DataError(f"a feed must be read as jsonl or txt. Got {reader}.")
@@ -439,7 +442,7 @@ def _feed_columns(dataset: Dataset, columns: Mapping[str, Any], as_json: bool) -
 
 
 def batches(feed: Iterable[FeedLine], stopped: Event) -> Iterator[list[FeedLine]]:
-    """Group the lines of a feed into lists. A list ends after a pause or MAX_WAIT_SECONDS, or when it is large."""
+    """Yield the lines of a feed in batches. A batch ends after a pause, after MAX_WAIT_SECONDS, or when it is full."""
     lines: Queue[FeedLine | None] = Queue(QUEUED_LINES)
     batch: list[FeedLine] = []
     failures: list[Exception] = []
@@ -464,7 +467,7 @@ def batches(feed: Iterable[FeedLine], stopped: Event) -> Iterator[list[FeedLine]
 
 
 def _read(feed: Iterable[FeedLine], lines: Queue[FeedLine | None], stopped: Event, failures: list[Exception]) -> None:
-    """Put the lines of a feed into a queue, and None at its end, even if it fails."""
+    """Put the lines of a feed into a queue, then None, even if reading fails. An error is added to `failures`."""
     try:
         for line in feed:
             lines.put(line)
@@ -489,15 +492,16 @@ def follow(
     limits: Limits = LIMITS,
     say: Say = print,
 ) -> Iterator[AppendCounts]:
-    """Append the messages of a broker as they arrive, each once. Yield the counts of each batch.
+    """Append the messages of a broker as they arrive, each exactly once. Yield the counts of each batch.
 
-    The position behind a batch is stored in its transaction. columns: as in `append_file`. until_empty: end when the
-    broker has no more, and fail if it is lost; otherwise try again. say: is told of gaps and of lost connections.
+    The position after a batch is stored in the same transaction. columns: as in `append_file`. until_empty: stop when
+    the broker has no more messages, and raise BrokerError, instead of a retry, if the connection is lost. say: called
+    with a sentence about each gap in the messages and each lost connection.
     """
     stopped, is_lost, joined = stopped or Event(), None, 0
     wanted = _feed_columns(dataset, columns or {}, as_json=True)
     positions = dataset.store.feed_positions(dataset.id, str(address))
-    stored = dict(positions)  # the reader goes back in `positions` if a stream was made anew
+    stored = dict(positions)  # the reader resets `positions` if a stream was recreated
     _digest_older(dataset)
     while not stopped.is_set():
         try:
@@ -524,7 +528,7 @@ def _append_messages(
     dataset: Dataset, address: Address, positions: Positions, messages: list[Message], columns: reading.Columns,
     limits: Limits, joined: int,
 ) -> AppendCounts:  # fmt: skip
-    """Append messages, keep the unreadable ones aside, and store the new positions, in one transaction."""
+    """Append messages, store the unreadable ones as rejected, and store the new positions, in one transaction."""
     lines = [(number, _line(each.content, limits)) for number, each in enumerate(messages, 1)]
 
     def read(lines: list[FeedLine]) -> reading.Items:
@@ -544,5 +548,5 @@ def _append_messages(
 
 
 def _line(content: bytes, limits: Limits) -> str:
-    """Return a message as a line of a feed: "" for one that is too long, and blank for one that is empty."""
+    """Decode a message as a line of a feed: "" if it is too long, " " if it is empty."""
     return "" if len(content) > limits.line else content.decode(errors="surrogateescape") or " "

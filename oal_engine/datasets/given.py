@@ -1,6 +1,6 @@
-"""Labels or scores of every item that something else made, such as a language model.
+"""Decisions about every item by something else, such as a language model: a column of labels or scores.
 
-They are decisions to audit (the learner `given`), and a feature of the rows of the algorithm that begins with them.
+The decisions are audited (learner `given`), and are a feature of the rows for a learner that begins with them.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from .reading.parsed import is_number
 from .reading.sources import DataError
 from .stored import Dataset
 
-COLUMN, BOTH = "column", "column + answers"  # the two deciders
-TRUST, SCALE = 3.0, 0.3  # of the column in BOTH: its weight at the start, and how large a margin of 1 is in the rows
+COLUMN, BOTH = "column", "column + answers"  # the two deciders: the column alone, and a learner that begins with it
+TRUST, SCALE = 3.0, 0.3  # of the column in BOTH: its initial weight, and its value in a row for a margin of 1
 
 
 class Column(NamedTuple):
-    """A column of decisions by something else, such as a language model: its name, the smallest score that says
-    positive (None: its cells are labels), and the margin of each item, >= 0 where it says positive. Scores are divided
-    by the root of their mean square distance from that score, labels are -1 and 1."""
+    """A column of decisions by something else, such as a language model. cut: the smallest score that means positive
+    (None: the cells are labels). margins: one per item, >= 0 for positive: -1 or 1 for a label; for scores, the
+    difference score - cut, divided by the root mean square of all differences."""
 
     name: str
     cut: float | None
@@ -32,11 +32,12 @@ class Column(NamedTuple):
 
 
 def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | None, source: str) -> Column:
-    """Read a column of labels (two words) or scores (numbers). columns: its name as the label, and the positive words,
-    unless its words are a pair such as yes and no.
+    """Convert the cells of a column of labels (two words) or scores (numbers) to decisions.
 
-    cut: None is 0.5 for scores from 0 to 1, and 0 if some are negative. DataError: an empty cell, scores without a cut,
-    other words than a pair."""
+    columns: the column as label, and its positive words, which a pair such as yes and no does not need. cut: None means
+    0.5 for scores from 0 to 1, and 0 if some are negative. Raise DataError if a cell is empty, if other scores have no
+    cut, or if the positive word is unclear.
+    """
     name, blank = str(columns.label), [k for k, cell in enumerate(cells, 1) if not cell.strip()]
     if blank:
         raise DataError(
@@ -81,8 +82,8 @@ def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | 
 def stored_column(
     data: Dataset, name: str, positive: Sequence[str] | None, cut: float | None, rare: str = ""
 ) -> Column:  # fmt: skip
-    """Read a column that is kept with the items of a data set. positive: None takes the name of the positive class
-    (`rare`) if a cell is that, else the words of the data set."""
+    """Read a further column, stored with the items of a data set, as decisions. positive: the positive words (None: the
+    name `rare` of the positive class if it is a cell of the column, else the positive words of the data set)."""
     if name not in data.details:
         names = ", ".join(filter(None, data.details)) or "none"
         raise DataError(f"column must be kept with the items of {data.name}: {names}. Got {name}.")
@@ -99,9 +100,9 @@ def stored_column(
 
 
 class WithColumn(Dataset):
-    """A stored data set whose rows end with a feature more: a column of decisions that is kept with its items.
+    """A stored data set with one more feature at the end of each row: a column of decisions, stored with its items.
 
-    decisions: the column. Items that were appended later than the first `items` are not in it. rare: as of
+    decisions: the column. items: number of items to open; later items are not included. name, cut, rare: as in
     `stored_column`.
     """
 
@@ -113,8 +114,8 @@ class WithColumn(Dataset):
 
     @property
     def latent(self) -> int:
-        """The number of columns without a name, which are the last. The column of decisions is one of them."""
+        """The number of unnamed columns, which come last. The column of decisions is one of them."""
         return max(1, super().latent)
 
     def refresh(self) -> None:
-        """Stay as it is: later items have no decision."""
+        """Do nothing: items that were appended later have no decision."""

@@ -1,7 +1,7 @@
-"""Preview, import and append files from the page in a separate process.
+"""Preview, import and append files for the web page, in a child process.
 
-Labeling continues meanwhile, and an import cannot take more than its memory limit. The process gets the file open, and
-an upload has no name on the disk, so that nothing of it remains. The process ends together with its caller.
+Labeling continues meanwhile, and an import cannot exceed its memory limit. The child inherits the open file; an upload
+has no name on the disk, so that nothing of it remains. The child exits together with its parent.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ NamedFile: TypeAlias = tuple[FileOrPath | Files, str]  # a path or open files, a
 MEMORY_BYTES = 4 * 2**30  # that the process may map, unless the environment sets OAL_IMPORT_MEMORY
 NICE = 10  # labeling has priority
 PAUSE_SECONDS = (
-    0.2  # without a message, until progress is reported again, which lets an abandoned page stop its process
+    0.2  # without a message, until progress is reported again, so that an abandoned page can stop its process
 )
 READ_SLOTS, PREVIEW_SLOTS = BoundedSemaphore(2), BoundedSemaphore(4)  # files that this server reads at once
 PREVIEW_ROWS, PREVIEW_COLUMNS, CELL_CHARACTERS = 20, 100, 500
-COUNTED_LINES = 200_000  # in which label words are counted
+COUNTED_LINES = 200_000  # lines in which label words are counted
 # Each thread of a library reserves much memory.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "RAYON_NUM_THREADS": "1"}
 
 
 @contextmanager
 def _open(source: FileOrPath | Files) -> Iterator[BinaryIO]:
-    """Open a path, or copy an upload, or several, to a file that a process can inherit."""
+    """Open a path, or copy one or more uploads to a temporary file, so that a child process can inherit the file."""
     if isinstance(source, str | Path):
         with sources.open_file(source) as file:
             yield file
@@ -67,7 +67,7 @@ def _open(source: FileOrPath | Files) -> Iterator[BinaryIO]:
 def peek(
     source: FileOrPath | Files, name: str, reader: str | None = None, encoding: str = "utf-8", layout: Layout = Layout()
 ) -> reading.Peek:
-    """Read the first rows of a file as `reading.peek`, each cell cut to CELL_CHARACTERS."""
+    """Read the first rows of a file like `reading.peek`, with each cell cut to CELL_CHARACTERS."""
     head = _run("peek", source, name, reader=reader, encoding=encoding, layout=asdict(layout))
     tuples = {key: tuple(head[key]) for key in ("numeric", "lists", "pairs")}
     doubts = tuple(Doubt(about, question, *map(tuple, answers)) for about, question, *answers in head["doubts"])
@@ -77,7 +77,7 @@ def peek(
 def first_items(
     file: NamedFile, columns: reading.Columns, reader: str | None, encoding: str, layout: Layout
 ) -> tuple[list[FirstItem], str]:
-    """Read a few of the first items of a file as they would be imported, and tell how it is read. Store nothing."""
+    """Preview an import: return the first items of a file, and a sentence on how it is read. Nothing is stored."""
     request = ImportRequest(reader, encoding, layout)
     items, sentence = _run("items", *file, columns=asdict(columns), request=_packed(request))
     return [FirstItem(*item) for item in items], sentence
@@ -86,7 +86,7 @@ def first_items(
 def more_first_items(
     store: Store, file: NamedFile, dataset: int, request: ImportRequest, vectors: NamedFile | None = None
 ) -> tuple[list[FirstItem], str]:
-    """Read a few of the first items of a file as they would be appended, and tell how it is read. Store nothing."""
+    """Preview an append: return the first items of a file, and a sentence on how it is read. Nothing is stored."""
     items, sentence = _run(
         "more items", *file, None, vectors, database=str(store.path.resolve()), dataset=dataset,
         request=_packed(request),
@@ -95,7 +95,7 @@ def more_first_items(
 
 
 def mesh_terms(source: FileOrPath | Files, name: str, number: str) -> tuple[str, ...]:
-    """Return the terms of a MeSH tree at a number or below it, as `readers.mesh_terms`."""
+    """Return the terms at a MeSH tree number or below it, like `readers.mesh_terms`. source: the MeSH tree."""
     return tuple(_run("mesh", source, name, number=number))
 
 
@@ -149,7 +149,7 @@ def _run(
     vectors: NamedFile | None = None,
     **settings: Any,
 ) -> Any:
-    """Do one of WORK in a process, and return its result. If `progress` raises an error, the process ends."""
+    """Run WORK[work] in a child process, and return its result. If `progress` raises an error, the child is killed."""
     answer: dict[str, Any] = {}
     done = "reading", 0, 1
     settings["name"] = name
@@ -188,7 +188,7 @@ def _run(
 
 @contextmanager
 def _slot(slots: BoundedSemaphore, progress: PhaseProgress | None) -> Iterator[None]:
-    """Wait for a free slot, and hold it. `progress` is called while it waits, and may raise an error to give up."""
+    """Wait for a semaphore slot, and hold it for the body. `progress`, called meanwhile, may raise an error to stop."""
     while not slots.acquire(timeout=PAUSE_SECONDS):
         if progress:
             progress("waiting", 0, 1)
@@ -199,7 +199,7 @@ def _slot(slots: BoundedSemaphore, progress: PhaseProgress | None) -> Iterator[N
 
 
 def _put(output: IO[str], lines: Queue[str]) -> None:
-    """Put each line of the output of a process, then ""."""
+    """Put each line of the output of a process into a queue, then ""."""
     with suppress(ValueError):  # the output is closed while it is read if nobody waits for the process any more
         for line in output:
             lines.put(line)
@@ -214,7 +214,7 @@ def _too_large(name: str) -> str:
 
 
 def _crashed(name: str, code: int | None) -> str:
-    """Return the message for a process that exited unexpectedly, as libraries cause if they get no memory."""
+    """Return the error message for a process that exited unexpectedly, which libraries cause when memory runs out."""
     return (
         f"The process that read {name} exited unexpectedly (exit code {code}), probably out of memory: its limit is "
         f"{_memory() / 2**30:.1f} GiB (OAL_IMPORT_MEMORY). See the server log."
@@ -230,11 +230,11 @@ def _packed(request: ImportRequest) -> dict[str, Any]:
     return asdict(request) | {"embedding": request.embedding and str(request.embedding)}
 
 
-# In the process. `settings` are the keyword arguments of `_run`, after JSON
+# In the child process. `settings` are the keyword arguments of `_run`, decoded from JSON
 
 
 def _request(settings: Mapping[str, Any]) -> ImportRequest:
-    """Rebuild the request, and read the file with vectors if there is one."""
+    """Rebuild an import request from JSON, and read the file of vectors if there is one."""
     values = dict(settings["request"])
     values |= {"layout": Layout(**values["layout"]), "limits": sources.Limits(**values["limits"])}
     values["embedding"] = values["embedding"] and Path(values["embedding"])
@@ -284,7 +284,7 @@ def _cut(items: Sequence[FirstItem]) -> list[FirstItem]:
 
 
 def _size(file: BinaryIO, name: str, options: Mapping[str, Any]) -> str:
-    """Count the lines of a large file in a sentence, unless it must be unpacked for that."""
+    """Report the number of lines of a large file in a sentence; "" for a compressed file, which must be unpacked."""
     if Path(name).suffix.lower() in sources.COMPRESSIONS:
         return ""
     return reading.size_sentence(file, name=name, **{key: options[key] for key in ("reader", "encoding", "layout")})
@@ -329,8 +329,8 @@ WORK: dict[str, Callable[[BinaryIO, PhaseProgress, dict[str, Any]], Any]] = {
 
 
 def main(number: int) -> None:
-    """Do the work that the first line of standard input names, with the open file `number`. Print the progress and the
-    result as lines of JSON."""
+    """Run the work that the first line of standard input names on the open file with descriptor `number`. Print the
+    progress and the result as lines of JSON."""
     out, sys.stdout = sys.stdout, sys.stderr  # keeps library output out of our protocol on stdout
 
     def say(**message: Any) -> None:
@@ -350,7 +350,7 @@ def main(number: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """End the process when its standard input ends, as its parent has ended."""
+    """Exit the process when standard input ends, which means that the parent process has ended."""
     while os.read(0, 1):
         pass
     os._exit(1)

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """How a file is read, and how its items become a data set.
+    """Options of an import: how a file is read, and how its items become a data set.
 
-    vectors: of the texts, from a separate file. embedding: makes such vectors; a path is its folder. scale, features:
-    None takes values that suit the items. near_duplicates: one of duplicates.KINDS. owner: the e-mail address of the
-    only person who may see the data set ("": everybody).
+    vectors: vectors of the texts from a separate file. embedding: computes vectors of the texts; a path is the folder
+    of an embedding. scale, features: None chooses values that suit the items. near_duplicates: one of duplicates.KINDS.
+    owner: the e-mail address of the only person who may see the data set ("": everybody).
     """
 
     reader: str | None = None
@@ -51,12 +51,12 @@ class ImportRequest:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """The arguments of functions that read files."""
+        """The keyword arguments for functions that read files."""
         return {name: getattr(self, name) for name in ("reader", "encoding", "layout", "limits", "vectors")}
 
     @property
     def of_parts(self) -> dict[str, Any]:
-        """The arguments of the function that reads parts. Refuse options that need all items at once."""
+        """The keyword arguments for `parts.table`. Raises DataError if an option needs all items at once."""
         asked = {
             "vectors": self.vectors, "embed": self.embedding, "member": self.layout.member, "each": self.layout.each,
             f"near-duplicates {self.near_duplicates}": self.near_duplicates != duplicates.KEEP,
@@ -78,7 +78,7 @@ def add(
 ) -> int:
     """Store a table as a data set, all or nothing. Return its id.
 
-    source: the file. columns: with which later files are read. owner: as in `ImportRequest`.
+    source: the imported file. columns: the columns to read later files with. owner: as in `ImportRequest`.
     """
     name, folder = _checked_name(store, name), store.folder / token_hex(8)
     with import_in_progress(folder, store.path.name):
@@ -86,7 +86,7 @@ def add(
 
 
 def _checked_name(store: Store, name: str) -> str:
-    """Return the name of a new data set without spaces around it. Refuse an empty name and one that exists."""
+    """Strip spaces from the name of a new data set. Raise DataError if the name is empty or already taken."""
     name = name.strip()
     if not name:
         raise reading.DataError("a data set needs a name.")
@@ -104,7 +104,7 @@ def _store(
     owner: str,
     folder: Path,
 ) -> int:
-    """Write a table to a folder, unless its rows are there already, and to the database. Return the data set's id."""
+    """Store a table in the database, and its rows in a folder unless they are there. Return the id of the data set."""
     items, vocabulary = table.items, table.vocabulary
     file_numbers = None if items.texts is not None else numbers.flat(cast(Matrix, items.vectors), table.rows)
     checksums = table.checksums or row_files.save(table.rows, folder)
@@ -142,7 +142,7 @@ def _store(
 
 
 def _stored_columns(columns: reading.Columns, read_from: reading.Columns) -> dict[str, Any]:
-    """Return the columns that later files are read with and the detail columns, as stored."""
+    """Return the columns to read later files with, and the detail columns, in the form stored with a data set."""
     stored: dict[str, Any] = {"text": columns.text, "label": columns.label, "id": columns.id}
     stored |= {"features": columns.features} if columns.text and columns.features else {}
     if columns.holds_sets:
@@ -164,10 +164,10 @@ def import_file(
     parts: many_files.Parts | None = None,
     **settings: Any,
 ) -> tuple[int, reading.Items]:
-    """Import a file as the data set `name`. Return its id and the items.
+    """Import a file as the data set `name`. Return the id of the data set, and its items.
 
-    columns: None takes the guessed ones. file_name: of an open file. settings: of the vectorizer, such as min_df.
-    parts: read by workers; then the file is `parts.first_parts` of them.
+    columns: None guesses them. file_name: the name of an open file. parts: files that workers read; then `path` is the
+    archive from `parts.first_parts`. settings: of the vectorizer, such as min_df.
     """
     name, folder = _checked_name(store, name), store.folder / token_hex(8)
     embedding = embeddings.read(request.embedding) if isinstance(request.embedding, Path) else request.embedding
@@ -188,7 +188,7 @@ def import_file(
 
 
 def report(store: Store, dataset: int, items: reading.Items) -> str:
-    """Report the imported and skipped items, the near-duplicates and uncommon cuts of texts in sentences."""
+    """Describe an import in sentences: items, skipped lines, near-duplicates, and how uncommon scripts are cut."""
     stored, count = store.dataset(dataset), store.copies(dataset)
     rich = items.texts is not None and json.loads(stored["vectorizer"])["tokenizer"] == "rich"
     near = duplicates.sentence(count, stored["near_duplicates"]) if count else ""
@@ -203,13 +203,13 @@ def remove(store: Store, dataset: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-MARK = "importing"  # the file in a folder of rows whose import is not finished
+MARK = "importing"  # a file that marks a folder of rows whose import is not finished
 
 
 @contextmanager
 def import_in_progress(folder: Path, database: str) -> Iterator[None]:
-    """Make a folder of rows for a database of this name. It is removed if the body fails, or by `sweep` if the process
-    is killed: until the import is finished, the folder has a mark file that the process holds locked."""
+    """Create a folder for the rows of an import. Remove it if the body fails; if the process is killed, `sweep` does.
+    Until the body ends, the process locks a mark file in the folder, which holds the name of the database."""
     folder.mkdir(parents=True)
     with (folder / MARK).open("x", encoding="utf-8") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
@@ -224,7 +224,7 @@ def import_in_progress(folder: Path, database: str) -> Iterator[None]:
 
 
 def sweep(store: Store) -> None:
-    """Remove the rows of imports into this database that were killed. Every writing process calls this first."""
+    """Remove the row folders of killed imports into this database. Every writing process calls this first."""
     for path in store.folder.glob(f"*/{MARK}"):
         with suppress(FileNotFoundError, BlockingIOError), path.open(encoding="utf-8") as mark:
             fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the lock of a killed process is released

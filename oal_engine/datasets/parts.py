@@ -1,4 +1,4 @@
-"""Read the files of a folder, one file a task of a worker, into the table that one process reads from all of them."""
+"""Read the files of a folder in parallel, one file per worker task, into the same table as a single process would."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ from .reading.parsed import Line, name_list
 from .reading.readers import READERS, reader_for
 from .reading.sources import CHUNK_LINES, DataError, FileOrPath, Opening, PhaseProgress, Progress, open_source
 
-SHOWN_BYTES = 2**24  # of the first parts, from which the columns are guessed
+SHOWN_BYTES = 2**24  # total size of the first parts, from which the columns are guessed
 ITEMS, TERMS, FEATURES, PROJECTION = "items.jsonl", "terms.json", "features.json", "projection.npy"
 
 
 class Parts(NamedTuple):
-    """Files in their order, and the workers that read them. The workers must find the paths."""
+    """The files to read, in order, and the workers that read them. Every worker must be able to open the paths."""
 
     paths: list[Path]
     executor: Executor
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """Return the files of a folder in the order in which it is read, without files of other programs."""
+    """List the files of a folder in natural order (2.txt before 10.txt), except hidden, system and `_name` files."""
     names = (path for path in folder.absolute().iterdir() if not JUNK.fullmatch(path.name) and path.name[0] != "_")
     return sorted((path for path in names if path.is_file()), key=lambda path: in_order(path.name))
 
 
 @contextmanager
 def first_parts(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the path of a temporary archive of the first parts, which shows how all are read. Refuse a single part."""
+    """Yield the path of a temporary ZIP archive of the first parts, from which the layout of all parts is guessed.
+    Raise DataError if there are fewer than 2 parts, or if their folder has subfolders."""
     if len(paths) < 2:
         raise DataError(f"--parts needs a folder of at least 2 files. Got {len(paths)}.")
     folder = paths[0].parent
@@ -65,9 +66,9 @@ def run(
     progress: Progress | None = None,
     before: int = 0,
 ) -> dict[Path, Any]:
-    """Call a function with each part and its further arguments, one part a task. Return the results by part.
+    """Call `work(part, *arguments)` for each part in `tasks`, as one task per part. Return {part: result}.
 
-    progress: called with (parts done, parts in all), of which `before` were done earlier.
+    progress: called with (parts done, parts in total). before: parts done earlier, which count in both numbers.
     """
     running, results = dict[Future[Any], Path](), dict[Path, Any]()
     try:
@@ -85,7 +86,7 @@ def run(
 
 
 def _named(work: Callable[..., Any], part: Path, *arguments: Any) -> Any:
-    """Call a function with a part, which its errors name."""
+    """Call `work` with a part. Raise its ValueError as a DataError that names the part."""
     try:
         return work(part, *arguments)
     except ValueError as error:
@@ -93,7 +94,7 @@ def _named(work: Callable[..., Any], part: Path, *arguments: Any) -> Any:
 
 
 class _Read(NamedTuple):
-    """A part that a worker has read: the folder of its items and terms, the number of items, and the last line."""
+    """A part that a worker has read: the folder of its items and terms, the number of items, the last line number."""
 
     folder: Path
     items: int
@@ -112,10 +113,11 @@ def table(
     features: str | None,
     **settings: Any,
 ) -> FeatureTable:
-    """Read the texts of parts as `reading.read` does, and turn them into rows in a folder as `features.table`.
+    """Read the texts of all parts like `reading.read`, and write their rows to `folder` like `features.table.table`.
 
-    Workers count the terms of each part, then turn them into rows. first: an archive of the first parts. folder: the
-    workers must see it. options: fields of `Opening`. settings: of the vectorizer.
+    Workers count the terms of each part; once the vocabulary is fitted to all counts, they turn the texts into rows.
+    first: an archive of the first parts. folder: must be visible to the workers. options: fields of `Opening`.
+    settings: of the vectorizer, such as min_df.
     """
     features, settings = text_features(features, scale, settings)
     new = settings.pop("new", 0)
@@ -177,7 +179,7 @@ def table(
 
 
 def _lines(folder: Path) -> Iterator[list[Any]]:
-    """Yield the items of a part: the line number, then the reason to skip it, or id, text, label and details."""
+    """Yield the lines that `read_part` stored: [number, reason to skip it], or [number, id, text, label, details]."""
     with (folder / ITEMS).open(encoding="utf-8") as file:
         yield from chain.from_iterable(map(json.loads, file))
 
@@ -185,9 +187,9 @@ def _lines(folder: Path) -> Iterator[list[Any]]:
 def read_part(
     part: Path, opening: Opening, available: list[str], columns: reading.Columns, settings: dict[str, Any], work: Path
 ) -> _Read:
-    """Write the items of a part, and the number of its texts with each term, to a new folder in `work`.
+    """Write the items of a part, and its document frequencies {term: texts with it}, to a new folder in `work`.
 
-    available: the columns of all parts, and one for the name of the part.
+    available: the columns that every part must have, then one more for the file name of the part.
     """
     folder, last, texts = work / token_hex(8), 0, list[str]()
     folder.mkdir()
@@ -226,7 +228,8 @@ def _fitted(work: Path) -> tuple[vectorizer.Vocabulary, scaling.Scaling, latent.
 
 
 def make_rows(part: Path, items: Path, work: Path) -> tuple[Path, np.ndarray]:
-    """Write the rows of the items of a part to a new folder in `work`. Return it with the word counts."""
+    """Turn the items that `read_part` stored in the folder `items` into rows in a new folder in `work`.
+    Return the new folder, and the word counts as in `FeatureTable`."""
     vocabulary, scaled, projection = _fitted(work)
     texts = [item[1] for _, *item in _lines(items) if len(item) > 1]
     with row_files.RowWriter(work / token_hex(8)) as written:

@@ -19,18 +19,18 @@ from .stored import Dataset
 
 # The length of the weight vector of each source; rows have length 1.
 TRUST = {"words": 6.0, "items": 3.0, "texts": 3.0, "scores": 6.0}
-MAX_WEIGHTS = 10_000  # that are kept, the largest
+MAX_WEIGHTS = 10_000  # only the largest are kept
 COMMA = re.compile("[,;、，،]")
-PHRASE_WORDS, PHRASE_CHARACTERS = 3, 30  # more are an example text
+PHRASE_WORDS, PHRASE_CHARACTERS = 3, 30  # with longer parts, a line is an example text
 WORD, SENTENCE, NEGATION = re.compile(r"[^\W\d_]{3,}"), re.compile(r"[.;!?\n]"), re.compile(r"\b(not|no)\b")
-COMMON, MOST_SUGGESTED = 0.1, 3  # share of the texts that have a word that says little, and suggested words
-MOST_TEXTS, LONGEST_TEXT = 100, 20_000  # examples, and the characters of one
+COMMON, MOST_SUGGESTED = 0.1, 3  # words in a larger share of the texts say little; most words to suggest
+MOST_TEXTS, LONGEST_TEXT = 100, 20_000  # most example texts, and most characters of each
 
 
 @dataclass(frozen=True)
 class Prior:
-    """The weights that a learner begins with, by column, and their sources: words, ids of items, the name of a model,
-    the number of scores, example texts. `unknown` are words that do not occur in the data."""
+    """The initial weights of a learner, {column: weight}, and their sources: seed words, ids of seed items, name of a
+    model, number of scores, example texts. unknown: seed words that do not occur in the data."""
 
     words: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
@@ -74,10 +74,11 @@ def make_prior(
     scores: Mapping[str, float] | None = None,
     texts: Sequence[str] = (),
 ) -> Prior | None:
-    """Make a prior, or None without any source.
+    """Make a prior from its sources. Return None if there are none.
 
-    words, items, texts: words, ids of items and example texts of the rare class. model: its name, and its weights by
-    term or column. scores: by id, higher in the rare class. DataError: the data set lacks one of them.
+    words, items, texts: seed words, ids of seed items and example texts of the rare class. model: its name, and {term
+    or feature name: weight}. scores: {item id: score}, higher in the rare class. Raise DataError if a source does not
+    fit the data set.
     """
     words, items, texts = (tuple(dict.fromkeys(filter(None, map(str.strip, each)))) for each in (words, items, texts))
     if not (words or items or model or scores or texts):
@@ -102,8 +103,8 @@ def make_prior(
 
 
 def read_lines(written: str) -> tuple[list[str], list[str]]:
-    """Divide the lines of a field into words (a line of short parts between commas) and example texts
-    (any other line)."""
+    """Split the lines of a form field into (seed words, example texts): a line of short parts between commas gives
+    words, any other line is an example text."""
     words, texts = list[str](), list[str]()
     for line in filter(None, map(str.strip, written.splitlines())):
         parts = [part for each in COMMA.split(line) if (part := each.strip())]
@@ -113,7 +114,7 @@ def read_lines(written: str) -> tuple[list[str], list[str]]:
 
 
 def divided(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Divide words into words of the vocabulary and unknown ones."""
+    """Split words into (words of the vocabulary, unknown words). Raise DataError if the items are vectors."""
     if data.vocabulary is None:
         raise DataError("seed words need texts; these items are vectors. Use seed items.")
     vocabulary_words = tuple(word for word in words if data.vocabulary.knows(word))
@@ -121,8 +122,8 @@ def divided(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[s
 
 
 def suggested(data: Dataset, description: str) -> list[str]:
-    """Return words of a description of the rare class that may serve as seed words: they occur in the data, but in few
-    texts; the most common ones first. Sentences that say what does not count are left out."""
+    """Suggest seed words from a description of the rare class: words of the vocabulary that are in few texts, the most
+    frequent words first. Sentences with a negation ("not", "no") are ignored."""
     if data.vocabulary is None:
         return []
     sentences = (each for each in SENTENCE.split(description.lower()) if not NEGATION.search(each))
@@ -132,8 +133,8 @@ def suggested(data: Dataset, description: str) -> list[str]:
 
 
 def typical(data: Dataset, y: np.ndarray) -> list[str]:
-    """Return the words that lead most in positives, by share of the items: they may serve as seed words for more. y:
-    -1, +1, or 0 without a label."""
+    """Suggest seed words from labels: the words whose share of the positive items most exceeds their share of the
+    negative items. y: -1, +1, or 0 without a label. Return [] if there are no positive or no negative items."""
     items = np.flatnonzero(y)
     if data.vocabulary is None or not {-1, 1} <= {*y[items].tolist()}:
         return []
@@ -166,7 +167,7 @@ def _positions(data: Dataset | FeatureTable, ids: Sequence[str]) -> list[int]:
 
 
 def _model_weights(data: Dataset | FeatureTable, name: str, by_feature: Mapping[str, float]) -> np.ndarray:
-    """Move the weights of a model to the columns of the same names."""
+    """Assign the weights of a model to columns by feature name. Raise DataError if no name matches."""
     features = data.vocabulary.terms if data.vocabulary else data.feature_names
     weights = np.zeros(data.rows.columns)  # columns without a name have weight 0
     weights[: len(features)] = [by_feature.get(feature, 0.0) for feature in features]
@@ -176,7 +177,7 @@ def _model_weights(data: Dataset | FeatureTable, name: str, by_feature: Mapping[
 
 
 def _score_direction(data: Dataset | FeatureTable, scores: Mapping[str, float]) -> np.ndarray:
-    """Compute the direction in which scores grow: the sum of rows, each times its score less the mean score."""
+    """Compute the unit vector along which scores grow: the sum of the scored rows, each times (score - mean score)."""
     positions = data.positions(scores.keys())
     if len(positions) < len(scores):
         missing = [id for id in scores if id not in positions]
@@ -187,7 +188,7 @@ def _score_direction(data: Dataset | FeatureTable, scores: Mapping[str, float]) 
 
 
 def _mean_direction(table: Rows, positions: Sequence[int]) -> np.ndarray:
-    """Compute the direction of the mean of rows at unit length."""
+    """Compute the unit vector in the direction of the mean of these rows, each row first scaled to unit length."""
     total = np.zeros(table.columns)
     for position in positions:
         columns, values = rows.nonzero(table, position)

@@ -1,4 +1,4 @@
-"""Save rows as files, map them into memory, and append to them."""
+"""Save rows as .npy files, memory-map them, and append to them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RowWriter:
         self._sizes = Counter[str]()
 
     def append(self, rows: Rows) -> None:
-        """Write rows behind the others."""
+        """Append rows to the files."""
         if not self._files:
             kind = next(name for name, kind in KINDS.items() if isinstance(rows, kind))
             numbers = {name: value for name, value in rows._asdict().items() if isinstance(value, int)}
@@ -74,7 +74,7 @@ class RowWriter:
 
 
 def _write_header(file: BinaryIO, dtype: np.dtype[Any], size: int) -> None:
-    """Write the header of a flat array. numpy gives it the same length for every size, so that it can be replaced."""
+    """Write the header of a flat array. numpy pads it to one length for every size, so that it can be overwritten."""
     file.seek(0)
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (size,)}
     np.lib.format.write_array_header_1_0(file, header)
@@ -88,7 +88,7 @@ def save(rows: Rows, folder: Path | str) -> dict[str, int]:
 
 
 def load(folder: Path | str, items: int) -> Rows:
-    """Map the first `items` saved rows into memory: in milliseconds, read-only, shared between processes."""
+    """Memory-map the first `items` saved rows: in milliseconds, read-only, shared between processes."""
     folder = Path(folder)
     saved = json.loads((folder / KIND_FILE).read_text())
     if saved["kind"] == "dense":
@@ -108,7 +108,7 @@ def load(folder: Path | str, items: int) -> Rows:
 
 
 def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:
-    """Write rows of the same kind behind the first `items` saved ones. Return the written arrays by name."""
+    """Append rows of the same kind after the first `items` saved rows. Return the written arrays, {name: array}."""
     saved, written = load(folder, items), arrays(more)
     if not isinstance(more, DenseRows) and not isinstance(saved, DenseRows):
         written["indptr"] = more.indptr[1:] + saved.indptr[-1]
@@ -118,13 +118,13 @@ def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:
 
 
 def checksums(arrays: Mapping[str, np.ndarray], before: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Compute the CRC-32 of each array by name, continuing the sums of `before` for arrays that were appended."""
+    """Compute the CRC-32 of each array, {name: checksum}. before: checksums to continue, if the arrays are appended."""
     before = before or {}
     return {name: zlib.crc32(np.ascontiguousarray(array).data, before.get(name, 0)) for name, array in arrays.items()}
 
 
 def mapped(path: Path | str, dtype: DTypeLike, size: int) -> np.ndarray:
-    """Map the first `size` numbers of a .npy file into memory; there may be more than its header declares."""
+    """Memory-map the first `size` numbers of a .npy file, which may hold more numbers than its header declares."""
     with open(path, "rb") as file:
         start = _start(file, dtype)
         check_length(path, start + size * np.dtype(dtype).itemsize)
@@ -132,7 +132,7 @@ def mapped(path: Path | str, dtype: DTypeLike, size: int) -> np.ndarray:
 
 
 def extent(array: np.ndarray) -> tuple[str, int]:
-    """Return the file that an array is mapped from, and the length in bytes that it must have."""
+    """Return the file that an array is mapped from, and the length in bytes that the file must have."""
     base: Any = array
     while not isinstance(base, np.memmap):
         base = base.base
@@ -140,14 +140,14 @@ def extent(array: np.ndarray) -> tuple[str, int]:
 
 
 def check_length(path: Path | str, size: int) -> None:
-    """Refuse a file of fewer than `size` bytes: reading a mapping beyond its end kills the process."""
+    """Raise ValueError if a file is shorter than `size` bytes: reading a memory map beyond it kills the process."""
     actual = os.stat(path).st_size
     if actual < size:
         raise ValueError(f"{Path(path).name} must be {size:,} bytes long. It is {actual:,}")
 
 
 def write_behind(path: Path | str, array: np.ndarray, size: int) -> None:
-    """Write an array behind the first `size` numbers of a .npy file, and wait until it is on the disk."""
+    """Write an array after the first `size` numbers of a .npy file, and wait until it is on the disk (fsync)."""
     with open(path, "r+b") as file:
         file.seek(_start(file, array.dtype) + size * array.itemsize)
         file.write(np.ascontiguousarray(array).data)
@@ -156,7 +156,7 @@ def write_behind(path: Path | str, array: np.ndarray, size: int) -> None:
 
 
 def _start(file: BinaryIO, dtype: DTypeLike) -> int:
-    """Return the offset of the numbers in an open .npy file, which must have this type."""
+    """Return the offset of the numbers in an open .npy file. Raise ValueError if they do not have this type."""
     np.lib.format.read_magic(file)
     # The reader of numpy evaluates the header with `ast`, which sometimes fails in threads of Python 3.11.
     header = file.read(int.from_bytes(file.read(2), "little")).decode("latin-1")
@@ -168,7 +168,7 @@ def _start(file: BinaryIO, dtype: DTypeLike) -> int:
 
 
 def check_columns(rows: Rows) -> None:
-    """Refuse sparse rows with a column number out of range, which compiled loops would not notice."""
+    """Raise ValueError if sparse rows have a column number out of range, which compiled loops would not notice."""
     if isinstance(rows, MixedRows):
         check_columns(rows.sparse_part())
     elif isinstance(rows, SparseRows) and rows.indices.size and rows.indices.max() >= rows.columns:

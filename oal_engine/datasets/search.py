@@ -1,4 +1,4 @@
-"""Search the items of a data set for words, by an index that SQLite keeps in a temporary file of its own."""
+"""Full-text search of the items of a data set, with an SQLite FTS5 index in a temporary file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .features import scripts
 if TYPE_CHECKING:
     from .stored import Dataset
 
-BLOCK_ITEMS = 2_000  # that are indexed at a time
+BLOCK_ITEMS = 2_000  # indexed at a time
 MOST_FOUND = 1_000
-# Scripts that write words without spaces: each letter is a word of its own, and a word is a phrase of letters.
+# Scripts without spaces between words: each letter is indexed as a word, and a word is found as a phrase of letters.
 UNSPACED = re.compile(f"([{scripts.UNSPACED}])")
-# Vowel signs of Arabic and Hebrew, which few people type, joiners of letters, and selectors of symbols.
+# Vowel signs of Arabic and Hebrew, which few people type, zero-width joiners, and variation selectors of symbols.
 OPTIONAL = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4"
     "\u06e7-\u06e8\u06ea-\u06ed\u200d\ufe00-\ufe0f]"
@@ -25,20 +25,20 @@ QUOTED = re.compile(r'"([^"]+)"|(\S+)')
 
 
 class Search:
-    """Finds the items of a data set by the words of their texts, ids and further columns."""
+    """A full-text search over the texts, ids and further columns of the items of a data set."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset, self._indexed, self._lock = dataset, 0, Lock()
         self._index = sqlite3.connect("", check_same_thread=False)
-        # Marks are parts of words: the vowel signs of Hindi tell words apart. Accents are removed from letters.
+        # Combining marks are parts of words: words in Hindi may differ in vowel signs only. Accents are removed.
         tokenizer = "unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
         self._index.execute(f"CREATE VIRTUAL TABLE found USING fts5(words, content='', tokenize=\"{tokenizer}\")")
 
     def find(self, wanted: str) -> list[int]:
-        """Return the positions of the items that contain all words, the best match first, at most MOST_FOUND.
+        """Return the positions of up to MOST_FOUND items that contain all wanted words, the best match first.
 
-        Case, accents and the vowel signs of Arabic and Hebrew do not count, and `run` finds running. Words in quotes
-        must be neighbors.
+        Case, accents and the vowel signs of Arabic and Hebrew are ignored. A word matches as a prefix: `run` finds
+        running. Words in quotes must match exactly, next to each other.
         """
         phrases = [
             f'"{_spaced(quoted or word)}"' + "*" * (not quoted)
@@ -56,7 +56,7 @@ class Search:
             return [position for (position,) in rows]
 
     def _take_new_items(self) -> None:
-        """Index the items that came since the last search."""
+        """Index the items that were appended since the last search."""
         store, dataset, items = self.dataset.store, self.dataset.id, self.dataset.record["items"]
         while self._indexed < items:
             end = min(items, self._indexed + BLOCK_ITEMS)
@@ -72,5 +72,5 @@ class Search:
 
 
 def _spaced(text: str) -> str:
-    """Return a text as it is indexed: without optional marks, and with spaces around letters of unspaced scripts."""
+    """Normalize a text for the index: drop optional marks and quotes, put spaces around letters of unspaced scripts."""
     return UNSPACED.sub(r" \1 ", OPTIONAL.sub("", scripts.same(text))).replace('"', " ")

@@ -1,4 +1,4 @@
-"""Open a stored data set, which maps its rows into memory and may grow."""
+"""Open a stored data set: its rows are memory-mapped, and items may be appended meanwhile."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from ..store import Store
 
 
-QUESTION_ITEMS = 10_000  # at most, whose cells are looked at for the names of questions
-LENGTH_CHECK_SECONDS = 0.001  # at least, between two checks of the length of mapped files
+QUESTION_ITEMS = 10_000  # most items whose cells are searched for the names of questions
+LENGTH_CHECK_SECONDS = 0.001  # shortest time between two checks of the length of mapped files
 
 
 class DatasetRecord(TypedDict):
-    """The database row of a data set. The texts `columns`, `scaling`, `vectorizer`, `feature_names` and `checksums` are
-    JSON. `classes` is {name: items}, None if labels are positive and negative."""
+    """The database row of a data set. The strings `columns`, `scaling`, `vectorizer`, `feature_names` and `checksums`
+    are JSON. `classes` is {name: number of items}, None if labels are positive and negative."""
 
     id: int
     name: str
@@ -63,7 +63,7 @@ def stored_arrays(
     file_numbers: np.ndarray | None,
     embedding: embeddings.Embedding | None,
 ) -> dict[str, np.ndarray]:
-    """Return the arrays of a data set by the names of their files. `file_numbers`: the unscaled numbers of vectors."""
+    """Return the arrays to store for a data set, {file name: array}. file_numbers: the unscaled numbers of vectors."""
     optional = {"projection": projection.numbers if projection else None, "numbers": file_numbers}
     arrays = rows.arrays(table) | {"y": y.astype(np.int8, copy=False)}
     arrays |= {name: array for name, array in optional.items() if array is not None}
@@ -71,12 +71,12 @@ def stored_arrays(
 
 
 def mapped(folder: Path | str, items: int) -> tuple[Rows, np.ndarray]:
-    """Map the first `items` rows in a folder and their labels (-1, 0 and +1, or 0..K) into memory."""
+    """Memory-map the first `items` rows in a folder, and their labels (-1, 0 and +1, or 0..K)."""
     return row_files.load(folder, items), row_files.mapped(Path(folder) / "y.npy", np.int8, items)
 
 
 def _projection(folder: Path, table: Rows, scaled: scaling.Scaling) -> latent.Projection | None:
-    """Map the projection behind the latent part of stored rows into memory. Return None if they have none."""
+    """Memory-map the projection that made the latent part of stored rows. Return None if they have no latent part."""
     if not isinstance(table, rows.MixedRows) or "fourier" in scaled or table.width == _vector_width(scaled):
         return None
     width = table.width - _vector_width(scaled)
@@ -87,17 +87,17 @@ def _projection(folder: Path, table: Rows, scaled: scaling.Scaling) -> latent.Pr
 
 
 def _vector_width(scaled: scaling.Scaling) -> int:
-    """Return the length of the vector of each text, 0 without vectors."""
+    """Return the width of the text vectors, 0 if there are none."""
     return len(scaled.get("beside", {}).get("means", ()))
 
 
 def named_features(record: Mapping[str, Any]) -> int:
-    """Count the features of a data set without its waves."""
+    """Return the number of features of a data set, without its Fourier features."""
     return record["features"] - (2 * fourier.WAVES if "fourier" in json.loads(record["scaling"]) else 0)
 
 
 def fingerprint(rows: Rows, y: np.ndarray, classes: Sequence[str]) -> str:
-    """Compute a digest of rows, labels and class names."""
+    """Compute a digest of rows, labels and class names: the first 32 hexadecimal digits of their SHA-256."""
     digest = hashlib.sha256(json.dumps([type(rows).__name__, rows.columns, classes]).encode())
     for part in (*rows, y):
         if isinstance(part, np.ndarray):
@@ -117,9 +117,9 @@ def columns_of(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Dataset:
-    """A stored data set: rows and labels mapped into memory, vocabulary and items read from the database on demand.
+    """A stored data set: memory-mapped rows and labels; vocabulary and items are read from the database on demand.
 
-    items: how many of its first items to open (None: all).
+    items: number of items to open, from the first on (None: all).
     """
 
     def __init__(self, store: Store, key: int | str, items: int | None = None) -> None:
@@ -155,14 +155,15 @@ class Dataset:
 
     @property
     def rows(self) -> Rows:
-        """The rows. Raises DataError if one of their files was cut since it was mapped, as reading beyond its end would
-        kill the process. A cut within LENGTH_CHECK_SECONDS, or while a compiled loop reads, is not noticed."""
+        """The rows. Raises DataError if one of their files was truncated since it was mapped: reading beyond its end
+        would kill the process. A truncation is not noticed within LENGTH_CHECK_SECONDS, or while a compiled loop reads.
+        """
         self._check_lengths()
         return self._rows
 
     @property
     def y(self) -> np.ndarray:
-        """The label of each row, checked as `rows`."""
+        """The label of each row. Raises DataError like `rows`."""
         self._check_lengths()
         return self._y
 
@@ -174,24 +175,24 @@ class Dataset:
             self._checked_at = monotonic()
 
     def refresh(self) -> None:
-        """Map items that were appended since, also by another process."""
+        """Memory-map the data set again, with the items that were appended meanwhile, also by another process."""
         self.record = cast(DatasetRecord, self.store.dataset(self.id))
         self._map(self.record["items"])
 
     @property
     def checksums(self) -> dict[str, int]:
-        """The stored checksums of its row and label files; computed if a version without checksums imported it."""
+        """The stored checksums of the files, {name: CRC-32}; computed if an older version stored none."""
         stored = json.loads(self.record["checksums"] or "null")
         return stored or row_files.checksums(stored_arrays(self.rows, self.y, self.projection, self._numbers, None))
 
     @property
     def files(self) -> dict[Path, int]:
-        """The row and label files, and how many bytes of each belong to it; further bytes were appended later."""
+        """The row and label files, {path: bytes that belong to the opened items}. Further bytes were appended later."""
         kind = self.folder / row_files.KIND_FILE
         return {kind: kind.stat().st_size} | {Path(path): size for path, size in self._extents}
 
     def check(self) -> None:
-        """Read all rows, and raise DataError if the content of a file has changed since it was written."""
+        """Verify the checksums of all files. Raise DataError if a file has changed since it was written."""
         with self._readable():
             row_files.check_columns(self.rows)
             checksums = row_files.checksums(self._arrays())
@@ -225,7 +226,7 @@ class Dataset:
         return vectorizer.Vocabulary(terms, np.array(frequencies, dtype=np.int64), documents, json.loads(settings))
 
     def new_terms(self, items: Iterable[int]) -> dict[int, str]:
-        """Return terms outside the vocabulary by hash column, for `items` and the items of all earlier calls."""
+        """Return {hash column: term} of the terms outside the vocabulary, in `items` and the items of earlier calls."""
         unread = [item for item in items if item not in self._items_with_terms]
         if unread and self.vocabulary and self.vocabulary.shared:
             for row in self.store.items(self.id, unread, texts=True).values():
@@ -235,32 +236,32 @@ class Dataset:
 
     @property
     def latent(self) -> int:
-        """The number of columns without a name, which are the last: similar wording and vectors of texts, or waves."""
+        """The number of unnamed columns, which come last: latent part and text vectors, or Fourier features."""
         return self._rows.width if isinstance(self._rows, rows.MixedRows) else 0
 
     @property
     def vector_width(self) -> int:
-        """The length of the vector that a file must have for each text, 0 for none."""
+        """The width of the text vectors that a file to append must have; 0 if it needs none."""
         return 0 if self.embedding else _vector_width(self.scaling)
 
     @property
     def vector_columns(self) -> tuple[str, ...]:
-        """The columns of these vectors in a file."""
+        """The columns of a file to append that hold text vectors; () if it needs none."""
         return tuple(self.columns.get("features", [reading.VECTORS])) if self.vector_width else ()
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The columns that it was imported from, {} if unknown."""
+        """The columns that the data set was imported from, {} if unknown."""
         return columns_of(self.record)
 
     @property
     def codings(self) -> reading.Codings:
-        """How the words of its file become numbers, {} for a table of plain numbers."""
+        """How the words of the file are coded as numbers, {column: coding}; {} for a table of plain numbers."""
         return self.columns.get("codings", {})
 
     @property
     def details(self) -> tuple[str, ...]:
-        """The further columns that are stored with its items."""
+        """The names of the further columns that are stored with the items."""
         return tuple(self.columns.get("details", ()))
 
     @property
@@ -270,13 +271,13 @@ class Dataset:
 
     @property
     def has_titles(self) -> bool:
-        """Whether its texts begin with a title, which had a column of its own."""
+        """Whether the texts begin with a title, from a column of its own."""
         text = self.columns.get("text", ())
         return len(text) > 1 and details.is_title(text[0])
 
     @property
     def named(self) -> int:
-        """The number of columns with a name, which are the first."""
+        """The number of named columns, which come first."""
         return self._rows.columns - self.latent
 
     @cached_property
@@ -291,7 +292,7 @@ class Dataset:
 
     @property
     def numbers(self) -> numbers.Numbers:
-        """The unscaled numbers of its vectors, as in the file."""
+        """The unscaled numbers of the vectors, as in the file."""
         columns = tuple(self.columns["features"]) if self.codings else ()
         return numbers.Numbers(self._numbers, self.rows, self.feature_names, columns, self.codings)
 
@@ -309,7 +310,7 @@ class Dataset:
         return self.store.positions(self.id, ids)
 
     def question_names(self) -> list[str]:
-        """Return the names of yes/no questions that its file answers, by the cells of items all over it."""
+        """Guess the names of yes/no questions that the file answers, from up to QUESTION_ITEMS evenly spaced items."""
         places = range(0, len(self.y), len(self.y) // QUESTION_ITEMS + 1)
         details, label = self.store.details(self.id, places), self.columns.get("label")
         columns = {
@@ -323,9 +324,9 @@ class Dataset:
         return reading.question_names(columns, label, self.columns.get("contains", False))
 
     def labels_of(self, names: Collection[str], gaps: bool = False) -> dict[str, np.ndarray]:
-        """Return the labels of its items for the yes/no questions that its file answers for every item: by a column of
-        this name that is kept with them, else by a word of the label cells. gaps: also for questions that it answers
-        for some items only, with 0 for the others."""
+        """Return the label of every item (+1 or -1) for yes/no questions, {name: labels}. The labels come from the
+        further column of this name, else from the label cells, which have the name as a word or not. Questions that
+        the file does not answer for every item are left out. gaps: include them, with 0 for items without an answer."""
         answers, label = dict[str, np.ndarray](), self.columns.get("label")
         further = self.store.details(self.id, range(self.y.size)) if {*names} & {*self.details} else {}
         words = self.store.label_cells(self.id)[: self.y.size] if label and (gaps or self.labelled) else None
@@ -340,21 +341,21 @@ class Dataset:
                 continue
             with suppress(reading.DataError):
                 answers[name] = reading.answers(cells, columns, self.name, gaps)
-                if name not in self.details:  # a blank cell says no to a word only where it is a label
+                if name not in self.details:  # a blank cell means no only if it is a label
                     answers[name][self.y == 0] = 0
         return answers
 
     def transform(self, items: Sequence[str] | Matrix, vectors: np.ndarray | None = None) -> Rows:
-        """Turn new texts or vectors into rows, through the stored vocabulary, scaling and projection.
+        """Turn new texts or vectors into rows with the stored vocabulary, scaling and projection.
 
-        vectors: of the texts (None: made by the embedding, or zeros).
+        vectors: vectors of the texts (None: computed by the embedding, or zeros).
         """
         if self.vocabulary:
             return self.read(cast(Sequence[str], items), vectors)[0]
         return made_rows(self.scaling, cast(Matrix, items), self.projection, vectors)
 
     def read(self, texts: Sequence[str], vectors: np.ndarray | None = None) -> tuple[Rows, vectorizer.WordSets]:
-        """Return the rows of new texts, as from `transform`, and their words."""
+        """Return the rows of new texts, as from `transform`, and their word sets."""
         if self.embedding:
             vectors = self.embedding.vectors(texts)
         matrix, words = cast(vectorizer.Vocabulary, self.vocabulary).read(texts)

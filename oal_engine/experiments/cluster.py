@@ -21,9 +21,10 @@ TIMEOUT_SECONDS = 10  # for a scheduler to answer; its first worker gets three t
 
 @contextmanager
 def executor(address: str, sources: Iterable[RowSource]) -> Iterator[Executor]:
-    """Open the cluster of a scheduler (tcp://... or tls://...) as a concurrent.futures.Executor.
+    """Connect to a Dask scheduler (tcp://... or tls://...), and yield its cluster as a concurrent.futures.Executor.
 
-    The workers must run the same versions as this process. They get the rows of the sources.
+    Workers that cannot read the rows of the sources get a copy. Raise ExperimentError if the cluster cannot be reached,
+    or if a worker has other versions of the software than this process.
     """
     if not re.fullmatch(r"(tcp|tls)://.+:[0-9]+", address):
         raise experiments.ExperimentError(
@@ -62,7 +63,7 @@ def executor(address: str, sources: Iterable[RowSource]) -> Iterator[Executor]:
 
 def _same_versions(client: Client) -> None:
     for worker, theirs in client.run(versions, on_error="return").items():
-        if isinstance(theirs, OSError):  # it has just ended, and others get its tasks
+        if isinstance(theirs, OSError):  # the worker has just ended, and others get its tasks
             continue
         if isinstance(theirs, Exception):
             raise experiments.ExperimentError(f"the worker {worker} needs this project installed: {theirs}.")
@@ -74,7 +75,7 @@ def _same_versions(client: Client) -> None:
 
 
 def has_rows(source: RowSource) -> bool:
-    """Return whether this process finds the same rows in the folder of a source."""
+    """Return whether this process can read the rows of a source from its folder, with the right fingerprint."""
     try:
         return fingerprint(*mapped(source.folder, source.rounds), source.classes) == source.fingerprint
     except (OSError, ValueError):
@@ -82,7 +83,8 @@ def has_rows(source: RowSource) -> bool:
 
 
 class Upload(WorkerPlugin):
-    """The files of a source, for every worker that cannot read its folder, including workers that join later."""
+    """A Dask worker plugin that copies the files of a source to every worker that cannot read its folder, including
+    workers that join later."""
 
     idempotent = True  # once per worker
 
@@ -92,7 +94,8 @@ class Upload(WorkerPlugin):
         self.files = {path.name: path.read_bytes() for path in Path(source.folder).iterdir()}
 
     def setup(self, worker: Any) -> None:
-        """Write the files to the worker's own folder, which is deleted when the worker ends."""
+        """Write the files to the local directory of a worker, unless it can read the rows anyway. Dask deletes the
+        directory when the worker ends."""
         if has_rows(self.source):
             return
         folder = Path(worker.local_directory) / self.source.fingerprint

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..store import Store
 
 
-Block: TypeAlias = tuple[str, Limit]  # the lines of one table: a data set, with a budget or one of several hits
+Block: TypeAlias = tuple[str, Limit]  # key of one table: a data set, with a budget or one of several hits
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Comparison:
         evaluation: str | None = None,
         over: Callable[..., Any] = np.mean,
     ) -> np.ndarray:
-        """Return a metric (by default the criterion) of each run of a line at its end. over: what to take over the
-        questions, if there are any."""
+        """Return a metric (by default the criterion) at the end of each run of a line. over: function that combines the
+        values of several questions into one, such as np.mean."""
         if metric == "seconds":
             return self.seconds(line)[:, -1]
         evaluation = evaluation or self.spec.evaluation
@@ -54,14 +54,15 @@ class Comparison:
         return any(line.nanoseconds is not None for line in self.lines)
 
     def seconds(self, line: Result) -> np.ndarray:
-        """Return the seconds that each run of a line took up to its marks over the stream, shape (runs, marks)."""
+        """Return the processor seconds that each run of a line took up to its marks over the stream, shape (runs,
+        marks)."""
         if line.nanoseconds is None:
             raise ExperimentError(f"no times were measured in {self.name}. Run it with times = true.")
         return line.nanoseconds / 1e9
 
     @property
     def has_list(self) -> bool:
-        """Whether the list that each run leaves was measured."""
+        """Whether the list that each run leaves (see `Run.listed`) was measured."""
         return all(line.has_list for line in self.lines)
 
     @property
@@ -70,7 +71,7 @@ class Comparison:
         return any(line.floor_jobs for line in self.lines)
 
     def floors(self, line: Result, evaluation: str | None = None) -> dict[str, np.ndarray]:
-        """Return the lower bounds of each run of a line at its end, by metric. Empty without a floor."""
+        """Return the lower bounds of metrics at the end of each run of a line, {metric: bounds}; {} without a floor."""
         if line.worst is None:
             return {}
         tables = {name: tuple(line.worst[:, k].T) for k, name in enumerate(metrics.EVALUATIONS)}
@@ -79,7 +80,7 @@ class Comparison:
     def curve(
         self, line: Result, metric: str, evaluation: str, axis: str = "rounds"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return mean rounds and labels at each mark over the stream, and the mean and standard deviation of a metric.
+        """Return arrays over the marks: mean rounds and labels asked, and the mean and standard deviation of a metric.
 
         axis: "rounds", or "labels" for marks over the labels, followed by the end of the stream.
         """
@@ -99,11 +100,11 @@ class Comparison:
         return one.sum((-3, -2, -1)).mean(0), asked_of(one).mean(0), values.mean(0), _spread(values)
 
     def _of_one(self, counts: np.ndarray) -> np.ndarray:
-        """Return the counts of one question: its items and its labels are as many as those of every other."""
+        """Return the counts of the first question, if any: all have the same numbers of items and labels."""
         return counts[:, :, 0] if self.spec.questions else counts
 
     def blocks(self) -> dict[Block, dict[str, Result]]:
-        """Return the lines of each data set and budget, or hit, by names that are unique there."""
+        """Group the lines by data set and limit: {block: {name: line}}, with names that are unique in the block."""
         blocks: dict[Block, dict[str, Result]] = {}
         several = len({((line.data, line.limit), line.algorithm) for line in self.lines}) < len(self.lines)
         for line in self.lines:
@@ -114,14 +115,14 @@ class Comparison:
     def test(
         self, lines: dict[str, Result], metric: str | None = None, evaluation: str | None = None
     ) -> dict[str, significance.PairedTest]:
-        """Test which line of a block is best, and which ones are not distinguishable from it."""
+        """Find the best line of a block, and by paired tests the lines that are not distinguishable from it."""
         values = {name: self.values(line, metric, evaluation) for name, line in lines.items()}
         return significance.against_best(values, more_is_better(metric or self.spec.criterion))
 
     def tests(
         self, metric: str | None = None, evaluation: str | None = None
     ) -> dict[Block, dict[str, significance.PairedTest]]:
-        """Test the lines of each data set and budget."""
+        """Run `test` on every block (the lines of a data set and budget)."""
         return {block: self.test(lines, metric, evaluation) for block, lines in self.blocks().items()}
 
     def ranks(self, metric: str | None = None, evaluation: str | None = None) -> significance.Ranks:
@@ -189,7 +190,7 @@ class Comparison:
 
 
 def _limit(limit: Limit) -> dict[str, Any]:
-    """Return a budget, or one of several hits, as JSON."""
+    """Return a limit as JSON: a budget, or a target number of labels (`hit`)."""
     return {"budget": None, "hit": limit.labels} if isinstance(limit, Hit) else {"budget": limit}
 
 

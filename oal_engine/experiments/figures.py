@@ -28,13 +28,14 @@ AMOUNTS = {"budget": "budget", "share": "share of labels asked"}  # axes with a 
 AXIS_TITLES = AXES | AMOUNTS | {"labels": "labels spent (large mark: the end of the stream)"}
 LONG_NAME = 20  # characters; a legend with longer names is placed below the axes, where it hides no line
 RANKS_INCHES = (7.2, 2.4)  # size of a critical-difference diagram
-WIDE_RATIO = 20  # of largest to smallest value, from which on an axis is logarithmic
+WIDE_RATIO = 20  # an axis is logarithmic if its largest value is at least this many times the smallest
 MOST_LINES = 8  # in one figure
 
 
 @dataclass(frozen=True)
 class ResultView:
-    """One part of a result: a data set and budget, a metric of an evaluation, an x axis, and some of the lines."""
+    """The part of a result that a figure shows: a data set and budget, a metric of an evaluation, an x axis, the names
+    of some lines, and whether bands of one standard deviation are drawn."""
 
     data: str
     budget: Limit
@@ -46,7 +47,7 @@ class ResultView:
 
 
 def view(comparison: Comparison, data: str | None = None, budget: Limit = None, **values: Any) -> ResultView:
-    """Return a view. Defaults are the first block, the criterion, the first axis, and the best lines."""
+    """Build a view of a comparison, by default of the first block, the criterion, the first axis and the best lines."""
     block = next(each for each in comparison.blocks() if data is None or each == (data, budget))
     usual = {
         "metric": comparison.spec.criterion,
@@ -58,7 +59,8 @@ def view(comparison: Comparison, data: str | None = None, budget: Limit = None, 
 
 
 def axes(comparison: Comparison) -> dict[str, str]:
-    """Return the x axes that a comparison can be drawn over, with their names. Several hits come first."""
+    """Return the x axes that a comparison can be drawn over, {axis: title}. With several hits, the share of labels
+    asked comes first."""
     titles = dict(AXES)
     if len(comparison.spec.budgets) > 1:
         titles["budget"] = AMOUNTS["budget"]
@@ -71,21 +73,22 @@ def axes(comparison: Comparison) -> dict[str, str]:
 
 
 def metrics(comparison: Comparison) -> tuple[str, ...]:
-    """Return the metrics that a comparison can be drawn by."""
+    """Return the metrics that the figures of a comparison can show."""
     columns = METRICS[bool(comparison.lines[0].classes)]
     asked = () if comparison.spec.held_out else ("query_ratio",)
     return columns + asked + ("seconds",) * comparison.has_seconds
 
 
 def drawable(comparison: Comparison, view: ResultView) -> dict[str, list[Result]]:
-    """Return the lines of each curve of a view by its name: one, or over labels asked one for each amount."""
+    """Return the lines of each curve of a view, {name: lines}. A curve over the budget or the share of labels asked has
+    a line for each amount; other curves have one."""
     if view.axis in AMOUNTS:
         return _amounts(comparison, view.data, view.budget, view.axis)
     return {name: [line] for name, line in comparison.blocks()[view.data, view.budget].items()}
 
 
 def leading(comparison: Comparison, lines: Mapping[str, Sequence[Result]], most: int = MOST_LINES) -> tuple[str, ...]:
-    """Return the names of the best curves by the criterion, in the order of the specification."""
+    """Return the names of the `most` best curves by the criterion, in the order of the specification."""
     best = sorted(
         lines,
         key=lambda name: np.mean([comparison.values(line).mean() for line in lines[name]]),
@@ -95,7 +98,7 @@ def leading(comparison: Comparison, lines: Mapping[str, Sequence[Result]], most:
 
 
 def budget_name(budget: Limit) -> str:
-    """Describe a budget, or one of several hits."""
+    """Describe a limit in words: a budget, or a target number of labels (`hit`)."""
     if isinstance(budget, Hit):
         labels = budget.labels
         return f"{100 * labels:.3g} % of labels asked" if labels <= 1 else f"about {labels:,.6g} labels asked"
@@ -103,7 +106,7 @@ def budget_name(budget: Limit) -> str:
 
 
 def measure(metric: str, evaluation: str) -> str:
-    """Describe a metric, with its evaluation if it depends on it."""
+    """Describe a metric in words, and name the evaluation if the metric depends on it."""
     return TITLES[metric] if metric in EFFORTS else f"{TITLES[metric]} ({NAMES[evaluation]})"
 
 
@@ -116,7 +119,7 @@ def settings(values: Setting) -> str:
 
 
 def styles(comparison: Comparison, lines: Mapping[str, Sequence[Result]]) -> dict[str, Style]:
-    """Return the style of each curve, by its place among the best. It does not depend on which curves are drawn."""
+    """Return the style of each curve, {name: style}. The best get the first styles, whichever curves are drawn."""
     names = [*leading(comparison, lines), *lines]
     return {name: STYLES[list(dict.fromkeys(names)).index(name) % len(STYLES)] for name in lines}
 
@@ -127,8 +130,9 @@ def styles(comparison: Comparison, lines: Mapping[str, Sequence[Result]]) -> dic
 def curves(
     comparison: Comparison, view: ResultView
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Style]]:
-    """Yield (name, x, mean, low, high, style) of the curves of a view. Over labels spent and items each ends with the
-    value at the end of the stream; over labels asked each has one point, the value at the end, for each amount."""
+    """Yield (name, x, mean, low, high, style) for each curve of a view. Over labels spent or items streamed, a curve
+    ends at the end of the stream. Over the budget or the share of labels asked, it has one point for each amount: the
+    value at the end of the stream."""
     lines = drawable(comparison, view)
     style_of = styles(comparison, lines)
     points = {name: _points(comparison, view, lines[name]) for name in view.names}
@@ -144,7 +148,7 @@ def curves(
 def _points(
     comparison: Comparison, view: ResultView, lines: Sequence[Result]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the x of a curve, and the mean and standard deviation of the metric there."""
+    """Return the x values of a curve, and the mean and standard deviation of the metric at each of them."""
     if view.axis not in AMOUNTS:
         items, asked, mean, spread = comparison.curve(lines[0], view.metric, view.evaluation, view.axis)
         return asked if view.axis == "labels" else items, mean, spread
@@ -159,10 +163,10 @@ def _points(
 
 
 def _amounts(comparison: Comparison, data: str, budget: Limit, axis: str) -> dict[str, list[Result]]:
-    """Return the lines of each curve over labels asked, by name.
+    """Return the lines of each curve over the budget or the share of labels asked, {name: lines}.
 
-    The lines of a curve differ in their budget, in one of several hits, or in the smoothing of their query rule; for
-    smoothing, only lines with the given budget are used.
+    The lines of a curve differ in their budget, in their target number of labels (`hit`), or in the smoothing of their
+    query rule; for smoothing, only lines with the given budget are used.
     """
     tuned = comparison.spec.tune != "none"
 
@@ -180,13 +184,14 @@ def _amounts(comparison: Comparison, data: str, budget: Limit, axis: str) -> dic
 
 
 def is_wide(x: np.ndarray) -> bool:
-    """Return whether an axis over these values is logarithmic."""
+    """Return whether an axis over these values should be logarithmic."""
     return bool(x.size and x.min() > 0 and x.max() / x.min() >= WIDE_RATIO)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The results of an algorithm over one or two parameters: mean and spread, shape (values of each key)."""
+    """The results of an algorithm over one or two parameters. values: {parameter: its values}. mean, spread: over the
+    runs, with an axis for each parameter."""
 
     algorithm: str
     values: dict[str, list[float | str]]
@@ -199,7 +204,8 @@ class Sweep:
         return tuple(map(int, np.unravel_index(place, self.mean.shape)))
 
     def scale(self, key: str) -> str:
-        """Return the kind of axis that the values of a key need: log for powers, category if some are words."""
+        """Return the kind of axis that the values of a parameter need: "category" if some are words, "log" over a wide
+        range, else "linear"."""
         values = [each for each in self.values[key] if not isinstance(each, str)]
         if len(values) < len(self.values[key]):
             return "category"
@@ -211,7 +217,7 @@ class Sweep:
 
 
 def sweeps(comparison: Comparison, view: ResultView) -> Iterator[Sweep]:
-    """Yield the sweeps of a view's algorithms that ran with several values of one or two parameters."""
+    """Yield a sweep for each algorithm of a view that ran with several values of one or two parameters."""
     by_algorithm: dict[str, list[Result]] = {}
     for line in comparison.blocks()[view.data, view.budget].values():
         by_algorithm.setdefault(line.algorithm, []).append(line)
@@ -284,12 +290,12 @@ def _scale_amounts(axes: Axes, axis: str, x: np.ndarray) -> None:
 
 
 def amount(axis: str, value: float) -> str:
-    """Describe a value on an axis of labels asked."""
+    """Format a value on the axis of budgets (a number) or of shares of labels asked (a percentage)."""
     return f"{100 * value:.3g} %" if axis == "share" else f"{value:,.6g}"
 
 
 def ticks(x: np.ndarray) -> np.ndarray:
-    """Return 1, 2 and 5 times the powers of ten on a logarithmic axis; the powers alone where these are many."""
+    """Return logarithmic ticks: 1, 2 and 5 times the powers of ten, or the powers alone if there are more than four."""
     powers = np.arange(np.floor(np.log10(x.min())), np.ceil(np.log10(x.max())) + 1)
     steps = np.array([1.0, 2.0, 5.0] if powers.size <= 4 else [1.0])
     places = np.outer(10.0**powers, steps).ravel()
@@ -347,7 +353,8 @@ def draw_ranks(axes: Axes, comparison: Comparison, ranks: Ranks) -> None:
 
 
 def figure(kind: str, comparison: Comparison, view: ResultView) -> bytes:
-    """Draw the figure of a view: over labels asked its curves, else its sweep if there is only one."""
+    """Draw the figure of a view, and return its bytes. It shows a sweep if the comparison is of one algorithm that has
+    a sweep, and if the x axis is neither the budget nor the share of labels asked. Else it shows the curves."""
     swept = [] if view.axis in AMOUNTS else [*sweeps(comparison, view)]
     alone = len(swept) == 1 and len({line.algorithm for line in comparison.lines}) == 1
     return drawn(kind, draw_sweep, comparison, view, swept[0]) if alone else drawn(kind, draw_curves, comparison, view)

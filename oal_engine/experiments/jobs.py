@@ -24,12 +24,12 @@ from . import specifications
 from .running import compare
 
 NICE = 10  # sessions get the processor first
-SECONDS_PER_UPDATE = 0.5  # of the progress in the database
+SECONDS_PER_UPDATE = 0.5  # between updates of the progress in the database
 LOST = "the process exited unexpectedly; finished replays are kept."
 
 
 def start(store: Store, comparison: int) -> None:
-    """Start or resume a comparison in a process of its own. Do nothing while one runs."""
+    """Start or resume a comparison in a process of its own. Do nothing if such a process is already running."""
     command = [sys.executable, "-m", __spec__.name, str(store.path.resolve()), str(comparison)]
     with store.transaction():  # the process waits for the transaction's end, so it finds its row
         if status(store, comparison)["state"] == "running":
@@ -43,8 +43,8 @@ def start(store: Store, comparison: int) -> None:
 
 
 def status(store: Store, comparison: int) -> dict[str, Any]:
-    """Return the state of a comparison, the number of done and total replays, and the remaining seconds and a message
-    if known.
+    """Return the state of a comparison, the number of finished replays (`done`) and of all (`total`), and, if known,
+    the remaining seconds and a message.
 
     state: running, finished, failed, cancelled, lost (its process is gone), or stopped (it never had a job).
     """
@@ -60,7 +60,7 @@ def status(store: Store, comparison: int) -> dict[str, Any]:
 
 
 def _remaining(job: Mapping[str, Any]) -> float | None:
-    """Return the seconds left at the speed so far, or None if that is not known."""
+    """Estimate the remaining seconds from the speed so far. Return None if it is not known yet."""
     if job["state"] != "running" or not job["total"] or job["done"] <= job["known"]:
         return None
     ran = (datetime.now(UTC) - datetime.fromisoformat(job["begun_at"])).total_seconds()
@@ -68,7 +68,7 @@ def _remaining(job: Mapping[str, Any]) -> float | None:
 
 
 def cancel(store: Store, comparison: int) -> None:
-    """End the process of a comparison. Finished replays are kept."""
+    """Cancel a comparison that is running: terminate its process. Finished replays are kept."""
     with store.transaction():
         job = store.job(comparison)
         if job and job["state"] == "running" and started(job["pid"]) == job["started"]:
@@ -78,14 +78,14 @@ def cancel(store: Store, comparison: int) -> None:
 
 
 def remove(store: Store, comparison: int) -> None:
-    """Delete a comparison and everything stored for it, whatever its state."""
+    """Cancel a comparison if it is running, and delete it with everything stored for it."""
     cancel(store, comparison)
     store.remove_comparison(comparison)
 
 
 def started(pid: int) -> str | None:
-    """Return when a process started, as the system writes it, or None if it ended. With the pid it identifies a
-    process."""
+    """Return the start time of a process in the format of the system, or None if it has ended. Together with the pid,
+    the start time identifies a process."""
     if not Path("/proc/self/stat").exists():  # not Linux
         command = ["ps", "-o", "lstart=", "-p", str(pid)]
         return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
@@ -97,7 +97,7 @@ def started(pid: int) -> str | None:
 
 
 def work(path: str, comparison: int) -> None:
-    """Run a comparison as its job: the main function of the process of `start`."""
+    """Run a comparison in the process that `start` made for it, and store its progress and how it ended."""
     store, pid = Store(path), os.getpid()
     job = store.job(comparison)
     if job is None or job["pid"] != pid:

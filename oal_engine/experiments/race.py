@@ -1,7 +1,7 @@
 """A race: several strategies over one labeled stream, recorded in enough detail to be played back.
 
-Each lane is the run that `Run.replay` makes, taken round by round with the same kernel, so it also records the pushes
-of every round and the boundary after every answer.
+Each lane makes the same run as `Run.replay` with the same kernel, but round by round, so that it can also record the
+pushes of every round and the decision boundary after every answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHOWN_METRICS = ("sum", "f1")
 BASELINE = "perceptron + positive"  # the literature has no name for it
 # The delta of Q_S and the q of Q_R are the best of a grid for the mean sum on 150 streams of the clouds, seeds 1000 to
 # 1149, none of which is measured below. Q_A has the same delta on the negative side and a smaller one on the positive
-# side, as OAAL's Table 2 has them where positives are rare; its mean sum is within 0.012 of its grid's best.
+# side, as in Table 2 of OAAL for rare positives; its mean sum is within 0.012 of the best of its grid.
 TUNED: dict[str, dict[str, float]] = {
     "Q_A": {"delta_plus": 0.1, "delta_minus": 0.6},
     "Q_S": {"delta": 0.6},
@@ -47,8 +47,8 @@ SEED = 42
 class Plane(NamedTuple):
     """A plane through the space of the rows: the point (u, v) of the plane is the row center + basis @ (u, v).
 
-    points: (n, 2), u and v of the rows. basis: (features, 2), orthonormal. share: share of the rows' variation that the
-    plane shows, 1 if it shows everything.
+    points: (u, v) of each row, shape (n, 2). basis: shape (features, 2), orthonormal. share: share of the variance of
+    the rows that the plane explains, 1 if it shows everything.
     """
 
     points: np.ndarray
@@ -57,7 +57,7 @@ class Plane(NamedTuple):
     share: float
 
     def line(self, w: np.ndarray, theta: float = 0.0) -> tuple[float, float, float]:
-        """Return a, b, c so that rows of the plane with a u + b v + c = 0 have the margin theta."""
+        """Return the decision boundary (a, b, c): the points with a u + b v + c = 0 have the margin theta."""
         return (*(w @ self.basis), w @ self.center - theta)
 
 
@@ -72,8 +72,8 @@ class AnsweredQuestion(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """One strategy's run: its questions, the line before the first answer and after each, the counts of each round
-    (rounds, 2, 3, 2), and the learner at the end."""
+    """The run of one strategy: its questions, its boundary (a, b, c) before the first answer and after each, the counts
+    of each round, shape (rounds, 2, 3, 2), and the learner at the end."""
 
     questions: list[AnsweredQuestion]
     lines: list[tuple[float, float, float]]
@@ -82,35 +82,35 @@ class Lane(NamedTuple):
 
 
 def choices() -> list[str]:
-    """Return the names that can race: the published algorithms for two classes, and the baseline."""
+    """Return the names of the strategies that can race: the published algorithms for two classes, and the baseline."""
     return [*(name for name, entry in ALGORITHMS.items() if not is_multiclass(entry.learner)), BASELINE]
 
 
 def tuned(name: str, scale: float) -> dict[str, float]:
-    """Return the parameters of a choice that were tuned for the clouds, scaled to rows whose overlap is `scale`.
+    """Return the parameters of a strategy that were tuned for the clouds, the deltas scaled to an `overlap` of `scale`.
 
-    Margins are sums of inner products of rows, and a delta is a margin.
+    A delta is a margin, and margins are sums of inner products of rows.
     """
     deltas = {key: float(f"{value * scale / OVERLAP:.1g}") for key, value in TUNED.get(name, {}).items() if key != "q"}
     return TUNED.get(name, {}) | deltas
 
 
 def overlap(rows: Rows) -> float:
-    """Return the mean absolute inner product of two rows, over at most 400 x 400 pairs."""
+    """Estimate the mean absolute inner product of two rows, from at most 400 x 400 random pairs."""
     sample = matrix(rows)[stream.shuffled(length(rows), 0)[:800]]
     half = sample.shape[0] // 2
     return float(abs(sample[:half] @ sample[half:].T).mean())
 
 
 def entrant(name: str, values: Values = ()) -> Strategy:
-    """Return the strategy of a choice, with some parameters set."""
+    """Build the strategy of a name in `choices`, with some parameters set."""
     if name == BASELINE:
         return strategy(learner="perceptron", rule="positive", values=values)
     return strategy(name, values=values)
 
 
 def clouds(seed: int, rounds: int = ROUNDS) -> tuple[Rows, np.ndarray, Plane]:
-    """Draw two clouds in the plane: rows (u, v, 1), labels -1 and +1 (one item of 16 is positive), and their view.
+    """Draw two Gaussian clouds: rows (u, v, 1), labels -1 and +1 (about one item of 16 is positive), and their plane.
 
     Every machine gets the same numbers: a normal number is the sum of 12 uniform ones minus 6, added in a fixed order.
     """
@@ -124,8 +124,8 @@ def clouds(seed: int, rounds: int = ROUNDS) -> tuple[Rows, np.ndarray, Plane]:
 
 
 def principal(rows: Rows, y: np.ndarray) -> Plane:
-    """Return the view of rows along their first two principal components, with the positive class at the upper
-    right."""
+    """Project rows onto their first two principal components (PCA). Return the plane, with the positive class at the
+    upper right."""
     table = matrix(rows)
     n, features = table.shape
     if features <= 2:
@@ -141,7 +141,7 @@ def principal(rows: Rows, y: np.ndarray) -> Plane:
 
 
 def _axes(table: Matrix, center: np.ndarray) -> np.ndarray:
-    """Return the directions (features, 2) in which rows vary most around their center. Sparse rows stay sparse."""
+    """Return the first two principal axes of rows around their center, shape (features, 2). Sparse rows stay sparse."""
     from scipy.sparse.linalg import LinearOperator, svds
 
     n, features = table.shape
@@ -199,10 +199,10 @@ def chances(chosen: Strategy, margins: Iterable[float]) -> list[float]:
 def record(
     rows: Rows, y: np.ndarray, view: Plane, entrants: Sequence[Strategy], budget: int, seed: int = 0
 ) -> dict[str, Any]:
-    """Record a race as JSON.
+    """Run a race, and return its record as JSON.
 
-    It has the points, labels ('1' is positive) and marks of the curves, and for each strategy its questions, lines,
-    pushes ('1' is predicted positive), curves, and asking probabilities over the margin.
+    It has the points, labels ('1' is positive) and marks of the curves, and for each strategy its questions,
+    boundaries, pushes ('1' is predicted positive), curves, and asking probabilities by margin.
     """
     lanes = [run(rows, y, chosen, view, budget, seed) for chosen in entrants]
     marks = np.unique(np.linspace(1, len(y), POINTS).round().astype(int))
@@ -243,5 +243,5 @@ def _bits(flags: Any) -> str:
 
 
 def _short(numbers: Any) -> Any:
-    """Round numbers to the precision of a screen."""
+    """Round numbers to 5 decimals, which is enough for a screen, and return them as lists."""
     return np.round(numbers, 5).tolist()

@@ -1,4 +1,4 @@
-"""The data of race.js: the record of a race with a sentence for each rule and item, also as a self-contained page."""
+"""Data for race.js: the record of a race, a sentence for each rule, and a text for each item; also as an HTML page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,8 +17,8 @@ Lanes = Sequence[tuple[str, Values]]  # the names of strategies, as in `race.cho
 
 
 def watched(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: bool = True) -> dict[str, Any]:
-    """Record a race over a data set, or over the clouds (None). texts: whether to include the items that were asked
-    about."""
+    """Record a race over a data set, or over the clouds (None). texts: whether to include the texts of items that were
+    asked about."""
     if not 1 <= len(lanes) <= MOST_LANES:
         raise ValueError(f"a race needs 1 to {MOST_LANES} strategies. Got {len(lanes)}.")
     entrants = [race.entrant(name, values) for name, values in lanes]
@@ -44,7 +44,8 @@ def watched(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: b
 
 
 def page(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: bool = False) -> bytes:
-    """Return a self-contained HTML page with a race. texts: whether to include the items that were asked about."""
+    """Return a race as a self-contained HTML page. texts: whether to include the texts of items that were asked
+    about."""
     name = data.name if data else CLOUDS
     record = watched(data, lanes, budget, seed, texts)
     about = f"{', '.join(name for name, _ in lanes)}: {budget:,} labels each, seed {seed}. Made with OAL Studio."

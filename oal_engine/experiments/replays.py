@@ -1,4 +1,4 @@
-"""Replay one strategy over data whose labels are known, in one or several orders of visit."""
+"""Replay one strategy over labeled data, in one or several item orders."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,11 +22,12 @@ from .specifications import MOST_RUNS
 class ReplayOptions:
     """How a strategy is replayed.
 
-    permutations: number of random orders of visit (None: one run in the stored order). positive: one class, which a
-    strategy for two classes sets against all others. audit, audit_trains, pace, floor: as in `spending.plan`; with a
-    floor, each run reports the lower bounds of its metrics, also for the case that a person reads all pushed items.
-    prior: weights that the learner begins with. known_share: share of the items, drawn by the seed of each run, whose
-    labels are learned before the first round; the other items are the stream. The others are as in `Specification`.
+    permutations: number of random item orders (None: one run in the stored order). positive: with K classes, a list of
+    the one that a strategy for two classes takes as positive; all others are negative. audit, audit_trains, pace,
+    floor: as in `spending.plan`; with a floor, each run reports lower bounds of its metrics, also for the case that a
+    person reads all pushed items. prior: weights that the learner begins with. known_share: share of the items whose
+    labels are learned before the first round, drawn with the seed of each run; the other items are the stream. All
+    other options are as in `Specification`.
     """
 
     permutations: int | None = None
@@ -67,9 +68,9 @@ def replay(
     orders: list[np.ndarray] | None = None,
     options: ReplayOptions = ReplayOptions(),
 ) -> dict[str, Any]:
-    """Run a strategy once per order. Return the metrics of each run, their mean and standard deviation, as JSON.
+    """Run a strategy once per item order. Return the metrics of each run, their mean and standard deviation, as JSON.
 
-    orders: arrays of row numbers (from 0), in place of the options' permutations.
+    orders: arrays of row numbers (from 0), in place of the permutations of the options.
     """
     if options.floor and strategy.multiclass:
         raise ValueError("a floor is for a positive and a negative class. Got several classes.")
@@ -111,10 +112,10 @@ def replay_questions(
     options: ReplayOptions = ReplayOptions(),
     rare: bool = True,
 ) -> dict[str, Any]:
-    """Run several questions with one reading for all, once per order. Return the metrics of each question, their mean
-    and the worst, as JSON.
+    """Replay several questions about each item, once for each item order. An item that is asked about gets the answers
+    to all of them. Return the metrics of each question, their mean and the worst, as JSON.
 
-    labels: of all items, by question. The budget counts readings. rare: as in `questions.replay`.
+    labels: {question: labels of all items}. The budget counts items asked about. rare: as in `questions.replay`.
     """
     plans = [_planned(strategy, data.rows, y, 0, orders, options) for y in labels.values()]
     orders, _, n_known = plans[0]
@@ -155,11 +156,11 @@ def replay_column(
     orders: list[np.ndarray] | None = None,
     options: ReplayOptions = ReplayOptions(),
 ) -> dict[str, Any]:
-    """Audit a column of decisions: ask where it or the strategy is unsure, and judge both by the same answers.
+    """Audit a column of decisions: ask where the column or the strategy is unsure, and judge both by the same answers.
 
     One decider is the column as it is. The other is the strategy, which begins with the column as a feature and learns
-    every answer. Return the metrics of both by known labels, as `replay` does, and as estimated from the answers alone
-    with 95 % intervals, as JSON. The probability of asking is that of several questions (`kernel.questions`).
+    every answer. Return the metrics of both deciders as JSON: by known labels, as `replay` does, and as estimated from
+    the answers alone with 95 % intervals. The asking probability is as with several questions (`kernel.questions`).
     """
     rows, place = with_column(data.rows, SCALE * column.margins), data.rows.columns
     orders, first, n_known = _planned(strategy, rows, data.y, 0, orders, options)
@@ -195,9 +196,9 @@ def replay_column(
 
 
 def _estimated(run: Run, done: stream.Replay, at_last: np.ndarray, weights: metrics.Weights) -> dict[str, Any]:
-    """Return the metrics of both evaluations and the number of positives as the answers alone estimate them, each as
-    [value, low, high], or None with too few answers; and the rounds that they are of: those in which items could be
-    asked."""
+    """Estimate the metrics of both evaluations and the number of positives from the answers alone, each as [value, low,
+    high], or None with too few answers. Also return the number of rounds that the estimates are about: the rounds in
+    which items could be asked."""
     asked, spent = done.log[:, 0].astype(np.int64), done.queried == run.budget
     rounds, counts = (int(asked[-1]) + 1, at_last) if spent and asked.size else (run.order.size, done.counts)
     size, passed, pushes = (np.array([n]) for n in (asked.size, rounds, counts[1].sum()))
@@ -215,7 +216,7 @@ def _planned(
     strategy: Strategy, rows: Rows, y: np.ndarray, classes: int, orders: list[np.ndarray] | None,
     options: ReplayOptions,
 ) -> tuple[list[np.ndarray], Run, int]:  # fmt: skip
-    """Return the orders of visit, the run that each of them repeats, and the number of known labels."""
+    """Return the item orders, a run that is to be repeated in each of them, and the number of known labels."""
     if orders is None:
         seeds = range(options.seed, options.seed + (options.permutations or 0))
         orders = [stream.shuffled(y.size, seed) for seed in seeds] or [np.arange(y.size)]
@@ -231,7 +232,7 @@ def _planned(
 
 
 def _in_order(first: Run, number: int, order: np.ndarray, n_known: int) -> Run:
-    """Return a run over an order, after the known labels that its seed draws."""
+    """Return a copy of a run over an item order, without the items of known labels, which its seed draws."""
     run = replace(first, order=order, seed=first.seed + number)
     if not n_known:
         return run
@@ -249,7 +250,8 @@ def _figures(
     run: Run, done: stream.Replay, parts: Parts, weights: metrics.Weights, classes: tuple[str, ...] = (),
     at_last: np.ndarray | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the labels asked, the metrics, their lower bounds if there is a floor, and the seconds taken."""
+    """Return the results of a finished replay: the number of labels asked, the metrics, their lower bounds if there is
+    a floor, and the seconds taken."""
     tables = dict.fromkeys(metrics.EVALUATIONS, done.counts) | {metrics.LIST: run.listed(done, parts)}
     measured = {name: metrics.as_json(counts, name, weights, classes) for name, counts in tables.items()}
     floors: dict[str, Any] = {"floor": None}
@@ -263,7 +265,7 @@ def _figures(
 def _one_against_the_rest(
     y: np.ndarray, classes: tuple[str, ...], positive: list[str] | None, algorithm: str
 ) -> np.ndarray:
-    """Convert the labels of K classes to +1 for the class in `positive` and -1 for all others."""
+    """Convert the labels of K classes (one-vs-rest): +1 for the class in `positive`, -1 for all others."""
     if not positive or len(positive) > 1 or positive[0] not in classes:
         raise ValueError(
             f"{algorithm} is for two classes: --positive must be one of {', '.join(classes)}. "

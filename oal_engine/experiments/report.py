@@ -31,11 +31,11 @@ Cell: TypeAlias = tuple[float, float | None, str]  # mean, spread, mark
 
 @dataclass(frozen=True)
 class TableRow:
-    """A line of a table: its settings in words, mean labels asked, and (mean, spread, mark) of each metric.
+    """A row of a table: its settings in words, mean labels asked, and (mean, spread, mark) of each metric.
 
-    mark: "best", "level" if a paired t-test does not distinguish it from the best, or "". further: by title, F1
-    of the list, the lower bounds of recall and F1 of runs with a floor, and sum and F1 of the worst question; all are
-    means.
+    mark: "best", "level" if a paired t-test finds no significant difference from the best, or "". further: {title:
+    mean} of F1 of the list, of the lower bounds of recall and F1 if the runs have a floor, and of sum and F1 of the
+    worst question.
     """
 
     name: str
@@ -52,7 +52,7 @@ LIST_METRIC = {False: "f1", True: "macro_f1"}  # by whether there are K classes
 
 
 def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> list[TableRow]:
-    """Return the rows of a data set and budget, marked for each metric."""
+    """Return the table of a data set and budget, in which the best values of each metric are marked."""
     lines = comparison.blocks()[data, budget]
     metrics = METRICS[bool(next(iter(lines.values())).classes)]
     tests = {metric: comparison.test(lines, metric, evaluation) for metric in metrics}
@@ -77,8 +77,8 @@ def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> 
 
 
 def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """Yield a dictionary for each line, run and question, if there are any: its settings, and every metric of each
-    evaluation at its end."""
+    """Yield a flat dictionary for each run of each line, or with several questions for each question of a run: the
+    settings, and every metric of each evaluation at the end."""
     for line in comparison.as_json()["results"]:
         settings = {key: line[key] for key in ("data", "algorithm", "budget", "hit", "tuned") if key in line}
         settings |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
@@ -94,13 +94,13 @@ def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
 
 
 def of_questions(run: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the part of each question of a run in the JSON, or the run itself."""
+    """Split a run of the JSON into a dictionary for each question. Without questions, return the run alone."""
     parts = run.get("questions", {})
     return [{"question": name, "seed": run["seed"], **part} for name, part in parts.items()] or [run]
 
 
 def frame(comparison: Comparison) -> pandas.DataFrame:
-    """Return the runs as a pandas table."""
+    """Return the runs as a pandas DataFrame."""
     import pandas
 
     table = pandas.DataFrame(runs(comparison))
@@ -137,7 +137,7 @@ def escaped(words: str) -> str:
 
 
 def latex(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """Return all blocks as one table for the package booktabs: the best in bold, lines level with it underlined."""
+    """Return all blocks as one LaTeX table (booktabs): best values in bold, values level with the best underlined."""
     evaluation = view.evaluation if view else comparison.spec.evaluation
     tables = {block: table(comparison, *block, evaluation) for block in comparison.blocks()}
     body, [first, *_] = [], next(iter(tables.values()))
@@ -189,7 +189,7 @@ def ranks_caption(ranks: Ranks) -> str:
 
 
 def block_table(rows: list[TableRow]) -> str:
-    """Return a data set and budget as HTML: the best in bold, lines level with it underlined."""
+    """Return the table of a data set and budget as HTML: best values in bold, values level with the best underlined."""
 
     def cell(metric: str, mean: float, spread: float | None, mark: str) -> str:
         words = number(metric, mean)
@@ -207,7 +207,7 @@ def block_table(rows: list[TableRow]) -> str:
 
 
 def test_table(comparison: Comparison, data: str, budget: Limit, metric: str, evaluation: str) -> str:
-    """Return the p-values of a data set and budget against the best, as HTML."""
+    """Return an HTML table with the mean of each line of a data set and budget, and its p-values against the best."""
     tests = comparison.test(comparison.blocks()[data, budget], metric, evaluation)
 
     def p(value: float | None) -> str:
@@ -249,7 +249,7 @@ def differences(
 
 
 def difference_table(one: Comparison, other: Comparison, metric: str, evaluation: str) -> str:
-    """Return the lines that two comparisons share as HTML, with their differences."""
+    """Return the lines that two comparisons share, with their differences, as an HTML table."""
     table = []
     for data, budget, name, left, right in differences(one, other, metric, evaluation):
         gap = ("+" if right >= left else "−") + number(metric, abs(right - left))
@@ -267,12 +267,12 @@ def png(comparison: Comparison, view: ResultView | None = None) -> bytes:
 
 
 def svg(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """Draw the figure of a view as SVG, with its text as text."""
+    """Draw the figure of a view as SVG, with its text as text, not as outlines."""
     return figures.figure("svg", comparison, view or figures.view(comparison))
 
 
 def _other_metrics(comparison: Comparison, view: ResultView) -> list[ResultView]:
-    """Return a view with each other metric of the tables."""
+    """Return copies of a view, one for each other metric of the tables."""
     columns = METRICS[bool(comparison.lines[0].classes)]
     return [replace(view, metric=metric) for metric in columns if metric != view.metric]
 

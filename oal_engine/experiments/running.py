@@ -1,4 +1,4 @@
-"""Run comparisons: distribute the replays over workers, store what is finished, and resume from it."""
+"""Run comparisons: distribute the replays over workers, store finished replays, and resume from them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ Show: TypeAlias = Callable[[list[Result]], object]  # called with the complete l
 CHUNK_REPLAYS = 16  # most replays sent to a worker together
 PASS_SETTINGS = 32  # most settings of one pass over the rows
 PASS_PAYS_ROUNDS = 50_000_000  # rounds of an algorithm that take as long as compiling the loop of a shared pass
-SECONDS_PER_WRITE = 1.0  # of finished replays: a kill loses the work of two intervals at most
-CHUNKS_AHEAD = 128  # chunks at the workers before another run begins
+SECONDS_PER_WRITE = 1.0  # between writes of finished replays: a kill loses at most two intervals of work
+CHUNKS_AHEAD = 128  # no further run begins while this many chunks are at the workers
 
 
 def run(
@@ -50,14 +50,15 @@ def run(
 ) -> list[Result]:
     """Run a comparison without storing it. Return its lines, in the order of data sets, budgets and algorithms.
 
-    executor: any concurrent.futures.Executor (threads by default). folder: where files that the specification names
-    are. progress: called with (done, total).
+    executor: any concurrent.futures.Executor (threads by default). folder: where to find files that the specification
+    names. progress: called with (done, total).
     """
     return run_all(ready_runs(spec, store, folder), executor, progress=progress or ignore)
 
 
 def begin(spec: Specification, store: Store, name: str | None = None) -> int:
-    """Return the id of a comparison by name (by default a name made of the specification). Create it if it is new."""
+    """Find the comparison with a name (by default one made from the specification), or create it. Return its id. Raise
+    ExperimentError if it has another specification."""
     values = json.loads(json.dumps(spec.values))
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
     name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
@@ -111,13 +112,13 @@ class _Keeper:
         self.written = -inf
 
     def keep(self, counts: dict[str, np.ndarray]) -> None:
-        """Add the counts of more replays."""
+        """Buffer the counts of more replays, and write if the last write was a second ago."""
         self.counts |= counts
         if time.monotonic() - self.written >= SECONDS_PER_WRITE:
             self.write()
 
     def show(self, lines: list[Result]) -> None:
-        """Replace the lines that are complete by now."""
+        """Replace the buffered lines by the lines that are complete by now."""
         self.lines = lines
 
     def write(self) -> None:
@@ -130,7 +131,7 @@ class _Keeper:
 
 
 def _without_counts(lines: list[Result]) -> list[dict[str, Any]]:
-    """Return lines without their counts, which are stored with the replays."""
+    """Convert lines to dictionaries without their arrays, which are stored with the replays."""
     arrays = ("counts", "worst", "nanoseconds", "listed")
     return [{key: value for key, value in vars(line).items() if key not in arrays} for line in lines]
 
@@ -158,7 +159,8 @@ def _entries(grid: Grid, tune: str) -> list[Grid]:
 
 
 def ready_runs(spec: Specification, store: Store, folder: Path | str) -> list[TunedRun]:
-    """Plan the runs of a comparison, and check that they fit their data."""
+    """Plan the runs of a comparison. Raise ExperimentError if it is too large, or an algorithm does not fit its
+    data."""
     spec.check_size()
     planned = planned_runs(spec, sources(spec, store, folder))
     for each in planned:
@@ -186,9 +188,9 @@ def run_all(
     show: Show = ignore,
     progress: Progress = ignore,
 ) -> list[Result]:
-    """Run planned runs on an executor, or on threads of its own. Return their results in order.
+    """Execute planned runs on an executor (None: a pool of threads). Return their results in order.
 
-    finished_counts: counts of replays by key that are not run again.
+    finished_counts: {key: counts} of replays that are not run again.
     """
     with nullcontext(executor) if executor else ThreadPoolExecutor(os.cpu_count()) as workers:
         return _advance_all(planned, workers, dict(finished_counts or {}), keep, show, progress)

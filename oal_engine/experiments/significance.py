@@ -1,4 +1,4 @@
-"""Which algorithm is better, and whether by chance: paired tests, and ranks over several data sets (Demsar 2006)."""
+"""Significance of differences between algorithms: paired tests, and ranks over several data sets (Demsar 2006)."""
 
 from collections.abc import Mapping, Sequence
 from math import sqrt
@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 
 class PairedTest(TypedDict):
-    """A mean, whether it is the best, the p-values against the best, and whether it is level with the best."""
+    """The test of one name against the best: its mean, whether it is the best, its p-values, and whether it is level
+    with the best (not significantly different)."""
 
     mean: float
     best: bool
@@ -40,7 +41,7 @@ def holm(p: ArrayLike) -> np.ndarray:
 def against_best(
     values: Mapping[str, ArrayLike], more_is_better: bool = True, level: float = 0.05
 ) -> dict[str, PairedTest]:
-    """Compare runs by name, {name: one value per run}, with the best mean; runs are paired by position.
+    """Test runs by name, {name: one value per run}, against the name with the best mean; runs are paired by position.
 
     The p-values are of a paired t-test and of Wilcoxon's signed rank test, corrected by Holm's method. A name is
     `level` with the best unless its t-test is significant at `level`. A single run has no p-values (None).

@@ -47,7 +47,8 @@ def _source(store: Store, entry: Entry, folder: Path | str, spec: Specification)
 
 
 def stored_questions(data: Dataset, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return the labels of a data set for each question: from columns that are kept with its items, or label words."""
+    """Return the labels of a data set for each question, {question: labels}: from columns that are kept with its items,
+    or from the words of its label column."""
     if {*names} <= {*data.details}:
         details = data.store.details(data.id, range(data.y.size))
         return column_questions(names, data.details, [details.get(item, []) for item in range(data.y.size)], data.name)
@@ -65,13 +66,13 @@ def stored_questions(data: Dataset, names: Sequence[str]) -> dict[str, np.ndarra
 def column_questions(
     names: Sequence[str], columns: Sequence[str | None], details: list[list[str]], source: str
 ) -> dict[str, np.ndarray]:
-    """Return the labels of each question from its own column of 1 and 0."""
+    """Read the labels of each question, {question: labels}, from its own column of 1 and 0."""
     cells = {name: [row[columns.index(name)] if row else "" for row in details] for name in names}
     return {name: reading.answers(each, reading.Columns(label=name), source) for name, each in cells.items()}
 
 
 def word_questions(names: Sequence[str], cells: list[str], column: str | None, source: str) -> dict[str, np.ndarray]:
-    """Return the labels of each question from the cells of one column, which may hold several words."""
+    """Read the labels of each question, {question: labels}, from one column, whose cells may hold several words."""
     return {
         name: reading.answers(cells, reading.Columns(label=column, positive=(name,), contains=True), source)
         for name in names
@@ -79,9 +80,10 @@ def word_questions(names: Sequence[str], cells: list[str], column: str | None, s
 
 
 def labeled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple[Dataset, str | None]:
-    """Return the data set that a comparison or replay names, and the class that is set against the rest, if any.
+    """Open the data set that a comparison or replay names. Return it, and the class that is set against the rest (None:
+    all classes are kept).
 
-    Every item must have a label. A demo or a file is imported at its first use.
+    Raise ExperimentError if an item has no label. A demo or a file is imported at its first use.
     """
     data, positive = _opened(store, entry, folder)
     if not data.labelled:
@@ -99,7 +101,8 @@ def _opened(store: Store, entry: Entry, folder: Path | str) -> tuple[Dataset, st
 
 
 def _named(store: Store, entry: Entry, folder: Path) -> tuple[str, str | None]:
-    """Return the name of a stored data set, and the class that is set against the rest, if any."""
+    """Return the name of the stored data set that an entry means, and the class that is set against the rest, if any. A
+    demo or a file is imported at its first use."""
     if not isinstance(entry, str):
         return imported(store, entry, folder), None
     if entry.startswith("demo:"):
@@ -113,8 +116,8 @@ def _named(store: Store, entry: Entry, folder: Path) -> tuple[str, str | None]:
 
 
 def data_name(entry: Entry) -> str:
-    """Return the name that an entry of a specification's data has or will have, with =CLASS for one class against the
-    rest."""
+    """Return the name that the data set of an entry has, or will have once it is imported; it ends in =CLASS if one
+    class is set against the rest."""
     if isinstance(entry, str):
         demo_entry = demo.DEMOS.get(entry.removeprefix("demo:"))
         return demo_entry.name if demo_entry and entry.startswith("demo:") else entry
@@ -127,7 +130,7 @@ COLUMNS: dict[str, type] = {each.name: list if each.name in SEVERAL else bool if
 
 
 def imported(store: Store, entry: Mapping[str, Any], folder: Path) -> str:
-    """Import a file as a data set, unless there is one of its name. Return the name.
+    """Import a file as a data set, unless a data set of this name exists. Return the name.
 
     entry: {name, file, scale, features, and columns as in `reading.Columns`}.
     """

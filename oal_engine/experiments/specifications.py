@@ -1,4 +1,4 @@
-"""The specification of a comparison, checked, and the settings that it tries of each algorithm."""
+"""The specification of a comparison, its validation, and the settings that it tries for each algorithm."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from ..kernel.parameters import TENS, Parameter, Values
 from ..kernel.query_rules import QUERY_RULES
 
 Setting: TypeAlias = dict[str, float | str]  # values by key: parameters, or rho, alpha_p, c_p and theta
-Grid: TypeAlias = dict[str, list[float | str]]  # the values to try of each key
+Grid: TypeAlias = dict[str, list[float | str]]  # the values to try for each key
 
 PROTOCOLS = {
     "none": "every setting is run and shown",
@@ -33,9 +33,9 @@ FREE = {  # keys that a setting may hold in addition to the parameters of learne
     "theta": Parameter(0.0, "Smallest margin that predicts positive."),
 }
 ESTIMATES = ("auto", "laplace")  # of rho: from all labels of the data, or from the labels asked
-OF_ONE_QUESTION = ("hit", "floor", "times", "seed_words", "seed_items", "seed_texts")  # keys that questions exclude
+OF_ONE_QUESTION = ("hit", "floor", "times", "seed_words", "seed_items", "seed_texts")  # keys that `questions` excludes
 FOLDS = 5
-MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, twice through
+MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, each of them twice
 STEPS = 12  # of the bisection that scales a query rule
 # The limits of a comparison are checked before anything is enumerated.
 MOST_RUNS = 10_000  # of one setting
@@ -51,12 +51,12 @@ class ExperimentError(ValueError):
 
 @dataclass(frozen=True)
 class Hit:
-    """One of several amounts of labels that query rules are scaled to ask: a share (<= 1) or a number."""
+    """One of several targets that query rules are scaled to: a share (<= 1) of the labels, or their number."""
 
     labels: float
 
 
-Limit: TypeAlias = int | Hit | None  # the labels of one table: a budget, one of several hits, or no limit
+Limit: TypeAlias = int | Hit | None  # limit of labels of one table: a budget, one of several hits, or no limit
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,16 @@ class Specification:
     """The parameters of a comparison. `algorithms` maps a name (or learner + rule) to its parameters.
 
     data: names of stored data sets, `demo:NAME`, files, or {name, file, label, ...} to import; `NAME=CLASS` sets one of
-    K classes against the rest. A parameter is a number, a list of numbers, or powers such as 10^-5..10^5. hit: the
-    smoothing of the query rule is scaled so that a share (<= 1) or a number of labels is asked, whatever the budget;
-    several hits have lines of their own. A rule that asks everything is not scaled. permutations: number of runs, with
-    seeds seed, seed + 1, ... of orders and draws. held_out: a run streams over four folds of five, and is measured by
-    its predictions for the fifth; five runs are one cross-validation, and the next five use new folds. seed_words,
-    seed_items, seed_texts: words, ids of items and example texts that are known to be positive beforehand. floor: share
-    of each budget that gives every item a minimum probability of being asked. times: whether to measure also the
-    processor time up to marks over the stream. questions: label words, or columns of 1 and 0, that each reading
-    answers; a budget counts readings, and a metric is the mean over the questions.
+    K classes against the rest. A parameter is a number, a list of numbers, or powers such as 10^-5..10^5. hit: target
+    share (<= 1) or number of labels; the smoothing of the query rule is scaled so that it asks for this many, whatever
+    the budget. Each of several hits has result lines of its own. A rule that asks everything is not scaled.
+    permutations: number of runs, whose item orders and draws use seed, seed + 1, ... held_out: a run streams over four
+    folds of five, and is measured by its predictions for the fifth (cross-validation): five runs from a seed divisible
+    by 5 test each fold once, and the next five use new folds. seed_words, seed_items, seed_texts: words, ids of items
+    and example texts that are known to be positive beforehand. floor: share of each budget that gives every item a
+    minimum probability of being asked. times: whether to also measure the processor time up to marks over the stream.
+    questions: label words, or columns of 1 and 0. Each item that is asked about gets the answers to all questions and
+    costs one label; a metric is the mean over the questions.
     """
 
     data: tuple[str | dict[str, Any], ...] = ()
@@ -115,13 +116,13 @@ class Specification:
 
     @property
     def several(self) -> bool:
-        """Whether each reading answers several questions."""
+        """Whether there are several questions about each item."""
         return len(self.questions) > 1
 
     @property
     def values(self) -> dict[str, Any]:
-        """The specification as JSON. Empty seeds and questions, floor and times are omitted, as early versions do not
-        know them."""
+        """The specification as JSON. Empty seeds and questions, and floor and times if they are not set, are omitted,
+        as early versions do not know them."""
         later = ("floor", "times")
         return {key: value for key, value in asdict(self).items() if value != () and (key not in later or value)}
 
@@ -132,11 +133,11 @@ class Specification:
 
     @cached_property
     def hits(self) -> tuple[float | None, ...]:
-        """The shares or numbers of labels that query rules are scaled to; (None,) if they are not scaled."""
+        """The target shares or numbers of labels that query rules are scaled to; (None,) if they are not scaled."""
         return (None,) if self.hit is None else tuple(powers(self.hit, "hit"))
 
     def work(self, grid: Grid) -> int:
-        """Estimate the replays of an algorithm with this grid, on one data set with one budget and hit."""
+        """Estimate the number of replays of an algorithm with this grid, on one data set with one budget and hit."""
         full, one_by_one = sizes(grid)
         tested = FOLDS if self.tune == "cv" else self.trials if self.tune == "2:1" else self.permutations
         tried = 0 if self.tune == "none" else one_by_one if searched(grid) else full
@@ -246,7 +247,7 @@ class Specification:
 
 def _is_number(value: Any) -> bool:
     if isinstance(value, int) and not isinstance(value, bool):
-        return abs(value) <= float_info.max  # JSON and TOML have whole numbers that no float can be
+        return abs(value) <= float_info.max  # JSON and TOML allow integers that are too large for a float
     return isinstance(value, float)
 
 
@@ -256,7 +257,7 @@ def _whole(value: Any, what: str, low: int) -> None:
 
 
 def _allowed(owner: str, key: str, value: Any) -> None:
-    """Raise an error if rho, alpha_p, c_p or theta cannot have a value."""
+    """Raise ExperimentError or ValueError if a value of rho, alpha_p, c_p or theta is not allowed."""
     if key == "rho" and value in ESTIMATES:
         return
     if not _is_number(value):
@@ -266,7 +267,7 @@ def _allowed(owner: str, key: str, value: Any) -> None:
 
 
 def tables(algorithms: Any) -> dict[str, dict[str, Any]]:
-    """Return the algorithms of a specification, after checking that they are {name: {key: values}}."""
+    """Check that the algorithms of a specification are {name: {key: values}}, and return them."""
     if not isinstance(algorithms, dict) or not algorithms:
         raise ExperimentError(f"algorithms of a comparison must be a table of at least one. Got {algorithms}.")
     for name, values in algorithms.items():
@@ -276,14 +277,15 @@ def tables(algorithms: Any) -> dict[str, dict[str, Any]]:
 
 
 def specification(values: Mapping[str, Any]) -> Specification:
-    """Return the specification that JSON or TOML describes. Raise ExperimentError if it is invalid."""
+    """Build a specification from parsed JSON or TOML. Raise ExperimentError if it is invalid or too large."""
     spec = stored(values)
     spec.check_size()
     return spec
 
 
 def stored(values: Mapping[str, Any]) -> Specification:
-    """Return a specification of any size: the result of an old one can be shown even if it is over today's limits."""
+    """Build a specification like `specification`, but of any size: the result of an old one can be shown even if it is
+    over the limits of today."""
     names = {each.name for each in fields(Specification)}
     for key in values:
         if key not in names:
@@ -310,7 +312,8 @@ def contents(path: Path | str) -> dict[str, Any]:
 
 
 def chosen(name: str, values: Values = (), several: bool = False) -> Strategy:
-    """Return the strategy of an algorithm's name, or of `learner + rule`. several: as in `strategy`."""
+    """Build the strategy of an algorithm, or of `learner + rule`, with some parameters set. several: as in
+    `strategy`."""
     values = {key: value for key, value in dict(values).items() if key not in FREE}
     learner, plus, rule = name.partition("+")
     if plus:
@@ -319,7 +322,7 @@ def chosen(name: str, values: Values = (), several: bool = False) -> Strategy:
 
 
 def powers(value: Any, key: str = "a parameter") -> list[Any]:
-    """Return the values that a specification lists: a number, a list of numbers, or powers a^m..a^n."""
+    """Expand the values in a specification into a list: a number, a list of numbers, or powers such as 10^-5..10^5."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value))
     if match:
         first, last = int(match[2]), int(match[3])
@@ -334,14 +337,14 @@ def powers(value: Any, key: str = "a parameter") -> list[Any]:
 
 
 def check_count(key: str, count: int) -> None:
-    """Raise an error if a key has more values than a comparison may have."""
+    """Raise ExperimentError if a parameter has more than MOST_VALUES values."""
     if count > MOST_VALUES:
         raise ExperimentError(f"{key} must have at most {MOST_VALUES:,} values. Got {count:,}.")
 
 
 def typed(text: str, key: str) -> str | list[float | str]:
-    """Parse the values of a parameter as somebody types them: powers, or numbers (of rho also words) separated by
-    commas."""
+    """Parse the values of a parameter as a user types them: numbers (for rho also auto and laplace) separated by
+    commas, or powers, which stay a text."""
     if "^" in text:
         return text
     check_count(key, text.count(",") + 1)
@@ -354,15 +357,16 @@ def typed(text: str, key: str) -> str | list[float | str]:
 
 
 def typed_hits(text: str, key: str) -> float | str | list[float | str]:
-    """Parse the labels to hit as `typed` does; a single number is returned as a number."""
+    """Parse typed target numbers of labels (`hit`) as `typed` does, but return a single number without a list."""
     values = typed(text, key)
     return values[0] if isinstance(values, list) and len(values) == 1 else values
 
 
 def grid(name: str, values: Mapping[str, Any], tune: str, several: bool = False) -> Grid:
-    """Return the checked values of each key that is set or tuned for an algorithm. several: as in `strategy`.
+    """Return the grid of an algorithm: the checked values of each key that is set or tuned. several: as in `strategy`.
 
-    If no values are given, tuning uses the declared grids; algorithms that tune themselves have none.
+    If no values are given, tuning uses the grids that the parameters declare; algorithms that tune themselves have
+    none.
     """
     strategy = chosen(name)
     if tune != "none" and not values and not strategy.tunes_itself:
@@ -386,14 +390,14 @@ def _checked(name: str, key: str, values: list[Any], several: bool) -> list[floa
 
 
 def has(name: str, key: str) -> bool:
-    """Return whether an algorithm has a parameter, or a setting that all algorithms have."""
+    """Return whether an algorithm accepts a key: one of its parameters, or a setting that all algorithms have."""
     parameters = chosen(name).parameters
     both = key == "delta" and {"delta_plus", "delta_minus"} <= parameters.keys()
     return key in FREE or key in parameters or both
 
 
 def sizes(grid: Grid) -> tuple[int, int]:
-    """Return how many settings a grid has, and how many a search one parameter at a time would try."""
+    """Return how many settings a full search of a grid tries, and how many a search one parameter at a time tries."""
     counts = [len(values) for values in grid.values()]
     return prod(counts), 2 * sum(counts)
 
@@ -406,7 +410,8 @@ def searched(grid: Grid) -> bool:
 
 @cache
 def smoothing(name: str) -> dict[str, Parameter]:
-    """Return the parameters of an algorithm's rule, by key, that decide how much it asks: the larger, the more."""
+    """Return the parameters of an algorithm's rule that decide how often it asks, by key: the larger, the more
+    often."""
     strategy = chosen(name)
     return {key: spec for key, spec in declared(strategy.learner, strategy.rule).items() if spec.smoothing}
 

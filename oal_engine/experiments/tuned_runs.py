@@ -1,8 +1,8 @@
-"""Tuned runs: an algorithm on a data set with a budget asks for replays, receives their counts, and ends with a result.
+"""Tuned runs: each runs an algorithm on a data set with a budget, and tunes its settings first if asked.
 
-A tuned run is a generator, so that all runs of a comparison share one pool of workers, however each is tuned. A replay
-is a pure function of its job, which holds numbers and names rows on disk. Any executor can run it, anywhere, in any
-order.
+A tuned run is a generator: it yields the jobs of the replays that it needs, receives their counts, and returns a
+result. So all runs of a comparison share one pool of workers. A replay is a pure function of its job, which holds
+numbers, and of rows on disk: any executor can run it, anywhere, in any order.
 """
 
 import hashlib
@@ -54,9 +54,9 @@ FEWEST_SETTINGS = 4  # of a pass: fewer are as fast one by one
 
 
 class RowSource(NamedTuple):
-    """Labeled rows as a worker finds them: their folder, and a fingerprint of rows and labels. positive: the class that
-    is set against all others, if any. prior: columns and weights that every learner begins with. questions: if one
-    reading answers several, their names and answers, a bit for each item."""
+    """Labeled rows that any worker can open: their folder, and a fingerprint of rows and labels. rounds: number of
+    items. positive: the class that is set against all others, if any. prior: (column, weight) pairs that every learner
+    begins with. questions: (name, answers as packed bits) of each question about the items, if there are any."""
 
     name: str
     folder: str
@@ -75,15 +75,15 @@ class RowSource(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One replay as numbers: a strategy with its settings, and the part of the items that it runs over.
+    """One replay as plain data: a strategy with its settings, and the part of the items that it runs over.
 
-    part: the kind of stream, and the seed of its order and draws. ("all", seed) is every item; ("tune", seed) and
-    ("test", seed) are the parts of a 2:1 split; ("fold", seed) is all folds but one; ("held", seed) is the same stream,
-    but the counts are predictions for the fold left out. points: number of marks of the curves, evenly spaced over the
-    labels, and as many over the stream; 1: the end alone; 0: the worst counts that the answers allow (needs a floor);
-    -n: not counts, but the nanoseconds of processor time up to each of n marks over the stream. floor: share of the
-    budget. with_list: whether the counts of the list that the run leaves follow those at the marks. Counts have an axis
-    of questions before each table, if the source has questions; rho may differ by question.
+    part: (kind of stream, seed of its order and draws). ("all", seed) is every item; ("tune", seed) and ("test", seed)
+    are the two parts of a 2:1 split; ("fold", seed) is all folds but one; ("held", seed) is the same stream, but the
+    counts are predictions for the fold left out. points: number of marks of a curve, evenly spaced over the labels, and
+    again over the stream; 1: the end alone; 0: the worst counts that the answers allow (needs a floor); -n: nanoseconds
+    of processor time up to each of n marks over the stream, in place of counts. floor: share of the budget. with_list:
+    whether the counts of the list that the run leaves (see `Run.listed`) are appended. With questions, counts have an
+    axis of questions before each table, and rho may differ by question.
     """
 
     learner: str
@@ -111,14 +111,14 @@ UPLOADED: dict[str, str] = {}  # fingerprint -> folder of rows that were uploade
 
 @lru_cache(maxsize=8)
 def open_rows(source: RowSource) -> tuple[Rows, np.ndarray]:
-    """Open the rows and labels of a source, once in each worker."""
+    """Memory-map the rows and labels of a source, once in each worker."""
     table, y = mapped(UPLOADED.get(source.fingerprint, source.folder), source.rounds)
     return table, y if source.positive is None else relabelled(y, source.classes, positive=source.positive)
 
 
 @lru_cache(maxsize=8)
 def labels(source: RowSource) -> list[np.ndarray]:
-    """Return the labels of each question of a source, or its own labels alone."""
+    """Return the labels of a source in a list: an array for each question, or a single array without questions."""
     if not source.questions:
         return [open_rows(source)[1]]
     bits = [np.unpackbits(np.frombuffer(packed, np.uint8), count=source.rounds) for _, packed in source.questions]
@@ -126,7 +126,8 @@ def labels(source: RowSource) -> list[np.ndarray]:
 
 
 def folds(rounds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the items to stream, and the fold left out. FOLDS consecutive seeds leave out each item once."""
+    """Return the items to stream, and the fold left out (cross-validation). FOLDS seeds from a multiple of FOLDS on
+    leave out each item once."""
     parts = np.array_split(stream.shuffled(rounds, seed // FOLDS), FOLDS)
     left_out = parts.pop(seed % FOLDS)
     return np.concatenate(parts), left_out
@@ -134,7 +135,7 @@ def folds(rounds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=32)
 def order(rounds: int, part: Part) -> np.ndarray:
-    """Return the items of a part in the order of visit."""
+    """Return the items of a part in the order in which they are streamed."""
     kind, seed = part
     if kind == "all":
         return stream.shuffled(rounds, seed)
@@ -146,8 +147,8 @@ def order(rounds: int, part: Part) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def imbalance(source: RowSource, part: Part) -> tuple[float, ...]:
-    """Return T_n / T_p, for each question, of the items that a run over a part may learn from, which excludes test
-    items."""
+    """Return T_n / T_p (negatives per positive) for each question, over the items that a run over a part may learn
+    from. Test items are excluded."""
     (kind, seed), size = part, source.rounds
     items: Any = slice(None)
     if kind != "all":
@@ -174,7 +175,7 @@ def replayed_together(source: RowSource, jobs: list[Job]) -> list[np.ndarray]:
 
 
 def _runs(source: RowSource, job: Job) -> list[Run]:
-    """Return the run of each question, or a single one."""
+    """Return a run for each question of a source, or a list of one run if it has no questions."""
     strategy = Strategy("", job.learner, job.rule, job.learner_parameters, job.rule_parameters, None)
     truths = labels(source)
     return [
@@ -222,7 +223,7 @@ def _replayed(source: RowSource, job: Job) -> np.ndarray:
 
 
 def _nanoseconds(run: Run, marks: np.ndarray) -> np.ndarray:
-    """Return the processor time up to each mark, of this thread only, as other threads share the processors."""
+    """Measure the processor time up to each mark, of this thread only, as other threads share the processors."""
     run.replay([0], log=True)  # compiles the loop, outside the measured time
     times = []
     for mark in marks:
@@ -242,7 +243,7 @@ def evaluate(
     over: Callable[..., Any] = np.mean,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Compute the metrics of tables of counts, with the weights of a setting if it has any, and the share of labels
-    asked. over: what to take over the questions, if there are any."""
+    asked. over: function that combines the values of several questions into one, such as np.mean."""
     measured = (
         metrics.evaluate_classes(counts, evaluation)
         if classes
@@ -258,22 +259,22 @@ def weights_of(spec: Specification, setting: Setting) -> metrics.Weights:
 
 
 def asked_of(counts: np.ndarray) -> np.ndarray:
-    """Return the number of labels asked, of tables of counts."""
+    """Count the labels asked in each table of counts."""
     return counts[..., 1].sum((-2, -1))
 
 
 @dataclass(frozen=True)
 class Result:
-    """A setting of an algorithm on a data set with a budget, and the counts of its runs.
+    """A result line: a setting of an algorithm on a data set with a budget, and the counts of its runs.
 
-    classes: names of the classes that are distinguished; empty for one class against the rest. trials: all settings of
-    the tuning, as (setting, criterion). jobs: keys of the replays. counts: shape (runs, marks, questions if there are
-    any, and a table of counts). label_marks: number of marks, the first ones, that are over the labels; the others are
-    over the stream (0 in results of early versions). floor_jobs, worst: with a floor, the keys, and the worst counts
-    that the answers allow: (runs, evaluations, (tp, fp, tn, fn)). has_list, listed: whether the replays have the counts
-    of the list, and these, as counts without marks. hit: if there are several, the share or number of labels that the
-    rule is scaled to. time_jobs, nanoseconds: if times are measured, the keys, and the time up to marks over the
-    stream: (runs, marks).
+    classes: names of the classes that are distinguished; empty for one class against the rest. trials: all settings
+    that tuning tried, as (setting, criterion). jobs: keys of the replays. counts: shape (runs, marks, questions if
+    there are any, and a table of counts). label_marks: number of marks over the labels, which come before the marks
+    over the stream (0 in results of early versions). floor_jobs, worst: with a floor, the keys of its replays, and the
+    worst counts that the answers allow: (runs, evaluations, (tp, fp, tn, fn)). has_list: whether the replays also have
+    the counts of the list that a run leaves. listed: these counts, without an axis of marks. hit: if there are several,
+    the target share or number of labels that the rule is scaled to. time_jobs, nanoseconds: if times are measured, the
+    keys of their replays, and the time up to marks over the stream: (runs, marks).
     """
 
     data: str
@@ -310,17 +311,18 @@ class Result:
 
     @property
     def items(self) -> float:
-        """The number of items of a run."""
+        """The mean number of items of a run."""
         return float(self.counts[:, -1].sum((-3, -2, -1)).mean())
 
     @property
     def asked(self) -> np.ndarray:
-        """The number of labels asked by each run, as many for every question."""
+        """The number of labels asked by each run, which does not depend on the question."""
         return asked_of(self.counts[:, -1]).reshape(len(self.counts), -1)[:, 0]
 
 
 def split_list(tables: np.ndarray, has_list: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Split the tables of replays, shape (runs, marks, ...), into those at the marks and those of the list, if any."""
+    """Split the tables of replays, shape (runs, marks, ...), into the tables at the marks and the tables of the list
+    that each run leaves (None if `has_list` is false)."""
     return (tables[:, :-1], tables[:, -1]) if has_list else (tables, None)
 
 
@@ -328,8 +330,8 @@ def split_list(tables: np.ndarray, has_list: bool) -> tuple[np.ndarray, np.ndarr
 class TunedRun:
     """An algorithm on a data set with a budget. `run` yields jobs, receives their counts, and returns a Result.
 
-    grid: the values to try of each parameter; one value each if nothing is tuned. hit: the share or number of labels
-    that the query rule is scaled to, if any.
+    grid: the values to try for each parameter; one value each if nothing is tuned. hit: the target share or number of
+    labels that the query rule is scaled to, if any.
     """
 
     spec: Specification
@@ -341,14 +343,14 @@ class TunedRun:
 
     @property
     def test_parts(self) -> list[Part]:
-        """The parts that the result is over."""
+        """The parts of the items that the result is measured on."""
         spec = self.spec
         kind = "held" if spec.held_out else "test" if spec.tune == "2:1" else "all"
         return [(kind, spec.seed + k) for k in range(spec.permutations)]
 
     @property
     def tuning_parts(self) -> list[Part]:
-        """The parts that settings are tuned over."""
+        """The parts of the items that settings are tuned on."""
         if self.spec.tune == "2:1":
             return [("tune", k) for k in range(self.spec.trials)]
         return [("held", k) for k in range(FOLDS)] if self.spec.tune == "cv" else self.test_parts
@@ -362,7 +364,7 @@ class TunedRun:
         return tries and stream.share_a_pass(LEARNERS[strategy.learner], open_rows(self.source)[0])
 
     def job(self, setting: Setting, part: Part, points: int = 1, budget: bool = True) -> Job:
-        """Return the job of a setting over a part. points: see `Job`. budget: whether labels are limited."""
+        """Return the job of a setting over a part. points: see `Job`. budget: whether the budget limits the labels."""
         strategy, spec = chosen(self.algorithm, setting, self.spec.several), self.spec
         free: dict[str, Any] = {key: setting.get(key, getattr(spec, key)) for key in FREE}
         weights = weights_of(spec, setting)
@@ -376,8 +378,9 @@ class TunedRun:
         )  # fmt: skip
 
     def _rho(self, rho: float | str, weights: metrics.Weights, part: Part) -> float | tuple[float, ...]:
-        """Return the weight of positives: `auto` takes it from labels, of each question, or cost, `laplace` is 0
-        (estimated), or a number."""
+        """Return the weight of positives: `auto` computes it from the labels of each question, `laplace` is 0 (a run
+        estimates it), and a number is used as it is. For the metric cost, auto and laplace take the ratio of the
+        costs."""
         if rho in ESTIMATES and self.spec.metric == "cost":
             return weights.ratio("cost")
         if rho == "auto":
@@ -407,18 +410,20 @@ class TunedRun:
     def _measured(
         self, setting: Setting, points: int, with_list: bool = False
     ) -> Replays[tuple[list[str], np.ndarray]]:
-        """Return the keys and the counts of a setting over the test parts."""
+        """Run a setting over the test parts. Return the keys of the replays and their counts."""
         jobs = [self.job(setting, part, points)._replace(with_list=with_list) for part in self.test_parts]
         counts = yield jobs
         return [job_key(self.source, job) for job in jobs], np.array(counts)
 
     def _over(self, choices: list[Setting], parts: list[Part], budget: bool = True) -> Replays[np.ndarray]:
-        """Return counts, shape (choices, parts, 1, ...). Jobs over one part are adjacent, as they share its order."""
+        """Run each setting over each part. Return the counts, shape (choices, parts, 1, ...). Jobs over one part are
+        adjacent, as they share its order."""
         counts = yield [self.job(choice, part, budget=budget) for part in parts for choice in choices]
         return np.reshape(counts, (len(parts), len(choices), *counts[0].shape)).swapaxes(0, 1)
 
     def _tuned(self, trials: list[Trial]) -> Replays[Setting]:
-        """Return the best choice of the grid. Add all choices that are tried to `trials`."""
+        """Return the best setting of the grid, which is tried in full or searched one parameter at a time. Append all
+        settings that are tried to `trials`."""
         if not searched(self.grid):
             return (yield from self._best(combinations(self.grid), trials))
         best = {key: values[len(values) // 2] for key, values in self.grid.items()}
@@ -427,7 +432,8 @@ class TunedRun:
         return best
 
     def _best(self, choices: list[Setting], trials: list[Trial]) -> Replays[Setting]:
-        """Return the choice with the best criterion over the tuning parts."""
+        """Return the setting with the best criterion over the tuning parts. Append the settings and scores to
+        `trials`."""
         choices = yield from self._hitting(choices)
         counts = yield from self._over(choices, self.tuning_parts)
         scores = [self._score(choice, each) for choice, each in zip(choices, counts)]
@@ -440,7 +446,8 @@ class TunedRun:
         return float(values[self.spec.criterion].mean())
 
     def _hitting(self, choices: list[Setting]) -> Replays[list[Setting]]:
-        """Return the choices with the smoothing of the rule scaled so that `hit` labels (or that share) are asked."""
+        """Scale the smoothing of the rule in each setting, by bisection, so that `hit` labels (or that share) are
+        asked. Return the scaled settings."""
         hit = self.hit
         if hit is None or asks_everything(self.algorithm):
             return choices
@@ -459,7 +466,7 @@ class TunedRun:
 
 
 def _scaled(scales: Mapping[str, Parameter], base: Mapping[str, float], power: float) -> Setting:
-    """Return the values of some parameters times 2^power, each at most the largest value allowed."""
+    """Multiply some parameters by 2^power, but not beyond the largest value that each allows."""
     most = {key: inf if spec.high is None else float(spec.high) for key, spec in scales.items()}
     return {key: min(most[key], value * 2.0**power) for key, value in base.items()}
 
@@ -468,6 +475,6 @@ def job_key(source: RowSource, job: Job) -> str:
     """Return the key of a replay: a hash of rows, labels, job and engine version."""
     prior: list[Any] = [source.prior] if source.prior else []
     prior += [(name, hashlib.sha256(answers).hexdigest()) for name, answers in source.questions]
-    parts = job if job.with_list else job[:-1] if job.floor else job[:-2]  # so that others keep their earlier keys
+    parts = job if job.with_list else job[:-1] if job.floor else job[:-2]  # so that other jobs keep their earlier keys
     key = json.dumps([source.fingerprint, source.positive, *prior, *parts, __version__], sort_keys=True)
     return hashlib.sha256(key.encode()).hexdigest()[:32]

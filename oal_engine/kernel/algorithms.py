@@ -36,13 +36,14 @@ OWN = "Nothing to tune; docs/auto.md says how it works"
 COG = "Wang, Zhao, Hoi: Cost-sensitive online classification (TKDE 2014)"
 
 
-# Of `auto`: an item is also read for the other questions, so that fewer answers to each are a yes.
+# For `auto` with several questions: items are also read because of the other questions, so that a smaller share of the
+# answers to each question is positive.
 SEVERAL_QUESTIONS = {"exponent": 0.3, "few": 20.0}
 
 
 def _all_fixed(learner: str, **others: float) -> dict[str, float]:
-    """Return the parameters of a learner and of the rule `paced` at their defaults, with `others` overriding them.
-    Parameters whose best value depends on whether the stream changes are left out, so that they can be set."""
+    """Return the default parameters of a learner and of the rule `paced`, overridden by `others`. Parameters whose best
+    value depends on whether the stream changes are left out, so that they can still be set."""
     specs = {
         name: spec for kind in (LEARNERS[learner], QUERY_RULES["paced"]) for name, spec in parameters(kind).items()
     }
@@ -51,9 +52,9 @@ def _all_fixed(learner: str, **others: float) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A published algorithm: a learner and a rule by name, the paper, the parameters that the paper fixes, and the rho
-    that it fixes (None: the run decides). several: fixed parameters that differ if each reading answers several
-    questions."""
+    """A published algorithm: the names of its learner and rule, the paper, and the parameters and the rho that the
+    paper fixes (rho None: the run decides). several: fixed parameters that have other values if several questions are
+    asked about each item."""
 
     learner: str
     rule: str
@@ -63,12 +64,12 @@ class Algorithm:
     several: dict[str, float] = field(default_factory=dict)
 
     def fixes(self, several: bool) -> dict[str, float]:
-        """Return the fixed parameters. several: whether each reading answers several questions."""
+        """Return the fixed parameters. several: whether several questions are asked about each item."""
         return self.fixed | self.several if several else self.fixed
 
     @property
     def runs(self) -> tuple[str, str, dict[str, float], float | None]:
-        """The learner, rule, fixed parameters and rho; names for which these are equal are aliases."""
+        """The learner, rule, fixed parameters and rho. Two names with equal values are aliases."""
         return self.learner, self.rule, self.fixed, self.rho
 
 
@@ -155,7 +156,7 @@ ALGORITHMS = {
     "SSACOG-II": Algorithm("ssacog-ii", "all", ACOG),
 }
 
-# Names that earlier versions used for another learner and rule than today.
+# Names that meant another learner and rule in earlier versions: {name: (learner, rule)}.
 FORMER = {
     "SOAL-CS": ("acog-ii", "variance"),
     "CPA": ("cpa", "all"),
@@ -177,18 +178,18 @@ class Strategy:
 
     @property
     def tunes_itself(self) -> bool:
-        """Whether it is an algorithm of this project, which has nothing to tune."""
+        """Whether this is one of the project's own algorithms, such as `auto`, which need no tuning."""
         return self.algorithm in ALGORITHMS and ALGORITHMS[self.algorithm].paper == OWN
 
     @property
     def multiclass(self) -> bool:
-        """Whether it distinguishes K classes instead of -1 and +1."""
+        """Whether the learner distinguishes K classes instead of -1 and +1."""
         return learners.is_multiclass(self.learner)
 
     @property
     def unknown(self) -> str | None:
-        """The first part that this version does not know, in words, or None. A stored strategy may come from another
-        version."""
+        """A description of the first learner, rule or parameter that does not exist in this version, or None. A stored
+        strategy may come from another version."""
         sides = (
             ("learner", self.learner, LEARNERS, self.learner_parameters),
             ("rule", self.rule, QUERY_RULES, self.rule_parameters),
@@ -201,8 +202,8 @@ class Strategy:
         return None
 
     def build(self, features: int, classes: int = 0) -> tuple[Learner, NamedTuple]:
-        """Build the learner and the rule, untrained, for rows with `features` columns and, for a multi-class learner,
-        `classes` classes."""
+        """Build the untrained learner and the rule. features: number of columns of the rows. classes: number of classes
+        of a multi-class learner."""
         return (
             learners.build(self.learner, features, self.learner_parameters, classes),
             query_rules.build(self.rule, self.learner, self.rule_parameters),
@@ -210,14 +211,15 @@ class Strategy:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """All parameters by key: the plain name, or learner.NAME and rule.NAME if both have it."""
+        """All parameters by key: the name, or learner.NAME and rule.NAME if the learner and the rule share a name."""
         return _merge(self.learner_parameters, self.rule_parameters)
 
     def known_rho(self, rho: float | str, weights: Weights, metric: str, y: ArrayLike = ()) -> float:
-        """Return the weight of positives in a run, or 0 if the label counts are to estimate it on the way (`laplace`).
+        """Return the weight of positives in a run; 0 means that the run estimates it from the label counts (`laplace`).
 
-        A rho that the paper fixes wins, then a number. `auto` is the class ratio of the labels y, multiplied by the
-        weights of the metric; for the metric `cost` it is those weights alone.
+        A rho that the paper fixes takes precedence over `rho`. `auto` is the ratio of negatives to positives in the
+        labels y, times the weight ratio of the metric. For the metric `cost`, `auto` and `laplace` are the weight ratio
+        alone.
         """
         ratio = weights.ratio(metric)
         if self.rho is not None or self.multiclass:
@@ -244,10 +246,10 @@ def _merge(of_learner: Mapping[str, T], of_rule: Mapping[str, T]) -> dict[str, T
 def stored(
     algorithm: str, learner: str, rule: str, values: Mapping[str, Mapping[str, float]], several: bool = False
 ) -> Strategy:
-    """Rebuild a stored strategy. It is called `learner + rule` if its name denotes something else today.
+    """Rebuild a stored strategy. If its name means another strategy today, the name becomes `learner + rule`.
 
-    Parameters added since then get their defaults, with which a learner or rule must behave as it did before.
-    several: as in `strategy`.
+    Parameters that were added since it was stored get their defaults; with these, a learner or rule must behave as it
+    did before. several: as in `strategy`.
     """
     kinds = LEARNERS[named(LEARNERS, learner, "learner")], QUERY_RULES[named(QUERY_RULES, rule, "rule")]
     own, of_rule = checked(kinds[0], learner, values["learner"]), checked(kinds[1], rule, values["rule"])
@@ -263,12 +265,12 @@ def alias_of(name: str) -> str | None:
 
 
 def declared(learner: str, rule: str) -> dict[str, Parameter]:
-    """Return the declared parameters of a learner and a rule by key, with the keys of `Strategy.parameters`."""
+    """Return the parameters that a learner and a rule declare, by the same keys as `Strategy.parameters`."""
     return _merge(parameters(LEARNERS[learner]), parameters(QUERY_RULES[rule]))
 
 
 def drifting(learner: str, rule: str) -> dict[str, float]:
-    """Return the parameters that have a recommended value for streams that change, with these values."""
+    """Return the values that are recommended for streams that change, {key: value}, of the parameters that have one."""
     specs = declared(learner, rule).items()
     return {name: spec.drifting for name, spec in specs if spec.drifting is not None}
 
@@ -280,10 +282,11 @@ def strategy(
     values: Values = (),
     several: bool = False,
 ) -> Strategy:
-    """Build the strategy of a published name, or of a learner and a rule, with some parameters set by key.
+    """Build a strategy from the name of a published algorithm, or from a learner and a rule.
 
-    A key is a parameter's name, or learner.NAME or rule.NAME if both have it. `delta` also sets delta_plus and
-    delta_minus of a rule that has only these (as SOAL does). several: whether each reading answers several questions.
+    values: parameters to set, by key: a parameter's name, or learner.NAME or rule.NAME if the learner and the rule
+    share the name. For a rule with delta_plus and delta_minus but no delta, the key `delta` sets both (as SOAL does).
+    several: whether several questions are asked about each item.
     """
     fixed: dict[str, float] = {}
     rho = None
@@ -329,7 +332,8 @@ def strategy(
 
 
 def _add_plugin(name: str) -> None:
-    """Add the learners, query rules and algorithms of a module outside the engine."""
+    """Import a plugin, a module outside the engine, and register its learners, query rules and algorithms. Raise
+    ValueError if it cannot be imported, defines none of them, or uses an existing name."""
     try:
         module = import_module(name)
     except ImportError as error:
@@ -346,5 +350,5 @@ def _add_plugin(name: str) -> None:
         ours.update(theirs)
 
 
-for plugin in PLUGINS:  # here, as every process imports this module before it looks for a name
+for plugin in PLUGINS:  # here, because every process imports this module before it looks up a name
     _add_plugin(plugin)

@@ -1,4 +1,4 @@
-"""Random numbers as a pure function of (seed, t), which no version of any library changes."""
+"""Random numbers as a pure function of (seed, t), which does not depend on the version of any library."""
 
 import numpy as np
 from numba import njit
@@ -18,7 +18,7 @@ def draw(seed, t):
 
 @njit(cache=True)
 def draws(seed, count):
-    """Return the numbers of rounds 0 .. count - 1 as an array."""
+    """Return the random numbers of rounds 0 .. count - 1 as an array."""
     numbers = np.empty(count)
     for t in range(count):
         numbers[t] = draw(seed, t)

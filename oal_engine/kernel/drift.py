@@ -1,18 +1,18 @@
-"""Two alarms when a stream changes: `alarm` by its items, without labels, and `change` by the answers. Together they
-are false in at most a share RISK of the streams whose items come in random order.
+"""Two detectors of drift in a stream: `alarm` uses the items, without labels, and `change` uses the answers. If the
+items come in random order, there is a false alarm, of either detector, in at most a share RISK of the streams.
 
 **Items.** If items come in random order, the rank of each item among the earlier ones is uniform and independent of the
-earlier ranks, whatever the items are like. The capital of bets against that is a martingale with mean 1 (conformal test
-martingale: Vovk, Nouretdinov and Gammerman 2003; the jumper that places the bets: Vovk et al. 2021). Items are ranked
-by several scores each. The mean capital of all bets is a martingale too, so by Ville's inequality (1939) it ever
-reaches 1 / ITEMS_RISK with probability ITEMS_RISK at most.
+earlier ranks, whatever the items are like. The capital of bets against uniform ranks is then a martingale with mean 1
+(conformal test martingale: Vovk, Nouretdinov and Gammerman 2003; the jumper that places the bets: Vovk et al. 2021).
+Items are ranked by several scores each. The mean capital of all bets is a martingale too, so by Ville's inequality
+(1939) it ever reaches 1 / ITEMS_RISK with probability ITEMS_RISK at most.
 
 **Answers.** The share of positives in a part of the stream is estimated without bias from its answers, each weighted by
 1 / its chance of being asked, and from its pushes (the difference estimator of sampling: Cassel, Sarndal and Wretman
-1976). It is compared with the share before that part, after each quarter of the stream: few looks at few parts. The
-shares among the pushed items and among the others are compared, too. A model that learns moves them apart, and one that
-pushes more, or less, moves them in the same direction; if they move towards each other, other items are positive than
-before. docs/feeds.md has measurements of all alarms.
+1976). It is compared with the share before that part, after each quarter of the stream: few tests of few parts. The
+shares of positives among the pushed items and among the others are compared, too. A model that learns moves these two
+shares apart, and a model that pushes more, or less, moves them in the same direction. If they move towards each other,
+the positives are no longer the same kind of items. docs/feeds.md has measurements of all alarms.
 """
 
 from collections.abc import Iterator
@@ -26,15 +26,15 @@ from .draws import draw, draws
 from .rows import MixedRows, Rows, matrix
 
 RISK = 0.05  # probability that there is ever an alarm if items come in random order
-ITEMS_RISK = 0.02  # the part of it that the items get
+ITEMS_RISK = 0.02  # the part of RISK for the detector that uses the items
 SCORES = 12  # ranked numbers per item
 SEED = 1  # of the draws that break ties, and of the random signs
 BETS = np.array([-1.8, -1.0, -0.4, 0.0, 0.4, 1.0, 1.8])  # slopes between -2 and 2; slope 0 keeps its capital
 JUMPS = np.array([1e-3, 1e-4])  # shares of the capital that are redistributed over all bets at each item
 LIMIT = 2.9  # standard errors of a change: ever exceeded in 2.5 % of streams that do not change if errors are normal
-RARER = 8  # times rarer is a false alarm each time that the stream becomes twice as long as planned
-FEWEST = 1  # positive and negative answers of equal weight: the error of fewer is far from normal
-BOTH = 1  # standard errors at least by which each of two shares moves towards the other
+RARER = 8  # factor by which false alarms become rarer each time that the stream doubles beyond its planned length
+FEWEST = 1  # smallest effective number of positive and of negative answers: with fewer the error is far from normal
+BOTH = 1  # standard errors by which each of two shares must move towards the other
 
 
 def scores(rows: Rows, items: np.ndarray) -> np.ndarray:
@@ -50,7 +50,8 @@ def scores(rows: Rows, items: np.ndarray) -> np.ndarray:
 
 
 def alarm(values: np.ndarray, limit: float = 1 / ITEMS_RISK) -> tuple[int | None, float]:
-    """Return the item at which the mean capital reaches `limit`, or None, and the capital there or at the end.
+    """Return the index of the item at which the mean capital reaches `limit`, or None, and the capital there or at the
+    end.
 
     values: scores in the order of the items, shape (items, scores).
     """
@@ -63,7 +64,7 @@ def alarm(values: np.ndarray, limit: float = 1 / ITEMS_RISK) -> tuple[int | None
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _bet(ranks, limit, bets, jumps):
-    """Return the first item at which the mean capital reaches the limit, or -1, and the capital."""
+    """Return the index of the first item at which the mean capital reaches the limit, or -1, and the last capital."""
     scores, items = ranks.shape
     counts = np.zeros((scores, ranks.max() + 2), np.int64)  # Fenwick trees of the counts by rank
     capital = np.full((scores, jumps.size, bets.size), 1.0 / bets.size)
@@ -88,7 +89,7 @@ def _bet(ranks, limit, bets, jumps):
 
 @njit(cache=True, nogil=True)
 def _below(counts, rank):
-    """Return the number of counted items with a smaller rank."""
+    """Return the number of items in a Fenwick tree whose rank is below `rank`."""
     total = 0
     while rank > 0:
         total += counts[rank]
@@ -98,7 +99,7 @@ def _below(counts, rank):
 
 @njit(cache=True, nogil=True)
 def _count(counts, rank):
-    """Add an item to the counts of its rank."""
+    """Add an item with this rank to a Fenwick tree of counts."""
     rank += 1
     while rank < counts.size:
         counts[rank] += 1
@@ -106,10 +107,11 @@ def _count(counts, rank):
 
 
 class Change(NamedTuple):
-    """A change that the answers show.
+    """A change in the stream that was detected from the answers.
 
     look: number of answers when it was noticed. since: number of answers before the change. before, after: the share of
-    positives, or, if other items are positive than before, the shares among the pushed items and among the others.
+    positives before and after the change; or, if the shares among the pushed items and among the others moved towards
+    each other, these two shares.
     """
 
     look: int
@@ -122,11 +124,11 @@ def change(
     positive: np.ndarray, pushed: np.ndarray, chance: np.ndarray, rounds: np.ndarray, pushes: np.ndarray,
     horizon: int, streamed: int,
 ) -> Change | None:  # fmt: skip
-    """Return the first clear change of the answers, or None.
+    """Detect the first significant change in the answers. Return None if there is none.
 
-    positive, pushed, chance: of each answer, whether it is positive, whether its item was predicted positive, and the
-    chance with which it was asked. rounds, pushes: number of each before the first answer (0), and after every answer.
-    horizon: rounds that were planned. streamed: rounds until now.
+    positive, pushed, chance: for each answer, whether it is positive, whether its item was predicted positive, and the
+    chance with which it was asked. rounds, pushes: number of rounds and of pushes before the first answer (0) and after
+    every answer. horizon: planned number of rounds. streamed: number of rounds so far.
     """
     for ends, limit in _looks(horizon, streamed):
         edges = np.append(0, np.searchsorted(rounds, ends, side="right") - 1)
@@ -147,7 +149,8 @@ def change(
 
 
 def _looks(horizon: int, streamed: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield the ends of the parts that are compared at each look, the last of them the look itself, and its limit."""
+    """Yield, for each round at which the answers are tested, the end rounds of the parts to compare, the last of which
+    is this round, and the limit in standard errors."""
     unit, first, squared = horizon / 4, 2, LIMIT**2
     while True:
         for parts in range(first, 5):
@@ -160,29 +163,30 @@ def _looks(horizon: int, streamed: int) -> Iterator[tuple[np.ndarray, float]]:
 def _of_items(
     positive: np.ndarray, pushed: np.ndarray, weight: np.ndarray, rounds: np.ndarray, pushes: np.ndarray
 ) -> np.ndarray:
-    """Return by how many standard errors the shares of positives before and after each number of answers differ, and
-    these shares, shape (3, answers + 1). The first and the last have no meaning."""
+    """Compare the shares of positives before and after each number of answers. Return their difference in standard
+    errors, the share before and the share after, shape (3, answers + 1). The first and last column have no meaning."""
     side = pushed.astype(int)
     sizes, hits = (np.bincount(side, values, 2) for values in (weight, weight * positive))
     rates = np.divide(hits, sizes, out=np.zeros(2), where=sizes > 0)
     rate = rates[side]
     positives = _until(weight * (positive - rate)) + rates[0] * (rounds - pushes) + rates[1] * pushes
     share = positives[-1] / rounds[-1]
-    # The chance of a positive is that of its side of all answers, not of the few of a part.
+    # The chance of a positive is estimated from all answers of its side (pushed or not), not from the few of a part.
     variance = _until(weight * (weight - 1) * rate * (1 - rate)) + share * (1 - share) * rounds
     return _steps(positives, rounds, variance)
 
 
 def _of_sides(positive: np.ndarray, pushed: np.ndarray, weight: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the same arrays for the pushed items alone, and for the others."""
+    """Yield two arrays like the result of `_of_items`: for the pushed items alone, and for the others alone."""
     for own in (weight * pushed, weight * ~pushed):
         rate = np.sum(own * positive) / max(np.sum(own), 1)
         yield _steps(_until(own * positive), _until(own), _until(own**2 * rate * (1 - rate)))
 
 
 def _steps(positives: np.ndarray, items: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Return the steps and shares from sums up to each number of answers: the positives, the items, and the variance of
-    the positives. A step is 0 if either side has fewer than FEWEST answers of a kind, as far as can be expected."""
+    """Return the difference in standard errors, the share before and the share after each number of answers. positives,
+    items, variance: cumulative sums of positives, of items, and of the variance of the positives. The difference is 0
+    if fewer than FEWEST positive or negative answers are expected before or after."""
     with np.errstate(divide="ignore", invalid="ignore"):
         before, after = positives / items, (positives[-1] - positives) / (items[-1] - items)
         old, new = variance / items**2, (variance[-1] - variance) / (items[-1] - items) ** 2
@@ -193,10 +197,10 @@ def _steps(positives: np.ndarray, items: np.ndarray, variance: np.ndarray) -> np
 
 
 def _towards(pushed: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return by how many standard errors two shares move towards each other, 0 if one does not."""
+    """Return by how many standard errors two shares move towards each other; 0 unless both move by more than BOTH."""
     return np.where((pushed < -BOTH) & (others > BOTH), (others - pushed) / sqrt(2), 0.0)
 
 
 def _until(values: np.ndarray) -> np.ndarray:
-    """Return the sums of the first 0, 1, ... values."""
+    """Return the cumulative sums of values, with a 0 before the first."""
     return np.append(0.0, np.cumsum(values))

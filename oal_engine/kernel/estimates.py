@@ -1,10 +1,10 @@
 """Estimate the metrics of a stream without known labels, from the answers and the chances with which they were asked.
 
 An answer that was asked for with probability pi represents 1/pi - 1 items of its side (pushed, or not pushed) that were
-not asked. The number of these items and the answers are known exactly; the share of positives among the items of each
-side that were not asked is estimated. Each share has Jeffreys' interval (Brown, Cai and DasGupta 2001) with the
-effective number of answers of a weighted sample (Korn and Graubard 1998). The intervals of both sides are combined into
-the interval of a metric by the recovery of variances (Zou and Donner 2008). docs/estimates.md says how well this works.
+not asked. The answers and the number of unasked items are known exactly; the share of positives among the unasked items
+of each side is estimated. Each share has Jeffreys' interval (Brown, Cai and DasGupta 2001) with the effective number of
+answers of a weighted sample (Korn and Graubard 1998). The intervals of both sides are combined into the interval of a
+metric by the recovery of variances (Zou and Donner 2008). docs/estimates.md says how well this works.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from scipy.special import betaincinv, ndtri, stdtrit
 from .metrics import EVALUATIONS, METRICS, Weights
 
 # Minimum numbers of answers for an estimate
-NEEDED = {False: 5, True: 20}  # by multiclass: positive answers, or answers to wrong predictions
+NEEDED = {False: 5, True: 20}  # False: positive answers; True, for K classes: answers to wrong predictions
 SIDE = 1  # positive answers on each side that has items which were not asked
-RARER = 5  # K classes: answers to right predictions, and answers of equal weight of the rarer kind, right or wrong
-WORTH = 10  # answers of equal weight about items not pushed
-TAIL = 0.025  # of a 95 % interval
+RARER = 5  # K classes: answers to right predictions, and effective number of the rarer kind, right or wrong
+WORTH = 10  # effective number of answers about items not pushed
+TAIL = 0.025  # probability of each tail of a 95 % interval
 BINARY = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy")
 
 
@@ -30,12 +30,12 @@ Enough = dict[str, np.ndarray]  # metric -> whether each window has enough answe
 
 @dataclass(frozen=True)
 class Side:
-    """One side of some windows: their pushed rounds, or the others. Arrays of shape (windows,).
+    """One side of some windows of the stream: the pushed items, or the items not pushed. Arrays of shape (windows,).
 
-    positives, negatives: answers. unasked: items not asked that somebody could label. rate: estimated share of
-    positives among these, with its interval `low` to `high`. number: answers of equal weight that the rate rests on.
-    enough: whether they suffice. worth: number of answers of equal weight that the answers of this side, weighted by
-    1 / pi, are worth (Kish).
+    positives, negatives: number of answers. unasked: number of items not asked that somebody could label. rate:
+    estimated share of positives among the unasked items, with its interval `low` to `high`. number: effective number of
+    answers behind the rate. enough: whether there are enough answers. worth: effective number (Kish) of the answers of
+    this side, weighted by 1 / pi.
     """
 
     positives: np.ndarray
@@ -50,10 +50,10 @@ class Side:
 
 
 def side(label: np.ndarray, chance: np.ndarray, own: np.ndarray, answers: np.ndarray, passed: np.ndarray) -> Side:
-    """Return one side of the windows that end after `answers` answers and `passed` rounds of this side.
+    """Estimate one side of the windows that begin together and end after `answers` answers.
 
-    label: +1, -1, or 0 for a skip, which counts as an item that nobody can label. chance: of being asked. own: whether
-    each answer is of this side.
+    label: +1, -1, or 0 for a skip, which counts as an item that nobody can label. chance: chance with which each answer
+    was asked. own: whether each answer is of this side. passed: number of items of this side in each window.
     """
     rest = own * (1 / chance - 1)  # items not asked that an answer represents
     yes, real = label > 0, label != 0
@@ -79,16 +79,16 @@ def side(label: np.ndarray, chance: np.ndarray, own: np.ndarray, answers: np.nda
 
 
 def reduced(number: ArrayLike) -> np.ndarray:
-    """Reduce the number of answers of equal weight for an interval. A variance estimated from few answers is uncertain
-    itself, so the number is multiplied by the squared ratio of the normal quantile to Student's (Korn and Graubard
-    1998; degrees of freedom: number - 1)."""
+    """Reduce the effective number of answers for use in an interval. A variance estimated from few answers is itself
+    uncertain, so the number is multiplied by the squared ratio of the normal quantile to the quantile of Student's t
+    (Korn and Graubard 1998; degrees of freedom: number - 1)."""
     number = np.asarray(number, float)
     smaller: np.ndarray = number * (ndtri(TAIL) / stdtrit(np.maximum(number - 1, 1), TAIL)) ** 2
     return smaller
 
 
 def jeffreys(rate: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of Jeffreys' interval of a share. number: answers of equal weight that it rests on."""
+    """Return the ends of Jeffreys' interval of a share. number: effective number of answers behind the share."""
     hits = rate * number
     low, high = (betaincinv(hits + 0.5, number - hits + 0.5, tail) for tail in (TAIL, 1 - TAIL))
     return np.where(rate > 0, low, 0.0), np.where((number > 0) & (rate < 1), high, 1.0)
@@ -97,7 +97,7 @@ def jeffreys(rate: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def table(
     pushed: Side, hidden: Side, evaluation: str, pushed_rate: np.ndarray, hidden_rate: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Compute tp, fp, tn, fn, given the shares of positives among the items of each side that were not asked."""
+    """Compute tp, fp, tn, fn in an evaluation, given the shares of positives among the unasked items of each side."""
     tp = pushed.positives + pushed.unasked * pushed_rate
     fp = pushed.negatives + pushed.unasked * (1 - pushed_rate)
     tn, fn = hidden.unasked * (1 - hidden_rate), hidden.unasked * hidden_rate
@@ -107,29 +107,29 @@ def table(
 
 
 def intervals(pushed: Side, hidden: Side, evaluation: str, weights: Weights) -> dict[str, np.ndarray]:
-    """Return each metric of the windows with the ends of its interval, shape (3, windows)."""
+    """Compute each metric in the windows, with its interval: {metric: (value, low, high)} of shape (3, windows)."""
     counts = table(pushed, hidden, evaluation, *_ends(pushed, hidden))
     return {metric: _interval(METRICS[metric](*counts, weights)) for metric in BINARY}
 
 
 def positives(pushed: Side, hidden: Side) -> np.ndarray:
-    """Return the number of positives in the windows with the ends of its interval, shape (3, windows)."""
+    """Estimate the number of positives in the windows, with its interval: (value, low, high) of shape (3, windows)."""
     tp, _, _, fn = table(pushed, hidden, "push", *_ends(pushed, hidden))
     return _interval(tp + fn, np.inf)
 
 
 def _ends(pushed: Side, hidden: Side) -> np.ndarray:
-    """Return the shares of positives of both sides as estimated, and at either end of one and then of the other, shape
-    (2, 5, windows)."""
+    """Return the shares of positives of both sides in five variants, shape (2, 5, windows): both as estimated; the
+    pushed one at either end of its interval; the other one at either end of its interval."""
     ends = [(pushed.rate, hidden.rate), *((end, hidden.rate) for end in (pushed.low, pushed.high))]
     ends += [(pushed.rate, end) for end in (hidden.low, hidden.high)]
     return np.swapaxes(ends, 0, 1)
 
 
 def _interval(values: np.ndarray, highest: float = 1) -> np.ndarray:
-    """Return a metric with the ends of its interval, shape (3, windows), from its values at the estimated shares, and
-    at either end of one share and then of the other, shape (5, windows)."""
-    value, ends = values[0], values[1:].reshape(2, 2, -1)  # by share, and by its end
+    """Return (value, low, high) of a metric, shape (3, windows), from its values for the five variants of `_ends`,
+    shape (5, windows). highest: largest possible value."""
+    value, ends = values[0], values[1:].reshape(2, 2, -1)  # axes: share, end of its interval, window
     below = (np.maximum(value - ends.min(axis=1), 0) ** 2).sum(axis=0)
     above = (np.maximum(ends.max(axis=1) - value, 0) ** 2).sum(axis=0)
     return np.array([value, np.maximum(value - np.sqrt(below), 0), np.minimum(value + np.sqrt(above), highest)])
@@ -141,7 +141,8 @@ def windows(
 ) -> tuple[Windows, Enough, list[Side]]:  # fmt: skip
     """Estimate the metrics of the windows that end after `answers` answers, `rounds` rounds and `pushes` pushes.
 
-    Return them, whether each has enough answers, and both sides. Precision needs answers about pushed items only."""
+    Return the metrics, whether each has enough answers, and both sides. pushed, label, chance: for each answer, whether
+    its item was pushed, its label, and its chance. Precision needs answers about pushed items only."""
     pushed_side = side(label, chance, pushed, answers, pushes)
     hidden = side(label, chance, ~pushed, answers, rounds - pushes)
     values = {name: intervals(pushed_side, hidden, name, weights) for name in EVALUATIONS}
@@ -160,7 +161,7 @@ def of_classes(
 ) -> tuple[Windows, Enough, list[Side]]:
     """Estimate multiclass accuracy with the binary machinery: a wrong prediction is the positive class.
 
-    Return it like `windows`. right: whether each prediction was right."""
+    The result has the same form as from `windows`. right: for each answer, whether the prediction was right."""
     wrong = side(np.where(label == 0, 0, np.where(right, -1, 1)), chance, np.ones(label.size, bool), answers, rounds)
     asked_errors = {"push": wrong.positives, "push_query": 0.0}
     whole = np.maximum(wrong.positives + wrong.negatives + wrong.unasked, 1)  # 0 before the first answer
@@ -174,5 +175,5 @@ def of_classes(
 
 
 def rarer(wrong: Side) -> np.ndarray:
-    """Return the number of answers of equal weight of the rarer kind, wrong or right, that the rate rests on."""
+    """Return the effective number of answers of the rarer kind, wrong or right, behind the rate."""
     return np.minimum(wrong.rate, 1 - wrong.rate) * wrong.number

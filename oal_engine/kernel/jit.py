@@ -1,10 +1,10 @@
-"""Methods of named tuples inside compiled code, and machine code on disk that several processes share."""
+"""Methods of named tuples in code compiled by numba, and a numba disk cache that several processes can share safely."""
 
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
-import numba.experimental.function_type  # noqa: F401  # as a late import adds types while other threads look them up
+import numba.experimental.function_type  # noqa: F401  # now: a later import adds types while other threads look them up
 from numba.core.caching import IndexDataCacheFile
 from numba.extending import overload
 
@@ -18,19 +18,19 @@ INLINE = METHOD | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # call
 
 
 def always(self: object) -> bool:
-    """Return True: a trait that a class has."""
+    """Return True. As a method of a class, it declares that the class has a trait."""
     return True
 
 
 def never(self: object) -> bool:
-    """Return False: a trait that a class does not have."""
+    """Return False. As a method of a class, it declares that the class does not have a trait."""
     return False
 
 
 def method(name: str, default: Any = None) -> Callable[..., Any]:
     """Return a function f(self, ...) that numba resolves to the method `name` of self's class at compile time.
 
-    In plain Python it calls the same method. A class without the method gets `default`.
+    In plain Python f calls the same method. For a class without the method, f calls `default`.
     """
 
     def call(self: object, *arguments: Any) -> Any:
@@ -44,10 +44,10 @@ def method(name: str, default: Any = None) -> Callable[..., Any]:
 
 
 def _save(self: Any, key: Any, data: Any) -> None:
-    """Write machine code into a file of its own, then its name into the index.
+    """Save machine code in numba's cache in a file with a unique name, then add the name to the index.
 
-    Numba's own method numbers the files by the index, so that processes which compile at the same time can give the
-    code of two learners the same name; others would then run the code of the wrong one.
+    Numba's own method numbers the files by the index. Two processes that compile at the same time can therefore give
+    the code of two learners the same file name, and another process would then run the code of the wrong learner.
     """
     name = self._data_name(uuid4().int)
     self._save_data(name, data)

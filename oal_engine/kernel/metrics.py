@@ -1,9 +1,9 @@
-"""Metrics of the evaluations, computed from the table of counts [pushed, class, asked].
+"""Metrics in three evaluations (push, push_query and list), computed from a table of counts [pushed, class, asked].
 
-push: an item counts as pushed if it was predicted positive. push_query: also if its label was asked. list: the table
-holds the predictions of the final model for all items, and an item that was asked counts as its answer says. The class
-axis is negative, unknown, positive (y + 1); metrics are over the items whose class is known. All are fractions; a ratio
-with denominator 0, such as the precision of no pushes, is 0.
+push: an item counts as pushed if it was predicted positive. push_query: an item also counts as pushed if its label was
+asked. list: the table holds the predictions of the final model for all items, and an item that was asked counts as its
+answer says. The class axis is negative, unknown, positive (y + 1); items whose class is unknown are left out of the
+metrics. All metrics but cost are fractions; a ratio with denominator 0, such as precision without pushes, is 0.
 
 With K classes the table is [predicted - 1, class, asked] of shape (K, K + 1, 2), where class 0 is unknown. push: an
 item is assigned the class that was predicted. push_query, list: an item that was asked is assigned its true class.
@@ -18,8 +18,8 @@ import numpy as np
 from .parameters import named
 
 COUNTS = (2, 3, 2)  # the shape of the table
-POSITIVE = np.array([0, 0, 1])  # on the class axis
-EVALUATIONS = ("push", "push_query")  # of the predictions on the way
+POSITIVE = np.array([0, 0, 1])  # 1 for the positive class on the class axis
+EVALUATIONS = ("push", "push_query")  # evaluations of the predictions made during the stream
 LIST = "list"  # the evaluation of the final predictions
 
 
@@ -29,14 +29,14 @@ def empty(classes: int = 0) -> np.ndarray:
 
 
 def pushed(counts: np.ndarray) -> np.ndarray:
-    """Return how many items were pushed as positive without being asked; counts are of two classes, with any leading
-    axes."""
+    """Return how many items were pushed (predicted positive) and not asked. counts: a table of two classes, with any
+    leading axes."""
     return counts[..., 1, :, 0].sum(-1)
 
 
 @dataclass(frozen=True)
 class Weights:
-    """sum = alpha_p sensitivity + (1 - alpha_p) specificity; cost = c_p FN + (1 - c_p) FP."""
+    """Weights of the metrics sum = alpha_p sensitivity + (1 - alpha_p) specificity and cost = c_p FN + (1 - c_p) FP."""
 
     alpha_p: float = 0.5
     c_p: float = 0.9
@@ -81,7 +81,7 @@ def confusion(counts: np.ndarray, evaluation: str) -> tuple[np.ndarray, np.ndarr
 
 
 def evaluate(counts: np.ndarray, evaluation: str, weights: Weights = Weights()) -> dict[str, np.ndarray]:
-    """Compute the confusion counts and every metric of one evaluation ('push', 'push_query' or 'list') by name."""
+    """Compute the confusion counts and all metrics of an evaluation ('push', 'push_query' or 'list'): {name: value}."""
     table = confusion(np.asarray(counts), evaluation)
     return dict(zip(("tp", "fp", "tn", "fn"), table)) | {
         name: metric(*table, weights) for name, metric in METRICS.items()
@@ -89,8 +89,8 @@ def evaluate(counts: np.ndarray, evaluation: str, weights: Weights = Weights()) 
 
 
 def class_confusion(counts: np.ndarray, evaluation: str) -> np.ndarray:
-    """Count how often each class (first of the last two axes) was assigned each class, over items whose class is
-    known."""
+    """Return the confusion matrix of K classes, shape (..., true class, assigned class). Items whose class is unknown
+    are left out."""
     passed = counts[..., :, 1:, :].sum(-1)
     if evaluation in ("push_query", LIST):
         asked = counts[..., :, 1:, 1]
@@ -99,7 +99,7 @@ def class_confusion(counts: np.ndarray, evaluation: str) -> np.ndarray:
 
 
 def evaluate_classes(counts: np.ndarray, evaluation: str) -> dict[str, np.ndarray]:
-    """Compute the metrics of K classes in one evaluation by name.
+    """Compute the metrics of K classes in one evaluation: {name: value}.
 
     accuracy, macro_f1 and balanced accuracy (macro_recall) are numbers; items, recall, precision and f1 have one value
     per class (last axis). Averages are over the classes that occurred.
@@ -131,21 +131,21 @@ def as_json(
 
 
 def sum_and_f1(measured: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Return the sum and F1 of each evaluation that was measured."""
+    """Select the metrics `sum` and `f1` of each evaluation in `measured`."""
     return {
         name: {key: measured[name][key] for key in ("sum", "f1")} for name in (*EVALUATIONS, LIST) if name in measured
     }
 
 
 def over(runs: Sequence[Any], statistic: Callable[[Sequence[float]], SupportsFloat]) -> Any:
-    """Apply a statistic to each measured number over several runs; numbers may be nested in dictionaries."""
+    """Apply a statistic, such as a mean, to each number across several runs; numbers may be nested in dictionaries."""
     if isinstance(runs[0], dict):
         return {key: over([run[key] for run in runs], statistic) for key in runs[0]}
     return float(statistic(runs))
 
 
 def spread(runs: Sequence[Any]) -> Any:
-    """Return the sample standard deviation of each measured number over several runs, or None for a single run."""
+    """Return the sample standard deviation of each number across several runs, or None for a single run."""
     return over(runs, lambda values: np.std(values, ddof=1)) if len(runs) > 1 else None
 
 

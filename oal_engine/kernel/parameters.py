@@ -18,11 +18,11 @@ TENS = "10^-5..10^5"  # the grid of the papers
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number with its default, its range and one line of help, declared as a field's default value.
+    """A numeric parameter with its default, its range and one line of help, declared as the default of a field.
 
     grid: values that a comparison tries when it tunes the parameter, or None to leave it at its default. smoothing:
-    whether a query rule asks more the larger it is; with high = 1 it is itself the share that is asked. drifting:
-    recommended value for a stream that changes, or None if that makes no difference.
+    whether a larger value makes a query rule ask more; if high is 1, the value is itself the share of items asked.
+    drifting: recommended value for a stream that changes, or None if no special value is needed.
     """
 
     default: float
@@ -44,7 +44,7 @@ class Parameter:
         return "a whole number " * self.whole + words
 
     def check(self, value: float | str, name: str, owner: str) -> float:
-        """Return the value as a float, or an int if whole. Raise ValueError if it is out of range."""
+        """Check a value, and return it as a float, or an int if `whole`. Raise ValueError if it is out of range."""
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -62,25 +62,26 @@ class Parameter:
 
 
 def from_parameters(make: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """Mark a function that makes a state array and whose arguments name its inputs: `features`, `classes` or
-    parameters."""
+    """Mark a function that makes a state array, so that `instantiate` passes it the inputs that its argument names ask
+    for: `features`, `classes` or parameters."""
     make.arguments = tuple(signature(make).parameters)  # type: ignore[attr-defined]  # read by `instantiate`
     return make
 
 
 @from_parameters
 def counter() -> np.ndarray:
-    """Return a state array that counts, at 0."""
+    """Return a counter, which starts at 0, as a state array."""
     return np.zeros(1)
 
 
 def state(kind: type[NamedTuple]) -> dict[str, Callable[..., np.ndarray]]:
-    """Return the functions that make the state arrays of a learner or rule class, by field."""
+    """Return the functions that make the state arrays of a learner or rule class, by field name."""
     return {name: make for name, make in get_type_hints(kind).items() if name not in parameters(kind)}
 
 
 def instantiate(kind: type[NamedTuple], features: int, numbers: Mapping[str, float], **sizes: int) -> Any:
-    """Build a learner or rule for rows with `features` columns. numbers: all its parameters. sizes: classes, if any."""
+    """Build a learner or rule. features: number of columns of the rows. numbers: values of all parameters, by name.
+    sizes: `classes` for a multi-class learner."""
     values = {"features": features, **numbers, **sizes}
     arrays = {}
     for field, make in state(kind).items():
@@ -95,7 +96,8 @@ def parameters(kind: type[NamedTuple]) -> dict[str, Parameter]:
 
 
 def checked(kind: type[NamedTuple], owner: str, values: Values) -> dict[str, float]:
-    """Return all parameters of `kind` as numbers: the given values, checked, and the defaults of the others."""
+    """Check parameter values, and return all parameters of `kind` by name, with defaults for the missing ones. Raise
+    ValueError if a name is unknown or a value is out of range. owner: the name that errors use for `kind`."""
     declared = parameters(kind)
     chosen = dict(values)
     for name in chosen:
@@ -106,7 +108,8 @@ def checked(kind: type[NamedTuple], owner: str, values: Values) -> dict[str, flo
 
 
 def named(registry: Iterable[str], name: object, what: str) -> str:
-    """Return the registry's spelling of a name, ignoring case. Raise ValueError with all names if it is unknown."""
+    """Look up a name, ignoring case, and return the registry's spelling. Raise ValueError, with all names, if it is
+    unknown. what: the kind of name, for the error."""
     by_lower_case = {key.lower(): key for key in registry}
     if str(name).lower() not in by_lower_case:
         raise ValueError(f"{what} must be one of {', '.join(registry)}. Got {name}.")
@@ -114,5 +117,5 @@ def named(registry: Iterable[str], name: object, what: str) -> str:
 
 
 def combinations(grid: Mapping[str, Iterable[T]]) -> list[dict[str, T]]:
-    """Return every combination of the values of a grid, each as a dictionary with the grid's keys."""
+    """Return the Cartesian product of a grid's values: one dictionary, with the grid's keys, per combination."""
     return [dict(zip(grid, values)) for values in product(*grid.values())]

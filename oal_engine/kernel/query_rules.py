@@ -3,9 +3,9 @@
 A rule is a named tuple of parameters. Its method `probability(self, learner, x, p, v, rho, theta, t)` returns pi_t of
 round t (from 1), and its `sentence` tells people who watch it which rows it asks about. Traits say more about it:
 
-- `requires`: a state; the rule works only with learners that provide it.
-- `needs_variance`: it reads the variance v of every row; other rules are given 0.
-- `pace`: it spreads a budget by itself.
+- `requires`: name of a learner's state; the rule works only with learners that provide it.
+- `needs_variance`: it uses the variance v of every row; for other rules v is 0.
+- `pace`: how it spreads a budget by itself.
 - `squared`: its probability is a square, and a plan eases or hardens the square root.
 - `signed`: it reads the sign of the margin. The margin of a multi-class learner (the gap between its two best classes)
   has no sign.
@@ -31,7 +31,7 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # values of q that the papers t
 
 class Pace(NamedTuple):
     """How a rule spreads a budget by itself: evenly over the first `share` of the stream, but over at most
-    `rounds_per_label` rounds a label. In the `first` rounds it asks everything."""
+    `rounds_per_label` rounds per label. In the `first` rounds it asks about every item."""
 
     share: float
     rounds_per_label: int
@@ -44,7 +44,7 @@ observe = method("observe", default=lambda self, mistaken: None)
 
 
 class All(NamedTuple):
-    """Ask every label: supervised learning."""
+    """Ask for every label: supervised learning."""
 
     sentence = "Asks about every item until its labels are gone."
     deterministic, exhaustive = True, True
@@ -54,7 +54,7 @@ class All(NamedTuple):
 
 
 class First(NamedTuple):
-    """Ask the first labels until the budget is spent (Q_F, OAAL section 3.1)."""
+    """Ask for the first labels until the budget is spent (Q_F, OAAL section 3.1)."""
 
     sentence = "Asks about the first items until its labels are gone."
     deterministic, exhaustive = True, True
@@ -87,7 +87,7 @@ class Margin(NamedTuple):
 
 
 class Positive(NamedTuple):
-    """Ask items that are predicted positive and nothing else: the baseline that fails (OAAL figure 2)."""
+    """Ask only about items that are predicted positive: the baseline that fails (OAAL figure 2)."""
 
     sentence = "Asks only about items that it predicts positive."
     signed, deterministic = True, True
@@ -119,7 +119,8 @@ class Shifted(NamedTuple):
 
 
 class Decaying(NamedTuple):
-    """Symmetric with delta_t = delta_{t-1} t / (t + 1), from a large delta_0 (the (a) variant of PAA, section 5.2)."""
+    """As `symmetric`, with delta_t = delta_{t-1} t / (t + 1) from a large delta_0 (the (a) variant of PAA, section
+    5.2)."""
 
     delta: float = Parameter(
         2.0**14, above=0, help="Smoothing before the first round; it falls as 1 / (t + 1).", **SMOOTHING
@@ -133,7 +134,7 @@ class Decaying(NamedTuple):
 
 
 class ErrorAdaptive(NamedTuple):
-    """Symmetric with delta_t = beta sqrt(1 + mistakes on the rounds asked) (SEL-ada, Cesa-Bianchi et al. 2006)."""
+    """As `symmetric`, with delta_t = beta sqrt(1 + mistakes in asked rounds) (SEL-ada, Cesa-Bianchi et al. 2006)."""
 
     mistakes: counter
     beta: float = Parameter(0.1, above=0, help="Smoothing before the first mistake.", **SMOOTHING)
@@ -149,8 +150,8 @@ class ErrorAdaptive(NamedTuple):
 
 
 class Asymmetric(NamedTuple):
-    """pi = delta_s / (delta_s + |p|) with s the sign of p (Q_A, OAAL eq. 4). delta_minus is the larger one where
-    positives are rare: a positive is easily taken for a negative (OAAL, Theorem 2)."""
+    """pi = delta_s / (delta_s + |p|) with s the sign of p (Q_A, OAAL eq. 4). If positives are rare, delta_minus is the
+    larger one, because a positive is easily mistaken for a negative (OAAL, Theorem 2)."""
 
     delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.", **SMOOTHING)
     delta_minus: float = Parameter(0.5, above=0, help=DELTA_HELP + " For margins < 0.", **SMOOTHING)
@@ -164,8 +165,9 @@ class Asymmetric(NamedTuple):
 
 
 class Variance(NamedTuple):
-    """Ask for sure while the covariance could still turn the prediction; beyond that, asymmetric in the rest of the
-    margin: q = |p| - rho_max gain(v), pi = 1 if q <= 0 else delta_s / (delta_s + q) (OA3, Algorithm 3)."""
+    """Ask for sure while the gain, given the covariance, could still turn the prediction; beyond that, like
+    `asymmetric` for the rest q of the margin: q = |p| - rho_max gain(v), pi = 1 if q <= 0 else delta_s / (delta_s + q)
+    (OA3, Algorithm 3)."""
 
     delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.", **SMOOTHING)
     delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.", **SMOOTHING)
@@ -200,9 +202,10 @@ class Discriminative(NamedTuple):
 
 
 class Paced(NamedTuple):
-    """pi = (delta_s / (delta_s + |p|))^2, with a larger delta on the positive side of learners that have one. A budget
-    sets delta on the way: it lasts for a quarter of the stream, but for at most 40 rounds a label; the first ten rounds
-    are asked. The rest of a large budget is spread over the rest of the stream."""
+    """pi = (delta_s / (delta_s + |p|))^2, with a larger delta for positive margins if the learner's margin has a sign.
+    With a budget, delta is adjusted during the run, so that the budget lasts for a quarter of the stream, but for at
+    most 40 rounds per label; all items of the first ten rounds are asked. The rest of a large budget is spread over the
+    rest of the stream."""
 
     delta: float = Parameter(
         1.0, above=0, help="Smoothing on the negative side where no budget sets it.", **SMOOTHING | {"grid": None}
@@ -242,7 +245,7 @@ QUERY_RULES: dict[str, type[NamedTuple]] = {
 
 
 def paceable() -> list[str]:
-    """Return the names of the rules that draw. Only these can be instantiate to ask more or less."""
+    """Return the names of the rules that ask at random. Only these can be made to ask more or less."""
     return [name for name, kind in QUERY_RULES.items() if not getattr(kind, "deterministic", False)]
 
 
@@ -258,7 +261,7 @@ def spreads(rule: str) -> bool:
 
 
 def smoothing(rule: str) -> dict[str, Parameter]:
-    """Return the parameters of a rule (by name) that decide how much it asks: the larger, the more."""
+    """Return the parameters of a rule (by name) that decide how much it asks: the larger the value, the more."""
     return {name: spec for name, spec in parameters(QUERY_RULES[rule]).items() if spec.smoothing}
 
 
@@ -274,8 +277,8 @@ def partners(rule: str) -> list[str]:
 
 
 def build(name: str, learner: str, values: Values = ()) -> NamedTuple:
-    """Build a rule for a learner (by name) that it works with, with the given parameters and the defaults of the
-    others."""
+    """Build a rule. values: parameters by name; missing ones get their defaults. Raise ValueError if the rule does not
+    work with the learner (by name)."""
     name = named(QUERY_RULES, name, "rule")
     if named(LEARNERS, learner, "learner") not in partners(name):
         raise ValueError(f"rule {name} works with the learners {', '.join(partners(name))}. Got {learner}.")

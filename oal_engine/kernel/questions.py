@@ -1,25 +1,27 @@
-"""Several questions about each item, and one reading that answers them all.
+"""Several questions about each item. A person who reads an item answers all of them at once: this is a reading.
 
-Each question has its own learner, rule and objective. One plan decides which items are read, from the questions'
-probabilities pi_k of asking, and one draw decides whether an item is. A reading costs one label of the budget.
+Each question has its own learner, rule and objective. One plan combines the questions' probabilities of asking, pi_k,
+and one random draw per item decides whether it is read. A reading costs one label of the budget.
 
-max: the plan is given the largest pi_k, and is that of a single question, to the bit.
-rare: the rarer the positives of a question were so far, the more readings it gets. With P_k positives answered, rate
-rho, root or probability r_k, and E(r, f) the probability of `spending._eased` with its odds multiplied by f, over the
-last rounds s:
+max: the plan is given the largest pi_k, and treats it, bit for bit, like the probability of a single question.
+rare: the fewer positive answers a question has had so far, the more readings it gets. P_k is the number of positive
+answers to question k, rho the rate, r_k the question's probability or its square root, and E(r, f) the result of
+`spending._eased` for r and the factor f. With means over the last rounds s:
 
     w_k = max(0.2, (P_k + 1)^-1/2 / max_j (P_j + 1)^-1/2)
     f_k : mean_s E(r_k,s, f_k) = max(rho w_k, 1e-6)
     g   : mean_s max_k E(r_k,s, g f_k) = rho
     pi  = max_k E(r_k, g f_k)
 
-E is monotone, so max_k E(r_k, g f_k) is E(r', g) of the largest r_k with its odds multiplied by f_k: given r', the plan
-finds g as its factor. The rule is not published; docs/many-questions.md has measurements.
+E is monotone in r, so max_k E(r_k, g f_k) = E(r', g), where r' is the largest r_k after its odds were multiplied by
+f_k. The plan is given r' and finds g as its own factor. The rule is not published; docs/many-questions.md has
+measurements.
 
-A question may be asked in some rounds only. Elsewhere its labels are KNOWN_LABEL, and it neither counts nor is counted.
+A question may be asked in some rounds only. In the other rounds its label is KNOWN_LABEL: it does not affect the
+probability of a reading, and its prediction is not counted.
 
-Given the past, the probability of a reading depends on the item alone, so the estimates and floors of each question
-hold as they do for a session of one, with this probability and its own predictions.
+Given the past, the probability of a reading depends on the item alone. The estimates and floors of each question are
+therefore as valid as in a session of one question; they use this probability and the question's own predictions.
 """
 
 from collections.abc import Sequence
@@ -40,15 +42,16 @@ from .rows import Rows, read_only
 from .runs import Parts, Run
 from .spending import RECENT_ROUNDS, SURE, Plan, chances, factor_of, is_open, new_rate, rule_labels, spend, teaches
 
-BLOCK = 64  # most rounds whose margins are computed before a draw, which may make them worthless
-LEAST_WEIGHT = 0.2  # of a question with many positives: a smaller one would silence it
-SMALLEST_MEAN = 1e-6  # of a question's own probability
-CLOSED = -1  # in place of the positives of a question that is not asked any more
+BLOCK = 64  # most rounds whose margins are computed ahead; a reading makes the rest of a block worthless
+LEAST_WEIGHT = 0.2  # smallest w_k: with a smaller one, a question with many positives would hardly be asked
+SMALLEST_MEAN = 1e-6  # smallest mean of a question's own probability
+CLOSED = -1  # stored instead of the number of positives when a question is no longer asked
 
 
 class Reading(NamedTuple):
-    """A reading: its round (the end, if there was none), its probability, the draw below it, whether it is an audit,
-    and the margin and the predicted class of each question (0: it is not asked in this round)."""
+    """A reading of an item: the round (`stop` if no item was read), the probability of the reading, the random draw
+    (smaller than the probability), whether the reading is an audit, and for each question the margin and the predicted
+    class (0: not asked in this round)."""
 
     t: int
     probability: float
@@ -59,8 +62,8 @@ class Reading(NamedTuple):
 
 
 class Rare(NamedTuple):
-    """The state of the rule `rare`: of each question, the positives answered (CLOSED: it is not asked any more), the
-    probabilities, or their roots, in the last rounds, and the factor of the odds."""
+    """The state of the rule `rare`. For each question: the number of positive answers (CLOSED: no longer asked), its
+    probabilities, or their square roots, in the last rounds, and the factor by which its odds are multiplied."""
 
     positives: np.ndarray
     recent: np.ndarray
@@ -82,21 +85,21 @@ class Rare(NamedTuple):
         self.positives[:] += y > 0
 
     def opened(self, plan: Plan, chances: np.ndarray, t: int) -> "Rare":
-        """Return the state with one more question from round t on. chances: its probabilities of asking in the rounds
-        before, at most RECENT_ROUNDS of them."""
+        """Return the state with one more question from round t on. chances: the new question's probabilities of asking
+        in the rounds just before t, at most RECENT_ROUNDS values."""
         recent = np.zeros(RECENT_ROUNDS)
         roots = np.sqrt(chances) if plan.squared else chances
         recent[np.arange(t - chances.size, t) % RECENT_ROUNDS] = np.minimum(roots, SURE)
         return Rare(np.append(self.positives, 0), np.vstack((self.recent, recent)), np.append(self.factor, 1.0))
 
     def close(self, k: int) -> None:
-        """Give a question no weight any more."""
+        """Stop weighing a question that is no longer asked."""
         self.positives[k], self.recent[k] = CLOSED, 0.0
 
 
 @njit(**METHOD)
 def _set_factors(rare, plan, t, rate):
-    """Set the factor of each question, and with them the recent probabilities for which the plan finds its own."""
+    """Set the factor of each question, then recompute the recent probabilities to which the plan fits its factor."""
     fewest = np.int64(2**62)
     for k in range(rare.positives.size):
         if rare.positives[k] != CLOSED:
@@ -111,7 +114,8 @@ def _set_factors(rare, plan, t, rate):
 
 @njit(**METHOD)
 def _largest(rare, s):
-    """Return the largest recent probability or root, each with its odds multiplied by the factor of its question."""
+    """Return the questions' largest probability, or square root, in slot s of the recent rounds. The odds of each are
+    first multiplied by the factor of its question."""
     largest = 0.0
     for k in range(rare.factor.size):
         odds = rare.factor[k] * rare.recent[k, s]
@@ -121,7 +125,7 @@ def _largest(rare, s):
 
 @njit(**METHOD)
 def _largest_wish(inspected, j):
-    """Return the largest probability in row j of the inspected ones: the rule `max`."""
+    """Return the largest probability of asking that any question has in inspected round j: the rule `max`."""
     largest = 0.0
     for k in range(inspected.shape[0]):
         largest = max(largest, inspected[k, j, 1])
@@ -133,8 +137,8 @@ note = method("note", default=lambda self, y: None)
 
 
 def shared(questions: int, plan: Plan | None, rare: bool = True) -> Rare | bool:
-    """Return the state in which a run begins, False for `max`. One question, and a plan without a pace, have nothing to
-    weigh."""
+    """Return the initial state of the rule `rare`, or False for the rule `max`. A single question, or a plan without a
+    pace, always gets `max`."""
     if not (rare and questions > 1 and plan and plan.paced):
         return False
     return Rare(np.zeros(questions, np.int64), np.zeros((questions, RECENT_ROUNDS)), np.ones(questions))
@@ -142,11 +146,11 @@ def shared(questions: int, plan: Plan | None, rare: bool = True) -> Rare | bool:
 
 @njit(**stream.COMPILE)
 def until_reading(y, order, seed, t, asking, rule, inspected, counts):
-    """Run the inspected rounds from t on until an item is read, and count the predictions of every question. Return the
-    round, or the one after the last, and the probability, the draw, and whether it is an audit. The probabilities of
-    asking in `inspected` become those of a reading.
+    """Run the inspected rounds from t on until an item is read, and count the predictions of every question. Return
+    (round, probability, draw, whether an audit), or the round after the last and zeros. The probabilities of asking in
+    `inspected` are replaced by the probability of a reading.
 
-    y, inspected, counts: a first axis of questions; else as in `stream.inspect_rounds`.
+    y, inspected, counts: as in `stream.inspect_rounds`, with a first axis for the questions.
     """
     many = inspected.shape[0]
     for j in range(inspected.shape[1]):
@@ -173,8 +177,8 @@ def inspect_readings(
     rows: Rows, y: np.ndarray, order: np.ndarray, parts: Sequence[Parts], seed: int, t: int, asking: Plan | bool,
     rule: Rare | bool, counts: np.ndarray, inspected: np.ndarray,
 ) -> tuple[int, float, float, int]:  # fmt: skip
-    """Run rounds from t on without learning, as `stream.inspect_rounds` for every question, until an item is read.
-    Return what `until_reading` does."""
+    """Run rounds from t on without learning until an item is read. Every question is inspected as in
+    `stream.inspect_rounds`. Return the result of `until_reading`."""
     for truth, part, own in zip(y, parts, inspected):
         stream.inspect_rounds(rows, truth, order, *part, seed, t, True, empty(), own)
     reading: tuple[int, float, float, int] = until_reading(y, order, seed, t, asking, rule, inspected, counts)
@@ -187,8 +191,8 @@ def next_reading(
 ) -> Reading:  # fmt: skip
     """Run rounds t .. stop - 1 until an item is read, and count the predictions of every question.
 
-    y, counts: as in `stream.until_query`, with a first axis of questions. asking: a plan, or whether anything is read.
-    Where the blocks of rounds begin has no effect: they are computed again after each reading.
+    y, counts: as in `stream.until_query`, with a first axis for the questions. asking: a plan, or whether items are
+    read at all. The result does not depend on where blocks of rounds begin: after a reading a new block is computed.
     """
     size = BLOCK // 8
     while t < stop:
@@ -205,12 +209,13 @@ def next_reading(
 def replay(
     runs: Sequence[Run], rare: bool = True, parts: Sequence[Parts] | None = None, marks: ArrayLike | None = None
 ) -> list[stream.Replay]:
-    """Run several questions over one stream whose labels are known, and return a replay for each: its log has the
-    probability of the reading, and its curve the counts after each mark, or after each reading and at the end.
+    """Replay several questions over one stream whose labels are known. Return one Replay per question: its log has the
+    probabilities of the readings, its curve the counts at each mark or, without marks, after each reading and at the
+    end.
 
-    runs: one for each question, over the same rows and order, with the same seed, plan and budget of readings. rare:
-    whether rare questions get more of them, else `max`. parts: states from `Run.start`, which are modified. marks:
-    rounds, as in `stream.replay`.
+    runs: one per question, with the same rows, order, seed, plan and budget (number of readings). rare: whether to use
+    the rule `rare` instead of `max`. parts: states from `Run.start`, modified in place. marks: rounds, as in
+    `stream.replay`.
     """
     first, parts = runs[0], parts or [run.start() for run in runs]
     if any(classes(learner) for learner, *_ in parts):

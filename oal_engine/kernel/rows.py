@@ -1,7 +1,7 @@
 """Rows as the kernel reads them: sparse (CSR), dense, or mixed; read-only, memory-mapped from disk.
 
-Appended rows are written after the rows in the files. The file headers keep the number of the first rows; callers pass
-the current number. Existing maps stay valid, and rows left by a crash are overwritten.
+Appended rows are written after the rows in the files. The file headers keep the original number of rows; callers pass
+the current number. Existing memory maps stay valid, and rows left by a crash are overwritten.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Matrix: TypeAlias = "csr_array | np.ndarray"
 
 AHEAD = 12  # rows between a prefetch and its use
 CACHE_LINE_BYTES = 64
-LANES = 16  # partial sums over a block
+LANES = 16  # number of partial sums over a block (SIMD lanes)
 
 
 @intrinsic
@@ -285,15 +285,16 @@ squared = method("squared", lambda x: row_squared(x.rows, x.i))  # x.x
 
 
 def read_only(array: ArrayLike, dtype: DTypeLike) -> np.ndarray:
-    """Return a C-contiguous read-only view. To numba a writable array is another type, which needs another
-    compilation."""
+    """Return a C-contiguous read-only view of an array, or of a converted copy if needed. A writable array has another
+    type in numba, for which code would be compiled again."""
     view = np.ascontiguousarray(array, dtype=dtype).view(np.ndarray)
     view.flags.writeable = False
     return view
 
 
 def as_rows(matrix: Rows | Matrix | ArrayLike) -> Rows:
-    """Convert a scipy sparse matrix, a 2-D array, or rows to SparseRows or DenseRows. Numbers must be finite."""
+    """Convert a scipy sparse matrix or a 2-D array to SparseRows or DenseRows; rows are returned as they are. Raise
+    ValueError if a number is not finite."""
     if isinstance(matrix, Rows):
         return matrix
     if hasattr(matrix, "tocsr"):
@@ -313,14 +314,14 @@ def as_rows(matrix: Rows | Matrix | ArrayLike) -> Rows:
 
 
 def sparse_rows(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, columns: int) -> SparseRows:
-    """Build sparse rows from the arrays of a CSR matrix, made read-only."""
+    """Build sparse rows from the arrays of a CSR matrix, with read-only views of the arrays."""
     return SparseRows(
         read_only(indptr, np.int64), read_only(indices, np.uint32), read_only(values, np.float64), int(columns)
     )
 
 
 def dense_rows(values: np.ndarray, columns: int) -> DenseRows:
-    """Build dense rows from their values, made read-only."""
+    """Build dense rows from their flattened values, with a read-only view of the values."""
     return DenseRows(read_only(values, np.float64), int(columns))
 
 
@@ -345,7 +346,7 @@ def length(rows: Rows) -> int:
 
 
 def matrix(rows: Rows) -> Matrix:
-    """Return the rows as a scipy CSR array or a 2-D array that shares memory; mixed rows are copied into a CSR
+    """Return the rows as a scipy CSR array or a 2-D array, which shares their memory; mixed rows are copied into a CSR
     array."""
     if isinstance(rows, DenseRows):
         return rows.values.reshape(-1, rows.columns)
@@ -355,7 +356,7 @@ def matrix(rows: Rows) -> Matrix:
         parts: list[Any] = [matrix(rows.sparse_part()), csr_array(matrix(rows.dense_part()).astype(np.float64))]
         return csr_array(hstack(parts, format="csr"))
     indices, indptr = rows.indices, rows.indptr
-    if max(indices.size, rows.columns) < 2**31:  # of one type, or scipy would copy every index
+    if max(indices.size, rows.columns) < 2**31:  # both int32, or scipy would copy the indices
         indices, indptr = indices.view(np.int32), indptr.astype(np.int32)
     return csr_array((rows.values, indices, indptr), shape=(length(rows), rows.columns))
 
@@ -379,7 +380,7 @@ def take(rows: Rows, places: np.ndarray) -> Rows:
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Return the rows of parts of one kind, in order."""
+    """Concatenate rows of one kind, in order."""
     if len(parts) == 1:
         return parts[0]
     together: dict[str, Any] = {
@@ -393,7 +394,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def arrays(rows: Rows) -> dict[str, np.ndarray]:
-    """Return the arrays of rows by name. Each has a file of its own."""
+    """Return the arrays that hold rows, by field name. Each array has a file of its own."""
     return {name: value for name, value in rows._asdict().items() if isinstance(value, np.ndarray)}
 
 
@@ -412,8 +413,8 @@ def nonzero(rows: Rows, i: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def entries(rows: Rows, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entries of the rows at some positions, row by row: the index into `places` of each, and its column.
-    For mixed rows only the sparse part is read."""
+    """Return the entries of the rows at some positions, row by row, as two arrays: the index into `places` of each
+    entry, and its column. For mixed rows only the sparse part is read."""
     if isinstance(rows, DenseRows):
         return cast(tuple[np.ndarray, np.ndarray], np.nonzero(cast(np.ndarray, matrix(rows))[places]))
     starts = rows.indptr[places]
@@ -423,7 +424,7 @@ def entries(rows: Rows, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def content(rows: Rows, i: int) -> bytes:
-    """Return bytes that are equal for equal rows only."""
+    """Return the content of row i as bytes, which are different for different rows."""
     if isinstance(rows, MixedRows):
         return content(rows.sparse_part(), i) + content(rows.dense_part(), i)
     if isinstance(rows, DenseRows):

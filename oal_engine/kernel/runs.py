@@ -17,14 +17,14 @@ Parts: TypeAlias = tuple[Learner, NamedTuple, stream.Objective]  # the changing 
 
 @dataclass(frozen=True)
 class Run:
-    """A strategy over labeled rows in some order of visit. Each question is answered with the label of its row.
+    """A strategy and the labeled rows to run it over. Each question is answered with the label of its row.
 
-    y: label of each row, -1 or +1, or 1 .. K. order: row numbers. classes: K, or 0 for two classes. rho: weight of
-    positives, or 0 to estimate it from the labels asked; ratio: alpha_p / alpha_n, a factor of that estimate. theta:
-    smallest margin that predicts positive. budget: most labels that may be asked (None: no limit). average: once the
-    budget is spent, predict with averaged weights. horizon: rounds that the budget is planned for (None: the length
-    of the order). audit, audit_trains, pace, floor: as in `spending.plan`. prior: weights by column at the start.
-    known_items: row numbers whose labels are learned before the first round, and which the order leaves out.
+    y: label of each row, -1 or +1, or 1 .. K. order: row numbers in the order in which the rows arrive. classes: K, or
+    0 for two classes. rho: weight of positives, or 0 to estimate it from the labels asked. ratio: alpha_p / alpha_n, by
+    which the estimate of rho is multiplied. theta: smallest margin that predicts positive. budget: most labels that may
+    be asked (None: no limit). average: once the budget is spent, predict with averaged weights. horizon: rounds that
+    the budget is planned for (None: the length of the order). audit, audit_trains, pace, floor: as in `spending.plan`.
+    prior: initial weights by column. known_items: rows, not in the order, whose labels are learned before round 0.
     """
 
     strategy: Strategy
@@ -47,7 +47,8 @@ class Run:
     known_items: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def start(self) -> Parts:
-        """Build the learner, the rule and the objective. The learner has learned the known labels, and nothing else."""
+        """Build the learner, the rule and the objective in their state before the first round: the prior weights are
+        set, and the labels of the known items are learned."""
         learner, rule = self.strategy.build(self.rows.columns, self.classes)
         if self.prior:
             stream.apply_prior(learner, self.prior)
@@ -61,7 +62,7 @@ class Run:
         return learner, rule, objective
 
     def plan(self) -> spending.Plan | None:
-        """Return how the budget is spent, or None if the rule alone decides."""
+        """Return the plan by which the budget is spent, or None if the rule alone decides."""
         horizon = self.order.size if self.horizon is None else self.horizon
         return spending.plan(
             self.strategy.rule, self.budget, horizon, self.audit, self.audit_trains, self.pace,
@@ -69,7 +70,7 @@ class Run:
         )  # fmt: skip
 
     def replay(self, marks: ArrayLike | None = None, log: bool = False, parts: Parts | None = None) -> stream.Replay:
-        """Run up to the last of `marks` (rounds; None: the end), and keep the counts at each mark.
+        """Run up to the last of `marks` (numbers of rounds; None: the end), and store the counts at each mark.
 
         log: whether to keep a log of the questions. parts: a state from `start`, which is modified (None: a new one).
         """
@@ -83,8 +84,8 @@ class Run:
         return stream.replay(self.rows, self.y, items, *parts, budget=0).counts
 
     def listed(self, done: stream.Replay, parts: Parts) -> np.ndarray:
-        """Return the counts of the list that a run leaves: the predictions of the final model for every item. An item
-        whose label was asked or known counts as asked. done: the whole replay, with its log. parts: its last state."""
+        """Return the counts of the final list: the predictions of the final model for all items. An item whose label
+        was asked or known counts as asked. done: a complete replay, with its log. parts: the state that it left."""
         asked = self.order[done.log[:, 0].astype(np.int64)]
         answered = self.predict(np.append(self.known_items, asked), parts)
         everything = self.predict(np.append(self.known_items, self.order), parts)
@@ -93,11 +94,11 @@ class Run:
     def worst_counts(
         self, done: stream.Replay, are_pushes_read: bool = False, at_last: np.ndarray | None = None
     ) -> certainty.Tables:
-        """Return the worst confusion counts that the answers of a run with a floor allow at its end.
+        """Return the worst confusion counts that are consistent with the answers of a complete run with a floor.
 
-        If the budget is spent before the end, the counts are those at the last label. done: the whole replay, with its
-        log. are_pushes_read: whether a person has read all items that were pushed. at_last: the counts at the last
-        label (None: computed again).
+        They are the counts at the end or, if the budget was spent earlier, at the last label. done: a complete replay,
+        with its log. are_pushes_read: whether a person has read all items that were pushed. at_last: the counts of the
+        replay at its last label (None: they are computed again).
         """
         asked, plan = done.log[:, 0].astype(np.int64), self.plan()
         assert plan

@@ -16,14 +16,14 @@ from .jit import METHOD, method
 from .parameters import Values, checked
 from .query_rules import QUERY_RULES, paceable
 
-RECENT_ROUNDS = 256  # rounds whose probabilities set the pace
+RECENT_ROUNDS = 256  # latest rounds whose probabilities set the pace
 ROUNDS_PER_SETTING = 64  # between two settings of the pace; within the first and last 64 rounds it is set every round
 FLOOR = 0.1  # smallest probability of any item, as a share of the rate: no weight 1 / pi exceeds 10 / rate
 SURE = 1 - 2.0**-30  # replaces a probability of 1, so that its odds can be lowered
 EASIEST = 2.0**60  # the largest factor of the odds; the smallest is its inverse
 HALVINGS = 32  # steps of a bisection
-PUSHED = 3.0  # probability of an item that is pushed, in floors, while its labels last
-PUSHES = 0.1  # share of the rounds that these labels are planned for
+PUSHED = 3.0  # smallest probability of a pushed item, as a multiple of the floor, while labels for these items last
+PUSHES = 0.1  # share of the rounds in which an item is pushed, as planned for these labels
 SPARE_DEVIATIONS = 2.0  # labels kept back for the floor, in standard deviations of the number that it will ask
 
 
@@ -33,10 +33,11 @@ class Plan(NamedTuple):
     decides), except for the `reserve`, which is spread from there to the horizon. In the `first` rounds everything is
     asked.
 
-    floor: smallest probability of asking an item that is not pushed while there are labels, 0 for none. promised: the
-    smallest value that the floor ever had. squared: whether the rule's probability is a square, whose root is eased or
-    hardened. trains: whether audits teach. spent: labels given, and how many of these were audits. recent: the rule's
-    probabilities in the last rounds. force: the factor of the odds, and the rate that it was set for.
+    floor: smallest probability of asking about an item that is not pushed while there are labels (0: no floor).
+    promised: smallest value that the floor ever had. squared: whether the rule's probability is a square, whose root is
+    eased or hardened. trains: whether the learner learns the answers to audits. spent: number of labels spent, and
+    number of audits among them. recent: the rule's probabilities in the last rounds. force: the factor of the odds, and
+    the rate that it was set for.
     """
 
     budget: int
@@ -81,16 +82,17 @@ class Plan(NamedTuple):
 
 
 is_open = method("is_open", default=lambda self: self)
-chances = method("chances", default=lambda self, t, pi, predicted: (0.0, pi))  # of an audit, and of asking
+chances = method("chances", default=lambda self, t, pi, predicted: (0.0, pi))  # of an audit; of asking at all
 teaches = method("teaches", default=lambda self, audit: True)
 spend = method("spend", default=lambda self, audit: None)
 
 
 @njit(**METHOD)
 def _reserved(plan, t):
-    """Return how many labels are left beyond the floor's, and how many are planned for pushed items.
+    """Return how many labels are left when those for the floor are set aside, and how many of them are planned for
+    pushed items.
 
-    The labels that the floor will need, with a margin, are kept back, so that it ends before the horizon only with
+    The number set aside has a safety margin, so that the floor's labels run out before the horizon only with
     negligible probability.
     """
     needed = plan.floor * max(0, plan.horizon - t)
@@ -107,10 +109,10 @@ def rule_labels(plan, t):
 
 @njit(**METHOD)
 def _floored(plan, t, predicted):
-    """Return the floor of an item.
+    """Return the smallest probability of asking about an item.
 
-    predicted: +1 pushed, -1 not; of several questions: +1 if all push the item, 0 if only some
-    do. The others were promised the floor for it, which therefore is never lowered.
+    predicted: +1 if the item is pushed, -1 if not. With several questions: +1 if all of them push the item, 0 if only
+    some do. The other questions were promised the floor for this item, so it is not lowered then.
     """
     beyond, pushed = _reserved(plan, t)
     least = plan.floor
@@ -122,14 +124,15 @@ def _floored(plan, t, predicted):
 
 @njit(**METHOD)
 def _noted(plan, t, pi):
-    """Record the rule's probability, or its root, among the recent ones. Return it."""
+    """Record the rule's probability, or its square root if the plan is `squared`, as a recent one, and return it."""
     plan.recent[t % RECENT_ROUNDS] = pi = min(sqrt(pi) if plan.squared else pi, SURE)
     return pi
 
 
 @njit(**METHOD)
 def _eased(plan, pi, factor, rate):
-    """Return the probability pi, or the root of one, with its odds multiplied by `factor`, at least FLOOR * rate.
+    """Multiply the odds of pi, a probability or the square root of one, by `factor`. Return the new probability, which
+    is at least FLOOR * rate.
 
     The result is FLOOR * rate + (1 - FLOOR * rate) * eased, or eased^2 for a root; eased = factor pi / (factor pi + 1 -
     pi).
@@ -146,9 +149,9 @@ def _eased(plan, pi, factor, rate):
 def _paced(plan, t, pi, left):
     """Return the rule's probability, eased or hardened so that the remaining labels would be spent at an even rate.
 
-    For pi = delta / (delta + |p|), or the root of its square, multiplying the odds multiplies every delta; for other
-    rules the odds work too. The factor is found by bisection: with it the mean probability over the last rounds equals
-    the rate. A label left over after the paced rounds, because an answer there was a skip, is asked for at once.
+    For pi = delta / (delta + |p|), or the square of this, multiplying the odds multiplies delta; for other rules
+    multiplying the odds works, too. The factor is found by bisection, so that the mean probability over the last rounds
+    equals the rate. A label left over after the paced rounds, because an answer was a skip, is asked for at once.
     """
     force = plan.force
     pi = _noted(plan, t, pi)
@@ -160,7 +163,8 @@ def _paced(plan, t, pi, left):
 
 @njit(**METHOD)
 def new_rate(plan, t, left):
-    """Return the rate to spend `left` labels at from round t on, or 0 if it is not set in this round."""
+    """Return the rate, in labels per round, at which to spend `left` labels from round t on, or 0 if the rate is not
+    set in this round."""
     end = plan.paced
     if t < end and left > plan.reserve:
         left -= plan.reserve
@@ -173,7 +177,7 @@ def new_rate(plan, t, left):
 
 @njit(**METHOD)
 def factor_of(plan, recent, t, rate, mean):
-    """Return the factor of the odds with which the recent probabilities, eased for a rate, have this mean."""
+    """Find by bisection the factor of the odds with which the recent probabilities, after `_eased`, have this mean."""
     n_recent = min(t + 1, RECENT_ROUNDS)
     low, high = 1 / EASIEST, EASIEST
     for _ in range(HALVINGS):
@@ -190,8 +194,8 @@ def factor_of(plan, recent, t, rate, mean):
 def extended(plan: Plan, more: Plan, t: int, all_spent: bool) -> Plan:
     """Return a plan with more labels from round t on, spread over the remaining rounds like the labels of a new stream.
 
-    While the reserve is being spent, they are spent with it. The floor is the one that the old and new labels allow
-    from here on.
+    While the reserve is being spent, the new labels are spent with it. The floor is recomputed from the old and new
+    labels that it has from round t on. all_spent: whether the old labels are spent.
     """
     horizon = max(plan.horizon, t + more.horizon)
     floor_labels = 0.0 if all_spent else plan.floor * max(0, plan.horizon - t)
@@ -235,9 +239,10 @@ def plan(
 ) -> Plan | None:
     """Plan a budget over `horizon` rounds for a rule (by name). Return None if there is nothing to plan.
 
-    audit: share of the budget for random checks, >= 0 and < 1. trains: whether audits teach. pace: share of the horizon
-    in which the rest is spent evenly, > 0 and <= 1; None: the rule's own way. values: parameters of the rule. floor:
-    share of the budget that gives every item a minimum probability of being asked, >= 0; with audit < 1.
+    audit: share of the budget for random checks, >= 0 and < 1. trains: whether the learner learns the answers to
+    audits. pace: share of the horizon in which the rest is spent evenly, > 0 and <= 1 (None: as the rule spreads it).
+    values: parameters of the rule. floor: share of the budget that gives every item a minimum probability of being
+    asked, >= 0; audit + floor < 1.
     """
     if not 0 <= audit < 1:
         raise ValueError(f"audit must be >= 0 and < 1: the share of the budget for random checks. Got {audit}.")

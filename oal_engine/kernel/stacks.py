@@ -1,8 +1,8 @@
 """Several settings of one learner and rule side by side, so that a row is read once for all of them.
 
-A stack has the named tuples of a single replay with one more dimension, the last: arrays gain it, and numbers become
-arrays. Compiled code takes one setting out of a stack, whose arrays are views. `dots` computes the margins of all
-settings, each summed in the order in which a single replay sums it, with the same bits.
+A stack has the named tuples of a single replay, with one more axis for the settings: arrays gain it as their last axis,
+and numbers become arrays. In compiled code `setting` takes one setting out of a stack, with arrays that are views.
+`dots` computes the margins of all settings, each summed in the order of a single replay, and so with the same bits.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def _type_of_setting(stack):
 
 
 def _take(context, builder, stack, result, value, s):
-    """Generate the value of one setting of a stack."""
+    """Generate code that takes one setting out of a stack."""
     if isinstance(stack, types.BaseTuple):
         parts = [
             _take(context, builder, part, kind, builder.extract_value(value, k), s)
@@ -72,7 +72,7 @@ def dots(w, x, sums, out):
 
 
 def stacked(tuples: Sequence[Any]) -> Any:
-    """Stack named tuples of one type."""
+    """Stack named tuples of one type, with a new last axis."""
     if isinstance(tuples[0], tuple):
         return type(tuples[0])(*map(stacked, zip(*tuples)))
     return np.stack(tuples, axis=-1)

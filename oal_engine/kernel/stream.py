@@ -1,7 +1,7 @@
-"""The one loop over a stream: `until_query` runs to the next question, and `replay` answers it from the known labels.
+"""The one loop over a stream: `until_query` runs to the next question; `replay` answers questions from known labels.
 
-Sessions with people, replays and grids of replays all run these functions. The draw of round t is a pure function of
-(seed, t), so a run can be resumed anywhere, and every rule sees the same draws.
+Sessions with people, replays and grids of replays all run these functions. The random draw of round t is a pure
+function of (seed, t), so a run can be resumed at any round, and every rule sees the same draws.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,8 +39,9 @@ COMPILE: Any = {"_nrt": False, "cache": True, "no_cfunc_wrapper": True, "nogil":
 
 
 class Objective(NamedTuple):
-    """The weight of positives: a known rho > 0, or, with rho = 0, its Laplace estimate over the labels `seen`
-    (negatives, positives), multiplied by `ratio` = alpha_p / alpha_n. A margin >= theta predicts positive."""
+    """The decision threshold and the weight of positives. A margin >= theta predicts positive. rho: the weight, > 0;
+    0 estimates it by Laplace's rule from the labels `seen` (number of negatives, number of positives), multiplied by
+    `ratio` = alpha_p / alpha_n."""
 
     theta: float
     rho: float
@@ -49,15 +50,17 @@ class Objective(NamedTuple):
 
 
 class Average(NamedTuple):
-    """The running sum of each weight over the rounds, brought up to round `since` when the weight changes."""
+    """The running sum for the average of each weight: `total` is the sum over the first `since` rounds. Both are
+    updated only when the weight may change."""
 
     total: np.ndarray
     since: np.ndarray
 
 
 class Question(NamedTuple):
-    """A question: the round t (0-based), the margin, the variance of the row, the probability of asking, the draw below
-    it, whether it is an audit (1) or the rule's choice (0), and the predicted class: -1 or +1, or 1 .. K."""
+    """A question about an item: the round t (0-based), the margin, the variance of the row, the probability of asking,
+    the random draw (smaller than the probability), whether the question is an audit (1) or the rule's choice (0), and
+    the predicted class: -1 or +1, or 1 .. K."""
 
     t: int
     margin: float
@@ -68,13 +71,13 @@ class Question(NamedTuple):
     predicted: int
 
 
-MOST_COLUMNS = 2**17  # of rows in a shared pass: an array of 32 settings takes 32 MB
-NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # fields of a Question at the end of the rounds
-KNOWN_LABEL = -128  # in place of the label of an item that is known already: its round passes without a prediction
+MOST_COLUMNS = 2**17  # most columns of rows in a shared pass: a weight array of 32 settings takes 32 MB
+NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # the fields after t of the Question that is returned if nothing is asked
+KNOWN_LABEL = -128  # replaces the label of an item that is already known: its round passes without a prediction
 
 
 def objective(theta: float = 0.0, rho: float = 0.0, ratio: float = 1.0) -> Objective:
-    """Return an objective before the first label. rho = 0 estimates it from the labels."""
+    """Build an objective that has seen no labels yet. rho = 0: estimate rho from the labels."""
     if not np.isfinite(theta):
         raise ValueError(f"theta must be a finite number. Got {theta}.")
     if not (np.isfinite(rho) and rho >= 0):
@@ -83,21 +86,22 @@ def objective(theta: float = 0.0, rho: float = 0.0, ratio: float = 1.0) -> Objec
 
 
 def average(learner: Learner, wanted: bool) -> Average:
-    """Return the average of a learner's weights over the rounds so far, or an empty one if it is not wanted.
+    """Return sums, all 0, for averaging a learner's weights over the rounds; empty if averaging is not wanted.
 
-    OAAL's option II, "the averaged model before the iteration T_B", is read as the mean of the weights that predicted
-    in the rounds 1 .. T_B: each round counts once, asked or not, and the update with the last label is not in it.
+    OAAL's option II, "the averaged model before the iteration T_B", is taken to be the mean of the weights that
+    predicted in the rounds 1 .. T_B: each round counts once, asked or not, and the update with the last label is not
+    included.
     """
     return Average(np.zeros(learner.w.size * wanted), np.zeros(learner.w.size * wanted, np.int64))
 
 
 def shuffled(rounds: int, seed: int) -> np.ndarray:
-    """Return an order of visit by seed: the ranks of its draws, which no version of any library changes."""
+    """Return a random item order: a permutation of 0 .. rounds - 1 that does not depend on any library's version."""
     return np.argsort(draws(seed ^ 0x5DEECE66D, rounds), kind="stable")
 
 
 def sample(items: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """Draw `size` of some items by seed, in random order, independently of the order of visit."""
+    """Draw a random sample of `size` items without replacement, independent of the item order `shuffled(_, seed)`."""
     return items[np.argsort(draws(seed ^ 0x2545F4914F6D, items.size), kind="stable")[:size]]
 
 
@@ -111,7 +115,7 @@ def _rho(objective):
 
 @njit(**INLINE)
 def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts, every):
-    """Run to the next question, or, if `every` is True, through the one round t."""
+    """Run to the next question. If `every` is True, return the Question of round t whether it is asked or not."""
     rho, theta = _rho(objective), objective.theta
     while t < stop:
         prefetch(rows, order, t)
@@ -148,7 +152,8 @@ def _predict(rows, y, order, learner, objective, t, stop, counts):
 
 @njit(**INLINE)
 def _remember(average, learner, x, t, everything):
-    """Update the sums of the weights that this round may change (all, or the row's), including round t."""
+    """Update the sums of the weights that this round may change, including round t. everything: whether these are all
+    weights, or only the weights of the row's columns."""
     if everything:
         for j in range(average.total.size):
             average.total[j] += (t + 1 - average.since[j]) * weight(learner, j)
@@ -162,8 +167,8 @@ def _remember(average, learner, x, t, everything):
 
 @njit(**INLINE)
 def _learn(x, t, p, predicted, chance, learner, rule, objective, average, v, y, last):
-    """Learn the label y (0: nothing) of a row in round t, given its margin p, predicted class, variance v and the
-    chance with which it was asked. After the last label of the budget, put the averaged weights in place if wanted."""
+    """Learn the label y of a row (0: nothing to learn) in round t, given the row's margin p, predicted class, variance
+    v and chance of being asked. After the last label of the budget, replace the weights by their averages if wanted."""
     if average.total.size:
         _remember(average, learner, x, t, last or dense_update(learner))
     if y != 0:
@@ -178,11 +183,11 @@ def _learn(x, t, p, predicted, chance, learner, rule, objective, average, v, y, 
 
 @njit(**COMPILE)
 def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts):
-    """Run rounds t .. stop - 1 until a label is asked, and count every prediction. Return the Question, or one with t =
-    stop.
+    """Run rounds t .. stop - 1 until a label is asked, and count every prediction. Return the Question, or, if nothing
+    is asked, a Question with t = stop.
 
-    y: -1, 0 (unknown) or +1, or a class from 1; KNOWN_LABEL leaves a round out. asking: a plan of spending, or whether
-    anything is asked.
+    y: label of each row: -1, 0 (unknown) or +1, or a class from 1; KNOWN_LABEL skips a round. asking: a spending plan,
+    or whether to ask at all.
     """
     if is_open(asking):
         return _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts, False)
@@ -191,8 +196,8 @@ def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking,
 
 @njit(**COMPILE)
 def inspect_rounds(rows, y, order, learner, rule, objective, seed, t, asking, counts, inspected):
-    """Run the rounds from t on without learning, and count the predictions. Fill the rows of `inspected` with (margin,
-    probability of asking, draw, predicted class). asking: True, or the plan of spending as it was."""
+    """Run the rounds from t on without learning, one for each row of `inspected`, and count the predictions. Fill each
+    row with (margin, probability of asking, draw, predicted class). asking: True, or the spending plan of that time."""
     for k in range(inspected.shape[0]):
         q = _until_query(rows, y, order, learner, rule, objective, seed, t + k, t + k + 1, asking, counts, True)
         inspected[k, 0], inspected[k, 1] = q.margin, q.probability
@@ -207,13 +212,14 @@ def _teach(x, t, chance, learner, rule, objective, average, y, last):
 
 @njit(**COMPILE)
 def learn(rows, order, learner, rule, objective, average, question, y, last):
-    """Learn the answer y (0: nothing) to a question. last: whether it was the last label of the budget."""
+    """Learn the answer y to a question (0: nothing to learn). last: whether this is the last label of the budget."""
     x = Row(rows, order[question.t])
     _teach(x, question.t, question.probability, learner, rule, objective, average, y, last)
 
 
 def apply_prior(learner: Learner, prior: Mapping[int, float]) -> None:
-    """Set the weights, by column, that an untrained learner of two classes begins with."""
+    """Set the initial weights, {column: weight}, of an untrained learner of two classes. Raise ValueError if the
+    learner has several classes or a column is out of range."""
     if classes(learner):
         raise ValueError("a prior is for a positive and a negative class. Got several classes.")
     wrong = [column for column in prior if not 0 <= column < weights(learner).size]
@@ -237,10 +243,10 @@ def add_rows(rows, items, factors, total):
 
 @njit(**COMPILE)
 def teach(rows, items, y, rounds, chances, learner, rule, objective, average, last):
-    """Learn the labels y (0: nothing) of the rows `items` in turn, whatever the rule would have asked.
+    """Learn the labels y (0: nothing to learn) of the rows `items` in turn, regardless of the query rule.
 
-    rounds: the round of each, not decreasing. chances: with which each was asked, 1 for known labels. last: whether the
-    final one is the last label of the budget.
+    rounds: round of each label, in ascending order. chances: chance with which each label was asked, 1 for known
+    labels. last: whether the final label is the last of the budget.
     """
     for k in range(items.size):
         prefetch(rows, items, k)
@@ -268,7 +274,7 @@ def scores(rows, learner, theta, out):
 
 @njit(**COMPILE)
 def probabilities(rows, learner, rule, objective, t, out):
-    """Write the probability of asking for the label of every row, if it came in round t, into `out` of shape (n,)."""
+    """Write the rule's probability of asking about each row, if the row came in round t, into `out` of shape (n,)."""
     rho, theta = _rho(objective), objective.theta
     for i in range(out.size):
         x = Row(rows, i)
@@ -308,9 +314,9 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, pla
 
 
 class Replay(NamedTuple):
-    """The outcome of a replay: the table of counts at each mark (first axis), the number of labels asked, the log of
-    questions (round, margin, probability), their decisions (whether an audit, the predicted class), the learner at the
-    end, and the seconds taken."""
+    """The outcome of a replay: the table of counts at each mark (first axis), the number of labels asked, the log with
+    (round, margin, probability) of each question, `decided` with (whether an audit, predicted class) of each question,
+    the learner at the end, and the duration in seconds."""
 
     curve: np.ndarray
     queried: int
@@ -339,12 +345,12 @@ def replay(
     log: bool = False,
     plan: Plan | None = None,
 ) -> Replay:
-    """Run a whole stream with known labels. The learner, objective and plan passed in are modified.
+    """Run a stream with known labels up to the last mark. The learner, rule, objective and plan are modified in place.
 
-    order: row numbers in the order of visit. budget: most labels that may be asked (None: no limit). averaged: once the
-    budget is spent, predict with the mean of the weights over the rounds up to the last label. marks: rounds after
-    which the counts are kept, ending with the number of rounds. log: whether to keep a log of the questions. plan: how
-    the budget is spent, from `spending.plan`.
+    order: row numbers in the order in which the rows arrive. budget: most labels that may be asked (None: no limit).
+    averaged: once the budget is spent, predict with the mean of the weights over the rounds up to the last label.
+    marks: numbers of rounds after which the counts are stored (None: at the end only). log: whether to keep a log of
+    the questions. plan: how the budget is spent, from `spending.plan`.
     """
     visits = checked_order(order, rows)
     rounds = visits.size
@@ -364,7 +370,7 @@ def replay(
 
 
 def checked_order(order: ArrayLike, rows: Rows) -> np.ndarray:
-    """Return an order of visit as an array for the kernel, after checking that it holds row numbers."""
+    """Convert an item order to an array for the kernel. Raise ValueError if a row number is out of range."""
     order = read_only(order, np.int64)
     if order.size and (order.min() < 0 or order.max() >= length(rows)):
         raise ValueError(
@@ -374,14 +380,15 @@ def checked_order(order: ArrayLike, rows: Rows) -> np.ndarray:
 
 
 def _labels(budget: int | None, rounds: int) -> int:
-    """Return the most labels that may be asked."""
+    """Return the most labels that may be asked: the budget, or one per round without a budget. Raise ValueError if the
+    budget is negative."""
     if budget is not None and budget < 0:
         raise ValueError(f"budget must be >= 0. Got {budget}.")
     return rounds if budget is None else int(budget)
 
 
 def _checked_labels(y: ArrayLike, learner: Learner) -> np.ndarray:
-    """Return labels as an array for the kernel, after checking that the learner knows every one."""
+    """Convert labels to an array for the kernel. Raise ValueError if a label is not one of the learner's classes."""
     allowed, labels = range(1, classes(learner) + 1) or (-1, 1), np.asarray(y)
     is_allowed = (labels >= allowed[0]) & (labels <= allowed[-1]) & (labels == labels.astype(np.int8)) & (labels != 0)
     if not is_allowed.all():
@@ -394,7 +401,7 @@ def _checked_labels(y: ArrayLike, learner: Learner) -> np.ndarray:
 
 
 class Parts(NamedTuple):
-    """The changing parts of a replay, or, stacked, of the replays of several settings."""
+    """The state that a replay changes, or, stacked, the states of several settings."""
 
     learner: Learner
     rule: NamedTuple
@@ -403,8 +410,8 @@ class Parts(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """The outcome of a pass for each setting: the table of counts (settings, ...), the number of labels asked, and the
-    parts at the end, stacked."""
+    """The outcome of one pass over the rows for several settings: the tables of counts and the numbers of labels asked,
+    with the settings as first axis, and the states at the end, stacked."""
 
     counts: np.ndarray
     queried: np.ndarray
@@ -445,10 +452,11 @@ def _replay_settings(rows, y, order, parts, seed, budget, spent, sums, margins, 
 
 
 def share_a_pass(learner: type[NamedTuple], rows: Rows) -> bool:
-    """Return whether settings of a learner can share a pass over the rows.
+    """Return whether several settings of a learner can share one pass over the rows.
 
     They can if the margin is the inner product of the row and the weights, an update changes only the weights of the
-    row's columns and needs no chance, and the weights of many settings fit into memory.
+    row's columns and does not need the chance of asking, the rows are not mixed, and the weights of many settings fit
+    into memory.
     """
     own = any(hasattr(learner, name) for name in ("multiclass", "margin", "dense_update", "note_chance"))
     return not own and not isinstance(rows, MixedRows) and rows.columns <= MOST_COLUMNS
@@ -465,10 +473,11 @@ def replay_settings(
     averaged: bool = False,
     held: ArrayLike | None = None,
 ) -> Pass:
-    """Run a whole stream once for several settings of a learner, a rule and an objective. The bits equal single
-    replays.
+    """Replay a whole stream in one pass for several settings of a learner, a rule and an objective. The results have
+    the same bits as single replays.
 
-    held: rows that are held out; the counts are then over their predictions. The other arguments are as in `replay`.
+    held: row numbers of a held-out test set; if given, the counts are over the predictions for it after the pass. The
+    other arguments are as in `replay`.
     """
     visits, truth = checked_order(order, rows), _checked_labels(y, settings[0][0])
     parts: Parts = stacked([Parts(*each, average(each[0], averaged)) for each in settings])

@@ -1,7 +1,7 @@
-"""The strongest directions of rows: a truncated singular value decomposition with the same bits on every machine.
+"""Truncated singular value decomposition (SVD) of rows, with the same bits on every machine.
 
-Subspace iteration (Halko, Martinsson and Tropp 2011) from fixed draws. Every sum has a fixed order, without BLAS,
-LAPACK or fast-math.
+Randomized subspace iteration (Halko, Martinsson and Tropp 2011) that starts from fixed random numbers. Every sum has a
+fixed order, without BLAS, LAPACK or fast-math.
 """
 
 from typing import Any
@@ -13,12 +13,12 @@ from .draws import draws
 from .rows import DenseRows, Rows, entry, length, read_only, span
 
 COMPILE: Any = {"_nrt": False, "cache": True, "nogil": True, "error_model": "numpy"}
-SPARE = 20  # extra directions, with which the last wanted ones converge sooner
+SPARE = 20  # extra directions (oversampling), with which the last wanted ones converge sooner
 ITERATIONS = 6
-CHUNK_ROWS = 10_000  # of a table that is overwritten
+CHUNK_ROWS = 10_000  # rows that are overwritten at a time
 SWEEPS = 30  # most sweeps of rotations; about eight suffice
-EXACT = 2.0**-52  # relative to the largest number on the diagonal: smaller numbers count as zero
-SMALLEST = 1e-12  # square of the weakest kept direction, relative to the strongest
+EXACT = 2.0**-52  # off the diagonal, numbers below this share of the largest on the diagonal count as zero
+SMALLEST = 1e-12  # smallest squared singular value that is kept, relative to the largest
 
 
 @njit(**COMPILE)
@@ -88,8 +88,8 @@ def multiply_transposed(rows: Rows, table: np.ndarray) -> np.ndarray:
 
 
 def _orthonormal(table: np.ndarray) -> np.ndarray:
-    """Return the left singular vectors of a table, the strongest first; vectors with singular values near zero are
-    omitted. The table is overwritten, as a second one would need as much memory."""
+    """Return the left singular vectors of a table, by descending singular value; vectors whose singular value is near
+    zero are omitted. The table is overwritten, because a second table would need as much memory again."""
     rows = DenseRows(read_only(table.ravel(), np.float64), table.shape[1])
     squares, vectors = multiply_transposed(rows, table), np.eye(table.shape[1])
     _diagonalize(squares, vectors)
@@ -105,8 +105,8 @@ def _orthonormal(table: np.ndarray) -> np.ndarray:
 
 
 def strongest(rows: Rows, wanted: int) -> np.ndarray:
-    """Return the right singular vectors of rows with the `wanted` largest singular values, as columns; fewer if the
-    others are near zero."""
+    """Compute a truncated SVD. Return the right singular vectors with the `wanted` largest singular values, as columns;
+    fewer if the other singular values are near zero."""
     size = min(wanted + SPARE, length(rows), rows.columns)
     projected = draws(0, length(rows) * size).reshape(length(rows), size) - 0.5
     for _ in range(ITERATIONS - 1):  # without names for the large tables, so that each is freed early

@@ -1,4 +1,4 @@
-"""Reading of untrusted JSON lines: every line is checked before it is used, and nothing in it is executed."""
+"""Read untrusted JSON lines files: every line is checked before it is used, and nothing in it is executed."""
 
 import json
 import sys
@@ -14,11 +14,12 @@ LONGEST_FILE = 2**28  # characters
 
 
 class JsonLinesError(ValueError):
-    """Raised for an invalid file, with one sentence."""
+    """Raised for an invalid file. The message is one sentence."""
 
 
 def lines(file: IO[str] | IO[bytes] | GzipFile) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, object) from an open file of text or bytes."""
+    """Yield (line number, object) for each line of an open file of text or bytes. Raise JsonLinesError for a line that
+    is not a JSON object or is too long."""
     total = 0
     for at, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), type(file.readline(0))()), 1):
         if isinstance(line, bytes):
@@ -53,9 +54,9 @@ def _object(text: str, at: int) -> dict[str, Any]:
 
 
 def checked(record: object, fields: Mapping[str, Check], at: int, what: str) -> dict[str, Any]:
-    """Return the object of line `at`, which must have exactly these fields with allowed values.
+    """Check that the object in line `at` has exactly these fields, with allowed values, and return it.
 
-    fields: {name: check}. what: the name of the object in the error.
+    fields: {name: check}. what: name of the object in the error message.
     """
     if not isinstance(record, dict) or record.keys() != fields.keys():
         raise JsonLinesError(f"line {at} is not a valid {what}: it must have {', '.join(fields)}.")
@@ -92,5 +93,5 @@ def time(value: Any) -> bool:
 
 
 def or_none(check: Check) -> Check:
-    """Allow the values of a check, and null."""
+    """Allow null and all values that a check allows."""
     return lambda value: value is None or check(value)

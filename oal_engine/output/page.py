@@ -22,12 +22,12 @@ figure svg{width:100%}.wide{overflow-x:auto}.wide svg{max-width:none}
 pre{background:rgba(128,128,128,.12);padding:1rem;overflow-x:auto;font-size:.85rem}
 summary{cursor:pointer;margin:.5rem 0}.about{color:#4a5158}
 @media (prefers-color-scheme:dark){body{color:#e6e8ea;background:#14171a}.about{color:#b3bac1}}"""
-INK = "#010203"  # of figures; `inline` replaces it by the color of the page's text
+INK = "#010203"  # color of lines and text in figures; `inline` replaces it by the color of the page's text
 NO_REQUESTS = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table. The cells of the rows must be escaped, by the functions below."""
+    """Return an HTML table. The cells of `rows` must be HTML from `head_cell`, `word_cell` or `figure_cell`."""
     lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     heads = "".join(f'<th scope="col" dir="auto"{WORDS.get(each, "")}>{html.escape(each)}</th>' for each in head)
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
@@ -35,32 +35,32 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def word_cell(text: object) -> str:
-    """Return a cell of text."""
+    """Return a table cell that holds text."""
     return f'<td class="words">{html.escape(str(text))}</td>'
 
 
 def head_cell(text: object) -> str:
-    """Return the first cell of a row, its name."""
+    """Return the header cell of a table row."""
     return f'<th scope="row" dir="auto">{html.escape(str(text))}</th>'
 
 
 def figure_cell(text: object) -> str:
-    """Return a cell of a number."""
+    """Return a table cell that holds a number."""
     return f"<td>{html.escape(str(text))}</td>"
 
 
 def sentence(words: str) -> str:
-    """Return a paragraph."""
+    """Return a paragraph of HTML with these words."""
     return f'<p class="about">{html.escape(words)}</p>'
 
 
 def inline(svg: bytes) -> str:
-    """Return an SVG file drawn in INK as an element of HTML, in the color of the text around it."""
+    """Turn an SVG file into an HTML element. Everything drawn in INK gets the color of the text around it."""
     return svg[svg.index(b"<svg") :].decode().replace(INK, "currentColor")
 
 
 def document(title: str, parts: Iterable[str]) -> bytes:
-    """Return an HTML page of parts, which must be escaped. It needs neither scripts nor a network."""
+    """Return an HTML page with a title and parts, which must be HTML. It needs neither scripts nor a network."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{NO_REQUESTS}">'

@@ -48,9 +48,9 @@ def drawn(
     size: tuple[float, float] = (6.4, 3.8),
     ink: str | None = None,
 ) -> bytes:
-    """Return the bytes of a figure as png or svg, drawn by `draw(axes, *arguments)`.
+    """Render a figure to the bytes of a file, by calling `draw(axes, *arguments)`.
 
-    size: in inches. ink: the color of text and axes on a transparent background.
+    kind: png or svg. size: width and height in inches. ink: color of text and axes on a transparent background.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -69,5 +69,5 @@ def drawn(
 
 
 def plain(words: object) -> str:
-    """Return text of the data on one line, without characters that XML forbids."""
+    """Put text from the data on one line, without the characters that XML forbids."""
     return " ".join(re.sub(r"[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]", " ", str(words)).split())

@@ -1,8 +1,8 @@
 """Tables as files: CSV, TSV, JSON lines, Parquet and workbooks, written block by block, so that the number of rows is
 not limited by the memory.
 
-Where a spreadsheet program would read text as a formula, such as =1+1, it gets an apostrophe before it. The import of
-such a table removes it.
+Text that a spreadsheet program would read as a formula, such as =1+1, is written with an apostrophe before it, against
+CSV injection. The import of such a table removes the apostrophe.
 """
 
 import gzip
@@ -34,12 +34,12 @@ Part: TypeAlias = tuple[Cells, ...]  # a block of rows, column by column
 Parts: TypeAlias = Iterator[Part]
 
 BLOCK_ROWS, BLOCK_NUMBERS = 2000, 2**20  # most rows, and most numbers, in memory at a time
-FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # with its own apostrophes, so that they survive the round trip
-NOT_IN_XML = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")  # _x000D_ in a workbook
+FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # after any apostrophes, so that these survive the round trip
+NOT_IN_XML = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")  # written as _x000D_ in a workbook
 ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 MAX_CELL_CHARACTERS, MAX_SHEET_ROWS = 32_767, 2**20  # of a workbook
-# The first columns of the tables of sessions and models, by which an import recognizes them; and the column after which
-# the text or the numbers of an item follow, up to the label.
+# {first columns of a table of a session or model, by which an import recognizes the table: the column after which the
+# text or the numbers of the items follow, up to the label, or None}.
 HEADS: dict[tuple[str, ...], str | None] = {
     ("session", "number", "round", "position", "id"): "id",
     ("round", "id", "position", "margin", "predicted"): "audit",
@@ -56,7 +56,7 @@ SKIPPED, SCORE = "skipped", "score: "  # the class of an item without a label; t
 
 
 class OutputTable(NamedTuple):
-    """Columns {name: int, float or str}, the rows in blocks, and their number (None: unknown)."""
+    """A table to be written: columns {name: int, float or str}, rows in blocks, and number of rows (None: unknown)."""
 
     columns: dict[str, type]
     parts: Iterable[Part]
@@ -70,13 +70,13 @@ class OutputTable(NamedTuple):
         total: int | None = None,
         block_rows: int = BLOCK_ROWS,
     ) -> "OutputTable":
-        """Return a table of rows given as tuples."""
+        """Build a table from rows given as tuples."""
         left = iter(rows)
         blocks = iter(lambda: list(islice(left, block_rows)), [])
         return cls(columns, (tuple(zip(*block)) for block in blocks), total)
 
     def watched(self, progress: Callable[[int, int], None] | None) -> "OutputTable":
-        """Return the table, which calls `progress` with (rows done, total) after each block."""
+        """Return a copy of the table that calls `progress` with (rows done, total) after each block."""
 
         def parts() -> Parts:
             done = 0
@@ -108,7 +108,7 @@ def _rows(part: Part) -> Iterator[tuple[Any, ...]]:
 
 
 def blocks(n_rows: int, block_rows: int = BLOCK_ROWS) -> Iterator[range]:
-    """Yield the ranges that cut `n_rows` rows into blocks."""
+    """Yield the ranges of row numbers that split `n_rows` rows into blocks."""
     return (range(start, min(start + block_rows, n_rows)) for start in range(0, n_rows, block_rows))
 
 
@@ -118,7 +118,7 @@ def block_rows(n_columns: int) -> int:
 
 
 def guarded(cell: T) -> T | str:
-    """Return a cell for a CSV file: text that begins like a formula gets an apostrophe before it."""
+    """Escape a cell for a CSV file: text that begins like a formula gets an apostrophe before it."""
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
@@ -128,8 +128,8 @@ def unguarded(cells: Iterable[str]) -> list[str]:
 
 
 def is_own(columns: Sequence[str]) -> bool:
-    """Tell whether a table with these columns is one of ours."""
-    first = tuple(name.partition(":")[0] for name in columns[:5])  # of predictions for a question: margin:NAME
+    """Tell whether a table with these columns was written by OAL Studio."""
+    first = tuple(name.partition(":")[0] for name in columns[:5])  # margin:NAME in predictions for a question
     return first in HEADS or is_labeled(columns)
 
 
@@ -149,7 +149,8 @@ def contents_of(columns: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the columns with the numbers of the items, or None if this is not a table of items in our format."""
+    """Return the columns with the numbers of the items (none for texts), or None if this is not a table of items in our
+    format."""
     contents = contents_of(columns)
     if contents is None or contents == TITLE_AND_ABSTRACT:
         return contents and ()
@@ -172,7 +173,7 @@ def _packed_csv(table: OutputTable, file: BinaryIO) -> None:
 
 
 def _lines(columns: "list[pa.Array]", delimiter: str) -> "pa.Buffer":
-    """Return the lines of CSV of columns."""
+    """Join columns of cells to lines of CSV."""
     from pyarrow import compute
 
     words = (_words(cells, delimiter) for cells in columns)
@@ -181,7 +182,7 @@ def _lines(columns: "list[pa.Array]", delimiter: str) -> "pa.Buffer":
 
 
 def _words(cells: "pa.Array", delimiter: str) -> "pa.Array":
-    """Return the cells of a column for CSV: text as in `guarded`, and in quotes if needed."""
+    """Format the cells of a column for CSV: text is escaped as in `guarded`, and put in quotes if needed."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -219,7 +220,7 @@ def _jsonl(table: OutputTable, file: BinaryIO) -> None:
 
 @contextmanager
 def text(file: BinaryIO) -> Iterator[io.TextIOWrapper]:
-    """Wrap an open binary file as a text file, and leave it open at the end."""
+    """Wrap an open binary file as a UTF-8 text file. The binary file stays open at the end."""
     words = io.TextIOWrapper(file, "utf-8", newline="")
     try:
         yield words
@@ -246,7 +247,7 @@ def _workbook(table: OutputTable, file: BinaryIO) -> None:
     sheet = book.create_sheet("items")
 
     def cell(value: Any) -> Any:
-        """Return a cell whose kind is fixed, because openpyxl takes some words for formulas and rounds numbers."""
+        """Return a cell with an explicit type, because openpyxl takes some text for formulas, and rounds numbers."""
         if value is None:
             return None
         fixed = WriteOnlyCell(sheet, _workbook_text(value) if isinstance(value, str) else repr(value))
@@ -263,7 +264,8 @@ def _workbook(table: OutputTable, file: BinaryIO) -> None:
 
 
 def _workbook_text(text: str) -> str:
-    """Return text for a cell of a workbook: as in `guarded`, and without characters that XML does not have."""
+    """Escape text for a cell of a workbook: formulas as in `guarded`, and characters that XML forbids as in _x000D_.
+    Raise ValueError if the text is too long for a cell."""
     cell = NOT_IN_XML.sub(lambda match: f"_x{ord(match[0]):04X}_", guarded(text))
     if len(cell) > MAX_CELL_CHARACTERS:
         raise ValueError(
@@ -274,7 +276,7 @@ def _workbook_text(text: str) -> str:
 
 
 def unescaped(cell: str) -> str:
-    """Return the text of a cell of a workbook, which may have characters such as _x000D_."""
+    """Decode the characters in a cell of a workbook that are escaped as in _x000D_."""
     return ESCAPED.sub(lambda match: chr(int(match[1], 16)), cell) if "_x" in cell else cell
 
 
@@ -291,8 +293,9 @@ def _types() -> "dict[type, pa.DataType]":
 
 
 class Format(NamedTuple):
-    """A format of files. suffixes: the first is that of a new file. write: writes the content to an open file.
-    purpose: its name, and its use. is_binary: a terminal cannot show it. needs_texts: it cannot hold numbers."""
+    """A file format. suffixes: suffixes of its files; a new file gets the first. write: function that writes the
+    content to an open file. purpose: name and use of the format. is_binary: whether a terminal cannot show the file.
+    needs_texts: whether the items must be texts, not numbers."""
 
     suffixes: tuple[str, ...]
     write: Callable[[Any, BinaryIO], None]
@@ -301,7 +304,7 @@ class Format(NamedTuple):
     needs_texts: bool = False
 
 
-# The only list of formats of tables. A file is written in the first one that has its suffix, unless another is named.
+# The only list of table formats. A file is written in the first format with its suffix, unless another format is named.
 FORMATS = {
     "csv": Format((".csv",), _csv, "CSV: for every program, also spreadsheets"),
     "csv-bom": Format((".csv",), partial(_csv, mark=BOM_UTF8), "CSV with a mark: for a double click in Excel"),
@@ -320,8 +323,8 @@ def write(table: OutputTable, kind: str, file: BinaryIO, progress: Callable[[int
 
 @contextmanager
 def whole(path: Path | str | None) -> Iterator[BinaryIO]:
-    """Open a binary file that replaces the file at `path`, or goes to the standard output (None), when it is complete.
-    After an error nothing has changed."""
+    """Open a binary file for an atomic write: when complete, it replaces the file at `path` or, without a path, is
+    copied to the standard output. After an error the old file is unchanged. A pipe or terminal is written directly."""
     if path is None:
         with tempfile.TemporaryFile() as file:
             yield file

@@ -19,12 +19,12 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from .tables import BLOCK_ROWS, LABELED, TEXT, TITLE_AND_ABSTRACT, Format, OutputTable, parquet
 from .tables import text as text_file
 
-UNIX_EPOCH_OF_ZIP = (1980, 1, 1, 0, 0, 0)  # of the files in an archive, so that the same session gives the same bytes
+UNIX_EPOCH_OF_ZIP = (1980, 1, 1, 0, 0, 0)  # time of files in an archive, so that the same session gives the same bytes
 NOBODY = "00000000-0000-0000-0000-000000000000"  # the user of a response in Argilla
 FIELD = "label"  # the name of the question in a tool
 OWN = "OAL"  # begins the notes and keywords of references that this module writes
 NOT_IN_YAML = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-RIS_TAGS = {  # of further columns, by their names in lower case
+RIS_TAGS = {  # {name of a further column, in lower case: tag}
     "authors": "AU", "author": "AU", "year": "PY", "journal": "JO", "doi": "DO", "url": "UR", "keywords": "KW",
     "tags": "KW",
 }  # fmt: skip
@@ -49,8 +49,8 @@ CROISSANT_CONTEXT = {
 class LabeledItem(NamedTuple):
     """An item of a session.
 
-    contents, details: its cells in the columns of `LabeledItems`. label, predicted: numbers of classes, or None.
-    score: the margin of the prediction. confidence: the chance that the prediction is right, or None if unknown.
+    contents, details: cells in the columns that `LabeledItems` names. label, predicted: numbers of classes, or None.
+    score: margin of the prediction. confidence: probability that the prediction is right, or None if unknown.
     asking_probability: None for an item that was not asked.
     """
 
@@ -69,9 +69,9 @@ class LabeledItem(NamedTuple):
 class LabeledItems(NamedTuple):
     """The items of a session in the order of its data.
 
-    model: its description. names: of the classes by number: 1 and -1, or 1..K. words: the labels of the data set by
-    number of the class. contents: the columns of a text (`text`, or `title` and `abstract`) or of numbers. details: the
-    further columns.
+    model: description of the model. names: names of the classes by class number: 1 and -1, or 1..K. words: labels of
+    the data set by class number. contents: columns of the text (`text`, or `title` and `abstract`) or of the numbers,
+    {name: type}. details: names of the further columns. total: number of items.
     """
 
     session: str
@@ -90,7 +90,7 @@ class LabeledItems(NamedTuple):
 
     @property
     def classes(self) -> list[int]:
-        """The numbers of the classes in the order in which tools count them from 0: the negative class first."""
+        """The class numbers, in the order in which tools number the classes from 0: the negative class first."""
         return sorted(self.names)
 
     @property
@@ -99,7 +99,7 @@ class LabeledItems(NamedTuple):
         return -1 in self.names
 
     def details_of(self, item: LabeledItem) -> dict[str, str]:
-        """Return the cells of an item in the further columns that are not empty."""
+        """Return the non-empty cells of an item in the further columns: {column: cell}."""
         return {name: word for name, word in zip(self.details, item.details) if word}
 
     def name(self, label: int | None) -> str | None:
@@ -107,7 +107,7 @@ class LabeledItems(NamedTuple):
         return None if label is None else self.names[label]
 
     def table(self, words: Mapping[int, str] | Mapping[int, int]) -> OutputTable:
-        """Return the items as a table, with these words for the classes."""
+        """Return the items as a table. words: the words, or numbers, to write for the classes."""
         kind = type(next(iter(words.values())))
         label, predicted, score, origin, asking_probability = LABELED
         columns = {"id": str, **self.contents, label: kind, predicted: kind, score: float, origin: str}
@@ -132,7 +132,7 @@ def _joined(item: LabeledItem) -> str:
 
 
 def _filled(**cells: Any) -> dict[str, Any]:
-    """Return the cells that have a value."""
+    """Return the cells that are not None."""
     return {name: cell for name, cell in cells.items() if cell is not None}
 
 
@@ -150,7 +150,7 @@ def _ris(items: LabeledItems, file: BinaryIO) -> None:
 
 
 def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, str]]:
-    """Yield the tags of a reference with their values."""
+    """Yield (tag, value) for each line of a reference in RIS."""
     details = items.details_of(item)
     title, *rest = item.contents if len(items.contents) > 1 else (details.get("title", ""), *item.contents)
     yield "TY", "JOUR" if "journal" in details else "GEN"
@@ -176,7 +176,7 @@ def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, st
     yield from (("N1", f"{OWN} {name}: {value}") for name, value in facts.items())
 
 
-# ---- Tools for labeling: the asking probability is in every record, because a reader may take the columns from a few
+# ---- Tools for labeling: every record has the asking probability: a reader may infer the columns from a few records
 
 
 def _label_studio(items: LabeledItems, file: BinaryIO) -> None:
@@ -201,7 +201,7 @@ def _labeling_config(items: LabeledItems) -> str:
 
 
 def _task(items: LabeledItems, item: LabeledItem) -> dict[str, Any]:
-    """Return an item as a task of Label Studio. A skipped one has a cancelled annotation."""
+    """Return an item as a task of Label Studio. A skipped item has a canceled annotation."""
     facts = {"asking_probability": item.asking_probability, "origin": item.origin}
     details = items.details_of(item)
     task: dict[str, Any] = {"data": {"id": item.id, "text": _joined(item)} | facts | details}
@@ -222,13 +222,14 @@ def _choice(name: str | None) -> list[dict[str, Any]]:
 
 
 def _prodigy(items: LabeledItems, file: BinaryIO) -> None:
-    """Write examples of Prodigy: one question of yes and no for two classes, else a choice."""
+    """Write examples for Prodigy: yes-or-no questions for two classes, else choices between the classes."""
     options = [{"id": name, "text": name} for name in items.names.values()]
     _write_lines(file, (_example(items, item, options) for item in items.items))
 
 
 def _example(items: LabeledItems, item: LabeledItem, options: list[dict[str, str]]) -> dict[str, Any]:
-    """Return an item as an example. One without a label is ignored, because Prodigy takes other answers for labels."""
+    """Return an item as an example for Prodigy. Without a label its answer is `ignore`, because Prodigy would take any
+    other answer for a label."""
     details = items.details_of(item)
     meta: dict[str, Any] = {"id": item.id, "asking_probability": item.asking_probability, "origin": item.origin}
     meta |= _filled(predicted=items.name(item.predicted), score=item.confidence)
@@ -269,7 +270,7 @@ def _write_lines(file: BinaryIO, objects: Iterator[dict[str, Any]]) -> None:
 
 
 def _hugging_face(items: LabeledItems, file: BinaryIO) -> None:
-    """Write an archive of a folder for `load_dataset`: Parquet, a card, and a description in Croissant."""
+    """Write an archive of a folder for `load_dataset`: data in Parquet, a dataset card, and metadata in Croissant."""
     numbers = {label: number for number, label in enumerate(items.classes)}
     names = [items.names[label] for label in items.classes]
     table = items.table(numbers)
@@ -297,7 +298,7 @@ def _feature(column: str, kind: type, names: list[str]) -> dict[str, Any]:
 
 
 def _card(items: LabeledItems, columns: dict[str, type], names: list[str], size: int) -> str:
-    """Return the card of the folder, whose head describes the columns."""
+    """Return the dataset card (README.md), whose YAML header describes the columns."""
     class_names = "".join(f"\n          '{number}': {_yaml(name)}" for number, name in enumerate(names))
     classes = f"\n      class_label:\n        names:{class_names}"
     types = {column: _feature(column, kind, names).get("dtype") for column, kind in columns.items()}
@@ -315,7 +316,7 @@ def _card(items: LabeledItems, columns: dict[str, type], names: list[str], size:
 
 
 def _yaml(words: str) -> str:
-    """Return words as a quoted scalar of YAML."""
+    """Quote words as a scalar of YAML."""
     quoted = json.dumps(words, ensure_ascii=False)
     return NOT_IN_YAML.sub(lambda match: f"\\U{ord(match[0]):08x}", quoted)
 
@@ -323,7 +324,7 @@ def _yaml(words: str) -> str:
 def _croissant(
     items: LabeledItems, columns: dict[str, type], names: list[str], digest: str, size: int
 ) -> dict[str, Any]:
-    """Return the description of the data file in Croissant."""
+    """Return the metadata of the data file in the Croissant format."""
     classes = ", ".join(f"{number} = {name}" for number, name in enumerate(names))
     fields = [
         {
@@ -348,7 +349,7 @@ def _croissant(
 
 @contextmanager
 def new_file(archive: ZipFile, name: str) -> Iterator[BinaryIO]:
-    """Open a new file in an archive."""
+    """Open a new compressed file in a zip archive, with a fixed time."""
     about = ZipInfo(name, UNIX_EPOCH_OF_ZIP)
     about.compress_type = ZIP_DEFLATED
     with archive.open(about, "w", force_zip64=True) as member:
@@ -366,7 +367,8 @@ TOOLS = {
 
 
 def write(items: LabeledItems, kind: str, file: BinaryIO) -> None:
-    """Write items to an open binary file in one of TOOLS. ValueError if the tool needs texts and they are numbers."""
+    """Write items to an open binary file in the format of one of TOOLS. Raise ValueError if the tool needs texts, but
+    the items are numbers."""
     if TOOLS[kind].needs_texts and not items.has_texts:
         raise ValueError(f"the format {kind} is for texts. The items of {items.session} are numbers.")
     TOOLS[kind].write(items, file)

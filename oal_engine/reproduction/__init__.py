@@ -1,1 +1,1 @@
-"""The published tables, run again."""
+"""Reproduction of the tables in the published papers."""

@@ -1,4 +1,4 @@
-"""How the papers obtained their tables: runs over orders of visit, with settings chosen from grids.
+"""The protocols by which the papers obtained their tables: runs over several item orders, with settings from grids.
 
 A block is the part of a published table or figure that uses one data file. Its protocol is a function of (block,
 folder, orders, zero_rows_as_mistakes) that yields a `line` for each part and algorithm.
@@ -42,13 +42,13 @@ class Figure:
     evaluation: str = "push"
 
     def of(self, counts: np.ndarray) -> np.ndarray:
-        """Compute the figure of tables of counts, of two or more classes; counts may have leading axes."""
+        """Compute the figure from tables of counts of two or more classes; counts may have leading axes."""
         evaluate = metrics.evaluate if counts.shape[-3:] == metrics.COUNTS else metrics.evaluate_classes
         return self.factor * evaluate(counts, self.evaluation)[self.metric]
 
     @property
     def sign(self) -> int:
-        """+1 if more is better, -1 if less is better, 0 if that depends on the other rate."""
+        """+1 if more is better, -1 if less is better, 0 for a rate, which is judged only with the other rate."""
         return {"cost": -1, "sensitivity": 0, "specificity": 0}.get(self.metric, 1)
 
 
@@ -57,7 +57,7 @@ RATES = {name: Figure(name, 100) for name in ("sensitivity", "specificity")}
 
 class Published(NamedTuple):
     """The printed numbers of an algorithm: mean and standard deviation of the figure and of each of RATES, and the
-    seconds of a run. A table may lack all but the mean."""
+    seconds of a run. All but the mean may be missing."""
 
     mean: float
     std: float | None = None
@@ -65,8 +65,8 @@ class Published(NamedTuple):
     seconds: float | None = None
 
     def distance(self, figure: Figure, counts: np.ndarray) -> np.ndarray:
-        """Return the largest difference of the figure and the rates for counts (..., orders, *table), in printed
-        standard deviations."""
+        """Return the largest difference between our and the printed numbers, over the figure and the rates, in printed
+        standard deviations. counts: ours, shape (..., orders, *table)."""
         printed = {figure: (self.mean, self.std)} | {RATES[name]: rate for name, rate in self.rates.items()}
         apart = [abs(each.of(counts).mean(-1) - mean) / (std or 1) for each, (mean, std) in printed.items()]
         return np.max(apart, axis=0)
@@ -85,8 +85,8 @@ class Block:
 
     tolerance: largest difference that counts as agreement, in published standard deviations (`unit` sd; in ours if none
     is published) or as a number. asks: whether a rule asks for labels. ranking: algorithms in the order of the paper,
-    the best first. claims: algorithms that the paper has ahead of all of some others. also: further settings to run, by
-    part and algorithm. task: how the file is read.
+    the best first. claims: (algorithm, others) for each claim of the paper that the algorithm is ahead of these others.
+    also: further settings to run, by part and algorithm. task: arguments of `read`.
     """
 
     paper: str
@@ -107,7 +107,7 @@ class Block:
 
 
 class Runs(NamedTuple):
-    """The counts (choices, orders, ...) and the seconds (choices, orders) of runs."""
+    """The results of runs: the counts, shape (choices, orders, ...), and the seconds, shape (choices, orders)."""
 
     counts: np.ndarray
     seconds: np.ndarray
@@ -115,10 +115,11 @@ class Runs(NamedTuple):
 
 @dataclass(frozen=True)
 class Stream:
-    """The runs of one published table: labeled rows, orders of visit, and the options that all runs share.
+    """The setup of the runs of one published table: labeled rows, item orders (`visits`), and options of all runs.
 
-    missed: counts added to every run, for rows that no order visits. folds: number of folds of an order, each predicted
-    after learning the others, whose predictions are counted; 0 counts the predictions of the stream itself.
+    missed: counts that are added to every run, for rows that are in no order. folds: number of folds of
+    cross-validation: each fold is predicted after the others were learned, and these predictions are counted. 0: no
+    cross-validation; the predictions of the stream are counted.
     """
 
     table: datasets.FeatureTable
@@ -129,7 +130,7 @@ class Stream:
     folds: int = 0
 
     def runs(self, algorithm: str, choices: list[Choice], orders: int | None = None) -> Runs:
-        """Run an algorithm with each choice of settings over the first orders.
+        """Run an algorithm with each choice of settings over the first `orders` orders (None: all).
 
         A choice may set rho and the algorithm's parameters.
         """
@@ -148,7 +149,7 @@ class Stream:
         return Runs(np.reshape(counts, (*shape, *counts[0].shape)), np.reshape(seconds, shape))
 
     def _run(self, strategy: algorithms.Strategy, rho: float, visit: np.ndarray, seed: int) -> tuple[np.ndarray, float]:
-        """Run a strategy over one order, once or once per fold. Return the counts and the seconds of learning."""
+        """Run a strategy over one order, once or once per fold. Return the counts and the seconds spent on learning."""
         classes = len(self.table.classes)
         counts, seconds = self.missed + metrics.empty(classes), 0.0
         for fold in range(self.folds or 1):
@@ -157,7 +158,7 @@ class Stream:
             run = Run(strategy, self.table.rows, self.table.y, streamed, classes, rho, budget=self.budget, seed=seed)
             parts, started = run.start(), thread_time()
             done = run.replay(parts=parts)
-            # The first includes checks of the arguments, the second waits for other programs.
+            # The first time includes checks of the arguments, the second includes waits for other programs.
             seconds += min(thread_time() - started, done.seconds)
             counts += run.predict(visit[held_out], parts) if self.folds else done.counts
         return counts, seconds
@@ -174,7 +175,7 @@ class Stream:
         orders: int | None = None,
         target: Published | None = None,
     ) -> Choice:
-        """Return the choice with the best figure over the first orders, or the one nearest to the published target."""
+        """Return the choice with the best figure over the first orders, or, with a target, the choice nearest to it."""
         if len(choices) == 1:
             return choices[0]
         return chosen(figure, choices, self.counts(algorithm, choices, orders), target)
@@ -182,7 +183,7 @@ class Stream:
     def descend(
         self, figure: Figure, algorithm: str, keys: tuple[str, ...], orders: int, target: Published | None = None
     ) -> Choice:
-        """Return a good choice of several parameters from TENS, turning one at a time, all of them twice."""
+        """Tune several parameters over TENS by coordinate descent: one parameter at a time, all of them twice."""
         choice = dict.fromkeys(keys, 0.1)
         for key in keys * min(2, len(keys)):
             choice = self.best(figure, algorithm, [choice | {key: value} for value in TENS], orders, target)
@@ -190,7 +191,7 @@ class Stream:
 
 
 def chosen(figure: Figure, choices: list[Choice], counts: np.ndarray, target: Published | None = None) -> Choice:
-    """Return the choice with the best mean figure, or, with a target, the one nearest to its published numbers."""
+    """Return the choice with the best mean figure, or, with a target, the choice nearest to its published numbers."""
     worth = -target.distance(figure, counts) if target else figure.sign * figure.of(counts).mean(1)
     return choices[int(np.argmax(worth))]
 
@@ -205,10 +206,10 @@ def read(
     vocabulary: Mapping[str, Any] | tuple[()] = (),
     **columns: Any,
 ) -> datasets.FeatureTable:
-    """Read a published data file, its first rows, or the items with the labels `among`.
+    """Read a published data file, or only its `first` rows, or only the items with one of the labels `among`.
 
-    vocabulary: settings with which texts become tf-idf rows. The scale `counts` makes rows of word counts without the
-    most common English words, and `vocabulary` sets CountVectorizer.
+    vocabulary: settings for turning texts into tf-idf rows. With the scale `counts`, rows are word counts without the
+    most common English words, and `vocabulary` holds settings of CountVectorizer.
     """
     guess = reading.peek(folder / file).guess
     items = reading.read(folder / file, replace(guess, positive=positive, features=None, **columns))
@@ -230,7 +231,7 @@ def _word_counts(items: reading.Items, **settings: Any) -> datasets.FeatureTable
 
 
 def standardized(table: datasets.FeatureTable) -> datasets.FeatureTable:
-    """Scale every column of a table to deviation 1, and to mean 0 unless that would fill sparse rows."""
+    """Standardize every column of a table to standard deviation 1, and to mean 0 unless the rows are sparse."""
     from sklearn.preprocessing import StandardScaler
 
     matrix = rows.matrix(table.rows)
@@ -239,12 +240,13 @@ def standardized(table: datasets.FeatureTable) -> datasets.FeatureTable:
 
 
 def shuffles(rounds: int, count: int) -> list[np.ndarray]:
-    """Return `count` random orders of our own, the same on every call."""
+    """Return `count` random item orders, the same on every call."""
     return [stream.shuffled(rounds, seed) for seed in range(count)]
 
 
 def recorded(path: Path, rounds: int) -> list[np.ndarray]:
-    """Read orders of visit from a file: one per line, rows counted from 1."""
+    """Read item orders from a file: one per line, with rows counted from 1. Raise ValueError if the file cannot be read
+    or an order does not have each row once."""
     try:
         with sources.COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
             orders = [np.array(line.split(), dtype=np.int64) - 1 for line in lines if line.strip()]
@@ -262,7 +264,7 @@ def recorded(path: Path, rounds: int) -> list[np.ndarray]:
 
 
 def line(block: Block, part: str, algorithm: str, choice: Choice, run: Stream, chosen: str = "") -> ResultLine:
-    """Run a choice of settings over the orders. Return ours, the published numbers, and how far apart they are."""
+    """Run a choice of settings over all orders. Return our numbers, the published ones, and how far apart they are."""
     figure, published = block.parts[part]
     printed = published.get(algorithm)
     runs = run.runs(algorithm, [choice])
@@ -317,7 +319,7 @@ FOLDS = 5
 
 
 def acog(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool, folds: int = 0) -> Iterator[ResultLine]:
-    """Learn every label, and try every setting of the grid."""
+    """Run the protocol of ACOG: learn every label, and try every setting of the grid. folds: as in `Stream`."""
     data = read(folder, block.files[0], **block.task)
     rounds = data.y.size
     visits = recorded(folder / block.files[1], rounds)[:orders] if block.files[1:] else shuffles(rounds, orders)
@@ -339,12 +341,13 @@ def acog(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool, f
 
 
 def held_out(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """Learn the labels of four folds of five, and predict the fifth."""
+    """Run the protocol of ACOG with 5-fold cross-validation: learn the labels of four folds, and predict the fifth."""
     return acog(block, folder, orders, zero_rows_as_mistakes, FOLDS)
 
 
 def _picked(block: Block, part: str, algorithm: str, run: Stream, picks: Mapping[str, Choice | None]) -> ResultLine:
-    """Run some settings by name. Return the line of the first, with the lines of the others in `others`."""
+    """Run the settings in `picks`, {name: settings or None}. Return the line of the first settings, with the lines of
+    the other settings in `others`."""
     names: dict[tuple[tuple[str, float], ...], list[str]] = {}
     for name, choice in picks.items():
         if choice is not None:
@@ -371,10 +374,10 @@ OA3_PARAMETERS = {
 
 
 def without_zero_rows(run: Stream) -> Stream:
-    """Count each row of zeros as a mistake that is neither asked nor learned.
+    """Take rows of zeros out of the orders, and count each as a mistake that is neither asked nor learned.
 
-    The published code divides a margin by the norm of the row; for a row of zeros the result is not a number, and
-    equals no label.
+    The published code divides a margin by the norm of the row. For a row of zeros the result is NaN, which equals no
+    label.
     """
     matrix: Any = rows.matrix(run.table.rows)
     empty = abs(matrix).sum(1) == 0
@@ -385,8 +388,8 @@ def without_zero_rows(run: Stream) -> Stream:
 
 
 def oa3(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """Spend a budget of labels. Zero rows are treated as in the publication and, unless only that is wanted, by the
-    rule."""
+    """Run the protocol of OA3: spend a budget of labels. Rows of zeros count as mistakes, as in the publication. In
+    some parts the rule decides about them instead; `zero_rows_as_mistakes` leaves these parts out."""
     data = read(folder, block.files[0])
     run = Stream(data, recorded(folder / block.files[1], data.y.size)[:orders], 9.0, budget=32000)
     for part, (figure, _) in block.parts.items():
@@ -408,9 +411,10 @@ def oa3(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) ->
 
 
 def smoothing(run: Stream, algorithm: str, share: float, orders: int | None, choice: Choice) -> Choice:
-    """Return the choice with the smoothing (delta, beta, b or q) at which a share of the labels is asked."""
+    """Find by bisection the smoothing (delta, beta, b or q) at which a share of the labels is asked. Return the choice
+    with this smoothing."""
     (key, spec), *more = query_rules.smoothing(algorithms.ALGORITHMS[algorithm].rule).items()
-    key = "delta" if more else key  # it sets delta_plus and delta_minus
+    key = "delta" if more else key  # sets both delta_plus and delta_minus
     if spec.high == 1:
         return choice | {key: share}
     low, high = -14.0, 14.0
@@ -422,7 +426,7 @@ def smoothing(run: Stream, algorithm: str, share: float, orders: int | None, cho
 
 
 def smoothed(run: Stream, algorithm: str, share: float, orders: int | None, choices: list[Choice]) -> list[Choice]:
-    """Return the choices, each with the smoothing that it needs."""
+    """Return the choices, each with the smoothing that `smoothing` finds for it."""
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return list(threads.map(partial(smoothing, run, algorithm, share, orders), choices))
 
@@ -433,7 +437,7 @@ def share_of(part: str) -> float:
 
 
 def paa(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """Ask a share of the labels; C and the smoothing are tuned."""
+    """Run the protocol of PAA: ask for a share of the labels, with C and the smoothing tuned."""
     data = read(folder, block.files[0], **{"scale": "standardize+l2"} | block.task)
     run = Stream(data, shuffles(data.y.size, orders), 1.0)
     for part, (figure, published) in block.parts.items():
@@ -446,7 +450,7 @@ def paa(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) ->
 
 
 def cspaa(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """Ask a share of the labels, or all; C and rho are T_n / T_p."""
+    """Run the protocol of CSPAA: ask for a share of the labels, or for all; C and rho are T_n / T_p."""
     data = read(folder, block.files[0], **block.task)
     rho = class_ratio(data.y)
     run = replace(without_zero_rows(Stream(data, shuffles(data.y.size, orders), rho)), missed=0)
@@ -467,10 +471,10 @@ NEAR = 0.05  # largest relative deviation from the wanted share of labels
 
 
 def nearby(run: Stream, figure: Figure, algorithm: str, share: float, choices: list[Choice]) -> Choice:
-    """Return the choice with the best figure among the ones that ask about the wanted share of labels, or else the one
-    closest to the share.
+    """Return the choice with the best figure among the choices whose share of labels is within NEAR of the wanted share
+    or, if there are none, as close as possible.
 
-    The smoothing is found on a first order, cut off where its labels are spent; the figure is over TRIALS orders.
+    The smoothing is found on the first order, with the share of labels as its budget; the figure is over TRIALS orders.
     """
     if share < 1:
         first = replace(run, visits=run.visits[:1], budget=ceil(share * run.table.y.size))
@@ -482,7 +486,7 @@ def nearby(run: Stream, figure: Figure, algorithm: str, share: float, choices: l
 
 
 def dada(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """Ask a share of the labels, and tune one setting after the other."""
+    """Run the protocol of D-ADA: ask for a share of the labels, and tune one setting after the other."""
     data = read(folder, block.files[0], **{"scale": "none"} | block.task)
     if block.task.get("scale") != "counts":
         data = standardized(data)
@@ -497,7 +501,7 @@ def dada(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -
             yield line(block, part, algorithm, choice, run)
 
 
-# ---- OAAL: in kind, as the paper draws curves, of other data
+# ---- OAAL: in kind, because the paper draws curves, and for other data
 
 OAAL_CHOICES: dict[str, list[Choice]] = {
     "Q_F": [{}],
@@ -509,7 +513,7 @@ OAAL_CHOICES: dict[str, list[Choice]] = {
 
 
 def oaal(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """Spend a budget of labels, with settings tuned on other rows than the reported ones."""
+    """Run the protocol of OAAL: spend a budget of labels, with settings tuned on other rows than the reported ones."""
     data = read(folder, block.files[0], **block.task)
     validation, test = tuning_and_test_items(data.y.size)
 

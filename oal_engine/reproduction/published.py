@@ -1,6 +1,6 @@
-"""The published tables: figures as printed, the data and protocol of each, and known reasons for differences.
+"""The published tables: the printed figures, the data and protocol of each, and known reasons for differences.
 
-To add a table, or the part of one that a data file serves, name it in BLOCKS.
+To add a table, or the part of a table that uses one data file, add an entry to BLOCKS.
 """
 
 from typing import Any
@@ -16,8 +16,8 @@ FULL = "mean std sensitivity sensitivity_std specificity specificity_std seconds
 
 
 def tables(text: str, columns: str = "mean std", **figures: Figure) -> dict[str, Part]:
-    """Return the parts of a table from lines of an algorithm and its printed numbers, for each part in the order of
-    `columns`; `-` marks a number that the paper does not print."""
+    """Parse a printed table into its parts. text: lines of an algorithm and its numbers, for each part in the order of
+    `columns`; `-` marks a number that the paper does not print. figures: {part, with _ for a space: figure}."""
     names = columns.split()
     parts: dict[str, dict[str, Published | None]] = {part: {} for part in figures}
     for row in text.strip().splitlines():
@@ -124,7 +124,7 @@ def _generalization(
 
 
 def _etas(cog: float, acog: float) -> dict[str, dict[str, float]]:
-    """Return settings of the COG and ACOG algorithms."""
+    """Return settings of the COG and ACOG algorithms with these values of eta: {algorithm: settings}."""
     return {name: {"eta": cog} for name in ("COG-I", "COG-II")} | {
         name: {"eta": acog} for name in ("ACOG-I", "ACOG-II", "ACOG-I-diag", "ACOG-II-diag")
     }

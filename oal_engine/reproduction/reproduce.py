@@ -1,4 +1,4 @@
-"""Run the published tables again, and compare our figures with the published ones, as results, text and a page."""
+"""Reproduce the published tables, and compare our figures with the published ones, as data, text or a page."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,8 @@ def outline() -> str:
 def reproduce(
     name: str, folder: Path | str | None = None, orders: int | None = None, zero_rows_as_mistakes: bool = False
 ) -> dict[str, Any]:
-    """Run a block with the files of a folder. Return its description, a line for each figure, and a summary."""
+    """Run a block with the data files in a folder. Return its description, a line for each figure, and a summary. Raise
+    ValueError if a file is missing. zero_rows_as_mistakes: as in `protocols.oa3`, for blocks with this protocol."""
     if name not in BLOCKS:
         raise ValueError(f"a table must be all or one of {', '.join(BLOCKS)}. Got {name}.")
     block, folder = BLOCKS[name], Path(folder or DATA)
@@ -79,7 +80,7 @@ def _summary(block: Block, lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _compared(block: Block, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Say how many figures agree, and which do not."""
+    """Say how many figures agree with the published ones, and which are worse."""
     verdicts: dict[str, list[str]] = {verdict: [] for verdict in (*AGREEING, "better", "worse")}
     for line in lines:
         if line["verdict"]:
@@ -100,7 +101,7 @@ def _compared(block: Block, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]
 
 
 def _together(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Say for how many figures a setting is shown at which the figure and both rates agree, and list the others."""
+    """Say for how many figures one of the settings shown agrees in the figure and both rates, and list the others."""
     printed = [line for line in lines if any(rate["verdict"] for rate in line["rates"].values())]
     if not printed:
         return
@@ -127,7 +128,7 @@ def _all(row: Mapping[str, Any], verdicts: Sequence[str]) -> bool:
 
 
 def _ranked(block: Block, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Say for each part with published figures whether ours follow the published ranking, if the paper has one."""
+    """Say for each part with published figures whether our figures rank the algorithms as the paper does."""
     for part in dict.fromkeys(line["part"] for line in lines if block.ranking and line["published"]):
         ours = {line["algorithm"]: line["ours"] for line in lines if line["part"] == part}
         order = sorted(block.ranking, key=ours.__getitem__, reverse=True)
@@ -136,7 +137,7 @@ def _ranked(block: Block, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _timed(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Say how many pairs of algorithms have the order of their published times here too."""
+    """Say for how many pairs of algorithms the faster one here is also the faster one in the paper."""
     timed = [line for line in lines if line["published_seconds"]]
     same = [
         (one["seconds"] < other["seconds"]) == (one["published_seconds"] < other["published_seconds"])
@@ -152,8 +153,8 @@ def _timed(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _claims(block: Block, lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Say for each claim and part whether the algorithm is ahead of, level with or behind the best of the others and by
-    how much; each at its best setting."""
+    """Check the paper's claims. Return for each claim and part whether the algorithm is ahead of, level with or behind
+    the best of the others, and by how much, with every algorithm at its best setting."""
     results = []
     for ahead, others in block.claims:
         cells = {}
@@ -182,7 +183,7 @@ def _claimed(block: Block, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """Return a block's result as a section of Markdown."""
+    """Format the result of a block as a section of Markdown."""
     block = BLOCKS[result["name"]]
     words = [
         f"## {result['name']}", f"{result['paper']}, {result['table']}. Data: {', '.join(result['files'])}.",
@@ -230,7 +231,7 @@ def _cells(block: Block, row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _rate_cells(row: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, str]:
-    """Sensitivity, specificity and the time as a multiple of the first algorithm's."""
+    """Return the cells for sensitivity, specificity and the time relative to the first algorithm."""
     cells = {"algorithm": row["algorithm"]}
     if row["chosen"]:
         cells["setting"] = row["chosen"]
@@ -247,7 +248,7 @@ def _rate_cells(row: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, s
 
 
 def _signed(difference: float) -> str:
-    return f"{round(difference, 2) + 0:+.2f}"  # + 0 for -0.0
+    return f"{round(difference, 2) + 0:+.2f}"  # + 0 turns -0.0 into 0.0
 
 
 def _settings(choice: Mapping[str, float]) -> str:
@@ -263,7 +264,7 @@ def _table(rows: list[dict[str, str]]) -> str:
 
 
 def sections(page: str) -> dict[str, str]:
-    """Split a page into its sections, by the names of their blocks."""
+    """Split a page into its sections: {name of the block: section}."""
     parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)
     return {section.split()[1]: section for section in parts[1:]}
 

@@ -1,1 +1,1 @@
-"""A person's run over a stream: its log, and everything that is made of it."""
+"""Labeling sessions: the log of a person's run over a stream of items, and everything derived from it."""

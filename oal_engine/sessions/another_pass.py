@@ -1,4 +1,4 @@
-"""Another pass over the items of a session without a label: a new session that begins with all labels of this one."""
+"""Another pass over the unlabeled items of a session: a new session that begins with all labels of the old one."""
 
 import re
 
@@ -10,15 +10,15 @@ NUMBERED = re.compile(r"(.+), pass (\d+)")
 
 
 def labels(session: Session) -> KnownLabels:
-    """Return the labels that a session has learned: answers, known labels and marks, in their order."""
+    """Return the labels that a session has learned (answers, known labels and marks), one for each item, in order."""
     session.state.only()
     by_item = {each.item: KnownLabel(each.item, each.label) for each in session.state.lessons if each.label != SKIP}
     return KnownLabels([*by_item.values()], f"session {session.settings.name}")
 
 
 def begin(session: Session, owner: str = "") -> int:
-    """Create a session with the same settings over the same items, which begins with the labels of this one and asks
-    about the others. Return its id. SessionError if every item has a label."""
+    """Create a session with the same settings over the same items. It begins with the labels of `session` and asks only
+    about the items without a label. Return its id. Raise SessionError if every item has a label."""
     own, settings = labels(session), session.store.session(session.id)
     if len(own.labels) >= session.rounds:
         raise SessionError("every item has a label: another pass has nothing to ask.")

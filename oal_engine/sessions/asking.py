@@ -1,10 +1,10 @@
-"""The questions and answers of an open session: a question is stored before it is shown, and leased to one person; a
+"""The questions and answers of an open session. A question is stored before it is shown, and leased to one person; a
 label is stored before it is learned.
 
-The state is never stored, only folded from the log. The same data, settings and labels give the same bits, and a digest
-every DIGEST_EVERY answers proves it. The next question after each possible answer is computed and stored ahead, so that
-a page can show it the moment a key is pressed. Items appended to the data set follow the items that the session began
-with.
+The state is never stored, only folded from the log. The same data, settings and labels give the same state bit for bit,
+and a digest stored every DIGEST_EVERY answers proves it. The next question after each possible answer is computed and
+stored ahead, so that a page can show it the moment a key is pressed. Items appended to the data set follow the items
+that the session began with.
 """
 
 import threading
@@ -26,18 +26,18 @@ from .settings import FILE, SKIP, KnownLabel, SessionError, Settings, known_labe
 from .state import Place, State
 
 DIGEST_EVERY = 50  # answers between two stored digests
-OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: draws for second and repeated answers of their own
+OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: independent draws for second and repeated answers
 JOIN_WAIT_SECONDS = 5.0  # by then a page that got prepared questions has asked again
-JOINING_SECONDS = 60.0  # after which a person who waits for a question, and does not ask again, has left
+JOINING_SECONDS = 60.0  # a person who waits to join and has not asked for this long has left
 REPEAT_AFTER = 20  # answers that a person gives before a question is repeated to them
-BRANCH_LIMIT = 96 * 2**20  # bytes that the states after all possible answers may take; with more none is prepared
+BRANCH_LIMIT = 96 * 2**20  # bytes for the states after all possible answers; if they need more, none is prepared
 
 
 class Asking(Run):
-    """The questions and answers of an open session: its state, rebuilt from the log, and who has which question.
-    `Session` adds all other changes.
+    """The questions and answers of an open session: its state, rebuilt from the log, and which person has which
+    question. `Session` adds all other changes.
 
-    version: number of changes of the log: every answer, undo, correction and mark is one.
+    version: number of changes to the log; every answer, undo, correction and mark counts as one.
     """
 
     def __init__(self, store: Store, session: int):
@@ -45,11 +45,11 @@ class Asking(Run):
         self.id = session
         self._lock = threading.RLock()
         self._leases = Leases(store, session, self.settings.lease)
-        # By possible answer to the current question: the state after it, computed ahead, and the id of its question.
+        # {possible answer to the current question: (the state after it, computed ahead, and the id of its question)}
         self._branches: dict[int, tuple[State, int | None]] = {}
         self._branches_served_at = self._last_join_request = -inf  # monotonic times
         self._join_count, self._branches_annotator = 0, ""
-        self._last_opinion: dict[str, int] = {}  # by annotator: question of their last answer, if that gave no label
+        self._last_opinion: dict[str, int] = {}  # {annotator: question of their last answer, if it gave no label}
         self.version = 0
         self._begins_with_file, self._last_later_label = store.begins_with(session, FILE), 0
         self._rebuild()
@@ -66,7 +66,7 @@ class Asking(Run):
             waiting, ahead = self._fold_log(), self._ahead()
             stored = self.store.prepared(self.id, waiting) if waiting else {}
         if (
-            self._recorded == self.rounds  # else the log has to say that the stream has grown
+            self._recorded == self.rounds  # else the growth of the stream must be logged
             and bool(waiting) == self.state.waits
             and all(
                 not state.waits or self.facts(state.outstanding[state.number]).items() <= stored.get(label, {}).items()
@@ -90,21 +90,21 @@ class Asking(Run):
             self._settle(waiting, ahead)
 
     def _fold_log(self) -> int | None:
-        """Advance the state to the end of the log, checking every question and digest. Return the id of the waiting
-        question."""
+        """Fold the log into the state, checking every question and digest. Return the id of the waiting question, or
+        None."""
         with self.store.snapshot():
             log = Log.read(self.store, self.id)
             grown = self.grown
             if grown:
                 self.dataset.refresh()
-            if self.several:  # somebody may have added one
+            if self.several:  # somebody may have added a question
                 self.settings = Settings.read(self.store, self.id)
                 self.several, self.priors = len(self.settings.question_names), self.store.prior_weights(self.id)
             if grown or self.several:
                 self._take()
         self._decisions = Decisions.empty(*[self.several] * bool(self.several), self.rounds)
-        self._entries: list[Entry] = []  # answered entries that `log` has read
-        self._undo_point: tuple[State, Decisions] | None = None  # before the last answer, if undo can go back to it
+        self._entries: list[Entry] = []  # cache of `log`: the answered entries that it has read
+        self._undo_point: tuple[State, Decisions] | None = None  # before the last answer, if undo can restore it
         for state in self.follow(log):
             self.state = state
             self._record_decisions()
@@ -120,20 +120,21 @@ class Asking(Run):
         self._decisions = self.decide(self._decisions, self.state)
 
     def _ahead(self) -> dict[int, State]:
-        """Compute the state after each possible answer to the waiting question; none if they take too much memory.
-        Several questions have too many possible answers."""
+        """Compute the state after each possible answer to the waiting question, {label: state}. Return {} if the states
+        would take too much memory, if other questions wait, too, or in a session of several questions, which has too
+        many possible answers."""
         size = sum(array.nbytes for array in self.state.arrays()) * (1 + len(self.names))
         if [*self.state.outstanding] != [self.state.number] or size > BRANCH_LIMIT or self.several:
             return {}
         return {label: self.apply(self.state.copy(), Answered(label)) for label in (*self.names, SKIP)}
 
     def _settle(self, question: int | None = None, ahead: dict[int, State] | None = None) -> None:
-        """Make the waiting question the current one, and store the next one after each possible answer."""
+        """Make the waiting question the current one, and store the question that follows each possible answer."""
         label = next((lesson.label for lesson in reversed(self.state.lessons) if lesson.number), SKIP)
         parent = self._ids[-1] if self._ids else 0
         with self.store.transaction():
             if waits := self.state.waits:
-                # After answers to several questions that have the same label, different items may be asked about.
+                # With several questions, answers that have the same summary label may lead to different items.
                 question = question or self._put(self.state, None if self._shared or self.several else parent, label)
                 self._asked = [*self._asked[: self.state.number - 1], question]
             else:
@@ -146,7 +147,7 @@ class Asking(Run):
         self._wait_for(question)
 
     def _wait_for(self, question: int | None) -> None:
-        """Make a stored question the current one, or none at the end."""
+        """Make a stored question the current one, or None if no question waits for an answer."""
         self._current = self._waiting(self.state, question) if self.state.waits else None
 
     def _put(self, state: State, parent: int | None, branch: int) -> int:
@@ -159,8 +160,8 @@ class Asking(Run):
         return self.store.put_question(place | self.facts(state.outstanding[state.number]))
 
     def _waiting(self, state: State, id: int | None, number: int | None = None) -> StoredQuestion | None:
-        """Return the question of a state by its number (None: the last one), given the id that it is stored under; None
-        if it has no id."""
+        """Return a waiting question of a state, or None without an id. id: the id that the question is stored under.
+        number: its number (None: the question asked last)."""
         if id is None:
             return None
         number = number or state.number
@@ -169,11 +170,11 @@ class Asking(Run):
         return StoredQuestion(id=id, number=number, old=self.store.old_label(self.id, id), **facts)
 
     def _record_growth(self) -> None:
-        """Store the current length of the stream."""
+        """Store the current length of the stream in the log."""
         self.store.put_event(self.id, "grown", data={"rounds": self.rounds})
         self._recorded, self.version = self.rounds, self.store.count_change(self.id)
 
-    # Calls of pages
+    # Called by pages
 
     def refresh(self) -> None:
         """Rebuild if another process has changed the log. Continue the stream if the data set has grown."""
@@ -188,7 +189,7 @@ class Asking(Run):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Lock the session while it changes, and restore it after an error."""
+        """Lock the session while it changes, and roll it back after an error."""
         with self._lock:
             before = dict(vars(self))
             try:
@@ -203,7 +204,8 @@ class Asking(Run):
         return not self.settings.audited and self.store.length(self.dataset.id) > self.rounds
 
     def _take_new_items(self) -> None:
-        """Append the new items to the stream. Continue the state, or the prepared states, that had reached its end."""
+        """Append the new items to the stream. Continue the current state or the prepared states, if they had reached
+        the end of the stream."""
         end, self._undo_point = self.rounds, None
         self.dataset.refresh()
         self._take()
@@ -221,7 +223,7 @@ class Asking(Run):
             self._branches = {label: (self._grow(state), id) for label, (state, id) in self._branches.items()}
 
     def _store_labels_of_new_items(self) -> None:
-        """Store the labels of items that were appended with one as known, before the stream grows over them."""
+        """Store the labels of newly appended items as known labels, before the stream grows to include these items."""
         if self.store.length(self.dataset.id) <= self._stored_rounds():
             return
         with self.store.transaction():
@@ -238,13 +240,13 @@ class Asking(Run):
                 self.store.count_change(self.id)
 
     def _stored_rounds(self) -> int:
-        """Return the length of the stream by the log."""
+        """Return the length of the stream that is recorded in the log, 0 if it has none."""
         grown = self.store.events(self.id, "grown")
         return int(grown[-1]["data"].get("rounds", 0)) if grown else 0
 
     def _take_later_labels(self) -> None:
-        """Learn labels that the data set got after its items, if the session began with the labels of the file. Items
-        that were asked or marked, or had a known label before, stay as they are."""
+        """Learn labels that were added to the data set later than their items, if the session began with the labels of
+        the file. Items that were asked or marked, or had a known label before, are skipped."""
         if not self._begins_with_file or self.store.read_only or self.several:
             return
         if (last := self.store.last_later_label(self.dataset.id)) <= self._last_later_label:
@@ -273,13 +275,13 @@ class Asking(Run):
         self._change(LabelsKnown((*labels,)))
 
     def _grow(self, state: State) -> State:
-        """Return the state with the stream as long as it is now, leaving `state` unchanged."""
+        """Return the state with its stream extended to the current length, leaving `state` unchanged."""
         own = state.copy() if state.question.t == state.rounds else replace(state)
         return self.apply(own, Grown(self.rounds))
 
     @property
     def place(self) -> Place:
-        """The waiting question, or None at the end, with the progress."""
+        """The current place: the waiting question (None at the end), the progress, the weights and the counts."""
         with self._lock:
             return self.place_of(self.state, self._current)
 
@@ -290,12 +292,13 @@ class Asking(Run):
             return self._current
 
     def place_at(self, question: StoredQuestion | None) -> Place:
-        """Return the place with a question that somebody has (None: they have none)."""
+        """Return the current place for a person who has this question (None: they have none)."""
         with self._lock:
             return self.place_of(self.state, question)
 
     def places_after(self, question: StoredQuestion, following: StoredQuestion) -> dict[int, Place]:
-        """Return the place after each possible answer to a question, if the question after it is asked already."""
+        """Return the place after each possible answer to a question, {label: place}, if the question after it,
+        `following`, was asked already."""
         place, places = self.place_at(following), {}
         if question.number not in self.state.outstanding:  # it has a label already
             return dict.fromkeys((*self.names, SKIP), place)
@@ -311,7 +314,8 @@ class Asking(Run):
 
     @property
     def branches(self) -> dict[int, Place]:
-        """The place after each possible answer to the waiting question; none if none is prepared or somebody joins."""
+        """The prepared place after each possible answer to the waiting question, {label: place}; empty if none is
+        prepared or somebody waits to join."""
         with self._lock:
             if not self._branches or self.someone_joins:
                 return {}
@@ -335,7 +339,8 @@ class Asking(Run):
 
     @contextmanager
     def _event(self, event: str) -> Iterator[bool]:
-        """Make all changes of an event, here and in the database, or none. Yield whether the event is new."""
+        """Apply an event atomically, in memory and in the database: all of its changes or none. Yield whether the event
+        is new; a repeated one must change nothing."""
         with self._lock:
             self.refresh()  # in a transaction of its own: prepared questions stay even if the event fails
             with self._all_or_nothing(), self.store.transaction():
@@ -350,7 +355,8 @@ class Asking(Run):
             raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
 
     def _parts_of(self, question: int) -> Sequence[Sequence[float]]:
-        """Return the margin and the predicted class of each of several questions when an item was asked about."""
+        """Return the margin and the predicted class of each of several questions, as of when the item was asked; () in
+        a session of one question."""
         number = self._number_of(question) if self.several else 0
         if number in self.state.outstanding:
             return self.state.outstanding[number].parts
@@ -358,8 +364,8 @@ class Asking(Run):
         return entry.parts or () if entry else ()
 
     def _checked(self, answer: int | Iterable[int], question: int) -> tuple[int, tuple[int, ...]]:
-        """Return the label of an answer to a question, and the labels of several questions. A question that was not
-        asked about the item has SKIP, and may be left out at the end."""
+        """Check an answer to a question. Return its label, and the label of each of several questions. Questions that
+        the item was not asked about must have SKIP; questions that were added later may be left out."""
         parts, names = self._parts_of(question), self.settings.question_names
         if self.several and not parts:
             raise SessionError("this item is not the current question.")
@@ -389,11 +395,11 @@ class Asking(Run):
         self, event: str, question: int, answer: int | Iterable[int], annotator: str = "",
         seconds: float | None = None, highlighted: bool | None = None,
     ) -> None:  # fmt: skip
-        """Store and learn an answer: a class or SKIP, or such a label for each of several questions. A repeated event
-        changes nothing.
+        """Store and learn an answer: a label (a class or SKIP), or a label for each of several questions. A repeated
+        event changes nothing.
 
-        A page may also answer a prepared question, whatever was asked since: if its item waits, this is the answer to
-        it, else a late answer.
+        A page may also answer a prepared question, whatever was asked since. If its item still waits for an answer,
+        this is the answer; else it is stored as a late answer.
         """
         with self._event(event) as new:
             if not new:
@@ -408,14 +414,14 @@ class Asking(Run):
             event_number = self.store.put_event(
                 self.id, "answered", event, annotator, question=question, label=label, seconds=seconds, data=data
             )
-            self.store.withdraw(self.id, question, annotator)  # a further answer to a label that was taken back
+            self.store.withdraw(self.id, question, annotator)  # their further answer to a label taken back since
             self.store.end_lease(self.id, question)
             self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
             last = number == self.state.number
             prepared = self._branches.get(label) if last else None
             self._undo_point = (self.state, self._decisions) if prepared or self._shared or self.several else None
             self._ids = [*self._ids, question]
-            self._by[question] = annotator  # in place: read only for questions in _ids
+            self._by[question] = annotator  # safe in place: it is only looked up for questions in _ids
             waiting = None if last or not self._current else self._current.id
             answered = Answered(label, number, labels)
             self.state, following = prepared or (self.apply(self.state.copy(), answered), waiting)
@@ -427,16 +433,17 @@ class Asking(Run):
                 self.store.renew_leases(self.id, annotator)
             if len(self._ids) % DIGEST_EVERY == 0:
                 self.store.put_digest(self.id, event_number, self.state.digest())
-            if self._shared:  # in the same transaction: each one waits for the disk
+            if self._shared:  # in the same transaction, as each transaction waits for the disk
                 self._lease_more(annotator)
 
     def _answer_again(
         self, event: str, question: int, page_question: int, label: int, annotator: str, seconds: float | None,
         data: Row | None,
     ) -> None:  # fmt: skip
-        """Store a further answer to a question: a second or repeated one that was asked for, or a late one.
+        """Store a further answer to a question: a second or repeated answer that was asked for, or a late one.
 
-        page_question: the question that the page showed; another one if `question` was asked in its place."""
+        page_question: the question that the page showed; it differs from `question` if that was asked in its place.
+        """
         standing = self.store.standing_label(self.id, question)
         was_asked_for = question in self._leases.of(annotator).own
         own = standing and question == page_question and standing["annotator"] == annotator
@@ -454,22 +461,23 @@ class Asking(Run):
             self._last_opinion = self._last_opinion | {annotator: question}
 
     def _asked_instead(self, question: int) -> int:
-        """Return the question that was really asked about the item of a prepared question, or the question itself."""
+        """Return the question that was actually asked about the same item if `question` was only prepared, else
+        `question` itself."""
         return question if self._number_of(question) else self.store.asked_of_item(self.id, question) or question
 
     @staticmethod
     def _data(labels: Sequence[int], highlighted: bool | None) -> Row:
-        """Return further fields of an event: the labels of several questions, and whether terms were highlighted (None:
-        not known)."""
+        """Return the data fields of an answer event: the labels of several questions, and whether terms were
+        highlighted (None: unknown)."""
         parts = {"labels": [*labels]} if labels else {}
         return parts if highlighted is None else parts | {"highlighted": int(highlighted)}
 
     # Several people
 
     def held(self, annotator: str) -> list[StoredQuestion]:
-        """Return the questions of an annotator: the one to answer now, and the next one unless they are alone with the
-        current question, after which the next one is prepared. Each is leased to them before it is shown: nobody else
-        gets it until the lease has run out."""
+        """Return the questions that are leased to an annotator: the one to answer now and the next one. If they are
+        alone with the current question, return only that, as the next one is prepared. Each question is leased before
+        it is shown: nobody else gets it until the lease has expired."""
         with self._lock:
             self.refresh()
             held = self._leases.of(annotator)
@@ -483,7 +491,7 @@ class Asking(Run):
             return [stored for id in own if (stored := self._stored(id))]
 
     def _lease_more(self, annotator: str) -> Held:
-        """Give an annotator as many questions as they should have now. Return their leases."""
+        """Lease questions to an annotator until they have as many as they should. Return their leases."""
         held = self._leases.of(annotator)
         while self._lacks(annotator, held) and (question := self._next_for(annotator, held)):
             self.store.lease(self.id, question, annotator)
@@ -506,7 +514,7 @@ class Asking(Run):
         return self.settings.quota - len(further) - sum(self._by[id] == annotator for id in self._ids)
 
     def _repeats(self, annotator: str) -> list[int]:
-        """Return the questions to repeat to an annotator, who has given REPEAT_AFTER answers since."""
+        """Return the questions to repeat to an annotator, who answered them REPEAT_AFTER or more answers ago."""
         if not self.settings.repeat:
             return []
         own = [id for id in self._ids if self._by[id] == annotator]
@@ -515,12 +523,13 @@ class Asking(Run):
 
     @property
     def is_shared(self) -> bool:
-        """Whether several people label the session or will, or some questions are answered twice."""
+        """Whether several people label the session or are going to, or some questions are to be answered twice."""
         return bool(self._shared or self.settings.overlap or self.settings.repeat)
 
     @property
     def someone_joins(self) -> bool:
-        """Whether a second person waits for a question, until no page shows questions prepared for one person."""
+        """Whether a second person is waiting to join. They get a question once no page shows questions prepared for a
+        single person."""
         return not self._shared and monotonic() - self._last_join_request < JOINING_SECONDS
 
     @property
@@ -529,7 +538,7 @@ class Asking(Run):
         return self._leases.annotators()
 
     def has_for(self, annotator: str) -> bool:
-        """Return whether there is a question for an annotator now."""
+        """Tell whether an annotator has a question or could get one now."""
         with self._lock:
             held = self._leases.of(annotator)
             if held.own:
@@ -541,9 +550,9 @@ class Asking(Run):
         return unseen(self.store, self.id, annotator)
 
     def _free(self, annotator: str, held: Held) -> list[int]:
-        """Return the further questions that an annotator may have, beyond those they hold: questions that need the
-        answer of another person, questions that nobody has, and questions to repeat to them. Second answers come first,
-        so that people who work one after another give them before their quota is reached."""
+        """Return the existing questions that an annotator could get: questions that need another person's answer,
+        waiting questions that nobody has, and questions to repeat to them. Second answers come first, so that people
+        who work one after another give them before they reach their quota."""
         waiting = [self._asked[number - 1] for number in sorted(self.state.outstanding)] * (not self.ended(self.state))
         second = self.store.due_answers(self.id, annotator) if self.settings.overlap else []
         return [
@@ -551,7 +560,8 @@ class Asking(Run):
         ]
 
     def _next_for(self, annotator: str, held: Held) -> int | None:
-        """Return a question for an annotator: an existing one, else one that is asked now, else None."""
+        """Return the next question for an annotator: an existing one, else a new one that is asked now. Return None if
+        there is none, or not yet."""
         if free := self._free(annotator, held):
             return free[0]
         if not self.state.asks_on:
@@ -577,7 +587,7 @@ class Asking(Run):
         return self._asked[-1] if self.state.number > before else None
 
     def _stored(self, id: int) -> StoredQuestion | None:
-        """Return a question that an annotator has, as it waits."""
+        """Return a question that an annotator holds, in the form of a waiting question; blind if it was answered."""
         number = self._number_of(id)
         if number in self.state.outstanding:
             return self._waiting(self.state, id, number)
@@ -596,7 +606,7 @@ class Asking(Run):
         return waiting.get(question, 0) or (1 + self._asked.index(question) if question in self._asked else 0)
 
     def _change(self, event: Event) -> None:
-        """Apply an event that is stored already. A waiting question stays."""
+        """Apply an event that is already stored to the state. A waiting question stays the current one."""
         self.store.part_prepared(self.id, self.previous, self._current.id if self._current else None)
         self._changes, self._entries, self._undo_point = self._changes + 1, [], None
         self.state = self.apply(self.state.copy(), event)

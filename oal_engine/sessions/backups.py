@@ -1,8 +1,8 @@
 """Back up, check and restore a database with the rows of its data sets, while others work.
 
-The database is copied first. Row files only grow, so the copy says how many bytes of each file to take, whatever is
-appended meanwhile. A server keeps its backups in a folder next to its database. Each is a folder with a copy of the
-rows; the first copy of a day is checked, and the later backups of the day share it by hard links.
+The database is copied first. Row files are append-only, so the copy says how many bytes of each file to take, whatever
+is appended meanwhile. A server keeps its backups in a folder next to its database. Each is a folder with a copy of the
+database and of the rows, which are checked; the later backups of a day share the rows of the first one by hard links.
 """
 
 import errno
@@ -38,9 +38,9 @@ MEMBER = re.compile(
 RETENTION = {
     len("2026-11-22T14"): 24,
     len("2026-11-22"): 14,
-}  # {characters of a name that give its hour, day: how many}
+}  # {number of characters of a name that give its hour or day: number of backups to keep}
 EVERY_SECONDS = 3600  # between two backups of a server
-FICLONE = 0x40049409  # makes two files share their blocks until either changes (Btrfs, XFS): linux/fs.h
+FICLONE = 0x40049409  # ioctl for a reflink, a copy-on-write clone of a file (Btrfs, XFS): linux/fs.h
 LOCKS = 0x40000000, 512  # first byte that SQLite locks, and number of bytes: https://www.sqlite.org/fileformat2.html
 
 
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 class BackupError(ValueError):
-    """Why something cannot be backed up or restored, in one sentence."""
+    """The reason why a database cannot be backed up or restored, in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ class Finding:
 
 
 def backup(store: Store, path: Path | str, force: bool = False) -> None:
-    """Write a database and the rows of its data sets into one file, all or nothing. force: replace an existing file."""
+    """Write a database and the rows of its data sets into one tar file, all or nothing. force: replace an existing
+    file."""
     path = Path(path)
     if path.exists() and not force:
         raise BackupError(f"{path} exists already: --force replaces it.")
@@ -95,7 +96,7 @@ def _dataset(store: Store, row: Row) -> Dataset:
 
 
 def _add(archive: tarfile.TarFile, name: str, path: Path, size: int) -> None:
-    """Add the first bytes of a file to an archive."""
+    """Add the first `size` bytes of a file to a tar archive."""
     with path.open("rb") as file:
         member = archive.gettarinfo(arcname=name, fileobj=file)
         member.size = size
@@ -106,9 +107,10 @@ def _add(archive: tarfile.TarFile, name: str, path: Path, size: int) -> None:
 
 
 def keep_backups(path: Path, stopped: Event) -> None:
-    """Keep backups of a database until `stopped` is set: one now and one an hour, if anything has changed.
+    """Back up a database until `stopped` is set: at once, and then every hour if anything has changed.
 
-    Failures go to the log, and the next hour tries again. So does the first time that nothing has changed."""
+    Failures are logged, and tried again an hour later. The first time that nothing has changed is logged, too.
+    """
     new: Path | None = path
     while True:
         try:
@@ -123,8 +125,9 @@ def keep_backups(path: Path, stopped: Event) -> None:
 
 
 def keep(path: Path, now: datetime) -> Path | None:
-    """Add a backup of a database to its folder, all or nothing, and remove backups that are too old. Return the new
-    backup, or None if the database has not changed since the last one. BackupError if the database is damaged."""
+    """Add a backup of a database to its backups folder, all or nothing, and remove backups that are too old. Return the
+    new backup, or None if the database has not changed since the last one. Raise BackupError if the database is damaged
+    or another process is making a backup."""
     changed = _changed(path)
     with closing(Store(path, read_only=True)) as store:
         earlier = store.backups
@@ -158,15 +161,16 @@ def keep(path: Path, now: datetime) -> Path | None:
 
 
 def _changed(path: Path) -> int:
-    """Return when a database was last changed, in nanoseconds; 0 if it is gone. As the clock may be wrong, the value
-    only serves to compare states."""
+    """Return the modification time of a database or its write-ahead log, whichever is later, in nanoseconds; 0 if both
+    are missing. As the clock may be wrong, the value only serves to compare states."""
     files = [path, path.with_name(f"{path.name}-wal")]
     return max((file.stat().st_mtime_ns for file in files if file.exists() and file.stat().st_size), default=0)
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Lock out other processes that keep backups, and remove the unfinished backup of a killed one."""
+    """Lock the backups folder against other processes, and remove unfinished backups of killed ones. Raise BackupError
+    if another process has the lock."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -180,8 +184,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _keep_rows(store: Store, copied: Store, row: Row, new: str) -> None:
-    """Add the rows of a data set to a copy of its database: links to the last backup if it is of the same day, else a
-    new copy, else (if the rows are damaged or the disk is full) links to any earlier backup that has them."""
+    """Add the rows of a data set to a new backup: hard links to the last backup if it is of the same day, else a new
+    copy. If the rows are damaged or the disk is full, use hard links to the newest earlier backup that has them."""
     live, into = store.rows_folder(row["folder"]), copied.rows_folder(row["folder"])
     earlier = [each / ROWS / into.name for each in reversed(store.backups)]
 
@@ -213,13 +217,14 @@ def _keep_rows(store: Store, copied: Store, row: Row, new: str) -> None:
 
 
 def _shared(folder: Path, live: Path) -> bool:
-    """Return whether files in a folder are links to the live files of a database, as in backups of older versions."""
+    """Tell whether files in a backup folder are hard links to the live row files of a database, as in backups of older
+    versions."""
     return any(os.path.samefile(part, live / part.name) for part in folder.glob("*") if (live / part.name).exists())
 
 
 def _duplicate(part: Path, new: Path, size: int) -> None:
-    """Copy the first `size` bytes of a file, and wait until they are on the disk. The disk must keep at least `size`
-    bytes free for new answers."""
+    """Copy the first `size` bytes of a file, by reflink where possible, and fsync the copy. A full copy must leave at
+    least `size` bytes free on the disk for new answers, else raise OSError."""
     with part.open("rb") as source, new.open("xb") as file:
         try:
             fcntl.ioctl(file, FICLONE, source.fileno())
@@ -233,7 +238,7 @@ def _duplicate(part: Path, new: Path, size: int) -> None:
 
 def retained(names: Sequence[str]) -> set[str]:
     """Return the names of the backups to keep: the newest of each hour and of each day, for the last 24 hours and 14
-    days that have any. names: of all backups, oldest first."""
+    days that have backups. names: names of all backups, oldest first."""
     chosen: set[str] = set()
     for length, most in RETENTION.items():
         newest: dict[str, str] = {}
@@ -286,7 +291,8 @@ def _verify(store: Store, session: int) -> str | None:
 
 
 def _problem(inspect: Callable[[Store, int], str | None], store: Store, id: int) -> str | None:
-    """Return the problem that an inspection finds, in a sentence, or None. Damaged data may fail in any way."""
+    """Return the problem that an inspection reports or raises, in a sentence, or None. Damaged data may raise any
+    exception."""
     try:
         return inspect(store, id)
     except ValueError as error:
@@ -320,12 +326,13 @@ def opened(path: Path | str, folder: Path | None = None) -> Iterator[Store]:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a backup by the lengths of its files. Sparse files take less space on the disk."""
+    """Return the size of a backup in bytes: the sum of the lengths of its files. Sparse files take less space on the
+    disk."""
     return sum(part.stat().st_size for part in [path, *path.rglob("*")] if part.is_file())
 
 
 def _copy(path: Path, folder: Path) -> None:
-    """Copy the parts of a server's backup into a folder."""
+    """Copy the database and the row files of a server's backup into a folder. Skip other files and symbolic links."""
     for part in path.rglob("*"):
         name = part.relative_to(path)
         if MEMBER.fullmatch(str(name)) and part.is_file() and not part.is_symlink():
@@ -334,7 +341,8 @@ def _copy(path: Path, folder: Path) -> None:
 
 
 def _unpack(path: Path, folder: Path) -> None:
-    """Unpack a backup into a folder. BackupError if it has any member that a backup does not have."""
+    """Unpack a backup, a tar file, into a folder. Raise BackupError if it is damaged, or has a member that does not
+    belong to a backup."""
     try:
         with tarfile.open(path, "r:") as archive:
             for member in archive:
@@ -348,7 +356,7 @@ def _unpack(path: Path, folder: Path) -> None:
 
 
 def _write(source: IO[bytes], new: Path) -> None:
-    """Write a new file, and wait until it is on the disk."""
+    """Copy a stream into a new file, and wait until it is on the disk (fsync)."""
     new.parent.mkdir(parents=True, exist_ok=True)
     with new.open("xb") as file:
         shutil.copyfileobj(source, file)
@@ -357,7 +365,7 @@ def _write(source: IO[bytes], new: Path) -> None:
 
 
 def restore(path: Path | str, target: Path | str, force: bool = False) -> tuple[list[Finding], Path | None]:
-    """Replace a database and its rows by a backup, all or nothing. force: replace an existing database.
+    """Replace a database and its rows with a backup, all or nothing. force: replace an existing database.
 
     The backup's database and rows must be sound; sessions need not verify, as another version of the engine may have
     made them. Return the findings of the backup's check, and the path where the old database is kept if it was damaged,
@@ -378,7 +386,7 @@ def restore(path: Path | str, target: Path | str, force: bool = False) -> tuple[
         damaged = None if sound else target.with_name(f"{target.stem}.damaged-{datetime.now(UTC):{BACKUP}}.db")
         with ExitStack() as folders:
             _move_rows(store, target, folders)
-            store.remove_token()  # they may have been removed since, or be a stranger's
+            store.remove_token()  # tokens of the backup may have been removed since, or be a stranger's
             store.close()
             _check_unused(target)
             if damaged:  # it has the only copy of the answers since the backup
@@ -412,8 +420,9 @@ def _check_unused(path: Path) -> None:
 
 
 def _recovered(target: Path, log: Path) -> tuple[list[Path], bool]:
-    """Return the row folders of the database that will be replaced, if it can be read, and whether it is sound or does
-    not exist. Its write-ahead log is written into it, so that it is complete until the backup takes its place."""
+    """Return the row folders of the database that will be replaced (none if it cannot be read), and whether it is sound
+    or does not exist. Its write-ahead log is written into it first, so that it is complete until the backup replaces
+    it."""
     if not target.exists():
         return [], True
     with suppress(StoreError), closing(Store(target, read_only=not log.exists())) as store:
@@ -422,8 +431,8 @@ def _recovered(target: Path, log: Path) -> tuple[list[Path], bool]:
 
 
 def _move_rows(store: Store, target: Path, folders: ExitStack) -> None:
-    """Move the rows of a store, under new names, into the folder of the database that it will replace. `folders` keeps
-    the new ones marked as not in use yet."""
+    """Move the rows of a store, in folders with new names, next to the database that it will replace. `folders` keeps
+    the new folders marked as unfinished, so that they are removed if the restore fails."""
     place = target.with_name(target.stem + ".rows")
     for row in store.datasets():
         new = place / token_hex(8)
@@ -438,7 +447,7 @@ def _move_rows(store: Store, target: Path, folders: ExitStack) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
+    """Wait until the names of the files in a folder are on the disk (fsync)."""
     file = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(file)

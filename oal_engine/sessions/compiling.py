@@ -1,4 +1,4 @@
-"""Compile the algorithms before somebody needs them: machine code is made once on a machine, and takes seconds each."""
+"""Compile the algorithms before somebody needs them (warm numba's cache): each takes seconds, once on a machine."""
 
 import fcntl
 import os
@@ -23,13 +23,13 @@ from .session import Session
 from .settings import create
 
 N_TEXTS, N_COLUMNS = 40, 5  # of practice data: enough for the features of similar wording
-KINDS = "mixed", "sparse", "dense"  # of rows; imported texts and tables have mixed ones
+KINDS = "mixed", "sparse", "dense"  # kinds of rows; imported texts and tables have mixed rows
 LOWEST_PRIORITY = 19
 PAIRS_AT_A_TIME = 8
 
 
 def practice_data(store: Store, kind: str) -> int:
-    """Store a small data set with rows of a kind. Return its id."""
+    """Store a small data set for practice, with rows of a kind (one of KINDS). Return its id."""
     tweets = demo.dataset(store, "tweets")
     if kind == "sparse":
         return tweets
@@ -48,19 +48,21 @@ def answer_one(session: Session) -> None:
     """Give one answer in a new session, and correct it: this compiles all that a session needs."""
     first, second = [*session.names][:2]
     if asked := session.current:
-        session.answer("answer", asked.id, first)
-        session.correct("correction", asked.id, second)
+        session.answer(f"answer in {session.id}", asked.id, first)
+        session.correct(f"correction in {session.id}", asked.id, second)
 
 
 def pairs() -> dict[str, tuple[str, str]]:
-    """Return each kind of rows with each algorithm, by a name in one line. Aliases are left out."""
+    """Return the pairs of a kind of rows and an algorithm, {"kind algorithm": (kind, algorithm)}. Aliases are left
+    out."""
     distinct = {repr(entry.runs): name for name, entry in reversed(ALGORITHMS.items())}
     names = sorted(distinct.values(), key=[*ALGORITHMS].index)
     return {f"{kind} {name}": (kind, name) for kind in KINDS for name in names}
 
 
 def _notes() -> Path:
-    """Return the file that names the compiled pairs. Other versions and processors need code of their own."""
+    """Return the path of the file that lists the compiled pairs. Each version of numba and each processor has its own,
+    as their machine code differs."""
     processor = os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()
     return Path(os.environ["NUMBA_CACHE_DIR"]) / f"compiled-{numba.__version__}-{processor}.txt"
 
@@ -77,7 +79,7 @@ def _lines(notes: Path) -> set[str]:
 
 @contextmanager
 def _lock(notes: Path) -> Iterator[IO[str] | None]:
-    """Open the notes for adding to them; give None while another process does that."""
+    """Open the notes for appending, and lock them. Yield None if another process holds the lock."""
     notes.parent.mkdir(parents=True, exist_ok=True)
     with notes.open("a", encoding="utf-8") as file:
         try:
@@ -91,7 +93,7 @@ def _lock(notes: Path) -> Iterator[IO[str] | None]:
 def compile_ahead() -> Generator[str]:
     """Compile each pair that is not compiled yet, and yield its name. Yield nothing if another process is doing it.
 
-    Give it a process of its own: numba compiles one function at a time in a process, so that others would wait.
+    Run this in a process of its own: numba compiles one function at a time in a process, so other threads would wait.
     """
     notes, data = _notes(), dict[str, int]()
     with _lock(notes) as file, TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -108,10 +110,10 @@ def compile_ahead() -> Generator[str]:
 
 if __name__ == "__main__":
     os.nice(LOWEST_PRIORITY)
-    if hasattr(os, "SCHED_IDLE"):  # on Linux: even of the lowest priority it would delay the server now and then
+    if hasattr(os, "SCHED_IDLE"):  # on Linux: even at the lowest priority, it would delay the server now and then
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    server = os.getppid()  # a server that is killed cannot end this process
+    server = os.getppid()  # a killed server cannot end this process, so its id is watched
     with closing(compile_ahead()) as names:
         done = [*takewhile(lambda _: os.getppid() == server, islice(names, PAIRS_AT_A_TIME))]
-    if len(done) == PAIRS_AT_A_TIME:  # begin again, because a process keeps in memory all that it has compiled
+    if len(done) == PAIRS_AT_A_TIME:  # begin again: a process keeps all that it has compiled in memory
         os.execv(sys.executable, [sys.executable, "-m", __spec__.name])

@@ -9,7 +9,7 @@ import numpy as np
 class Decisions:
     """Margin, predicted class and whether the item was asked, in each round; only the first `rounds` have passed.
 
-    Margins and predicted classes of several questions have a first axis of questions.
+    With several questions, margins and predicted classes have a first axis of questions.
     """
 
     margins: np.ndarray
@@ -19,7 +19,7 @@ class Decisions:
 
     @classmethod
     def empty(cls, *shape: int) -> "Decisions":
-        """Return a record with room for some rounds, the last number of the shape, of which none has passed."""
+        """Return decisions of zeros in which no round has passed. shape: (rounds,), or (questions, rounds)."""
         return cls(np.zeros(shape), np.zeros(shape, np.int8), np.zeros(shape[-1], bool))
 
     def longer(self, rounds: int) -> "Decisions":

@@ -1,4 +1,5 @@
-"""A session is a fold over its log: `Run.apply` alone changes a state, and it takes typed events.
+"""Fold the log of a session into its state (event sourcing): only `Run.apply` changes a state, and it takes typed
+events.
 
 The live session, a rebuild, the look back, verify, what-if and the estimates share it. A state depends on the settings,
 the data and the events, and on nothing else: the same input gives the same bits.
@@ -50,16 +51,16 @@ from .state import ALL_ROUNDS, Outstanding, Place, Progress, State, Stream, copi
 
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
 FACTS_OF_ROW, FACTS_OF_ENTRY = itemgetter(*FACTS), attrgetter(*FACTS)
-NEAR = partial(isclose, rel_tol=1e-6, abs_tol=1e-9)  # for logs of another version of the engine
+NEAR = partial(isclose, rel_tol=1e-6, abs_tol=1e-9)  # tolerance for logs of another version of the engine
 SAFE = "its labels are safe and can be exported."
-POINTS = 200  # of the curves along a stream; every question is a point, too
+POINTS = 200  # points of a curve over the first items, and over each doubling; every question is a point, too
 
 
 class LogMismatch(SessionError):
     """A log that cannot be reproduced.
 
-    checked: numbers of answers, questions and digests that were reproduced before. entry: the entry that differs.
-    waiting: facts of the question that is asked instead (None: no question is asked, or the state differs).
+    checked: numbers of answers, questions and digests that were reproduced before the difference. entry: the entry that
+    differs. waiting: facts of the question that is asked instead (None: no question is asked, or the state differs).
     """
 
     def __init__(self, sentence: str, checked: tuple[int, int, int], entry: Entry, waiting: Row | None):
@@ -68,7 +69,7 @@ class LogMismatch(SessionError):
 
 
 def _dataset(store: Store, settings: Settings) -> Dataset:
-    """Open the data set of a session, with the column that it audits."""
+    """Open the data set of a session. If the session audits a column, the rows include it."""
     if not settings.audited:
         return Dataset(store, settings.dataset)
     column, cut = settings.audited["column"], settings.audited["cut"]
@@ -76,7 +77,7 @@ def _dataset(store: Store, settings: Settings) -> Dataset:
 
 
 def padded(labels: Sequence[int], size: int) -> tuple[int, ...]:
-    """Return the labels of an answer, with SKIP for each of several questions that was added later."""
+    """Pad the labels of an answer to `size` labels, with SKIP for each question that was added later."""
     return (*labels, *[SKIP] * (size - len(labels)))
 
 
@@ -91,12 +92,12 @@ class Run:
         self.store, self.settings = store, settings
         self.dataset = _dataset(store, settings)
         self.strategy, self.weights, self.names = settings.strategy, settings.weights, settings.names
-        self.several = len(settings.question_names)  # questions about each item, also closed ones; 0 if it is one
+        self.several = len(settings.question_names)  # questions about each item, with closed ones; 0 for one question
         self.multiclass = self.strategy.multiclass  # an answer is one of K classes, not positive or negative
         self.priors = store.prior_weights(settings.id)
         first = settings.items
         self.order = stream.shuffled(first, settings.seed) if settings.shuffled else np.arange(first)
-        self._truth: tuple[tuple[int, ...], dict[int, np.ndarray]] | None = None  # with the shape of `y`, as it is slow
+        self._truth: tuple[tuple[int, ...], dict[int, np.ndarray]] | None = None  # cached by the shape of `y`
         self.began_with = LabelsKnown(tuple(KnownLabel(*own) for own in store.first_known(settings.id)))
         if whole := [each.item for each in self.began_with.labels if each.is_whole]:
             last = np.isin(self.order, whole)  # the rounds in which something can be asked come first
@@ -105,7 +106,7 @@ class Run:
         self.state = self.start()
 
     def _take(self, rounds: int | None = None) -> None:
-        """Take the present items into the stream. Later ones follow the items that the session began with."""
+        """Take the present items into the stream. Items appended later follow the items that the session began with."""
         y = self.dataset.y
         self.y = rows.read_only(np.zeros((self.several, y.size)), np.int8) if self.several else self._session_labels(y)
         self.labelled = bool(self.y.all())  # whether metrics are exact
@@ -115,13 +116,13 @@ class Run:
         self.rounds = y.size if rounds is None else rounds
 
     def _session_labels(self, y: np.ndarray) -> np.ndarray:
-        """Translate labels of the data set into labels of the session, 0 for a label that it does not have."""
+        """Map labels of the data set to labels of the session, 0 for a label that the session does not have."""
         return session_labels(self.dataset, y, self.settings.classes, self.settings.positive_class)
 
     @property
     def truth(self) -> dict[int, np.ndarray]:
-        """The labels of the file for those of several questions that it answers for every item, by place. The state
-        never sees them."""
+        """The labels of the file, {index of the question: labels of all items}, for each question that the file answers
+        for every item. The state never sees them."""
         if self._truth is None or self._truth[0] != self.y.shape:
             questions = [] if self.settings.audited else self.settings.questions or []
             labels = labels_of_questions(self.dataset, questions)
@@ -130,13 +131,13 @@ class Run:
 
     @property
     def shown_columns(self) -> Collection[str]:
-        """The columns that are shown with each item, by the current choice."""
+        """The columns of the file that are currently shown with each item, without audited columns."""
         chosen = self.store.shown_columns(self.settings.id) if self.dataset.details else None
         columns = self.dataset.shown_columns if chosen is None else chosen
         return [name for name in columns if name not in self.settings.audited_columns]
 
     def stream_of(self, state: State) -> Stream:
-        """Return the stream as a state sees it: without the items that are known, or that a question leaves out."""
+        """Return the stream as a state sees it: items that are known, or that a question leaves out, are masked."""
         own = self._stream
         if own.known_parts is not state.known_parts or own.spans != state.spans:
             y, is_known = self.y.copy(), np.zeros(self.order.size, bool)
@@ -186,8 +187,8 @@ class Run:
                 return self._closed(state, part)
 
     def start(self, questions: int | None = None) -> State:
-        """Return the state before any event, with a stream of no rounds. questions: number of several questions (None:
-        as many as the session begins with)."""
+        """Return the state before any event, with a stream of no rounds. questions: number of questions about each
+        item, 0 for a session of one question (None: as many as the session begins with)."""
         settings, plan, no_question = self.settings, self.settings.plan(), stream.Question(0, *stream.NOTHING)
         several = self.settings.first_questions if questions is None else questions
         parts, counts = tuple(self._part(k) for k in range(several or 1)), self._no_counts()
@@ -200,12 +201,12 @@ class Run:
         return metrics.empty(len(self.settings.classes or ()))
 
     def _part(self, k: int = 0) -> stream.Parts:
-        """Return a learner, a rule, an objective and an average before any event. k: the place of the question."""
+        """Build the learner, rule, objective and average of question `k` (from 0), as they are before any event."""
         settings, classes, columns = self.settings, len(self.settings.classes or ()), self.dataset.rows.columns
         strategy, prior, theta = self.strategy, self.priors.get(k), settings.theta
         if settings.audited:
             prior = {columns - 1: TRUST}
-            if not k:  # the column itself
+            if not k:  # question 0 is decided by the column itself
                 strategy = replace(strategy, learner="given", learner_parameters={})
                 prior, theta = {columns - 1: 1 / SCALE}, 0.0
         learner, rule = strategy.build(columns, classes)
@@ -223,7 +224,7 @@ class Run:
         return self._run(state, end)
 
     def _opened(self, state: State) -> State:
-        """Ask one more question from the next round on. Its learner has no lesson yet."""
+        """Add a question that is asked from the next round on. Its learner has no lesson yet."""
         t, part, none = self._next_round(state), self._part(len(state.parts)), self._no_counts()[None]
         state.parts, state.spans = (*state.parts, part), (*state.spans, (t, ALL_ROUNDS[1]))
         state.counts = np.concatenate((state.counts, none))
@@ -238,7 +239,7 @@ class Run:
         return state
 
     def _closed(self, state: State, part: int) -> State:
-        """Stop asking one of several questions from the next round on."""
+        """Close a question: it is not asked from the next round on. part: index of the question."""
         spans = [*state.spans]
         spans[part] = spans[part][0], self._next_round(state)
         state.spans = (*spans,)
@@ -248,7 +249,7 @@ class Run:
 
     @staticmethod
     def _next_round(state: State) -> int:
-        """Return the round from which a change of the questions counts."""
+        """Return the first round in which an added or closed question takes effect."""
         return state.closed[0] if state.closed else state.streamed
 
     def _answered(self, state: State, label: int, number: int, labels: tuple[int, ...]) -> State:
@@ -333,15 +334,15 @@ class Run:
         return Outstanding(question, (asked, (reading.predicted[asked] > 0).astype(int), np.ones_like(asked)), own)
 
     def _point(self, t: int) -> int:
-        """Return the next round after t at which the curves have a point: POINTS of them in the items that the session
-        began with, and in each doubling of their number."""
+        """Return the next round after t at which the curves have a point. The points are evenly spaced: POINTS of them
+        over the items that the session began with, and POINTS over each doubling of their number."""
         first = max(1, self.settings.items)
         every = max(1, -(-first // POINTS)) << max(0, (t // first).bit_length() - 1)
         return (t // every + 1) * every
 
     def _retrained(self, state: State) -> State:
-        """Train the learner of a state anew on the current labels, from the first round. The past of the stream stays
-        as it is."""
+        """Retrain the learners of a state from scratch on the current labels. The past rounds of the stream stay as
+        they are."""
         new = self.taught(state.lessons, state.budget, len(state.spans))
         state.parts, state.spent, state.audited = new.parts, new.spent, new.audited
         if isinstance(state.weighing, Rare) and isinstance(new.weighing, Rare):
@@ -366,8 +367,8 @@ class Run:
         return self._run(self._retrained(state), t)
 
     def taught(self, lessons: list[Lesson], budget: int, questions: int | None = None) -> State:
-        """Return a state that has learned these lessons but has not seen the stream. budget: labels to spend.
-        questions: as of `start`."""
+        """Return a state that has learned these lessons but has not seen the stream. budget: number of labels in all.
+        questions: as in `start`."""
         lessons = [lesson for lesson in lessons if lesson.label != SKIP]
         spent = sum(not lesson.is_known for lesson in lessons)
         trains = self.settings.audit_trains
@@ -383,8 +384,8 @@ class Run:
     def _teach(
         self, state: State, items: np.ndarray, y: np.ndarray, rounds: ArrayLike, chances: ArrayLike, spent: bool
     ) -> None:
-        """Teach a state the labels y of items, each as if in its round and asked with its chance. y: a column for each
-        question. spent: the last label ends the budget."""
+        """Teach a state some labels, each as if its item had been asked in its round with its chance. y: labels, shape
+        (items, questions). spent: whether the last label ends the budget."""
         for part, own in zip(state.parts, y.T):
             stream.teach(
                 self.dataset.rows, stream.checked_order(items, self.dataset.rows), rows.read_only(own, np.int8),
@@ -395,7 +396,8 @@ class Run:
                 note(state.weighing, own)
 
     def _refresh_scratch(self, state: State) -> None:
-        """Fill the scratch arrays of a learner from the last row: the waiting question's, or the last of the stream."""
+        """Fill the scratch arrays of the learners by predicting the last row again: the row of the waiting question, or
+        the last row of the stream."""
         t = state.question.t
         for (learner, rule, objective, _), y in zip(state.parts, np.atleast_2d(self.y)):
             if state.question.predicted == 0:
@@ -410,11 +412,11 @@ class Run:
                 )  # fmt: skip
 
     def follow(self, log: Log) -> Iterator[State]:
-        """Fold a log, checking every question and digest. Yield the state at the start and after every event, changed
-        in place. LogMismatch at the first difference.
+        """Fold a log, checking every question and digest. Yield the state at the start and after every event; it is
+        changed in place. Raise LogMismatch at the first difference.
 
-        A log of another engine version must be reproduced to rounding only, as that may have summed in another order;
-        its digests are not checked.
+        A log of another engine version only has to be reproduced up to rounding, as that version may have summed in
+        another order; its digests are not checked.
         """
         state, answers, questions, digests = self.start(), 0, 0, 0
         yield state
@@ -433,7 +435,7 @@ class Run:
             self._differs((answers, questions, digests), log.entries[state.number])
 
     def _possible(self, state: State, event: Event) -> bool:
-        """Return whether an event can follow a state."""
+        """Tell whether an event is valid in a state."""
         match event:
             case Answered(_, number, labels):
                 waiting = state.outstanding.get(number or state.number)
@@ -462,8 +464,8 @@ class Run:
         return True
 
     def used(self, state: State, k: int = 0) -> set[int]:
-        """Return the items that cannot get a known label, as they were asked or marked. k: the place of the one of
-        several questions whose label it is, which an item may have been read without."""
+        """Return the items that cannot get a known label, as they were asked or marked. k: index of the question whose
+        label it is; items that were answered before that question was added can get one."""
         taught = [each for each in state.lessons if not each.is_known and k < len(each.labels or (each.label,))]
         waiting = [each for each in state.outstanding.values() if not each.parts or asks(each.parts, k)]
         others = state.known_parts[k].tolist() if k < len(state.known_parts) else ()
@@ -478,7 +480,7 @@ class Run:
         return log.entries[min(number, len(log.entries)) - 1]
 
     def _check_digest(self, state: State, log: Log, number: int, checked: tuple[int, int, int]) -> None:
-        """Compare the digest of a state after event `number` with the digest in the log."""
+        """Raise LogMismatch if the digest of a state after event `number` is not the digest in the log."""
         if state.digest() != log.digests[number]:
             answers = checked[0]
             raise LogMismatch(
@@ -488,7 +490,7 @@ class Run:
             )  # fmt: skip
 
     def _check_question(self, state: State, log: Log, checked: tuple[int, int, int]) -> None:
-        """Compare the question asked last with the log."""
+        """Raise LogMismatch if the question asked last differs from the log."""
         entry, waiting = log.entries[state.number - 1], self.facts(state.outstanding[state.number])
         asked = [*FACTS_OF_ROW(waiting), *chain(*waiting.get("parts", ()))]
         stored = [*FACTS_OF_ENTRY(entry), *chain(*(entry.parts or ()))]
@@ -505,7 +507,8 @@ class Run:
         )  # fmt: skip
 
     def facts(self, asked: Outstanding) -> Row:
-        """Return the facts of a question to store: {name in FACTS: value}, and `parts` if there are several."""
+        """Return the facts of a question to store, {name in FACTS: value}, with `parts` if there are several
+        questions."""
         question, item = asked.question, int(self.order[asked.question.t])
         parts = {"parts": [*map(list, asked.parts)]} if asked.parts else {}
         return {"round": question.t, "item": item} | {name: getattr(question, name) for name in FACTS[2:]} | parts
@@ -518,11 +521,11 @@ class Run:
         return self.settings.name
 
     def ended(self, state: State) -> bool:
-        """Return whether no question is left, as the budget is spent or the stream has ended."""
+        """Tell whether a state has ended: the budget is spent, or the stream has ended and no question waits."""
         return state.spent >= state.budget or (state.question.t >= state.rounds and not state.outstanding)
 
     def place_of(self, state: State, asked: StoredQuestion | None) -> Place:
-        """Return the place of a state. asked: the question to show (None: do not show any)."""
+        """Return the `Place` that a page shows for a state. asked: the question to show (None: do not show any)."""
         answers = {label: state.answers[label] for label in self.names}
         streamed = state.streamed if state.outstanding else self.rounds
         passed = streamed - int(state.counts.sum()) if state.known_items.size else 0  # rounds of known items
@@ -539,8 +542,8 @@ class Run:
         return Place(asked, progress, np.array(own) if self.several else own[0], counts)
 
     def decide(self, decisions: Decisions, state: State) -> Decisions:
-        """Return the decisions of a session with those of the rounds that a state has decided; the arrays are shared.
-        It must be called before the learner changes."""
+        """Add the rounds that a state has decided to the decisions of a session, in the same arrays. Return the new
+        decisions. Call this before the learner changes."""
         rounds = state.streamed
         y = np.atleast_2d(self.stream_of(state).y)
         for part, labels, *own in zip(
@@ -559,7 +562,7 @@ class Run:
 
     @property
     def learner(self) -> Learner:
-        """The current learner. SessionError with several questions."""
+        """The current learner. Raise SessionError if the session asks several questions."""
         return self.state.only().learner
 
     @property
@@ -568,14 +571,14 @@ class Run:
         return [label for label in self.state.labels if label != SKIP]
 
     def evaluate(self, counts: np.ndarray, evaluation: str) -> dict[str, Any]:
-        """Return the metrics of a table of counts by name: numbers, or arrays if `counts` is a curve."""
+        """Compute the metrics of a table of counts, {name: value}. The values are arrays if `counts` is a curve."""
         if self.multiclass:
             return metrics.evaluate_classes(counts, evaluation)
         return metrics.evaluate(counts, evaluation, self.weights)
 
     @property
     def counts(self) -> np.ndarray:
-        """The current table of counts. SessionError with several questions."""
+        """The current table of counts. Raise SessionError if the session asks several questions."""
         self.state.only()
         return self.state.counts
 

@@ -1,6 +1,6 @@
 """Items as the labeling card and the player show them: text or features, and why the item was asked.
 
-Nothing that is shown before an answer reveals the model's opinion of the item: a person who sees it follows it.
+Nothing that is shown before an answer reveals the model's opinion of the item: people who see it follow it.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,8 +26,8 @@ Weigh = Callable[[Iterable[float]], list[Any]]  # keeps weights, or turns them i
 SAVED = "Every answer is saved."
 CACHED_ITEMS = 50
 SHOWN_FEATURES = 40
-MAX_TERMS = 1_000  # highlighted in one text: the strongest
-TERMS_PER_MARK = 5  # before the answer, one of this many terms is highlighted
+MAX_TERMS = 1_000  # most terms that are highlighted in one text: the strongest ones
+TERMS_PER_MARK = 5  # before the answer, one in this many terms is highlighted
 
 
 class Items:
@@ -36,13 +36,13 @@ class Items:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._items: dict[int, dict[str, Any]] = {}
-        self._common = -1, np.empty(0, bool)  # number of answers, and which columns were too frequent to say much then
+        self._common = -1, np.empty(0, bool)  # cache: number of answers, columns too frequent to say much then
 
     def question(self, asked: StoredQuestion, place: Place, show: Show = "item") -> dict[str, Any]:
-        """Return a question at a place, as the browser shows it.
+        """Return a question at a place of the session, in the form that the browser shows.
 
-        show: the item alone; with marks on the terms that weigh most, all alike; or, for an answered item, everything:
-        the share of each term in the margin, and why it was asked.
+        show: "item" is the item alone; "marks" adds marks, all alike, to the terms that weigh most; "everything", for
+        an answered item, adds the share of each term in the margin, and why the item was asked.
         """
         item = self._item(asked.item)
         share = {} if show == "item" else self._shares(asked, place, show == "everything")
@@ -85,11 +85,11 @@ class Items:
         return f" Seen {1 + copies:,} times." if copies else ""
 
     def _shares(self, asked: StoredQuestion, place: Place, of_predicted: bool) -> dict[int, float]:
-        """Return the share of each non-zero column of an item in its margin, w_j x_j, relative to the largest share; 0
-        for the commonest terms. The waves of a vector are one sum, after the named columns. A column of decisions that
-        is audited is left out.
+        """Return the share of each non-zero column of an item in its margin, w_j x_j, relative to the largest share:
+        {column: share}, 0 for the most common terms. The Fourier features of a vector are summed into one share, after
+        the named columns. An audited column of decisions is left out.
 
-        of_predicted: with K classes, take the share in the margin of the predicted class, not the largest one in the
+        of_predicted: with K classes, return shares in the margin of the predicted class, else the largest share in the
         margin of any class.
         """
         dataset = self.run.dataset
@@ -103,7 +103,7 @@ class Items:
             self._common = answers, common
         several = self.run.several  # questions, each with its own weights
         weights = place.weights[:, columns] if several else place.weights[columns]
-        for k, prior in self.run.priors.items():  # without the knowledge that the session began with
+        for k, prior in self.run.priors.items():  # subtract the prior weights that the session began with
             if not several or k < len(weights):
                 own = [prior.get(column, 0.0) for column in columns.tolist()]
                 weights[k if several else ...] -= own
@@ -144,18 +144,19 @@ class Items:
 
     @property
     def _has_waves(self) -> bool:
-        """Whether the rows have columns without a name, besides a column of decisions that is audited."""
+        """Whether the rows have columns without a name, such as Fourier features, besides an audited column of
+        decisions."""
         return self.run.dataset.latent > bool(self.run.settings.audited)
 
     def result(self, counts: np.ndarray) -> str:
-        """Return the result of the session in a sentence."""
+        """Describe the result of the session if it is known exactly, because every item has a label in the data, and
+        say that every answer is saved."""
         return f"{outcome.exact(self.run, counts)} {SAVED}" if self.run.labelled else SAVED
 
 
 def _marks(weights: Iterable[float]) -> list[Any]:
-    """Return True for the terms of an item that weigh most, for any class, else 0.
-
-    Items of equal size get equally many marks, all alike: neither number nor look reveals the model's opinion."""
+    """Return True for the terms of an item with the largest weights, of either sign, and 0 for the others. Items with
+    equally many terms get equally many marks, all alike: neither number nor look reveals the model's opinion."""
     sizes = [abs(weight) for weight in weights]
     if not any(sizes):
         return sizes
@@ -185,8 +186,8 @@ def _between(parts: list[list[Any]], start: int, stop: int) -> list[list[Any]]:
 
 
 def file_numbers(dataset: Dataset, position: int, most: int | None = None) -> list[tuple[int, str, str]]:
-    """Return the numbers and words of a vector as in its file: (feature, name of the column, cell). most: only the
-    `most` cells that weigh most in its row (None: all)."""
+    """Return the cells of a vector as in its file, as (feature, name of the column, cell). most: return only the `most`
+    cells whose features have the largest absolute values in its row (None: all)."""
     names, digits = dataset.feature_names, 4 if dataset.numbers.values is None else 10
     if dataset.codings:
         cells = [(cell.feature, cell.column, cell.value) for cell in dataset.numbers.original_cells(position)]
@@ -234,7 +235,8 @@ def why(run: Run, asked: StoredQuestion, progress: Progress) -> str:
 
 def verdict(entry: Entry) -> dict[str, Any] | None:
     """Return the model's opinion of an answered item: the predicted class, the margin, and the chance of being asked.
-    Of several questions, on how many answers it agreed. None if the margin was 0 or the item has no answer."""
+    With several questions, return how many answers it agreed with, not class and margin. None if the margin was 0 or
+    the item has no answer."""
     asked = f"{'Random check, chance' if entry.audit else 'Chance'} {percent(entry.probability)}."
     if entry.parts:
         pairs = zip(entry.labels or (), entry.parts)

@@ -9,7 +9,7 @@ from ..store import Row, Store, now
 
 @dataclass
 class Held:
-    """The leases as one annotator sees them. own: their questions, oldest first."""
+    """The leases as one annotator sees them. own: ids of the questions that they have, oldest lease first."""
 
     leases: "Leases"
     annotator: str
@@ -17,29 +17,29 @@ class Held:
 
     @cached_property
     def others(self) -> set[int]:
-        """The questions that others have and whose leases have not run out, read at the first use: they are many."""
+        """The questions on which other annotators have unexpired leases. Read at the first use, as they are many."""
         return {row["question"] for row in self.leases.live() if row["annotator"] != self.annotator}
 
 
 @dataclass(frozen=True)
 class Leases:
-    """The leases of a session. After `seconds` a lease has run out, and its question may go to somebody else."""
+    """The leases of a session. A lease expires after `seconds`; then its question may go to somebody else."""
 
     store: Store
     session: int
     seconds: float
 
     def annotators(self) -> set[str]:
-        """Return the annotators who have a question whose lease has not run out."""
+        """Return the annotators who have a question whose lease has not expired."""
         return {row["annotator"] for row in self.live()}
 
     def of(self, annotator: str) -> Held:
-        """Return the questions of an annotator, and of others."""
+        """Return the leases as this annotator sees them."""
         return Held(self, annotator, [row["question"] for row in self.store.leases(self.session, annotator)])
 
     def live(self) -> list[Row]:
-        """Return the leases that have not run out. If the clock was set back, one may begin in the future: if it begins
-        later than a lease from now would end, it counts as run out."""
+        """Return the leases that have not expired. If the clock was set back, a lease may begin in the future: it
+        counts as expired if it begins more than `seconds` from now."""
         lease = timedelta(seconds=self.seconds)
         first, last = now(lease), now(-lease)
         return [row for row in self.store.leases(self.session) if first <= row["leased_at"] <= last]

@@ -20,7 +20,8 @@ is_words, is_nothing = words(LONGEST_LINE), or_none(lambda value: False)
 
 @dataclass(frozen=True)
 class Grown:
-    """The stream has grown to this number of rounds. Only labels that a session begins with precede the first one."""
+    """The stream has grown to this number of rounds. Before the first such event there are only the labels that the
+    session begins with."""
 
     rounds: int
 
@@ -32,8 +33,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answered:
-    """A question is answered, or skipped (SKIP). number: of the question (None: the one asked last). labels: of each of
-    several questions; then `label` is their summary."""
+    """A question is answered, or skipped (SKIP). number: number of the question (None: the one asked last). labels:
+    label of each of several questions; then `label` is their summary."""
 
     label: int
     number: int | None = None
@@ -47,7 +48,7 @@ class Unanswered:
 
 @dataclass(frozen=True)
 class Corrected:
-    """The question of this number gets another label, or, with several questions, other labels."""
+    """A correction: question `number` gets another label, or other `labels` in a session of several questions."""
 
     number: int
     label: int
@@ -66,18 +67,18 @@ Change = Corrected | Marked
 
 @dataclass(frozen=True)
 class Changed:
-    """Corrections and marks between two other events. The learner is trained anew on the current labels."""
+    """Consecutive corrections and marks, after which the learner is retrained on the current labels."""
 
     changes: tuple[Change, ...]
 
 
 @dataclass(frozen=True)
 class LabelsKnown:
-    """Labels that are known from elsewhere. They are learned and cost nothing, and the items are not asked, or not
-    about the questions whose label is known. A later label of an item replaces the earlier one; SKIP makes the item
-    unknown again.
+    """Labels that are known from elsewhere. They are learned and cost nothing, and their items are not asked any more;
+    with several questions, not about the questions whose label is known. A later label of an item replaces the earlier
+    one; SKIP makes the item unknown again.
 
-    Before `Grown` they are the labels that a session begins with.
+    Before the first `Grown`, they are the labels that a session begins with.
     """
 
     labels: tuple[KnownLabel, ...]
@@ -85,7 +86,7 @@ class LabelsKnown:
 
 @dataclass(frozen=True)
 class LabelsAdded:
-    """The budget gets more labels, planned over `horizon` rounds of the stream."""
+    """The budget gets more labels, planned up to round `horizon` of the stream."""
 
     labels: int
     horizon: int
@@ -93,21 +94,21 @@ class LabelsAdded:
 
 @dataclass(frozen=True)
 class QuestionOpened:
-    """One more question is asked about each later item. part: its place among the questions."""
+    """One more question is asked about each later item. part: index of the question."""
 
     part: int
 
 
 @dataclass(frozen=True)
 class QuestionClosed:
-    """A question is not asked about later items. part: its place among the questions."""
+    """A question is not asked about later items any more. part: index of the question."""
 
     part: int
 
 
 def asks(parts: Sequence[Sequence[float]], k: int) -> bool:
-    """Return whether the k-th of several questions was asked about an item. parts: margin and predicted class of each
-    (0: it was not asked), without the questions that were added later."""
+    """Tell whether question k of several was asked about an item. parts: (margin, predicted class) of each question, 0
+    for the class if it was not asked; questions that were added later are missing."""
     return k < len(parts) and parts[k][1] != 0
 
 
@@ -117,7 +118,7 @@ def is_labels(value: Any) -> bool:
 
 
 Event = Grown | Asked | Answered | Unanswered | Changed | LabelsKnown | LabelsAdded | QuestionOpened | QuestionClosed
-FIELDS: dict[str, dict[str, Check]] = {  # by kind of event in the log: its own fields
+FIELDS: dict[str, dict[str, Check]] = {  # {kind of event in the log: {field of this kind: check}}
     "grown": {"rounds": is_count},
     "asked": {},
     **{
@@ -137,12 +138,13 @@ FIELDS: dict[str, dict[str, Check]] = {  # by kind of event in the log: its own 
     "tagged": {"item": is_count, "tag": words(LONGEST_TAG), "given": is_flag},
 }
 # Kinds that a state depends on
-CHANGES = ("corrected", "marked", "known", "added", "opened", "closed")  # of the folded ones; the others run the stream
+CHANGES = ("corrected", "marked", "known", "added", "opened", "closed")  # the folded kinds that do not run the stream
 FOLDED = ("grown", "asked", "answered", "undone", *CHANGES)
 
 
 def checked_event(row: Row) -> Row:
-    """Return a row of the log. SessionError if a field is missing, invalid or not one of its kind."""
+    """Check a row of the log and return it. Raise SessionError if a field is missing or invalid, or does not belong to
+    this kind of event."""
     fields = dict.fromkeys(row["data"], is_nothing) | FIELDS.get(row["kind"], {"kind": is_nothing})
     for name, allowed in fields.items():
         value = row[name] if name in row else row["data"].get(name)
@@ -152,8 +154,8 @@ def checked_event(row: Row) -> Row:
 
 
 def lasting(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows that still count. An `undone` row removes the answer, its corrections, and every `asked` row
-    after it."""
+    """Drop the rows of the log that were undone. An `undone` row drops the answer to its question, the corrections of
+    this answer, and every `asked` row since. Raise SessionError if there is no such answer."""
     counting: list[Row] = []
     for row in rows:
         if row["kind"] != "undone":
@@ -174,8 +176,8 @@ def _answers(row: Row, question: int) -> bool:
 
 
 def _merged(events: Iterable[tuple[int, Event]]) -> Iterator[tuple[int, Event]]:
-    """Merge adjacent changes, and adjacent known labels, so that the learner is trained anew once. An event has the
-    number of its last row."""
+    """Merge adjacent changes, and adjacent known labels, so that the learner is retrained once for all of them. A
+    merged event has the number of its last row."""
     for kind, together in groupby(events, lambda numbered: type(numbered[1])):
         numbers, parts = zip(*together)
         if kind is Changed:
@@ -187,7 +189,7 @@ def _merged(events: Iterable[tuple[int, Event]]) -> Iterator[tuple[int, Event]]:
 
 
 def typed(row: Row, numbers: Mapping[int, int]) -> Event | None:
-    """Return the event of a row, or None if it changes no state. numbers: {question id: question number}."""
+    """Convert a row of the log to an event; None if it changes no state. numbers: {question id: question number}."""
     data, number = row["data"], numbers.get(row["question"], -1)
     labels = tuple(data.get("labels", ())) if row["kind"] in ("answered", "corrected", "known") else ()
     match row["kind"]:
@@ -215,9 +217,10 @@ def typed(row: Row, numbers: Mapping[int, int]) -> Event | None:
 class Lesson(NamedTuple):
     """A label that the learner was taught.
 
-    number: of its question (0: a mark, or a known label). round: in which it is learned (-1: before the first).
-    audit: 1 for a random check. label: the current one (SKIP: nothing is learned). chance: with which it was asked (1:
-    it was not). is_known: whether it came from elsewhere and cost nothing. labels: of each of several questions.
+    number: number of its question (0: a mark, or a known label). round: the round in which it is learned (-1: before
+    the first). audit: 1 for a random check. label: the current label (SKIP: nothing is learned). chance: probability of
+    asking the item (1: it was not asked). is_known: whether the label came from elsewhere and cost nothing. labels:
+    label of each of several questions.
     """
 
     number: int
@@ -230,7 +233,7 @@ class Lesson(NamedTuple):
     labels: tuple[int, ...] = ()
 
     def of_part(self, k: int) -> "Lesson":
-        """Return the lesson as one of several questions sees it: SKIP if that was added later."""
+        """Return the lesson for question k alone. Its label is SKIP if the question was added later."""
         return self._replace(label=self.labels[k] if k < len(self.labels) else SKIP, labels=())
 
 
@@ -264,10 +267,11 @@ def add_changes(lessons: list[Lesson], changes: tuple[Change, ...]) -> None:
 class StoredQuestion:
     """A waiting question.
 
-    number: in the session. margin, probability, predicted, audit: when it was asked; audit is 1 for a random check.
-    old: its last answer that was taken back; of several questions the label of each. blind: it was answered before, and
-    nothing may reveal that answer. parts: margin and predicted class for each of several questions (0: it is not asked
-    about this item); `margin` and `predicted` are then the largest of them.
+    number: number in the session. margin, probability, predicted, audit: as of when it was asked; audit is 1 for a
+    random check. old: its answer if it has one, else the last answer that was taken back; with several questions, the
+    label of each. blind: whether it was answered before and nothing may reveal that answer. parts: (margin, predicted
+    class) of each of several questions, with class 0 if it is not asked about this item; `margin` and `predicted` are
+    then the largest.
     """
 
     id: int
@@ -285,10 +289,11 @@ class StoredQuestion:
 
 @dataclass(frozen=True)
 class Entry:
-    """A question of the log as it was asked, and its answer (None: it waits).
+    """A question of the log as it was asked, with its answer.
 
-    label: the current one. first: the label given first. annotator, answered_at: of the current label. seconds: between
-    showing the item and the answer. parts: as of a waiting question. labels, firsts: of each of several questions.
+    label: current label (None: the question waits). first: label given first. annotator, answered_at: who gave the
+    current label, and when. seconds: time from showing the item to the answer. parts: as in `StoredQuestion`. labels,
+    firsts: current and first label of each of several questions.
     """
 
     id: int
@@ -319,22 +324,22 @@ class Entry:
 
     @property
     def mistake(self) -> bool:
-        """Whether the answer is another class than the predicted one."""
+        """Whether the answer differs from the predicted class; False without a label."""
         return bool(self.label) and self.label != self.predicted
 
     def question(self, old: int | list[int] | None = None, blind: bool = False) -> StoredQuestion:
-        """Return the question as it waited."""
+        """Return the question in the form in which it waited for its answer. old, blind: as in `StoredQuestion`."""
         return StoredQuestion(
             self.id, self.number, self.round, self.item, self.margin, self.probability, self.predicted, old, self.audit,
             blind, self.parts,
         )  # fmt: skip
 
     def asks(self, k: int) -> bool:
-        """Return whether one of several questions was asked about the item."""
+        """Tell whether question k of several was asked about the item."""
         return asks(self.parts or (), k)
 
     def of_part(self, k: int) -> "Entry":
-        """Return the entry as one of several questions sees it."""
+        """Return the entry for question k alone, with its margin, predicted class and label."""
         assert self.parts, "only sessions of several questions have parts"
         margin, predicted = self.parts[k]
         label, first = (labels and labels[k] for labels in (self.labels, self.firsts))
@@ -349,10 +354,10 @@ COLUMNS = itemgetter(*(column.name for column in fields(Entry) if column.compare
 class Log:
     """Everything that a state is rebuilt from.
 
-    entries: the questions in order. events: with their numbers. digests: of the state, by number of event. version:
-    number of changes of the log. rounds: length of the stream by the log. changes: number of corrections, marks, known
-    and added labels, opened and closed questions since the session began. shared: whether somebody was asked a question
-    while others had one.
+    entries: the questions in order. events: (number of the event, event) in order. digests: {number of an event: digest
+    of the state after it}. version: number of changes to the log. rounds: length of the stream, as recorded in the log.
+    changes: number of corrections, marks, known and added labels, opened and closed questions since the session began.
+    shared: whether somebody was asked a question while others had one.
     """
 
     entries: list[Entry]
@@ -365,7 +370,7 @@ class Log:
 
     @classmethod
     def read(cls, store: Store, session: int) -> "Log":
-        """Read the log of a session at one moment."""
+        """Read the log of a session in one snapshot."""
         with store.snapshot():
             entries, digests = read_entries(store, session), store.digests(session)
             stored, version = store.events(session), store.log_version(session)
@@ -383,16 +388,18 @@ class Log:
         return [number for _, event in self.events if isinstance(event, Answered) and (number := event.number or 0) > 0]
 
     def grown(self, rounds: int) -> list[tuple[int, Event]]:
-        """Return the events, and last the growth of the stream to `rounds` if the log does not have it yet."""
+        """Return the events, followed by the growth of the stream to `rounds` if the log does not have it yet."""
         return [*self.events, *[(0, Grown(rounds))] * (rounds > self.rounds)]
 
     def until(self, answers: int, questions: int) -> list[Entry]:
-        """Return the questions as they were after this number of answers and of questions."""
+        """Return the first `questions` entries, with only the first `answers` answers: later ones are left out."""
         answered = {*self.order[:answers]}
         return [
             entry
             if entry.number in answered
-            else replace(entry, label=None, first=None, annotator=None, labels=None, firsts=None)
+            else replace(
+                entry, label=None, first=None, annotator=None, answered_at=None, seconds=None, labels=None, firsts=None
+            )
             for entry in self.entries[:questions]
         ]
 
@@ -427,8 +434,8 @@ def read_entry(store: Store, session: int, question: int) -> Entry | None:
 
 
 def unseen(store: Store, session: int, annotator: str) -> set[int]:
-    """Return the answered questions whose answers an annotator must not see: they may be asked for a second answer to
-    them, or are being asked again."""
+    """Return the answered questions whose answers an annotator must not see, because they may still be asked for a
+    second answer, or are being asked again."""
     settings = store.session(session)
     second = store.due_answers(session, annotator) if settings["overlap"] else []
     leases = store.leases(session) if settings["repeat"] else []

@@ -1,4 +1,5 @@
-"""A session in retrospect: any question or round of it, and whether it verifies. Nothing here writes to the store."""
+"""Look back at a session: open any question or round of it again, and verify its log. Nothing here writes to the
+store."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -19,14 +20,14 @@ from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, Que
 from .settings import Settings
 from .state import ALL_ROUNDS, Place, Progress, State
 
-KEPT_EVERY = 20  # events between two states in memory; more if they would take more than KEPT_BYTES
+KEPT_EVERY = 20  # events between two states kept in memory; more if they would exceed KEPT_BYTES
 KEPT_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
 class Passed:
-    """Rounds that passed without a question: the first (from 0), their number, how many items were pushed (None: K
-    classes), and the lowest and highest margin (None: no round)."""
+    """Consecutive rounds without a question: the first round (from 0), the number of rounds, the number of pushed items
+    (None: K classes), and the lowest and highest margin (None: no round)."""
 
     first: int
     rounds: int
@@ -49,7 +50,7 @@ class Step:
 @dataclass(frozen=True)
 class Round:
     """A round without a question: its item, its decision, the progress after it, the learner's weights and the counts.
-    number: of the next question, or of the end."""
+    number: number of the next question, or of the end (one after the last question)."""
 
     round: int
     item: int
@@ -65,11 +66,11 @@ class Round:
 
 @dataclass(frozen=True)
 class Report:
-    """Whether a session verifies.
+    """The result of verifying a session.
 
-    questions, answers, digests: numbers that were reproduced. number, round, sentence: question, round (from 1) and
-    description of the first difference, or None. recorded, found: facts of that question in the log and in this run.
-    foreign: a sentence on an answer that cannot belong to this session, or None.
+    questions, answers, digests: how many were reproduced. number, round, sentence: number of the question, round (from
+    1) and description of the first difference, or None. recorded, found: facts of that question in the log and in this
+    run. foreign: a sentence on an answer that cannot belong to this session, or None.
     """
 
     session: int
@@ -88,7 +89,7 @@ class Report:
 
     @property
     def verified(self) -> bool:
-        """Whether nothing differs, and every answer is one of the session."""
+        """Whether nothing differs, and every answer is a class of the session."""
         return self.sentence is None and self.foreign is None
 
     def as_dict(self) -> Row:
@@ -113,7 +114,7 @@ class Report:
 
 
 class Version(NamedTuple):
-    """Numbers that change with the log of a session, its questions and its stream."""
+    """The version of a session: numbers that change with its log, its questions and its stream."""
 
     log: int
     questions: int
@@ -127,23 +128,24 @@ def version(store: Store, session: int) -> Version:
 
 
 class LoggedRun(Run):
-    """A run with its questions (`log`) and the margins, predicted classes and whether each item was asked, in each
-    round (`decided`, with several questions)."""
+    """A run with its questions (`log`) and, for several questions, its decisions (`decided`): margins, predicted
+    classes and whether each item was asked, in each round."""
 
     log: list[Entry]
     decided: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Trace(LoggedRun):
-    """The log of a session, folded once from the first round up to the first mismatch. Any place of it opens quickly.
+    """The log of a session, folded once from the first round up to the first mismatch. Any question or round of it
+    opens quickly. Safe to share between threads.
 
-    log: the entries of that part. mismatch: the first one, or None. span: the rounds that ask, as (first, stop). Safe
-    to share between threads.
+    log: the entries up to the mismatch. mismatch: the first mismatch, or None. span: the rounds in which questions are
+    asked, as (first, stop).
     """
 
     span = ALL_ROUNDS
-    part = 0  # of the state: its only question, or the one that is looked at
-    _before = 0  # questions of the session before the first one of `log`
+    part = 0  # index, in the state, of the question that is looked at: 0 if it is the only one
+    _before = 0  # number of the session's questions before the first entry of `log`
 
     def __init__(self, store: Store, session: int):
         with store.snapshot():
@@ -152,7 +154,7 @@ class Trace(LoggedRun):
         super().__init__(store, settings, self.version.items)
         self.id = session
         self.mismatch: LogMismatch | None = None
-        self._kept: dict[int, State] = {}  # by number of events
+        self._kept: dict[int, State] = {}  # {number of events: the state after them}
         self._events = [event for _, event in log.grown(self.rounds)]
         self._asked_at: list[int] = []  # number of events before each question, and before the end
         done, end, decisions = -1, 0, Decisions.empty(self.several, self.rounds)
@@ -177,10 +179,10 @@ class Trace(LoggedRun):
             self.log, self.answers = log.entries, len(log.order)
             self.digests = sum(number in log.digests for number, _ in log.events) * settings.exact
         self.state = self._after(max(0, len(self._asked_at) - 1)) if self.mismatch else state
-        self.decided = decisions.passed  # of several questions
+        self.decided = decisions.passed  # only filled with several questions
 
     def _states(self, first: int, stop: int) -> Iterator[State]:
-        """Yield private states after `first` to `stop` events, changed in place."""
+        """Yield the states after `first` to `stop` events: one private copy that is changed in place."""
         start = max(done for done in self._kept if done <= first)
         state = self._kept[start].copy()
         for done in range(start, stop + 1):
@@ -190,17 +192,17 @@ class Trace(LoggedRun):
                 yield state
 
     def _after(self, questions: int) -> State:
-        """Return a private copy of the state that asked the question after the first `questions` ones."""
+        """Return a private copy of the state that asked question `questions` + 1, or of the state at the end."""
         at = self._asked_at[questions] if questions < len(self._asked_at) else 0
         return self._seen(next(self._states(at, at)))
 
     def _seen(self, state: State) -> State:
-        """Return a state as this look back shows it."""
+        """Return the part of a state that this look back shows: here, all of it."""
         return state
 
     @property
     def steps(self) -> int:
-        """Number of places that can be opened: every question, and the end if it is reached."""
+        """Number of steps that can be opened: every question, and the end if it is reached."""
         return len(self.log) + self.complete
 
     @property
@@ -216,7 +218,7 @@ class Trace(LoggedRun):
         return self.log[-1].round + 1 if self.log else 0
 
     def step(self, number: int) -> Step:
-        """Return question `number` (from 1), or the end after the last question."""
+        """Return the step of question `number` (from 1), or of the end if `number` is one after the last question."""
         entry = self.log[number - 1] if number <= len(self.log) else None
         state = self._after(number - 1) if entry else self.state
         place = self.place_of(state, entry.question() if entry else None)
@@ -224,7 +226,7 @@ class Trace(LoggedRun):
         return Step(own, entry, self._passed(number), self._moved(number) if entry and entry.first else [])
 
     def _moved(self, number: int) -> list[top_terms.Moved]:
-        """Return the weights that the answer to a question changed, with the labels of that moment."""
+        """Return the weights that the answer to a question changed when it was given, before any correction."""
         asked_at = self._asked_at[number - 1]
         later = range(asked_at, len(self._events))  # changes and other people's answers may precede the answer
         answers = [(at, event) for at in later if isinstance(event := self._events[at], Answered)]
@@ -240,8 +242,8 @@ class Trace(LoggedRun):
         return first, self.log[number - 1].round if number <= len(self.log) else min(self.rounds, self.span[1])
 
     def _inspect(self, number: int, first: int, stop: int) -> tuple[np.ndarray, np.ndarray, State]:
-        """Return margin, probability, draw and prediction of the rounds first .. stop - 1 before a question, shape
-        (rounds, 4), the counts after them, and the state that decided the last one."""
+        """Decide the rounds first .. stop - 1 before question `number` again. Return their margins, probabilities,
+        draws and predictions, shape (rounds, 4), the counts after them, and the state that decided the last one."""
         self.state.only()
         facts, counts = np.zeros((stop - first, 4)), None
         begin, parts = self._asked_at[number - 2] + 1 if number > 1 else 0, list[tuple[int, State]]()
@@ -261,7 +263,8 @@ class Trace(LoggedRun):
         return facts, counts, state
 
     def _decide(self, state: State, t: int, counts: np.ndarray, facts: np.ndarray) -> None:
-        """Decide the rounds from t on again as a private state did: fill their facts, and count the predictions."""
+        """Decide the rounds from t on again with a private state. Fill `facts`, one row for each round, and add the
+        predictions to `counts`."""
         learner, rule, objective, _ = state.only()
         stream.inspect_rounds(
             self.dataset.rows, self.stream_of(state).y, self.order, learner, rule, objective, self.settings.seed, t,
@@ -302,18 +305,18 @@ class Trace(LoggedRun):
 
     @cached_property
     def mistakes(self) -> list[int]:
-        """The numbers of the questions whose answer is another class than the predicted one."""
+        """The numbers of the questions whose answer differs from the predicted class."""
         return [entry.number for entry in self.log if entry.mistake and entry.margin]  # at 0 the model knew nothing
 
     @cached_property
     def surprises(self) -> list[int]:
-        """The numbers of the confident mistakes."""
+        """The numbers of the questions that the model got wrong although it was confident."""
         theta = 0 if self.multiclass else self.settings.theta
         return [entry.number for entry in top_terms.surprises(self.log, theta)]
 
     @property
     def report(self) -> Report:
-        """The result of the check, and the first difference."""
+        """The result of verifying the log, with the first difference."""
         settings, mismatch = self.settings, self.mismatch
         report = Report(
             self.id, settings.name, len(self.log), self.answers, self.digests, settings.engine, __version__,
@@ -351,7 +354,8 @@ def verify(store: Store, session: int) -> Report:
 
 
 def confusion(run: Run, counts: np.ndarray, evaluation: str) -> list[list[int]]:
-    """Return a square table of items: a row for each true class, a column for each class it passed as."""
+    """Return the confusion matrix of a table of counts: a row for each true class, a column for each class that items
+    passed as."""
     if run.multiclass:
         classes: list[list[int]] = metrics.class_confusion(counts, evaluation).tolist()
         return classes
@@ -360,8 +364,8 @@ def confusion(run: Run, counts: np.ndarray, evaluation: str) -> list[list[int]]:
 
 
 def answers_confusion(trace: Trace, number: int) -> list[list[int]]:
-    """Return a square table of the answers before question `number`: a row for each class answered, a column for each
-    class predicted."""
+    """Return the confusion matrix of the answers before question `number`: a row for each class answered, a column for
+    each class predicted."""
     answered = [entry for entry in trace.log[: number - 1] if entry.label]
     return [
         [sum((entry.label, entry.predicted) == (label, other) for entry in answered) for other in trace.names]

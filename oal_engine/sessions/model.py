@@ -29,24 +29,24 @@ from .one_question import OneQuestion
 from .session import Session
 
 Rows = rows.Rows
-FORMAT, LATENT, WAVES, BESIDE = 1, 2, 3, 4  # kinds of models: plain, similar wording, random waves, vectors with texts
+FORMAT, LATENT, WAVES, BESIDE = 1, 2, 3, 4  # kinds: plain, similar wording, Fourier features, vectors with texts
 
 
-OF_QUESTION = ("labels", "classes", "calibration", "offset", "similar_weights")  # of each question, in the first line
+OF_QUESTION = ("labels", "classes", "calibration", "offset", "similar_weights")  # header keys that differ by question
 
 
 class ModelError(ValueError):
-    """A file that is not a valid model, or a session that cannot have one, in one sentence."""
+    """A file that is not a valid model, or a session that cannot have one. The message is one sentence."""
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
     """A linear model, and everything that it needs to turn an item into a row.
 
-    head: the first line of its file. names: of the features. numbers: by kind, such as the document frequencies,
-    one per feature. weights: of the features, then of similar wording and of vectors, or of waves; shape
-    (columns, 1), or (columns, K) with K classes. projection: of similar wording, or None. means: of vectors given with
-    texts, or None. embedding: makes these vectors, or None.
+    head: header (first line) of its file. names: names of the features. numbers: arrays with a number for each feature,
+    by kind, such as the document frequencies. weights: weights of the features, then of similar wording and vectors, or
+    of Fourier features; shape (columns, 1), or (columns, K) with K classes. projection: computes the columns of similar
+    wording, or None. means: means of vectors given with texts, or None. embedding: makes these vectors, or None.
     """
 
     head: Row
@@ -75,7 +75,8 @@ class Model:
 
     @property
     def learner(self) -> Learner:
-        """A learner that predicts with the weights. Its scratch arrays are its own, as threads may share a model."""
+        """A new learner that predicts with the model's weights. It has its own scratch arrays, as threads may share a
+        model."""
         if self.multiclass:
             return learners.build("m-perceptron", 1, classes=len(self.classes))._replace(w=self.weights)
         return learners.build("perceptron", 1)._replace(w=self.weights[:, 0])
@@ -110,22 +111,23 @@ class Model:
 
     @property
     def table_columns(self) -> tuple[str, ...]:
-        """The columns of a file of vectors that become the features."""
+        """The names of the columns, in a file of vectors, that become the features."""
         return tuple(self.head["table"]["columns"] if "table" in self.head else self.names)
 
     @property
     def codings(self) -> dict[str, Any]:
-        """How the words of these columns become numbers."""
+        """How words become numbers, {column with words: coding}."""
         codings: dict[str, Any] = self.head.get("table", {}).get("codings", {})
         return codings
 
     @property
     def width(self) -> int:
-        """Total width of the columns of vectors, in numbers."""
+        """Number of values in the vector given with a text, over all of the columns; 0 without such vectors."""
         return self.head["beside"]["width"] if self.beside else 0
 
     def with_embedding(self, embedding: Embedding | None) -> "Model":
-        """Return the model with the embedding that makes its vectors. ModelError if it needs another, or none."""
+        """Return the model with the embedding that makes its vectors. Raise ModelError if the model needs another
+        embedding, or none."""
         wanted = self.head.get("beside", {}).get("embedding")
         got = f"{embedding.name} ({embedding.checksum})" if embedding else "none"
         if wanted is None:
@@ -165,7 +167,8 @@ class Model:
         return words(self) == words(other) and all(map(np.array_equal, numbers(self), numbers(other)))
 
     def columns(self, matrix: Any) -> Any:
-        """Select the columns of the model from a matrix with numbered columns. A sparse one is filled with zeros."""
+        """Select the columns of the model from a matrix with numbered columns. A sparse matrix with fewer columns is
+        padded with zeros. Raise DataError if the columns do not fit."""
         wanted, is_sparse = len(self.names), bool(sparse.issparse(matrix))
         if not self.has_numbered_columns:
             raise DataError(
@@ -184,7 +187,7 @@ class Model:
         return scores + self.head["offset"]
 
     def decided(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return margins and predicted classes of scores. With K classes the margin is the gap between the two highest
+        """Turn scores into margins and predicted classes. With K classes, the margin is the gap between the two highest
         scores."""
         if not self.multiclass:
             return scores[:, 0], np.where(scores[:, 0] >= self.head["theta"], 1, -1)
@@ -198,16 +201,16 @@ class Model:
         return {"margin": float, "predicted": int, "predicted_class": str, "probability": float} | scores
 
     def predictions(self, scores: np.ndarray) -> Part:
-        """Return the columns `fields` of rows of scores: margins, predicted classes and their names, probabilities (or
+        """Return the columns `fields` for rows of scores: margins, predicted classes and their names, probabilities (or
         None), and with K classes every score."""
         margins, predicted = self.decided(scores)
         chances = self.calibration(margins)
         probabilities = [None] * margins.size if chances is None else chances
-        names = np.array([None, *self.classes.values()])[predicted]  # -1 is the last one
+        names = np.array([None, *self.classes.values()])[predicted]  # label -1 takes the last name
         return margins, predicted, names, probabilities, *(scores.T if self.multiclass else ())
 
-    # The methods of a classifier of scikit-learn. items: texts, or a table with the columns of the model; one with
-    # names, such as a DataFrame, is taken by name. vectors: given with the texts, if the model needs them.
+    # The methods of a scikit-learn classifier. items: texts, or a table with the columns of the model; the columns of a
+    # DataFrame are taken by name. vectors: the vectors given with the texts, if the model needs them.
 
     @property
     def classes_(self) -> np.ndarray:
@@ -215,20 +218,21 @@ class Model:
         return np.array([self.classes[label] for label in sorted(self.classes)])
 
     def predict(self, items: Any, vectors: Any = None) -> np.ndarray:
-        """Return the name of the class of every item. Of two classes theta decides, not which is likelier."""
+        """Predict the class of every item, by name. With two classes, the threshold theta decides, not which class is
+        more probable."""
         predicted = self.decided(self.scores(self._checked_rows(items, vectors)))[1]
         return self.classes_[np.searchsorted(sorted(self.classes), predicted)]
 
     def decision_function(self, items: Any, vectors: Any = None) -> np.ndarray:
-        """Return the evidence for `classes_[1]`, shape (n,): for two classes the margin minus theta. Else return
-        scores, shape (n, K)."""
+        """Return the evidence for `classes_[1]`, shape (n,): the margin minus theta, or the difference of the scores if
+        K = 2. With more classes, return the score of each, shape (n, K)."""
         scores = self.scores(self._checked_rows(items, vectors))
         if not self.multiclass:
             return scores[:, 0] - self.head["theta"]
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict_proba(self, items: Any, vectors: Any = None) -> np.ndarray:
-        """Return the probability of each of `classes_`. ModelError if the model does not know them."""
+        """Return the probability of each of `classes_`, shape (n, 2). Raise ModelError if the model has none."""
         if self.multiclass:
             raise ModelError(
                 f"the model of {self.head['session']} knows how likely its prediction is right, not how likely each of "
@@ -244,7 +248,7 @@ class Model:
         return np.array([1 - chances, chances]).T
 
     def _checked_rows(self, items: Any, vectors: Any) -> Rows:
-        """Make rows of items that need not fit the model."""
+        """Check that items fit the model, and make their rows. Raise ModelError if they do not fit."""
         if self.beside and vectors is None:
             raise ModelError(f"the model needs the vectors of the texts, {name_list(self.beside, 5)}. Got none.")
         if vectors is not None:
@@ -261,7 +265,8 @@ class Model:
         return self.rows(texts, vectors)
 
     def _table(self, table: Any, columns: Sequence[str], width: int) -> Any:
-        """Return a table of numbers with the width of the features, from a table of these columns."""
+        """Convert a table to numbers, shape (n, width): select `columns` if it has named columns, and code words. Raise
+        ModelError if it does not fit."""
         if hasattr(table, "columns"):
             if missing := [name for name in columns if name not in table.columns]:
                 raise ModelError(f"the model needs the columns {name_list(missing, 5)}, which the table does not have.")
@@ -280,7 +285,7 @@ class Model:
 
 
 def of_session(session: Session | OneQuestion) -> Model:
-    """Return the current model of an open session."""
+    """Return the current model of an open session. Raise ModelError if its learner is not linear."""
     settings, dataset, learner = session.settings, session.dataset, session.learner
     if not learners.linear(learner):
         raise ModelError(
@@ -330,8 +335,8 @@ def of_session(session: Session | OneQuestion) -> Model:
 
 
 def calibrated(session: Session | OneQuestion) -> Calibration:
-    """Fit the probability that an item is positive, by its margin. With K classes: that the prediction is right, by the
-    gap between the two highest scores."""
+    """Fit the probability that an item is positive, given its margin. With K classes, fit the probability that the
+    prediction is right, given the gap between the two highest scores."""
     log = [entry for entry in session.log if entry.label]
     margins, weights = [entry.margin for entry in log], [1 / entry.probability for entry in log]
     if session.multiclass:
@@ -340,7 +345,8 @@ def calibrated(session: Session | OneQuestion) -> Calibration:
 
 
 def of_each(session: Session) -> dict[str, Model]:
-    """Return the current models of a session by the names of its questions; "" if it asks one about each item."""
+    """Return the current model of each question, {name of the question: model}; the name is "" in a session of one
+    question. Raise ModelError if the session audits a column."""
     if session.settings.audited:
         raise ModelError("a model that begins with a column needs it: export the audit or the predictions.")
     names = session.settings.question_names
@@ -351,7 +357,8 @@ def of_each(session: Session) -> dict[str, Model]:
 
 
 def columns_of(models: Mapping[str, Model]) -> dict[str, type]:
-    """Return the columns of the predictions of models, by the names of their questions as in `of_each`."""
+    """Return the names and types of the columns of `predictions`. models: {name of the question: model}, as in
+    `of_each`; columns of a question with a name are named as in margin:NAME."""
     return {
         f"{field}:{name}" if name else field: kind
         for name, each in models.items()
@@ -360,7 +367,7 @@ def columns_of(models: Mapping[str, Model]) -> dict[str, type]:
 
 
 def predictions(models: Mapping[str, Model], table: Rows) -> Iterator[Any]:
-    """Yield the predictions of rows by models that share them, column by column."""
+    """Predict rows with models that share them. Yield the predictions column by column."""
     return chain.from_iterable(each.predictions(each.scores(table)) for each in models.values())
 
 
@@ -368,12 +375,13 @@ def predicted(
     models: Mapping[str, Model], table: Any, others: Sequence[str], entries: Iterable[tuple[int, Any, int]],
     skipped: dict[str, tuple[int, int]], texts: bool = False, lot: int = BLOCK_ROWS,
 ) -> OutputTable:  # fmt: skip
-    """Return a table of the predictions of new items, with the cells of their `others`, further columns of the file.
+    """Predict new items. Return a table of the predictions, with the items' cells of `others`, further columns of the
+    file.
 
-    models: by the names of several questions, whose columns are named as in margin:NAME; all make the same rows. A
-    single model has the name "". table, others, entries: as `reading.open_items` gives them. skipped: counts the
-    skipped entries, {reason: (count, first line)}. texts: whether the table has the texts or the numbers of the items.
-    lot: number of entries worked on at a time.
+    models: {name of the question: model}, which all make the same rows; the columns are named as in margin:NAME. A
+    single model has the name "". table, others, entries: as `reading.open_items` gives them. skipped: is filled with
+    the numbers of skipped entries, {reason: (count, first line)}. texts: whether the table includes the texts or the
+    numbers of the items. lot: number of entries worked on at a time.
     """
     model = next(iter(models.values()))
     if model.text and table.vectors is not None:
@@ -416,7 +424,7 @@ def _contents(model: Model, items: Any) -> list[Any]:
     """Return the texts or the numbers of items as columns of a table."""
     if model.text:
         return [items]
-    if bool(sparse.issparse(items)):  # not a type guard
+    if bool(sparse.issparse(items)):  # bool(): not a type guard
         rows_of = (items[[k]] for k in range(items.shape[0]))
         return [[packed_row(model.names, row.indices, row.data) for row in rows_of]]
     columns: list[Any] = np.array(items).T.tolist()

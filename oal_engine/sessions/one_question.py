@@ -1,6 +1,6 @@
-"""One of several questions of a session, as a run of its own: its labels and predictions, and the common chances.
+"""One question of a session that asks several, as a run of its own: its labels and predictions, and the shared chances.
 
-Given the past, the chance of a reading depends on the item alone, so estimates and floors of one question hold with it.
+Given the past, the chance of asking depends on the item alone, so estimates and floors of one question hold with it.
 """
 
 from bisect import bisect_left
@@ -23,11 +23,11 @@ from .state import ALL_ROUNDS, Place, State, Stream
 
 
 class OneQuestion(Run):
-    """One of several questions of a session, its look back or its what-if, as it is now. It shares the arrays, and only
-    reads.
+    """One question of a session that asks several (or of its look back or what-if), as it is now: a read-only view that
+    shares the arrays of the run.
 
-    name: of the question. part: its place among the questions. span: the rounds in which it is asked, as (first, stop).
-    log: the entries that asked it, each with its margin and its label. decided, current, place, earlier: as of a
+    name: name of the question. part: index of the question. span: the rounds in which it is asked, as (first, stop).
+    log: the entries in which it was asked, with its own margin and label. decided, current, place, earlier: as in a
     session.
     """
 
@@ -55,8 +55,8 @@ class OneQuestion(Run):
             self.current = run.current
 
     def _seen(self, state: State) -> State:
-        """Return a state of the session as this question sees it. Its counts are by the labels of the file, if it has
-        them."""
+        """Return a state of the session for this question alone. Its counts use the labels of the file, if the file has
+        one for every item."""
         own = state.of_part(self.part, self._numbers)
         if not self.labelled:
             return own
@@ -73,14 +73,14 @@ class OneQuestion(Run):
 
     @cached_property
     def _cells(self) -> list[np.ndarray]:
-        """The rounds that each cell of the table of counts is about, ascending."""
+        """The rounds that are counted in each cell of the table of counts, ascending."""
         _, predicted, asked = self.decided
         places = (predicted > 0).astype(int), self.y[self.order[: asked.size]] + 1, asked.astype(int)
         cells = np.where(predicted, np.ravel_multi_index(places, metrics.COUNTS), -1)
         return [np.flatnonzero(cells == cell) for cell in range(metrics.empty().size)]
 
     def _counted(self, rounds: int | list[int]) -> np.ndarray:
-        """Return the table of counts of the first rounds, or a table for each number of them."""
+        """Return the table of counts of the first `rounds` rounds; for a list, a table for each number of rounds."""
         counts = np.stack([np.searchsorted(cell, rounds) for cell in self._cells], axis=-1)
         return counts.reshape(*np.shape(rounds), *metrics.COUNTS)
 
@@ -89,14 +89,14 @@ class OneQuestion(Run):
 
     @property
     def known_labels(self) -> dict[int, Row]:
-        """The known label of each item that has one for this question, as its row of the log."""
+        """The known label of each item that has one for this question, {item: row of the log with this label}."""
         rows = ((item, row, row["data"]["labels"]) for item, row in self.store.known_labels(self.settings.id).items())
         own = ((item, row, labels[self.part]) for item, row, labels in rows if self.part < len(labels))
         return {item: row | {"label": label} for item, row, label in own if label}
 
     @property
     def title(self) -> str:
-        """The name of the session with that of the question."""
+        """The names of the session and of the question."""
         return f"{self.settings.name}: {self.settings.decider_names.get(self.name, self.name)}"
 
     @property
@@ -116,16 +116,16 @@ class OneQuestion(Run):
         return self.place_of(self.state, self.current)
 
     def earlier(self, answers: int) -> np.ndarray:
-        """Return the learner's weights before the last `answers` answers, corrected ones as they are now."""
+        """Return the learner's weights before the last `answers` answers, with the corrections made since."""
         return weights(self.taught(self.state.lessons[:-answers], self.state.budget).only().learner)
 
 
 class QuestionTrace(OneQuestion, Trace):
-    """The look back at a session as one of its several questions sees it: its places are the questions that asked it,
-    numbered from 1, and the rounds of its span."""
+    """The look back at one question of a session that asks several. Its steps are the items that were asked this
+    question, numbered from 1, and its rounds are the rounds of its span."""
 
     def __init__(self, trace: Trace, name: str) -> None:
-        if trace.settings.place_of(name) >= len(trace.state.spans):  # it ends at a mismatch
+        if trace.settings.place_of(name) >= len(trace.state.spans):  # a mismatch came before the question
             raise SessionError(f"{trace.mismatch} {name} was added later.")
         super().__init__(trace, name)
         self.whole = trace
@@ -135,7 +135,8 @@ class QuestionTrace(OneQuestion, Trace):
 
     @property
     def complete(self) -> bool:
-        """Whether the question is closed, the budget is spent or the stream has ended, and it was asked before."""
+        """Whether the question was asked at least once, and it is closed, the budget is spent or the stream has
+        ended."""
         return bool(self.log) and super().complete
 
     def _states(self, first: int, stop: int) -> Iterator[State]:
@@ -155,10 +156,10 @@ class QuestionTrace(OneQuestion, Trace):
 
 
 class OtherColumn(OneQuestion):
-    """A further column of decisions, as a run of its own that the answers of an audit judge.
+    """A further column of decisions, judged by the answers of an audit, as a run of its own.
 
-    Given the past, the chance of a reading depends on the item alone, so estimates hold with it; floors need a plan
-    that knows the column, and do not.
+    Given the past, the chance that an item is asked depends on the item alone, so estimates hold with it. Floors do
+    not: they need a plan that knows the column.
     """
 
     def __init__(self, session: Session, name: str) -> None:
@@ -179,5 +180,5 @@ class OtherColumn(OneQuestion):
 
 
 def part_of(session: Session, name: str | None) -> Session | OneQuestion:
-    """Return one of the several questions of a session by its name (None: the session, which asks one)."""
+    """Return a question of a session that asks several, by its name (None: the session itself, which asks one)."""
     return session if name is None else OneQuestion(session, name)

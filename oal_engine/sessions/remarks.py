@@ -6,8 +6,8 @@ from ..store import Store
 
 
 class Remarks:
-    """Read the notes and tags of a session from its log. Each reading takes only the events that are new, because a
-    page reads them for each answer. A dictionary that was returned stays as it was."""
+    """The notes and tags of a session, read from its log. Each read takes only the events that are new, because a page
+    reads them after each answer. A dictionary that was returned is never changed."""
 
     def __init__(self, store: Store, session: int) -> None:
         self._store, self._session, self._number, self._lock = store, session, 0, Lock()

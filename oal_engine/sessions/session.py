@@ -43,8 +43,9 @@ class Session(Asking):
         self._remarks = Remarks(store, session)
 
     def undo(self, event: str, question: int, annotator: str = "") -> None:
-        """Take back the last answer, which must be to this question, or the annotator's last answer if it gave no
-        label. A repeated event changes nothing. In a shared session nobody else may have a question asked since."""
+        """Take back the last answer, which must be the answer to `question`, or the annotator's last answer if it gave
+        no label. A repeated event changes nothing. In a shared session, raise OthersAnsweredError if others have
+        answered or have a question asked since."""
         with self._event(event) as new:
             if not new:
                 return
@@ -71,7 +72,8 @@ class Session(Asking):
             self._rebuild()
 
     def _undo_further_answer(self, event: str, question: int, annotator: str) -> bool:
-        """Take back an answer that gave no label, and ask for it again. Return whether there was one."""
+        """Take back an annotator's answer that gave no label, and ask them for it again. Return whether there was one.
+        Raise SessionError if somebody else has the question now."""
         if question in self._leases.of(annotator).others:
             raise SessionError("somebody else has this item now, so your answer to it stays.")
         self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
@@ -95,10 +97,11 @@ class Session(Asking):
         self, event: str, question: int, answer: int | Iterable[int], annotator: str = "",
         seconds: float | None = None, highlighted: bool | None = None, name: str | None = None,
     ) -> None:  # fmt: skip
-        """Replace an earlier answer or skip. Do nothing if it is the same or the event is repeated. answer: as of
-        `answer`. name: of the one of several questions that gets this label; the others keep theirs.
+        """Replace an earlier answer or skip. Do nothing if the answer is unchanged or the event is repeated. answer: as
+        in `answer`. name: the question that gets this label, in a session of several questions; the others keep their
+        labels, except questions that need a yes to it.
 
-        The past of the stream stays: the questions, their chances, and the pushed items. The learner is trained anew on
+        The past of the stream stays: the questions, their chances, and the pushed items. The learner is retrained on
         the current answers and continues from there.
         """
         if name is not None:
@@ -119,13 +122,13 @@ class Session(Asking):
             self.store.put_event(
                 self.id, "corrected", event, annotator, question=question, label=label, seconds=seconds, data=data
             )
-            if question in self._leases.of(annotator).own:  # a corrected answer needs no second one of this person
+            if question in self._leases.of(annotator).own:  # no second answer is needed from this annotator
                 self.store.end_lease(self.id, question)
             self._change(Changed((Corrected(number, label, labels),)))
 
     def _with(self, old: Lesson, name: str, label: int | Iterable[int]) -> list[int]:
-        """Return the labels of an answer with another one for one of several questions. Without a yes to it, the
-        questions that need one get the same label, unless they have none."""
+        """Return the labels of an answer, with another label for one question. If that is not a yes, questions that
+        need a yes to this question get the same label, unless they have none."""
         self._check_label(label)
         part, parents = self.settings.place_of(name), self.settings.parents
         if part >= len(old.labels):
@@ -139,10 +142,10 @@ class Session(Asking):
     def add_question(
         self, event: str, name: str, guidelines: str = "", parent: str = "", annotator: str = "", **seeds: Any
     ) -> None:  # fmt: skip
-        """Ask one more question about each later item, where the session asks several. A repeated event changes
+        """Ask one more question about each later item, in a session of several questions. A repeated event changes
         nothing.
 
-        The items before have no answer to it. guidelines, parent, seeds: of a question as of `Options`.
+        Earlier items have no answer to it. guidelines, parent, seeds: as for a question in `Options`.
         """
         with self._event(event) as new:
             if not new:
@@ -158,8 +161,8 @@ class Session(Asking):
             self._change_questions(event, "opened", self.several, annotator)
 
     def close_question(self, event: str, name: str, annotator: str = "") -> None:
-        """Do not ask one of several questions about later items, nor the questions that need a yes to it. A repeated
-        event changes nothing. Its answers and its model stay."""
+        """Stop asking a question about later items, and the questions that need a yes to it. Their answers and models
+        stay. A repeated event changes nothing."""
         with self._event(event) as new:
             if not new:
                 return
@@ -168,14 +171,14 @@ class Session(Asking):
             if not self.is_asked(name):
                 raise SessionError(f"the question {name} is closed already.")
             children = [k for k in self.state.open if self.settings.parents[k] == part]
-            closing = [*children, part]  # in this order none asks for a yes to a closed one
+            closing = [*children, part]  # children first: no open question may need a yes to a closed one
             if len(closing) == len(self.state.open):
                 raise SessionError("the last question cannot be closed: a session asks one at least.")
             for k in closing:
                 self._change_questions(event if k == part else None, "closed", k, annotator)
 
     def is_asked(self, name: str) -> bool:
-        """Return whether one of several questions is asked about later items."""
+        """Tell whether a question, by its name, is still asked about later items."""
         return self.settings.place_of(name) in self.state.open
 
     def _check_several(self, what: str) -> None:
@@ -212,7 +215,7 @@ class Session(Asking):
         """Add labels to the budget. A repeated event changes nothing. If the budget was spent, questions resume in the
         round where it ran out.
 
-        horizon: number of rounds that the labels are planned for (None: as before, but at least the whole stream).
+        horizon: last round that the labels are planned for (None: as before, but at least the end of the stream).
         """
         labels = whole(labels, "labels", 1, MOST_LABELS)
         with self._event(event) as new:
@@ -236,7 +239,8 @@ class Session(Asking):
     def feedback(self, event: str, item: int, wrong: bool, annotator: str = "", trains: bool = False) -> None:
         """Mark an item that passed without a question as wrongly predicted, or (wrong=False) remove the mark.
 
-        trains: the item is learned as a negative, which costs a label."""
+        trains: whether the item is learned as a negative, which costs a label.
+        """
         self.state.only()
         with self._event(event) as new:
             if not new:
@@ -261,12 +265,12 @@ class Session(Asking):
     def know(
         self, event: str, labels: Mapping[int, int], origin: str, annotator: str = "", name: str | None = None
     ) -> list[int]:
-        """Learn labels by item that are known from elsewhere, which cost nothing; their items are not asked any more.
-        Return the items that were not taken, because they were asked or marked. A repeated event changes nothing.
+        """Learn labels that are known from elsewhere, {item: label}, at no cost; their items are not asked any more.
+        Return the items that were refused, because they were asked or marked. A repeated event changes nothing.
 
-        A label replaces the known label that its item has; SKIP makes the item unknown again. origin: "file", "search",
-        or another word for where the labels come from. name: of the one of several questions that the labels answer;
-        the items may still be asked about the others.
+        A label replaces an earlier known label of its item; SKIP makes the item unknown again. origin: "file",
+        "search", or another word for the source of the labels. name: the question that the labels answer, in a session
+        of several questions; the items may still be asked about the others.
         """
         if self.settings.audited:
             raise SessionError("an audit has no labels that are known: only answers to its questions judge the column.")
@@ -296,8 +300,8 @@ class Session(Asking):
             return sorted(refused)
 
     def _known_with(self, old: Sequence[int], part: int | None, label: int) -> list[int]:
-        """Return the known labels of an item with another one, of one of several questions if there are any. A yes to a
-        question is a yes to the one that it needs; without a yes to that it has the same label."""
+        """Return the known labels of an item, with another label for question `part` (None: the only question). A yes
+        to a question is also a yes to its parent; any other label also goes to the questions that need a yes to it."""
         if part is None:
             return [label]
         parents = self.settings.parents
@@ -305,19 +309,20 @@ class Session(Asking):
         return [label if k in same else each for k, each in enumerate(old)]
 
     def _labels_of(self, row: Row | None) -> tuple[int, ...]:
-        """Return the known label of an item by its row of the log, or those of several questions; SKIP without it."""
+        """Return the known label of an item, or one for each of several questions, from its row of the log. SKIP
+        without a row."""
         if not self.several:
             return (row["label"] if row else SKIP,)
         return padded(row["data"]["labels"] if row else (), self.several)
 
     @property
     def known_labels(self) -> dict[int, Row]:
-        """The known label of each item that has one, as its row of the log."""
+        """The known label of each item that has one, {item: row of the log}."""
         return self.store.known_labels(self.id)
 
     @property
     def marks(self) -> dict[int, bool]:
-        """The items that are marked as wrongly predicted, each with whether the mark was learned."""
+        """The items that are marked as wrongly predicted, {item: whether the mark was learned}."""
         marks = self.store.marks(self.id)
         return {item: bool(mark["trains"]) for item, mark in marks.items() if mark["wrong"]}
 
@@ -370,8 +375,8 @@ class Session(Asking):
 
     @property
     def log(self) -> list[Entry]:
-        """The questions in order, with their answers. Entries that were answered at the last reading are not read
-        again: reading all of a long log after every answer would keep others waiting."""
+        """The questions in order, with their answers. Answered entries are cached: reading all of a long log after
+        every answer would keep others waiting."""
         with self._lock:
             newer = read_entries(self.store, self.id, len(self._entries))
             self._entries = [*self._entries, *takewhile(lambda entry: entry.label is not None, newer)]
@@ -379,7 +384,7 @@ class Session(Asking):
 
     @property
     def history(self) -> list[Entry]:
-        """The log, with the note on each item and its tags."""
+        """The log, with the note and the tags of each item."""
         notes, tags = self.notes, self.tags
         annotated = notes.keys() | tags.keys()
         return [
@@ -401,5 +406,5 @@ class Session(Asking):
             return self._decisions.passed
 
     def digest(self) -> str:
-        """Return the fingerprint of the current state."""
+        """Return the digest (a hash) of the current state."""
         return self.state.digest()

@@ -25,9 +25,9 @@ from ..store import Row, Store
 
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 MOST_CLASSES = 127
-MOST_LABELS = 10**9  # in one addition
+MOST_LABELS = 10**9  # that can be added at once
 FILE = "file"  # origin of known labels: the file of the data set
-MOST_KNOWN = 100_000  # labels that a session can begin with: whenever it is opened, it learns them
+MOST_KNOWN = 100_000  # labels that a session can begin with: it learns them again whenever it is opened
 NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
 EXACT_ENGINES = "0.2.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
 MOST_TAGS, LONGEST_TAG = 20, 60  # tags of a session, and characters of a tag
@@ -38,7 +38,7 @@ SOME, NONE = "some", "none"  # the classes of a whole answer to several question
 
 
 class SessionError(ValueError):
-    """Invalid settings, or an answer or a log that does not fit its session, in one sentence."""
+    """Invalid settings, or an answer or a log that does not fit its session. The message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Settings:
     """The stored settings of a session. Only `owner`, `guidelines`, `feedback_trains` and `tags` may change later, and
     `questions` may grow.
 
-    items: length of the stream when the session began; this part is shuffled. budget: without labels added later.
-    classes: names of the labels 1 .. K (None: a positive and a negative class). prior: knowledge before the first
-    answer, without the weights made from it (`Prior.source`). questions: None, if there is one about each item; later
-    ones have "added", and "prior" is as for one question. audited: the name, the cut and the checksum of a column of
-    decisions, which is one of two questions then (`given.COLUMN`), and the names of other columns that its answers
-    judge; None without one.
-    For the other settings see `Options`.
+    items: length of the stream when the session began; only this part may be shuffled. budget: number of labels,
+    without labels added later. classes: names of the labels 1 .. K (None: a positive and a negative class). prior:
+    source of the knowledge before the first answer (`Prior.source`), without the weights made from it. questions: a
+    record for each of several questions, with "added" if it was added later, and its own "prior" (None: one question
+    about each item). audited: name, cut and checksum of an audited column of decisions, which is then one of two
+    questions (`given.COLUMN`), and `others`, the names of further columns that its answers judge (None: no audit). For
+    the other settings see `Options`.
     """
 
     id: int
@@ -100,7 +100,7 @@ class Settings:
 
     @classmethod
     def read(cls, store: Store, session: int) -> "Settings":
-        """Read the current settings of a session. StoreError if it does not exist."""
+        """Read the current settings of a session. Raise StoreError if it does not exist."""
         row = store.session(session)
         values: Row = {f.name: bool(row[f.name]) if f.type is bool else row[f.name] for f in fields(cls)}
         return cls(**values)
@@ -114,45 +114,46 @@ class Settings:
 
     @cached_property
     def question_names(self) -> list[str]:
-        """The names of several questions about each item; none if there is one."""
+        """The names of the questions about each item; empty in a session of one question."""
         return [question["name"] for question in self.questions or ()]
 
     @property
     def audited_columns(self) -> list[str]:
-        """The names of the audited column and of the others that are judged: they would sway the annotators."""
+        """The names of the audited column and the other judged columns. Seeing these would sway the annotators."""
         return [self.audited["column"], *self.audited["others"]] if self.audited else []
 
     @property
     def decider_names(self) -> dict[str, str]:
-        """The names on the page of the two deciders of an audited column, by the names of their questions."""
+        """The names that the page shows for the two deciders of an audited column, {name of the question: name of the
+        decider}."""
         return {COLUMN: self.audited["column"], BOTH: f"{self.audited['column']} + answers"} if self.audited else {}
 
     @property
     def first_questions(self) -> int:
-        """Number of the several questions that the session begins with."""
+        """Number of questions that the session began with; 0 in a session of one question."""
         return sum(not question.get("added") for question in self.questions or ())
 
     @property
     def plain_questions(self) -> list[dict[str, str]]:
-        """Several questions as they were given, without priors."""
+        """The records of several questions as they were given, without priors."""
         return plain(self.questions)
 
     @property
     def all_priors(self) -> str:
-        """The prior of the session, or of each of several questions, in sentences; "" without any."""
+        """A description of the priors of the session or of its questions, in sentences; "" if there are none."""
         own = {f"{each['name']}: ": each["prior"] for each in self.questions or () if "prior" in each}
         own |= {"": self.prior} if self.prior else {}
         return " ".join(f"{name}{prior.described(source)}" for name, source in own.items())
 
     @cached_property
     def parents(self) -> list[int | None]:
-        """For each of several questions, the place of the one that needs a yes before it is asked, or None."""
+        """The index of each question's parent, which needs a yes before the question is asked; None if it has none."""
         return [self.place_of(name) if (name := each.get("parent")) else None for each in self.questions or ()]
 
     def implied(self, labels: Sequence[int], asked: Sequence[bool]) -> tuple[int, ...]:
-        """Return the labels of an answer, where a question that needs a yes elsewhere has the label from there unless
-        it is one, or a known yes. asked: which of them the item was asked about. SessionError for a yes to it without
-        that yes."""
+        """Complete the labels of an answer: a question gets the label of its parent, unless that is a yes. asked:
+        whether each question was asked about the item; a parent that was not asked is known to be a yes. Raise
+        SessionError for a yes to a question whose parent has no yes."""
         own = list(labels)
         for k, (parent, label) in enumerate(zip(self.parents, labels)):
             if parent is None or not asked[k] or not asked[parent] or labels[parent] == POSITIVE:
@@ -164,12 +165,12 @@ class Settings:
 
     @property
     def all_guidelines(self) -> str:
-        """The guidelines, followed by those of each of several questions."""
+        """The guidelines of the session, followed by the guidelines of each question."""
         own = (f"{each['name']}: {each['guidelines']}" for each in self.questions or () if each["guidelines"])
         return "\n\n".join(filter(None, (self.guidelines, *own)))
 
     def place_of(self, question: str | None) -> int:
-        """Return the place of one of several questions by its name."""
+        """Return the index of a question by its name. Raise SessionError if the session does not have it."""
         if question is None or question not in self.question_names:
             allowed = f"one of {', '.join(self.question_names)}" if self.questions else "left out: the session asks one"
             raise SessionError(f"the name of a question must be {allowed}. Got {question}.")
@@ -177,7 +178,7 @@ class Settings:
 
     @cached_property
     def answers(self) -> dict[int | None, str | None]:
-        """The name of each label, with that of a skip, and None for a question without an answer."""
+        """The name of each label, including SKIP, and None for a question without an answer."""
         return self.names | {SKIP: SKIPPED, None: None}
 
     @cached_property
@@ -187,7 +188,7 @@ class Settings:
 
     @cached_property
     def strategy(self) -> Strategy:
-        """The learner and the query rule with their parameters. SessionError if this version does not have them."""
+        """The learner and the query rule with their parameters. Raise SessionError if this version lacks one."""
         learner, rule = (self.parameters.get(side) for side in ("learner", "rule"))
         if not (isinstance(learner, dict) and isinstance(rule, dict)):
             raise SessionError(f"the parameters of session {self.id} ({self.name}) are damaged.")
@@ -201,8 +202,8 @@ class Settings:
         return self.engine in EXACT_ENGINES
 
     def plan(self, budget: int | None = None, horizon: int | None = None) -> spending.Plan | None:
-        """Plan how `budget` labels (None: the session's) are spent over `horizon` rounds (None: the session's). None if
-        the query rule alone decides."""
+        """Plan how `budget` labels (None: the session's) are spent over `horizon` rounds (None: the session's). Return
+        None if the query rule alone decides."""
         return spending.plan(
             self.rule, budget or self.budget, horizon or self.horizon, self.audit, self.audit_trains, self.pace,
             self.strategy.rule_parameters, self.floor,
@@ -216,8 +217,8 @@ def needs(row: Row) -> str | None:
 
 
 class KnownLabel(NamedTuple):
-    """The label of an item that is known from elsewhere. labels: of each of several questions; then `label` is their
-    summary."""
+    """The label of an item that is known from elsewhere. labels: label of each of several questions; then `label` is
+    their summary."""
 
     item: int
     label: int
@@ -230,7 +231,7 @@ class KnownLabel(NamedTuple):
 
 
 def summary(labels: Iterable[int]) -> int:
-    """Return the label of a whole answer to several questions: 1 if any has a yes, SKIP if nobody could tell any."""
+    """Summarize the labels of several questions: 1 if any is a yes, SKIP if all are skipped, else -1."""
     return max(labels, key=lambda label: (abs(label), label))
 
 
@@ -249,22 +250,23 @@ class Options:
     classes: names of K classes (empty: the data set's). positive_class: the positive class of a data set of K classes;
     only the exact curves use it, as a session never sees the labels of its data set. rho: 'laplace' (estimated from the
     answers) or a number; an algorithm may fix it. audit: share of the budget for random checks, whose answers train the
-    learner if audit_trains. pace: share of the horizon in which the rest is spent evenly (None: by the rule alone).
-    floor: share of the budget that gives every item a minimum chance of being asked, for guaranteed minimum metrics
-    (`insights.certainty`). overlap: share of the questions that several `people` answer. quota: answers of one person
-    at most (0: no limit). repeat: share of the questions that are repeated later to the person who answered. lease:
-    seconds after which somebody's question may go to another person. horizon: number of rounds to plan for (None: the
-    present items that are not known). seed_words, seed_items, seed_texts: words, item ids and example texts, known to
-    be of the positive class. prior: such knowledge, prepared already. shown: further columns of the file to show with
-    the items (None: the data set's choice). tags: names that annotators can tag items with. known_labels: labels that
-    the session begins with, which cost nothing: "file" (the labels of a file that has gaps), a number of the file's
-    labels, drawn by the seed, or the labels. questions: several yes/no questions about each item, which one answer
-    answers: their names, or for each {"name": ..., "guidelines": ..., "parent": ...} (empty: one question), also with
-    seed words, items and texts or a prior of its own; the budget counts answers. A question with a parent, the name of
-    another one, is asked only where that has a yes, and else has its label. answer_each: whether the card waits for an
-    answer to each of them; else those without one are a no. column: of the file, with labels or scores by something
-    else, to audit: one answer judges it and the algorithm, which begins with it. cut: the smallest score that says
-    positive (`given.decided_column`). others: more such columns, which the same answers judge.
+    learner if audit_trains. pace: share of the horizon in which the rest is spent evenly (None: the rule alone
+    decides). floor: share of the budget that gives every item a minimum chance of being asked, for guaranteed minimum
+    metrics (`insights.certainty`). overlap: share of the questions that several `people` answer. quota: most answers
+    that one person may give (0: no limit). repeat: share of the questions that are repeated later to the person who
+    answered them. lease: seconds after which a person's question may go to somebody else. horizon: number of rounds to
+    plan for (None: the present items that are not known). seed_words, seed_items, seed_texts: words, item ids and
+    example texts that are known to be of the positive class. prior: such knowledge, already prepared. shown: further
+    columns of the file to show with the items (None: the data set's choice). tags: names of tags that annotators can
+    give to items. known_labels: labels that the session begins with, which cost nothing: "file" (all labels of a file
+    that has gaps), the number of the file's labels to draw by the seed, or the labels themselves. questions: several
+    yes/no questions about each item, answered together: a name for each, or {"name": ..., "guidelines": ..., "parent":
+    ...} (empty: one question), also with its own seed words, items and texts or prior; the budget counts answers. A
+    question with a parent, the name of another question, is asked only if the parent has a yes; else it gets the label
+    of the parent. answer_each: whether the card waits for an answer to each question; else a question without an answer
+    is a no. column: column of the file to audit, with labels or scores made by something else: each answer judges the
+    column and the algorithm, which begins with it. cut: the smallest score that says positive (`given.decided_column`).
+    others: more such columns, judged by the same answers.
     """
 
     budget: float = 300
@@ -317,7 +319,7 @@ def create(
     cap: bool = True,
     **options: Any,
 ) -> int:
-    """Check the settings of a new session, with `Options` by keyword, and store it. Return its id.
+    """Check and store the settings of a new session, with `Options` by keyword. Return its id.
 
     cap: whether to lower a budget that is above both the number of items and `horizon`.
     """
@@ -386,15 +388,15 @@ def create(
 def session_labels(
     dataset: Dataset, y: np.ndarray, classes: Sequence[str] | None, positive_class: str | None
 ) -> np.ndarray:
-    """Translate labels y of a data set into labels of a session, 0 for a label that it does not have."""
+    """Map labels y of a data set to labels of a session, 0 for a label that the session does not have."""
     if own := dataset.classes:
         return relabelled(y, own, classes or (), positive_class)
     return rows.read_only(np.zeros(y.size), np.int8) if classes else y
 
 
 def labels_of_questions(dataset: Dataset, questions: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    """Return the labels of a file for several questions, SKIP where it has none: shape (questions, items). A yes to a
-    question is a yes to its parent, unless that has a no, which is a no to both."""
+    """Return the labels that a file has for several questions, SKIP if missing: shape (questions, items). A yes to a
+    question is also a yes to its parent if that has no label; a no to the parent is also a no to the question."""
     names, y = [each["name"] for each in questions], np.full((len(questions), dataset.y.size), SKIP, np.int8)
     for name, labels in dataset.labels_of(names, gaps=True).items():
         y[names.index(name)] = labels
@@ -407,7 +409,7 @@ def labels_of_questions(dataset: Dataset, questions: Sequence[Mapping[str, Any]]
 
 
 def known_labels_of(y: np.ndarray, items: Sequence[int]) -> list[KnownLabel]:
-    """Return the known labels of items. y: labels of all items, a row for each of several questions."""
+    """Return the labels of items as known labels. y: labels of all items, with a row for each of several questions."""
     columns = [tuple(own) for own in np.atleast_2d(y)[:, items].T.tolist()]
     return [KnownLabel(item, summary(own), own if y.ndim > 1 else ()) for item, own in zip(items, columns)]
 
@@ -450,7 +452,8 @@ def _known_labels(
 
 
 def checked_tags(names: Iterable[str]) -> list[str]:
-    """Return the names of tags without blank names and repetitions. SessionError if any is not allowed."""
+    """Clean the names of tags: drop blank names and repetitions. Raise SessionError if there are too many names, or one
+    is not allowed."""
     tags = list(dict.fromkeys(name for each in names if (name := " ".join(each.split()))))
     if len(tags) > MOST_TAGS:
         raise SessionError(f"a session has {MOST_TAGS} tags at most. Got {len(tags):,}.")
@@ -461,7 +464,8 @@ def checked_tags(names: Iterable[str]) -> list[str]:
 
 
 def _audited(data: Dataset, options: Options) -> dict[str, Any]:
-    """Check and return the name, the cut and the checksum of the column of a data set that a session audits."""
+    """Check the column of a data set that a session audits. Return its name, cut and checksum, and the names of other
+    columns to judge."""
     column, cut = str(options.column), options.cut
     if options.questions:
         raise SessionError(f"a session audits a column or asks several questions. Got column {column} and questions.")
@@ -481,13 +485,13 @@ def _audited(data: Dataset, options: Options) -> dict[str, Any]:
 
 
 def plain(questions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]:
-    """Return several questions as they were given, without priors."""
+    """Return the records of several questions as they were given, without priors."""
     return [{key: each[key] for key in OF_A_QUESTION if key in each} for each in questions or ()]
 
 
 def checked_questions(questions: Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return several questions about each item as records, with their seeds as given. SessionError if any is not
-    allowed."""
+    """Check several questions about each item. Return them as records, with their seeds as given. Raise SessionError if
+    one is not allowed."""
     rows = [{"name": each} if isinstance(each, str) else dict(each) for each in questions]
     if wrong := {*chain(*rows)} - {*OF_A_QUESTION, *SEEDS, "prior"}:
         raise SessionError(f"a question has a name, {', '.join(SEEDS)}, guidelines and a parent. Got {min(wrong)}.")
@@ -519,7 +523,8 @@ def checked_questions(questions: Iterable[str | Mapping[str, Any]]) -> list[dict
 
 
 def seeded(data: Dataset, question: Mapping[str, Any]) -> tuple[Row, Prior | None]:
-    """Return one of several questions as it is stored, and its prior, made from its seeds."""
+    """Make the prior of a question from its seeds. Return the question as it is stored, and the prior (None: no
+    seeds)."""
     words, items, texts = (question.get(key, ()) for key in SEEDS)
     own: Prior | None = question.get("prior") or prior.make_prior(data, words, items, texts=texts)
     record = {key: value for key, value in question.items() if key not in (*SEEDS, "prior")}
@@ -527,7 +532,7 @@ def seeded(data: Dataset, question: Mapping[str, Any]) -> tuple[Row, Prior | Non
 
 
 def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
-    """Check and return the questions about each item as records; none if there is one."""
+    """Check the questions about each item. Return them as records; an empty list in a session of one question."""
     if not options.questions:
         return []
     questions = checked_questions(options.questions)
@@ -553,7 +558,8 @@ def effective_rho(chosen: Strategy, rho: float | str, weights: metrics.Weights, 
 
 
 def asks_several(settings: Mapping[str, Any]) -> bool:
-    """Return whether stored settings are of several questions about each item, not of the audit of a column."""
+    """Tell whether stored settings ask several questions about each item. An audit of a column does not count as
+    several."""
     return len(settings["questions"] or ()) > 1 and not settings["audited"]
 
 
@@ -597,7 +603,7 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
 
 
 def capped(budget: float, items: int) -> float:
-    """Return how many labels of a budget can be given to this number of items."""
+    """Cap a budget: return how many of its labels can be given to this number of items."""
     return min(budget, max(1, items))
 
 
@@ -609,7 +615,7 @@ def capped_words(budget: int, items: int) -> str:
 
 
 def whole(value: float, name: str, low: int, high: int | None = None) -> int:
-    """Return a value as a whole number. SessionError if it is not one, or not from `low` to `high`."""
+    """Convert a value to a whole number. Raise SessionError if it is not one, or not from `low` to `high`."""
     if not isinstance(value, (int, float, np.number)) or not low <= value <= (high or 2**53 - 1) or int(value) != value:
         limit = f"<= {high:,}" if high else "< 2^53"
         raise SessionError(f"{name} of a session must be a whole number >= {low} and {limit}. Got {value}.")

@@ -1,4 +1,4 @@
-"""The state of a session: everything that an event changes, and the places of it that pages show."""
+"""The state of a session, which is everything that an event changes, and the views of it that pages show."""
 
 import hashlib
 from collections import Counter
@@ -15,19 +15,19 @@ from .settings import SKIP, SessionError
 
 SEVERAL = "the session asks several questions about each item, and this is about one of them: name it."
 NONE_KNOWN = np.empty(0, np.int64)
-ALL_ROUNDS = 0, 2**62  # in which one of several questions is asked, as (first, stop), unless it was added or closed
+ALL_ROUNDS = 0, 2**62  # rounds, as (first, stop), of a question that was neither added later nor closed
 
 
 def copied(part: Any) -> Any:
-    """Return a copy of a named tuple of the kernel with arrays of its own."""
+    """Copy a named tuple of the kernel together with its arrays."""
     return type(part)(*(value.copy() if isinstance(value, np.ndarray) else value for value in part))
 
 
 class Stream(NamedTuple):
     """The stream without its known items.
 
-    known_parts, spans: as of a state. y: the label of each item, KNOWN_LABEL for known ones, and for the items that one
-    of several questions is not asked about. rounds: whether the item of each round is known.
+    known_parts, spans: as in `State`. y: the label of each item, or KNOWN_LABEL if it is known or, with several
+    questions, if the question is not asked about it. rounds: whether the item of each round is known.
     """
 
     known_parts: tuple[np.ndarray, ...]
@@ -37,10 +37,10 @@ class Stream(NamedTuple):
 
 
 class Outstanding(NamedTuple):
-    """A question that was asked and not answered yet, and the cell of the counts that its item is in.
+    """A question that was asked and not answered yet, and the cell of the table of counts that its item is in.
 
-    parts: margin and predicted class for each of several questions. `question` then has the largest of them, and `cell`
-    an array for each axis.
+    parts: (margin, predicted class) of each of several questions. Then `question` has the largest margin and its class,
+    and `cell` has an index array for each axis.
     """
 
     question: stream.Question
@@ -48,7 +48,7 @@ class Outstanding(NamedTuple):
     parts: tuple[tuple[float, int], ...] = ()
 
     def of_part(self, k: int) -> "Outstanding":
-        """Return it as one of several questions sees it."""
+        """Return the waiting question for question k alone, with its margin, predicted class and cell."""
         margin, predicted = self.parts[k]
         return Outstanding(self.question._replace(margin=margin, predicted=predicted), (int(predicted > 0), 1))
 
@@ -57,11 +57,11 @@ class Outstanding(NamedTuple):
 class State:
     """Everything that an event changes.
 
-    parts: the learner, rule, objective and average; of several questions about each item, those of each. Then counts
-    have a first axis of questions, also in `closed` and `trail`, where those added later are missing. spans: the rounds
-    in which each of several questions is asked, as (first, stop).
-    question: the question asked last, if it waits; if no round is left, its round is `rounds`. outstanding: all waiting
-    questions by number; at most one if a single person labels.
+    parts: learner, rule, objective and average of each question. With several questions, the first axis of the counts
+    is the question, also in `closed` and in `trail`, whose older tables lack questions that were added later. spans:
+    the rounds in which each of several questions is asked, as (first, stop). question: the question asked last, if it
+    waits; if no round is left, its round is `rounds`. outstanding: all waiting questions, {number: question}; only one
+    if a single person labels.
     """
 
     parts: tuple[stream.Parts, ...]
@@ -69,18 +69,18 @@ class State:
     counts: np.ndarray
     question: stream.Question
     rounds: int  # length of the stream
-    budget: int  # with added labels
+    budget: int  # including added labels
     plan: spending.Plan | None = None  # of the budget, if it has one
-    weighing: Rare | bool = False  # of several questions under the plan
-    spent: int = 0  # labels
+    weighing: Rare | bool = False  # how several questions share the plan
+    spent: int = 0  # labels of the budget
     audited: int = 0  # spent labels of random checks
-    since: int = 0  # first round that this learner decided
+    since: int = 0  # first round decided by the learner as it is now
     before: spending.Plan | None = None  # the plan at that round
     weighed: Rare | bool = False  # the weighing at that round
     closed: tuple[int, np.ndarray] | None = None  # first round after the budget was spent, and the counts before it
     lessons: list[Lesson] = field(default_factory=list)
     known_parts: tuple[np.ndarray, ...] = ()  # items with a known label, ascending; never changed in place
-    answers: Counter[int] = field(default_factory=Counter)  # current ones, by label
+    answers: Counter[int] = field(default_factory=Counter)  # {label: number of current answers}
     trail: list[tuple[int, np.ndarray]] = field(default_factory=list)  # rounds done and counts at points of the curves
     number: int = 0  # of the question asked last
     outstanding: dict[int, Outstanding] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class State:
         return [value for value in values if isinstance(value, np.ndarray)]
 
     def copy(self) -> "State":
-        """Return a copy that shares no arrays."""
+        """Return a copy that shares no array that is changed in place."""
         names = ("plan", "before", "weighing", "weighed")
         own: dict[str, Any] = {name: (value := getattr(self, name)) and copied(value) for name in names}
         own["parts"] = tuple(stream.Parts(*map(copied, part)) for part in self.parts)
@@ -104,7 +104,7 @@ class State:
         )  # fmt: skip
 
     def digest(self) -> str:
-        """Return a fingerprint of every bit of the state and of the waiting questions."""
+        """Return a fingerprint (shortened SHA-256) of every bit of the state and of the waiting questions."""
         question = self.question[:-2]  # without `predicted` and `audit`, which follow from the rest
         digest = hashlib.sha256(repr((self.spent, *map(float, question))).encode())
         for array in self.arrays():
@@ -119,14 +119,15 @@ class State:
         return digest.hexdigest()[:32]
 
     def only(self) -> stream.Parts:
-        """Return the learner, rule, objective and average, if there is one question about each item."""
+        """Return the learner, rule, objective and average of the only question. Raise SessionError if there are several
+        questions."""
         if len(self.parts) > 1:
             raise SessionError(SEVERAL)
         return self.parts[0]
 
     def of_part(self, k: int, asked: Collection[int]) -> "State":
-        """Return the state as one of several questions sees it, with the same arrays. asked: the numbers of the
-        questions that asked it. If it is closed, its budget is spent."""
+        """Return the state for question k alone, with the same arrays. asked: numbers of the entries in which this
+        question was asked. If the question is closed, its budget counts as spent."""
         outstanding = {number: each.of_part(k) for number, each in self.outstanding.items() if asks(each.parts, k)}
         waiting = outstanding.get(self.number)
         own_lessons = ((each, each.of_part(k)) for each in self.lessons)
@@ -150,7 +151,8 @@ class State:
 
     @property
     def known_items(self) -> np.ndarray:
-        """The items whose label is known, ascending; none with several questions, which may ask about the rest."""
+        """The items whose label is known, ascending; empty with several questions, as such an item may still be asked
+        about the others."""
         return self.known_parts[0] if self.known_parts and len(self.parts) == 1 else NONE_KNOWN
 
     @property
@@ -165,7 +167,7 @@ class State:
 
     @property
     def reserved(self) -> int:
-        """Labels of the budget that are spent or reserved for waiting questions."""
+        """Number of labels of the budget that are spent or reserved for waiting questions."""
         return self.spent + len(self.outstanding)
 
     @property
@@ -176,7 +178,7 @@ class State:
 
     @property
     def open(self) -> list[int]:
-        """The places of the several questions that later items are asked about."""
+        """The indices of the questions that are still asked about later items; empty in a session of one question."""
         return [k for k, (_, stop) in enumerate(self.spans) if stop == ALL_ROUNDS[1]]
 
     @property
@@ -187,12 +189,13 @@ class State:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a session is.
+    """How far a session has come.
 
-    labels, answers: current labels, in all and by class. streamed: rounds that have passed, including the waiting
-    question's. stream: rounds in all. pushed: items predicted positive and not asked (None: K classes, or several
-    questions). waiting: this person has a question. others: only other people have one. known_items: items whose labels
-    are known from elsewhere, which no other number counts.
+    labels, answers: number of current labels, in all and by label. streamed: number of rounds that have passed,
+    including the waiting question's. stream: number of rounds in all. pushed: number of items predicted positive and
+    not asked (None: K classes, or several questions). waiting: whether this person has a question. others: whether only
+    other people have one. known_items: number of items whose labels are known from elsewhere, which no other number
+    counts.
     """
 
     labels: int
@@ -225,7 +228,7 @@ class Progress:
 class Place:
     """A point of a session that a page shows: its question or None, the progress, the learner's weights and the counts.
 
-    The counts omit the item that is asked: before its answer nothing may tell how the model or the data label it.
+    The counts omit waiting items: before an answer, nothing may reveal how the model or the data label the item.
     """
 
     asked: StoredQuestion | None

@@ -1,4 +1,4 @@
-"""The stream of a session under another algorithm. Nothing here writes to the store."""
+"""Run the stream of a session under another algorithm (what-if). Nothing here writes to the store."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,10 +20,11 @@ ENOUGH = 0.6  # share of another algorithm's questions that must have answers fo
 
 @dataclass(frozen=True)
 class WhatIf:
-    """The rounds that a session, or one of its several questions, has seen, under another algorithm.
+    """The rounds that a session, or one of its questions, has seen, run under another algorithm.
 
-    run: with its questions in `log`; the label is SKIP where nobody knows it. exact: whether the labels of the data
-    answered every question. different: number of the session's answers that differ from these labels.
+    run: the run with its questions in `log`; the label of a question is SKIP if nobody knows it. exact: whether the
+    labels of the data answered every question. different: number of the session's answers that differ from these
+    labels.
     """
 
     run: LoggedRun | OneQuestion
@@ -32,18 +33,18 @@ class WhatIf:
 
     @property
     def answered(self) -> int:
-        """Number of its questions that have an answer."""
+        """Number of the run's questions that have an answer."""
         return sum(entry.label != SKIP for entry in self.run.log)
 
     @property
     def share(self) -> float:
-        """Share of its questions that have an answer."""
+        """Share of the run's questions that have an answer."""
         return self.answered / len(self.run.log) if self.run.log else 1.0
 
     @property
     def enough(self) -> bool:
-        """Whether its curve is worth drawing. Answers that another rule chose are not a random sample of its
-        questions."""
+        """Whether the curve of the run is worth drawing. The known answers, which another rule chose, are not a random
+        sample of the run's questions."""
         return self.exact or self.share >= ENOUGH
 
 
@@ -51,8 +52,8 @@ def what_if(trace: Trace, chosen: Strategy) -> WhatIf:
     """Run the rounds that a session has seen under another strategy, with its budget, order, draws and weights.
 
     The labels of the data answer the questions if every item has one, else the answers of the session. A question
-    without an answer costs its label and teaches nothing. All of several questions run under the strategy; the result
-    is about the one that `trace` looks at.
+    without an answer costs its label and teaches nothing. In a session of several questions, all of them run under the
+    strategy; the result is about the question that `trace` looks at.
     """
     whole = trace.whole if isinstance(trace, QuestionTrace) else trace
     settings = whole.settings
@@ -116,7 +117,8 @@ def _answers(whole: Trace) -> list[np.ndarray]:
 
 
 def _changes(whole: Trace) -> Iterator[tuple[int, Event | None]]:
-    """Yield the changes of the questions, each with the number of rounds before it, and last the end of the stream."""
+    """Yield the times at which questions were added or closed, as (number of rounds before, event), and last the end of
+    the stream, as (rounds, None)."""
     changes = list[tuple[int, Event]]()
     for k, (first, stop) in enumerate(whole.state.spans):
         changes += [(first, QuestionOpened(k))] * (k >= whole.settings.first_questions)
@@ -126,7 +128,7 @@ def _changes(whole: Trace) -> Iterator[tuple[int, Event | None]]:
 
 
 def _asked(run: LoggedRun, state: State, answers: list[np.ndarray]) -> Entry:
-    """Return the waiting question with its answer."""
+    """Return the waiting question with its answer, as an entry of the log."""
     waiting, question = state.outstanding[state.number], state.question
     item = int(run.order[question.t])
     is_asked = [asks(waiting.parts, k) for k in range(len(waiting.parts))] or [True]

@@ -1,6 +1,7 @@
-"""The store: data sets, items, vocabularies, sessions, questions, events, comparisons, in one SQLite file.
+"""The store: one SQLite file with data sets, items, vocabularies, sessions, questions, events and comparisons.
 
-All SQL about them is here. The numeric rows of data sets are memory-mapped files in a folder next to the database.
+All SQL about these tables is in this package. The numeric rows of data sets are memory-mapped files in a folder next to
+the database.
 """
 
 from collections.abc import Iterator
@@ -22,15 +23,15 @@ __all__ = [
 
 
 class Store(DataSets, Sessions, Comparisons):
-    """A database with its tables: every query and every change."""
+    """The database of OAL Studio, with a method for every query and every change of its tables."""
 
     def __init__(self, path: Path | str | None = None, read_only: bool = False, patience: float = 30):
         super().__init__(path or database_path(), read_only, patience)
 
     def problems(self) -> list[str]:
-        """Return the faults of the database, in sentences: damage that SQLite finds; else references to missing rows,
-        data sets with a wrong number of items, answers that do not follow from the events of their session, and values
-        that the store never writes."""
+        """Check the database, and return its faults as sentences: damage that SQLite finds; if it finds none,
+        references to missing rows, data sets with a wrong number of items or with a shared folder of rows, answers that
+        do not follow from the events of their session, and JSON values that the store never writes."""
         with self.snapshot():
             if damage := self.damage():
                 return damage

@@ -11,20 +11,20 @@ from .tables import Tables, decoded, now
 
 
 class Comparisons(Tables):
-    """The comparisons of a store."""
+    """The methods of `Store` for comparisons, their replays and their jobs."""
 
     @writes
     def add_comparison(
         self, name: str, specification: Mapping[str, Any], versions: Mapping[str, str], datasets: Iterable[int | None]
     ) -> int:
-        """Insert a comparison to be run, and return its id. datasets: ids in the order of its data (None: not imported
-        yet)."""
+        """Insert a comparison that is to be run, and return its id. datasets: ids of its data sets, in the order of the
+        specification (None: not imported yet)."""
         values = {"specification": specification, "versions": versions, "datasets": [*datasets]}
         return self._add("comparisons", {"name": name} | {key: json.dumps(value) for key, value in values.items()})
 
     @writes
     def put_lines(self, comparison: int, lines: Iterable[Row], finished: bool = False) -> None:
-        """Store the finished result lines of a comparison. `finished` marks it complete."""
+        """Store the result lines that are complete so far. finished: whether the comparison is complete."""
         self.db.execute(
             "UPDATE comparisons SET lines = ?, finished_at = coalesce(finished_at, ?) WHERE id = ?",
             [json.dumps(lines), now() if finished else None, comparison],
@@ -57,26 +57,26 @@ class Comparisons(Tables):
 
     @writes
     def put_replays(self, comparison: int, replays: Mapping[str, np.ndarray]) -> None:
-        """Store the counts of finished replays by the keys of their jobs."""
+        """Store the counts of finished replays, {job key: counts}. Replays that are stored already are not changed."""
         self.db.conn.executemany(
             "INSERT OR IGNORE INTO replays (comparison, job, shape, counts) VALUES (?, ?, ?, ?)",
             ((comparison, job, json.dumps(counts.shape), counts.tobytes()) for job, counts in replays.items()),
         )
 
     def replays(self, comparison: int) -> dict[str, np.ndarray]:
-        """Return the counts of the stored replays, by the keys of their jobs."""
+        """Return the counts of the stored replays, {job key: counts}."""
         rows = self.query("SELECT job, shape, counts FROM replays WHERE comparison = ?", comparison)
         return {row["job"]: np.frombuffer(row["counts"], np.int64).reshape(json.loads(row["shape"])) for row in rows}
 
     # The jobs of comparisons
 
     def job(self, comparison: int) -> Row | None:
-        """Return the job of a comparison, or None."""
+        """Return the job of a comparison (the process that runs it, or ran it last), or None."""
         return self.one("SELECT * FROM jobs WHERE comparison = ?", comparison)
 
     @writes
     def put_job(self, comparison: int, pid: int, started: str) -> None:
-        """Store the process that now runs a comparison."""
+        """Record the process that now runs a comparison. started: its start time, which with the pid identifies it."""
         values = {"comparison": comparison, "pid": pid, "started": started, "state": "running"}
         self._insert("jobs", values, "OR REPLACE")
 
@@ -84,7 +84,7 @@ class Comparisons(Tables):
 
     @writes
     def advance_job(self, comparison: int, pid: int, done: int, total: int) -> None:
-        """Store the number of finished replays. The number at the first call was done before the job began."""
+        """Store the number of finished replays. The first call says how many were finished before the job began."""
         self.db.execute(
             "UPDATE jobs SET done = ?, total = ?, known = coalesce(known, ?), begun_at = coalesce(begun_at, ?)"
             f" {self.RUNNING}",

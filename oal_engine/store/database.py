@@ -1,4 +1,4 @@
-"""One SQLite file, shared by threads and processes: connections, transactions, snapshots, and failures in words."""
+"""One SQLite file, shared by threads and processes: connections, transactions, snapshots, and errors as sentences."""
 
 import os
 import re
@@ -18,18 +18,18 @@ from . import migrations
 if TYPE_CHECKING:
     import sqlite_utils
 
-Row = dict[str, Any]  # of a table: {column: value}
+Row = dict[str, Any]  # a row of a table, {column: value}
 P = ParamSpec("P")
 Result = TypeVar("Result")
 Own = TypeVar("Own", bound="Database")
 
 
 class StoreError(ValueError):
-    """The reason why the store refuses a call, in one sentence."""
+    """A call that the store refuses, with the reason in one sentence."""
 
 
 class StorageError(StoreError):
-    """The database cannot be read or written now. Nothing of the transaction is stored; a retry may succeed."""
+    """The database cannot be read or written now. The transaction is rolled back; a retry may succeed."""
 
 
 class ConflictError(StoreError):
@@ -59,7 +59,7 @@ def number_of(backup: str) -> int:
 
 
 def writes(method: Callable[Concatenate[Own, P], Result]) -> Callable[Concatenate[Own, P], Result]:
-    """Decorate a method to run in a transaction: its caller's, or one of its own."""
+    """Decorate a method to run in a transaction: the caller's if there is one, else a new one."""
 
     @wraps(method)
     def inside(self: Own, /, *arguments: P.args, **named: P.kwargs) -> Result:
@@ -70,8 +70,8 @@ def writes(method: Callable[Concatenate[Own, P], Result]) -> Callable[Concatenat
 
 
 def check_foreign(path: Path) -> None:
-    """Raise StoreError if a database of unknown origin is damaged or has a schema that no migration made: reading or
-    migrating it might run its own code, or never end."""
+    """Raise StoreError if a database of unknown origin is damaged, or if its schema is not the one that our migrations
+    make: reading or migrating it might run code in its schema, or never end."""
     with closing(Database(path, read_only=True, migrates=False)) as store:
         result = store.query("PRAGMA quick_check(1)")[0]["quick_check"]
     if result != "ok":
@@ -84,14 +84,14 @@ def _rows(cursor: sqlite3.Cursor) -> list[Row]:
 
 
 class Database:
-    """A database, safe to share between threads. One connection writes, in transactions only; readers have connections
-    of their own and never wait for a writer.
+    """A thread-safe SQLite database. One connection writes, in transactions only. Readers have a pool of connections of
+    their own, and never wait for a writer.
 
-    patience: seconds to wait for another process that writes. read_only: the file must exist and is not changed, except
-    for pending migrations if `migrates`. Every failure of SQLite is raised as a StoreError.
+    patience: seconds to wait for the lock of another process that writes. read_only: the file must exist, and is
+    changed only by pending migrations, if `migrates`. Every error of SQLite is raised as a StoreError.
     """
 
-    READERS = 8  # idle connections that are kept open
+    READERS = 8  # most idle connections in the pool of readers
 
     def __init__(self, path: Path | str, read_only: bool = False, patience: float = 30, migrates: bool = True):
         self.path, self.read_only, self.patience = Path(path), read_only, patience
@@ -133,7 +133,7 @@ class Database:
         return connection
 
     def _only_read(self) -> sqlite3.Connection:
-        """Open a connection that changes nothing, also if the folder is not writable."""
+        """Open a read-only connection, even if the folder is not writable."""
         reader = self._connect("ro")
         try:
             reader.execute("SELECT 1 FROM sqlite_master").fetchall()  # an unread row would keep a snapshot open
@@ -145,11 +145,11 @@ class Database:
         return reader
 
     def _write_ahead(self, connection: sqlite3.Connection) -> None:
-        """Switch to WAL; SQLite itself does not wait while another process is creating the file."""
+        """Switch to write-ahead logging (WAL). Wait while another process creates the file: SQLite itself does not."""
         deadline = time.monotonic() + self.patience
         while True:
             try:
-                connection.execute("PRAGMA journal_mode = WAL").fetchall()  # as above
+                connection.execute("PRAGMA journal_mode = WAL").fetchall()  # all rows, as in _only_read
                 return
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
@@ -179,7 +179,7 @@ class Database:
             raise self._in_words(error) from error
 
     def _in_words(self, error: sqlite3.Error) -> StoreError:
-        """Return an error of SQLite as one sentence."""
+        """Convert an error of SQLite into a StoreError in one sentence."""
         if isinstance(error, sqlite3.IntegrityError):
             return ConflictError(f"{self.path} cannot store this, as it violates a constraint ({error}).")
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code
@@ -193,20 +193,20 @@ class Database:
 
     @property
     def backups(self) -> list[Path]:
-        """The server's backups, oldest first by number: the time in a name may be wrong."""
+        """The server's backups, oldest first. They are sorted by number, as the time in a name may be wrong."""
         folders = [path for path in self.backups_folder.glob("*") if _NAMED.fullmatch(path.name)]
         return sorted(folders, key=lambda path: (number_of(path.name), path.name))
 
     def _way_back(self) -> str:
-        """Say in a sentence how to restore the server's newest backup; "" if it has none."""
+        """Explain in a sentence how to restore the server's newest backup. Return "" if there is no backup."""
         if not (backups := self.backups):
             return ""
         command = shlex.join(["restore", str(backups[-1]), "--db", str(self.path), "--force"])
         return f" The newest backup is {backups[-1]}: stop the server, then run `{COMMAND} {command}`."
 
     def _pending(self, connection: sqlite3.Connection) -> list[str]:
-        """Return the migrations that the database lacks. StoreError if it has an unknown one, or a schema that none
-        made."""
+        """Return the names of the pending migrations. Raise StoreError if a migration was applied that this version
+        does not have, or if the schema is not the one that the migrations make."""
         connection.execute("BEGIN")  # another process may migrate it meanwhile
         try:
             applied = migrations.applied(connection)
@@ -222,7 +222,7 @@ class Database:
         return [name for name in migrations.STEPS if name not in applied]
 
     def _migrate(self) -> None:
-        """Apply the pending migrations, after copying a database that already has tables."""
+        """Apply the pending migrations. First back up a database that already has tables to a file next to it."""
         pending = self._pending(self._db.conn)
         if not pending:
             return
@@ -242,7 +242,7 @@ class Database:
             raise StorageError(f"{failed}: {error!r}.") from None
 
     def copy_to(self, path: Path | str) -> None:
-        """Copy the database as it is now to a new file, while others read and write."""
+        """Copy the current state of the database to a file (online backup), while others may read and write."""
         part = Path(f"{path}.part")
         part.unlink(missing_ok=True)
         with self._failures(), self._reader() as reader, closing(sqlite3.connect(part)) as target:
@@ -273,8 +273,8 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit everything that is written inside, or nothing. BEGIN IMMEDIATE makes two writers wait for each
-        other."""
+        """Run the block in a transaction: commit all its writes, or roll them back if it raises. A nested call joins
+        the outer transaction. BEGIN IMMEDIATE makes two writers wait for each other."""
         if self._writing:
             yield
             return
@@ -297,7 +297,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Give all reads inside the same moment of the database."""
+        """Let all reads inside the block see the same snapshot of the database."""
         if self._writing or self._snapshot:
             yield
             return
@@ -312,7 +312,7 @@ class Database:
 
     @contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection that only reads and that nobody else uses meanwhile."""
+        """Lend a read-only connection from the pool, which no other thread uses inside the block."""
         self._check_file()
         try:
             reader = self._readers.pop()
@@ -330,7 +330,7 @@ class Database:
             reader.close()
 
     def query(self, sql: str, *values: object) -> list[Row]:
-        """Return all rows of a SELECT, which sees the transaction or snapshot of this thread."""
+        """Return all rows of a SELECT. It runs in this thread's transaction or snapshot, if there is one."""
         try:
             if own := self._db.conn if self._writing else self._snapshot:
                 return _rows(own.execute(sql, values))
@@ -344,5 +344,5 @@ class Database:
         return next(iter(self.query(sql, *values)), None)
 
     def number(self, sql: str, *values: object) -> int:
-        """Return the whole number in the only row and column of a result."""
+        """Return the integer that a SELECT of one row and one column gives."""
         return int(self.query(sql, *values)[0].popitem()[1])

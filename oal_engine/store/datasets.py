@@ -1,4 +1,4 @@
-"""The tables of data sets: items, texts, vocabularies, labels, and later items."""
+"""The tables of data sets: items, texts, vocabularies, labels, and items and labels that arrive after the import."""
 
 import json
 import re
@@ -10,11 +10,11 @@ from .database import ConflictError, Row, StoreError, writes
 from .sessions import address
 from .tables import Tables, decoded, now
 
-FOLDER = re.compile(r"[0-9a-f]{16}", re.ASCII)  # of the rows of a data set
+FOLDER = re.compile(r"[0-9a-f]{16}", re.ASCII)  # name of the folder with the rows of a data set
 
 
 class DataSets(Tables):
-    """The data sets of a store."""
+    """The methods of `Store` for data sets."""
 
     @property
     def folder(self) -> Path:
@@ -22,7 +22,8 @@ class DataSets(Tables):
         return self.path.with_name(self.path.stem + ".rows")
 
     def rows_folder(self, name: str) -> Path:
-        """Return the folder with the rows of a data set, by its stored name. StoreError if that leads anywhere else."""
+        """Return the folder with the rows of a data set. name: its stored name. Raise StoreError unless that is a
+        direct subfolder of `folder`, named by 16 hexadecimal digits."""
         if not FOLDER.fullmatch(name) or (self.folder / name).resolve().parent != self.folder.resolve():
             raise StoreError(
                 f"a folder of rows must be named by 16 hexadecimal digits, in {self.folder}. Got {name[:80]!r}."
@@ -41,8 +42,8 @@ class DataSets(Tables):
     ) -> int:
         """Insert a data set and return its id.
 
-        items: (id, text, label, y). vocabulary: (term, document frequency). words: number of words of the items, and of
-        new ones among them. firsts, details: see `put_firsts` and `put_details`.
+        items: (id, text, label, y). vocabulary: (term, document frequency). words: number of words in the items, and
+        how many of them are new. firsts, details: see `put_firsts` and `put_details`.
         """
         owner = {"owner": address(values["owner"])} if "owner" in values else {}
         dataset = self._add("datasets", values | owner)
@@ -61,8 +62,8 @@ class DataSets(Tables):
         return dataset
 
     def datasets(self) -> list[Row]:
-        """Return all data sets, newest first, with their classes decoded, the number of sessions that use each, and of
-        labels that came after their items."""
+        """Return all data sets, newest first, with their classes decoded. `sessions` is the number of sessions that use
+        a data set; `later_labels` is the number of labels that arrived after their items."""
         rows = self.query(
             "SELECT datasets.*, (SELECT count(*) FROM sessions WHERE dataset = datasets.id"
             f" AND {self.PRESENT}) AS sessions,"
@@ -72,8 +73,8 @@ class DataSets(Tables):
         return [decoded(row, "classes") for row in rows]
 
     def dataset(self, key: int | str) -> Row:
-        """Return a data set by its id or name. Its classes are {name: items}, or None for a positive and a negative
-        class."""
+        """Return a data set by its id or name. `classes` is {name: number of items}, or None if the classes are a
+        positive and a negative one."""
         return decoded(self._by_key("data set", "datasets", "*", key), "classes")
 
     def has_dataset(self, name: str) -> bool:
@@ -82,7 +83,8 @@ class DataSets(Tables):
 
     @writes
     def remove_dataset(self, dataset: int) -> None:
-        """Delete a data set that no session uses, with its removed sessions. The caller deletes its rows on disk."""
+        """Delete a data set, with its removed sessions. Raise StoreError if any other session uses it. The caller
+        deletes its rows on disk."""
         if session := self.one(f"SELECT name FROM sessions WHERE dataset = ? AND {self.PRESENT}", dataset):
             raise StoreError(f"the data set is used by the session {session['name']}. Remove its sessions first.")
         self.db.execute("DELETE FROM sessions WHERE dataset = ?", [dataset])
@@ -93,7 +95,7 @@ class DataSets(Tables):
         return self.query("SELECT * FROM items WHERE dataset = ? AND position = ?", dataset, position)[0]
 
     def items(self, dataset: int, positions: Collection[int], texts: bool = False) -> dict[int, Row]:
-        """Return {position: item} with position, id and label, and with `texts` also text."""
+        """Return the items at some positions, {position: item}: position, id and label, and if `texts` also text."""
         rows = self.query(
             f"SELECT position, id, label{', text' * texts} FROM items"
             " WHERE dataset = ? AND position IN (SELECT value FROM json_each(?))",
@@ -116,13 +118,14 @@ class DataSets(Tables):
 
     @writes
     def put_details(self, dataset: int, first: int, details: Iterable[str | None]) -> None:
-        """Store the further cells of the items from position `first` on, as `datasets.details.cells` makes them."""
+        """Store the detail cells of items (cells of further columns) from position `first` on. details: the cells of
+        each item, as `cells` of datasets/reading/details.py packs them, or None."""
         for item, cells in enumerate(details, first):
             if cells:
                 self.db.conn.execute("INSERT INTO details VALUES (?, ?, ?)", (dataset, item, cells))
 
     def details(self, dataset: int, positions: Collection[int]) -> dict[int, list[str]]:
-        """Return the further cells of items by position, in the order of the columns. Items without any are omitted."""
+        """Return the detail cells of items in column order, {position: cells}. Items without any are omitted."""
         rows = self.query(
             "SELECT item, cells FROM details WHERE dataset = ? AND item IN (SELECT value FROM json_each(?))",
             dataset, json.dumps([*positions]),
@@ -162,7 +165,7 @@ class DataSets(Tables):
         return {row["label"]: row["y"] for row in rows}
 
     def unlabelled(self, dataset: int, texts: Iterable[str]) -> dict[int, str]:
-        """Return the items without a label that have one of these texts, {position: text}."""
+        """Return the unlabeled items that have one of these texts, {position: text}."""
         rows = self.query(
             "SELECT position, text FROM items WHERE dataset = ? AND y = 0"
             " AND text IN (SELECT value FROM json_each(?)) ORDER BY position",
@@ -172,7 +175,8 @@ class DataSets(Tables):
 
     @writes
     def put_later_labels(self, dataset: int, labels: Mapping[int, tuple[str, int]]) -> int:
-        """Store labels, {item: (word, y)}, of items without one. Return how many items had none until now."""
+        """Store labels that arrive after their items, {position: (label word, y)}. Items that already have a label are
+        skipped. Return the number of stored labels."""
         put = (
             "INSERT OR IGNORE INTO later_labels (dataset, item, label, y, added_at)"
             " SELECT dataset, position, ?, ?, ? FROM items WHERE dataset = ? AND position = ? AND y = 0"
@@ -183,29 +187,29 @@ class DataSets(Tables):
         )
 
     def later_labels(self, dataset: int, after: int = 0) -> list[Row]:
-        """Return the labels that came after their items, in order, from those behind `after` on: number, item, y."""
+        """Return the labels that arrived after their items, with a number above `after`, in order: number, item, y."""
         sql = "SELECT number, item, y FROM later_labels WHERE dataset = ? AND number > ? ORDER BY number"
         return self.query(sql, dataset, after)
 
     def last_later_label(self, dataset: int) -> int:
-        """Return the number of the last label that came after its item, 0 for none."""
+        """Return the number of the last label that arrived after its item, or 0 if there is no such label."""
         return self.number("SELECT coalesce(max(number), 0) FROM later_labels WHERE dataset = ?", dataset)
 
     @writes
     def update_dataset(self, dataset: int, values: Row) -> None:
-        """Change some columns of a data set."""
+        """Update columns of a data set, {column: value}."""
         self.db.table("datasets").update(dataset, values)
 
     @writes
     def put_contents(self, dataset: int, digests: Iterable[bytes]) -> list[bool]:
-        """Store digests of the contents of items. Return whether each was new."""
+        """Store digests of the contents of items. Return for each digest whether it was new."""
         put = "INSERT OR IGNORE INTO contents (dataset, digest) VALUES (?, ?)"
         return [self.db.conn.execute(put, (dataset, digest)).rowcount == 1 for digest in digests]
 
     @writes
     def append_items(self, dataset: int, first: int, items: Iterable[tuple[Any, ...]]) -> int:
-        """Insert items (id, text, label, y) from position `first` on. If an id is taken, the item's number is appended
-        to it; return how often that was done."""
+        """Insert items (id, text, label, y) from position `first` on. An item without an id gets its number (position +
+        1) as its id. An id that is taken gets this number as a suffix; return how many given ids got one."""
         put = "INSERT OR IGNORE INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)"
         renamed = 0
         for position, (own_id, *rest) in enumerate(items, first):
@@ -217,8 +221,9 @@ class DataSets(Tables):
 
     @writes
     def put_batch(self, dataset: int, first: int, items: int, words: tuple[int, int], most: int = 0) -> None:
-        """Store that a batch of items arrived from position `first` on. words: number of its words, and of new ones
-        among them. It is merged with the batch before, unless that is the import or has `most` items."""
+        """Record that a batch of items arrived from position `first` on. words: number of words in it, and how many of
+        them are new. The batch is merged into the previous one, unless that is the import or has `most` items or
+        more."""
         joined = self.db.conn.execute(
             "UPDATE batches SET items = items + ?, words = words + ?, new_words = new_words + ?"
             " WHERE dataset = ? AND first > 0 AND items < ?"
@@ -232,15 +237,15 @@ class DataSets(Tables):
             })  # fmt: skip
 
     def batches(self, dataset: int) -> list[Row]:
-        """Return the batches in which the items of a data set arrived, in order: first position, items, words, new
-        words, and time. Batches of older versions are missing."""
+        """Return the batches in which the items of a data set arrived, in order: position of the first item, number of
+        items, words and new words, and time. Batches that older versions appended are missing."""
         sql = "SELECT first, items, words, new_words, added_at FROM batches WHERE dataset = ? ORDER BY first"
         return self.query(sql, dataset)
 
     @writes
     def put_firsts(self, dataset: int, firsts: Iterable[tuple[int, int, bytes, int, list[int]]]) -> None:
-        """Store texts that are not near-duplicates of an earlier one: (item, number of words, bits of the words, number
-        of near-duplicates, first words)."""
+        """Store texts that are not near-duplicates of an earlier one: (position, number of distinct words, bit set of
+        the words, number of near-duplicates, first words)."""
         rows, begins = [], []
         for item, size, bits, copies, beginning in firsts:
             rows.append((dataset, item, size, bits, copies))
@@ -250,7 +255,8 @@ class DataSets(Tables):
             self.db.conn.executemany("INSERT INTO beginnings VALUES (?, ?, ?)", sorted(begins))  # in order: faster
 
     def firsts(self, dataset: int, words: Collection[int]) -> list[Row]:
-        """Return the texts that begin with one of these words and are not near-duplicates: word, item, size, bits."""
+        """Return the texts that have one of `words` among their first words and are not near-duplicates of an earlier
+        one: word, item, size, bits."""
         return self.query(
             "SELECT word, item, size, bits FROM beginnings JOIN firsts USING (dataset, item)"
             " WHERE dataset = ? AND word IN (SELECT value FROM json_each(?)) ORDER BY item",
@@ -259,7 +265,7 @@ class DataSets(Tables):
 
     @writes
     def add_copies(self, dataset: int, copies: Mapping[int, int]) -> None:
-        """Count further near-duplicates, {item: number}."""
+        """Add to the number of near-duplicates of items, {position: number to add}."""
         self.db.conn.executemany(
             "UPDATE firsts SET copies = copies + ? WHERE dataset = ? AND item = ?",
             ((more, dataset, item) for item, more in copies.items()),
@@ -279,7 +285,7 @@ class DataSets(Tables):
         )  # fmt: skip
 
     def feed_positions(self, dataset: int, url: str) -> dict[str, str]:
-        """Return up to which position a feed of a broker is stored, by partition."""
+        """Return the positions up to which a broker's feed is stored, {partition: position}."""
         rows = self.query("SELECT partition, position FROM feeds WHERE dataset = ? AND url = ?", dataset, url)
         return {row["partition"]: row["position"] for row in rows}
 
@@ -288,8 +294,9 @@ class DataSets(Tables):
         self, dataset: int, url: str, before: Mapping[str, str], after: Mapping[str, str],
         rejected: Iterable[tuple[str, str, bytes, str]],
     ) -> None:  # fmt: skip
-        """Store new positions of a feed, and messages that cannot be read: (partition, position, content, reason).
-        ConflictError if the stored positions of these partitions are not those of `before`."""
+        """Advance a feed from the stored positions `before` to `after`, {partition: position}, and store its unreadable
+        messages: (partition, position, content, reason). Raise ConflictError if the stored positions of these
+        partitions are not as in `before`."""
         stored = self.feed_positions(dataset, url)
         if any(stored.get(partition) != before.get(partition) for partition in after):
             raise ConflictError(f"another process follows {url} into the same data set: one is enough.")

@@ -1,4 +1,4 @@
-"""The tables of the log of a session: questions, events, and the answers that follow from them."""
+"""The tables of session logs: questions, events, and the answers that are derived from the events."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,17 +9,18 @@ from .database import Row, StoreError, writes
 from .migrations import LABELS, OPINIONS
 from .tables import Tables, decoded, from_json, now
 
-OF_PARTS = ", standing.data ->> '$.labels' AS labels, answered.data ->> '$.labels' AS firsts"  # in LABELS
+# Fills {labels} in LABELS: the current and the first label of each of several questions.
+OF_PARTS = ", standing.data ->> '$.labels' AS labels, answered.data ->> '$.labels' AS firsts"
 
 
 def _of_parts(row: Row) -> Row:
-    """Decode the fields of several questions in a row of a question."""
+    """Decode the JSON fields of a question in a session of several questions: parts, labels, firsts."""
     return decoded(row, *(row.keys() & {"parts", "labels", "firsts"})) if row["parts"] else row
 
 
 class History(NamedTuple):
-    """The stored history of a session: the questions that waited or that events refer to, the events in order, and the
-    digests by number of event."""
+    """The stored history of a session: the questions that were asked or that events refer to, the events in order, and
+    the digests, {event number: digest}."""
 
     questions: list[Row]
     events: list[Row]
@@ -27,7 +28,7 @@ class History(NamedTuple):
 
 
 class Log(Tables):
-    """The logs of the sessions of a store."""
+    """The methods of `Store` for the logs of sessions."""
 
     # The log of a session
 
@@ -37,8 +38,9 @@ class Log(Tables):
     )
 
     def answers(self, session: int, after: int = 0) -> list[Row]:
-        """Return the questions of a session after number `after` in order, each with its current label (None: not
-        answered yet), who gave it and when, and the first label. parts, labels, firsts: of several questions."""
+        """Return the questions of a session with a number above `after`, in order, each with its current label (None:
+        not answered yet), who gave it and when, and the first label. In a session of several questions, parts, labels
+        and firsts hold the facts and the labels of each."""
         return [_of_parts(row) for row in self.query(f"{self.ANSWERS} AND number > ? ORDER BY number", session, after)]
 
     def answer(self, session: int, question: int) -> Row | None:
@@ -47,8 +49,9 @@ class Log(Tables):
         return row and _of_parts(row)
 
     def events(self, session: int, *kinds: str, after: int = 0) -> list[Row]:
-        """Return the log of a session after a number, or only events of some kinds, in order: number, id (None: not
-        sent by a page), kind, at, annotator, question, item, label, seconds, and `data`, the kind's further fields."""
+        """Return the events of a session with a number above `after`, in order, or only events of some kinds: number,
+        id (None: not sent by a page), kind, at, annotator, question, item, label, seconds, and the further fields of
+        the kind in `data`."""
         # Without a hint SQLite reads all events, because the primary key has their order.
         table = "events INDEXED BY events_kind" if kinds else "events"
         some = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
@@ -63,8 +66,8 @@ class Log(Tables):
         self, session: int, kind: str, id: str | None = None, annotator: str = "", *, question: int | None = None,
         item: int | None = None, label: int | None = None, seconds: float | None = None, data: Row | None = None,
     ) -> int:  # fmt: skip
-        """Append an event to the log of a session, and update the labels and further answers that follow from it.
-        Return the number of the event."""
+        """Append an event to the log of a session, and update the labels and further answers that are derived from the
+        log. Return the number of the event."""
         if question is not None:
             self._check_question(session, question)
         number = self.number("SELECT coalesce(max(number), 0) + 1 FROM events WHERE session = ?", session)
@@ -87,8 +90,8 @@ class Log(Tables):
         self, session: int, labels: Iterable[tuple[int, int, Sequence[int]]], origin: str, id: str | None = None,
         by: str = "",
     ) -> None:  # fmt: skip
-        """Append known labels to the log of a session, as (item, label, labels of several questions). id: of the event
-        under which a page sent them."""
+        """Append known labels to the log of a session. labels: (item, label, label of each of several questions). id:
+        the event id with which a page sent them, stored with the first one."""
         number, at = self.number("SELECT coalesce(max(number), 0) FROM events WHERE session = ?", session), now()
 
         def row(place: int, item: int, label: int, own: Sequence[int]) -> tuple[Any, ...]:
@@ -102,7 +105,7 @@ class Log(Tables):
         )
 
     def first_known(self, session: int) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Return the known labels that a session begins with, as (item, label, labels of several questions)."""
+        """Return the known labels that a session begins with: (item, label, label of each of several questions)."""
         rows = self.query(
             "SELECT item, label, data FROM events WHERE session = ? AND kind = 'known' AND number < coalesce("
             "(SELECT min(number) FROM events WHERE session = ? AND kind = 'grown'), 0) ORDER BY number",
@@ -112,12 +115,12 @@ class Log(Tables):
         return [(row["item"], row["label"], labels) for row, labels in zip(rows, own)]
 
     def begins_with(self, session: int, origin: str) -> bool:
-        """Return whether a session begins with known labels of an origin."""
+        """Return whether a session begins with known labels of this origin, such as "file"."""
         row = self.one("SELECT data FROM events WHERE session = ? AND kind = 'known' AND number = 1", session)
         return row is not None and (from_json(row["data"], "data") or {}).get("origin") == origin
 
     def known_labels(self, session: int) -> dict[int, Row]:
-        """Return the current known label of each item, {item: row of the log}."""
+        """Return the event of the latest known label of each item, {item: event}, without labels that are 0."""
         rows = {row["item"]: row for row in self.events(session, "known")}
         return {item: row for item, row in rows.items() if row["label"]}
 
@@ -132,7 +135,7 @@ class Log(Tables):
 
     @writes
     def derive_answers(self, session: int) -> None:
-        """Derive the labels and further answers of a session from its events."""
+        """Rebuild the labels and further answers of a session from its events."""
         for table, (select, _) in self.DERIVED.items():
             own = "question IN (SELECT id FROM questions WHERE session = ?)"
             self.db.execute(f"DELETE FROM {table} WHERE {own}", [session])
@@ -140,7 +143,7 @@ class Log(Tables):
             self.db.execute(f"INSERT INTO {table} {derived}", [session])
 
     def _answers_follow(self, session: int) -> bool:
-        """Return whether the labels and further answers of a session follow from its events."""
+        """Return whether the stored labels and further answers of a session match its events."""
         for table, (select, _) in self.DERIVED.items():
             own = select.format(labels=OF_PARTS, where="AND answered.session = ?")
             stored = f"SELECT {table}.* FROM {table} JOIN questions ON questions.id = question WHERE session = ?"
@@ -160,8 +163,8 @@ class Log(Tables):
 
     @writes
     def put_history(self, session: int, history: History) -> None:
-        """Store the history of a session in place of its own. Question ids and parent ids are numbered from 1 in list
-        order."""
+        """Store a history as the log of a session, in place of its events. In the history, question ids and parent ids
+        are numbered from 1 in list order; in the database they are shifted above all ids ever used."""
         last = self.number("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'questions'")
 
         def moved(id: int) -> int:
@@ -179,8 +182,8 @@ class Log(Tables):
             self.put_digest(session, number, digest)
 
     def foreign_answers(self, session: int) -> list[Row]:
-        """Return the answers of a session with a class that it does not have: number of the question (None: it was
-        never asked), label, annotator."""
+        """Return the answers whose label is not a class of the session: number of the question (None: it was never
+        asked), label, annotator."""
         return self.query(
             "SELECT questions.number, label, events.annotator FROM events"
             " LEFT JOIN questions ON questions.id = question JOIN sessions ON sessions.id = events.session"
@@ -191,15 +194,15 @@ class Log(Tables):
         )
 
     def log_version(self, session: int) -> int:
-        """Return the number of changes of a session's log: if two numbers are equal, the logs are equal."""
+        """Return the version of a session's log, a count of its changes: equal versions mean equal logs."""
         row = self.one(f"SELECT log_version FROM sessions WHERE id = ? AND {self.PRESENT}", session)
         if row is None:
             raise StoreError(f"session {session} does not exist.")
         return int(row["log_version"])
 
     def fingerprint(self, session: int) -> str:
-        """Return a text that is another one after every change of a session: of its log, notes, tags, settings and
-        roles, and of the number of items of its data set."""
+        """Return a hash that changes whenever a session does: its log, notes, tags, settings or roles, or the number of
+        items of its data set."""
         row = self.one(
             "SELECT sessions.*, datasets.items AS held,"
             " (SELECT max(number) FROM events WHERE session = sessions.id) AS last,"
@@ -211,7 +214,7 @@ class Log(Tables):
 
     @writes
     def count_change(self, session: int) -> int:
-        """Count a change of the log of a session. Return the new version."""
+        """Increment the version of a session's log, and return it."""
         self.db.execute("UPDATE sessions SET log_version = log_version + 1 WHERE id = ?", [session])
         return self.log_version(session)
 
@@ -238,7 +241,7 @@ class Log(Tables):
         return int(row["item"]) if row else None
 
     def asked_of_item(self, session: int, question: int) -> int | None:
-        """Return the asked question about the same item as a question, or None."""
+        """Return the id of the question that was asked about the same item as this question, or None."""
         item = self.item_of(session, question)
         sql = "SELECT id FROM questions WHERE session = ? AND item = ? AND number IS NOT NULL"
         row = None if item is None else self.one(sql, session, item)
@@ -249,7 +252,8 @@ class Log(Tables):
         return self.one(f"SELECT * FROM labels WHERE {self.QUESTION}", session, question)
 
     def old_label(self, session: int, question: int) -> int | list[int] | None:
-        """Return the last label of a question that was taken back, of several questions the label of each, or None."""
+        """Return the last label of a question that was undone, or None if there is no such label. In a session of
+        several questions, return a list with the label of each."""
         row = self.one(
             f"SELECT label, data FROM events WHERE {self.QUESTION} AND kind IN ('answered', 'corrected')"
             " AND EXISTS (SELECT 1 FROM events AS later WHERE later.question = events.question AND kind = 'undone'"
@@ -262,7 +266,7 @@ class Log(Tables):
         return labels or int(row["label"])
 
     def prepared(self, session: int, question: int) -> dict[int, Row]:
-        """Return the prepared questions that follow a question, by the answer to it."""
+        """Return the questions prepared to follow a question, {answer to it: next question}."""
         sql = "SELECT * FROM questions WHERE session = ? AND parent = ? AND number IS NULL"
         return {row["branch"]: row for row in self.query(sql, session, question)}
 
@@ -270,7 +274,8 @@ class Log(Tables):
     def put_question(self, values: Row) -> int:
         """Store a question before it is shown, and return its id. The same (session, parent, branch) keeps its id.
 
-        parent: id of the question before it (None: it follows no single question). parts: of several questions.
+        parent: id of the question before it (None: it follows no single question). parts: of several questions,
+        [margin, predicted class] of each.
         """
         if "parts" in values:
             values = values | {"parts": json.dumps(values["parts"])}
@@ -287,8 +292,8 @@ class Log(Tables):
 
     @writes
     def number_question(self, session: int, question: int | None, number: int) -> None:
-        """Make a question the newest of the session, with this number. Other questions lose this and later numbers.
-        None only takes the numbers away."""
+        """Make a question the newest one of its session: number `number`. Other questions with this number or a later
+        one lose theirs. question: None only removes numbers."""
         self.db.execute(
             "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
             [session, number, question],
@@ -300,9 +305,10 @@ class Log(Tables):
 
     @writes
     def part_prepared(self, session: int, *parents: int | None) -> None:
-        """Detach the prepared questions from the questions that they follow, so that they do not become the next ones.
+        """Detach questions that were prepared to follow `parents`, so that they do not become the next ones.
 
-        They stay stored and leased to the annotators of their parents, as a page may show them already."""
+        They stay stored, with ended leases for the annotators of their parents, as a page may show them already.
+        """
         prepared = f"session = ? AND number IS NULL AND parent IN ({', '.join('?' * len(parents))})"
         self.db.execute(
             "INSERT INTO leases (question, annotator, leased_at, ended_at)"
@@ -315,8 +321,8 @@ class Log(Tables):
     # Several people on one session
 
     def leases(self, session: int, annotator: str | None = None) -> list[Row]:
-        """Return the current leases of a session, of one annotator or of all (None), oldest first: question, annotator,
-        leased_at."""
+        """Return the current leases of a session, oldest first: question, annotator, leased_at. annotator: whose leases
+        (None: everyone's)."""
         return self.query(
             "SELECT question, annotator, leased_at FROM leases INDEXED BY leases_now"
             " CROSS JOIN questions ON questions.id = question"  # start from the few leases, not from all questions
@@ -340,7 +346,7 @@ class Log(Tables):
 
     @writes
     def renew_leases(self, session: int, annotator: str) -> None:
-        """Start the leases of an annotator in a session anew from now."""
+        """Renew the leases of an annotator in a session: their time starts again now."""
         self.db.execute(
             "UPDATE leases SET leased_at = ? WHERE annotator = ? AND ended_at IS NULL"
             " AND EXISTS (SELECT 1 FROM questions WHERE id = question AND session = ?)",
@@ -349,13 +355,13 @@ class Log(Tables):
 
     @writes
     def pass_on(self, session: int, old: str, new: str) -> None:
-        """Move the leases of an annotator to another name."""
+        """Move the leases of an annotator in a session to another name."""
         for row in self.leases(session):
             if row["annotator"] == old:
                 self.lease(session, row["question"], new)
 
     def leased(self, session: int, question: int, annotator: str) -> bool:
-        """Return whether an annotator ever had a question, or the question before it."""
+        """Return whether a question, or the question before it, was ever leased to an annotator."""
         sql = (
             "SELECT 1 FROM questions JOIN leases ON question IN (questions.id, parent)"
             " WHERE session = ? AND questions.id = ? AND annotator = ?"
@@ -371,7 +377,7 @@ class Log(Tables):
         return self.one(sql, session, question, annotator) is not None
 
     def due_answers(self, session: int, annotator: str) -> list[int]:
-        """Return the questions that still need the answer of another person, and that this annotator never answered."""
+        """Return the ids of the questions that need an answer from another person and that this one never answered."""
         rows = self.query(
             "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
             " JOIN sessions ON sessions.id = session WHERE session = ? AND labels.label != 0 AND questions.overlap = 1"
@@ -384,7 +390,8 @@ class Log(Tables):
         return [row["id"] for row in rows]
 
     def unrepeated(self, session: int, annotator: str) -> list[int]:
-        """Return the questions to repeat to an annotator: drawn for it, answered by them, and not corrected."""
+        """Return the ids of the questions to ask an annotator again: answered by this person, drawn to be repeated, and
+        neither repeated nor corrected yet."""
         rows = self.query(
             "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
             " WHERE session = ? AND labels.label != 0 AND repeat = 1 AND annotator = ? AND NOT EXISTS"
@@ -405,9 +412,9 @@ class Log(Tables):
         return exists
 
     def opinions(self, session: int) -> list[Row]:
-        """Return the further answers, which gave no label, in order, each with the item and the probability of its
-        question, who gave its first label, and the label of each of several questions (None: there is one): for each
-        person and question the first one that was not taken back."""
+        """Return the further answers to the questions of a session, in order: for each person and question, the first
+        one that was not taken back. They do not set the label. Each has the item and the asking probability of its
+        question, who gave the first label, and the label of each of several questions (None: the session asks one)."""
         rows = self.query(
             "SELECT opinions.*, questions.item, probability, events.annotator AS first_annotator,"
             " own.data ->> '$.labels' AS labels FROM opinions"
@@ -422,7 +429,8 @@ class Log(Tables):
     # Marks, preferences
 
     def marks(self, session: int) -> dict[int, Row]:
-        """Return the latest mark of each item: {item: {"wrong": it passed wrongly, "trains": the mark was learned}}."""
+        """Return the latest mark of each item, {item: {"wrong": was it pushed wrongly, "trains": was the mark
+        learned}}."""
         return {row["item"]: row["data"] for row in self.events(session, "marked")}
 
     def preferences(self, annotator: str) -> dict[str, Any]:
@@ -443,6 +451,6 @@ class Log(Tables):
         self._insert("digests", {"session": session, "number": number, "digest": digest}, "OR REPLACE")
 
     def digests(self, session: int) -> dict[int, str]:
-        """Return the stored digests of a session by number of event."""
+        """Return the stored digests of a session, {event number: digest}."""
         rows = self.query("SELECT number, digest FROM digests WHERE session = ? ORDER BY number", session)
         return {row["number"]: row["digest"] for row in rows}

@@ -20,7 +20,7 @@ Step = Callable[["Database"], None]
 SET = "oal-studio"  # the name under which a database lists the steps that were applied to it
 STEPS: dict[str, Step] = {}
 
-LIST = "_sqlite_migrations"  # the table of that list; versions of sqlite-utils make it differently
+LIST = "_sqlite_migrations"  # the table with this list; its schema depends on the version of sqlite-utils
 _WORDS = f"create|table|unique|index|on|integer|text|primary|key|id|migration_set|name|applied_at|(idx_)?{LIST}[a-z_]*"
 _OF_LIST = re.compile(rf'(({_WORDS})\b|[\s,()"\[\]])+', re.IGNORECASE | re.ASCII)
 _OF_OTHERS = {  # plain tables of SQLite's ANALYZE, and of Litestream, which copies the database
@@ -35,7 +35,7 @@ _OF_OTHERS = {  # plain tables of SQLite's ANALYZE, and of Litestream, which cop
 
 
 def step(function: Step) -> Step:
-    """Register a step under its name."""
+    """Decorate a function to register it as a migration step under its name."""
     STEPS[function.__name__] = function
     return function
 
@@ -117,7 +117,7 @@ def m2026_11_20_jobs(db: "Database") -> None:
 
 @step
 def m2026_11_20_annotators(db: "Database") -> None:
-    """Add corrections, notes, marks and preferences of annotators, and the plan of a session for its budget."""
+    """Add corrections, notes, marks and preferences of annotators, and each session's plan for spending its budget."""
     for column in (
         "items INTEGER NOT NULL DEFAULT 0",  # length of the stream when the session began: the part that is shuffled
         "horizon INTEGER NOT NULL DEFAULT 0",  # rounds that audits and pacing plan for
@@ -165,7 +165,7 @@ def m2026_11_20_growth(db: "Database") -> None:
 
 @step
 def m2026_11_21_log_version(db: "Database") -> None:
-    """Count the changes of a session's log, by any process."""
+    """Add the version of a session's log, which counts its changes by any process."""
     db.execute("ALTER TABLE sessions ADD COLUMN log_version INTEGER NOT NULL DEFAULT 0")
 
 
@@ -187,8 +187,8 @@ def m2026_11_22_prior(db: "Database") -> None:
 
 @step
 def m2026_11_22_additions(db: "Database") -> None:
-    """Create the table of labels added to the budget of a session. position: number of answers then. at_end: length of
-    the stream if it had ended, NULL while a question waited."""
+    """Create the table of labels that were added to the budget of a session. position: number of answers at that time.
+    at_end: length of the stream if it had ended, NULL if a question was waiting."""
     db.execute("""
         CREATE TABLE additions (
             event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
@@ -215,8 +215,8 @@ def m2026_11_22_batches(db: "Database") -> None:
 
 @step
 def m2026_11_22_near_duplicates(db: "Database") -> None:
-    """Create the tables to find near-duplicates: texts that are not a copy of an earlier one, the number of their
-    copies, and their first words."""
+    """Create the tables for finding near-duplicates: texts that are not near-duplicates of an earlier one, with the
+    number of their near-duplicates and their first words."""
     db.execute("ALTER TABLE datasets ADD COLUMN near_duplicates TEXT NOT NULL DEFAULT 'keep'")  # or once
     db.execute("""
         CREATE TABLE firsts (
@@ -253,7 +253,7 @@ def m2026_11_22_several_people(db: "Database") -> None:
 
 @step
 def m2026_11_22_labels_of_a_question(db: "Database") -> None:
-    """Index labels by question, including labels that were taken back: each answer looks for them."""
+    """Index labels by question, including labels that were taken back, as every answer looks them up."""
     db.execute("CREATE INDEX labels_of_question ON labels (question)")
 
 
@@ -278,7 +278,7 @@ def m2026_11_23_roles(db: "Database") -> None:
 
 @step
 def m2026_11_23_details(db: "Database") -> None:
-    """Add the further columns of the file of a data set, and the choice of columns that a session shows."""
+    """Add the detail cells of items (further columns of a data set's file), and the columns that a session shows."""
     db.execute("""
         CREATE TABLE details (
             dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE, item INTEGER NOT NULL,
@@ -288,7 +288,7 @@ def m2026_11_23_details(db: "Database") -> None:
 
 @step
 def m2026_11_23_tags(db: "Database") -> None:
-    """Add the tags that the owner of a session defines, and the log of giving them to items and removing them."""
+    """Add the tags that the owner of a session defines, and the log of tagging and untagging items."""
     db.execute("ALTER TABLE sessions ADD COLUMN tags TEXT")  # JSON: their names; NULL: none
     db.execute("""
         CREATE TABLE tags (
@@ -320,8 +320,8 @@ def m2026_11_23_asked_again(db: "Database") -> None:
 
 @step
 def m2026_11_24_names_that_changed(db: "Database") -> None:
-    """Keep old results under true names: SOAL-CS, CPA and CW now mean other learners, and the rule `asymmetric` has
-    other default parameters, which comparisons omit."""
+    """Rename algorithms in old results to the learner and rule that ran: SOAL-CS, CPA and CW now mean other learners.
+    Store the old default parameters of the rule `asymmetric`, which have changed and which comparisons omit."""
     before = {"SOAL-CS": "acog-ii + variance", "CPA": "cpa + all", "CW": "cw + all"}
     for name, ran in before.items():
         where = "WHERE algorithm = ? AND learner || ' + ' || rule = ?"
@@ -367,13 +367,13 @@ def m2026_11_24_erased_by_two_starts(db: "Database") -> None:
 
 @step
 def m2026_11_24_leases_of_a_question(db: "Database") -> None:
-    """Index leases by question, including ended ones: each late answer looks for them."""
+    """Index leases by question, including ended ones, as every late answer looks them up."""
     db.execute("CREATE INDEX leases_of_question ON leases (question)")
 
 
 @step
 def m2026_11_24_data_of_comparisons(db: "Database") -> None:
-    """Add the ids of the data sets of a comparison, as a new data set may get the name of a removed one."""
+    """Add the ids of the data sets of a comparison, as their names may be reused after a removal."""
     db.execute("ALTER TABLE comparisons ADD COLUMN datasets TEXT")  # JSON: ids in the order of its data; null: none yet
     by_name = "SELECT id FROM datasets WHERE name IN (?, ?) AND created_at <= ? ORDER BY name = ? DESC"
     for comparison, specification, created_at in db.execute(
@@ -451,7 +451,8 @@ def m2026_11_24_events(db: "Database") -> None:
 
 @step
 def m2026_11_25_later_labels(db: "Database") -> None:
-    """Add labels that come after their items. The labels of the import stay as sessions and comparisons found them."""
+    """Create the table of labels that arrive after their items. It leaves the labels of the import as sessions and
+    comparisons used them."""
     db.execute(
         """CREATE TABLE later_labels (
             number INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE,
@@ -469,7 +470,7 @@ def m2026_11_25_teams(db: "Database") -> None:
 
 @step
 def m2026_11_25_auto_of_before(db: "Database") -> None:
-    """Keep old results under true names: `auto` now means another learner."""
+    """Rename `auto` in old results to the learner and rule that ran, as it now means another learner."""
     ran, fixed = "pool + paced", {"temperature": 0.05}  # a parameter that is set, so that none is tuned
     where = "WHERE algorithm = 'auto' AND learner || ' + ' || rule = ?"
     db.execute(f"UPDATE sessions SET algorithm = ? {where}", [ran, ran])
@@ -507,7 +508,7 @@ def m2026_11_25_tokens(db: "Database") -> None:
 
 @step
 def m2026_11_25_feeds(db: "Database") -> None:
-    """Create the tables of the positions up to which feeds of brokers are stored, and of their unreadable messages."""
+    """Create the tables of broker feeds: the positions up to which they are stored, and their unreadable messages."""
     for table, more in (("feeds", ""), ("rejected", ", content BLOB NOT NULL, reason TEXT NOT NULL")):
         key = "dataset, url, partition" + ", position" * bool(more)
         db.execute(f"""
@@ -533,13 +534,13 @@ def m2026_11_27_audited(db: "Database") -> None:
 
 @step
 def m2026_11_28_answer_each(db: "Database") -> None:
-    """Add whether each of several questions needs an answer."""
+    """Add the setting whether each of several questions needs an answer."""
     db.execute("ALTER TABLE sessions ADD COLUMN answer_each INTEGER NOT NULL DEFAULT 0")
 
 
 @step
 def m2026_11_28_prior_of_questions(db: "Database") -> None:
-    """Let each of several questions have weights to begin with. part: its place."""
+    """Let each of several questions have its own prior weights. part: index of the question."""
     db.execute("ALTER TABLE prior_weights RENAME TO prior_weights_before")
     db.execute("""
         CREATE TABLE prior_weights (
@@ -551,11 +552,12 @@ def m2026_11_28_prior_of_questions(db: "Database") -> None:
 
 
 class DamagedLogError(ValueError):
-    """An old log of a session that cannot be converted into events, in words that follow a colon."""
+    """An old log of a session that cannot be converted into events. The message is worded to follow a colon."""
 
 
 def _convert_log(db: "Database", session: int, items: int, created_at: str, event_ids: set[str]) -> None:
-    """Store the old log of a session as events. event_ids: ids of all events so far; repeated ones become NULL."""
+    """Convert the old log of a session into events and store them. event_ids: ids of all events so far, to which the
+    new ones are added; repeated ids become NULL."""
     rows, digests = _old_log(db, session, items, created_at).events()
     for row in rows:
         row["id"] = None if row["id"] in event_ids else row["id"]
@@ -594,14 +596,15 @@ def _old_log(db: "Database", session: int, items: int, created_at: str) -> OldLo
 
 
 class ForeignSchemaError(ValueError):
-    """A difference of a database's schema from the one that its steps make, in words that follow its name."""
+    """A schema that is not the one that the migrations make. The message is worded to follow the name of the file."""
 
 
 def applied(connection: sqlite3.Connection) -> list[str]:
-    """Return the steps that were applied to a database, in order. ForeignSchemaError if its schema differs from theirs:
-    a foreign trigger, view, generated column or index may run code whenever the database is read or written.
+    """Return the names of the steps that were applied to a database, in order. Raise ForeignSchemaError if its schema
+    is not the one that these steps make: a foreign trigger, view, generated column or index may run code whenever the
+    database is read or written.
 
-    Only the schema is read before this is checked.
+    Before this check, only the schema and the list of steps are read.
     """
     present = set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
     of_list = {row for row in present if row[2] == LIST and (row[3] is None or _OF_LIST.fullmatch(str(row[3])))}
@@ -623,7 +626,8 @@ def applied(connection: sqlite3.Connection) -> list[str]:
 
 @cache
 def _made_by(*steps: Step) -> frozenset[tuple[str | None, ...]]:
-    """Return the schema that some steps make, each row as `_spaced` returns it."""
+    """Run steps on an empty database and return the schema that they make, each row as `_spaced` returns it. Raise
+    ForeignSchemaError if the steps cannot follow each other."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
         try:
             for each in steps:
@@ -634,7 +638,7 @@ def _made_by(*steps: Step) -> frozenset[tuple[str | None, ...]]:
 
 
 def _spaced(row: tuple[str | None, ...]) -> tuple[str | None, ...]:
-    """Replace each gap in a row of a schema by one space."""
+    """Normalize the whitespace in a row of a schema: each run of it becomes one space."""
     return tuple(" ".join(word.split()) if isinstance(word, str) else word for word in row)
 
 

@@ -1,6 +1,6 @@
 """Convert the log of a session from the nine tables of earlier versions into rows of the table of events.
 
-The migration of a database uses it once, and files that earlier versions published are read through it.
+This is used by a migration of the database, once, and to read files that earlier versions published.
 """
 
 import json
@@ -17,7 +17,8 @@ EVENT = dict.fromkeys(("id", "question", "item", "label", "seconds", "data"))
 
 @dataclass
 class OldLog:
-    """The rows of a session in the earlier tables, the oldest first. Labels, marks and additions have their `age`.
+    """The rows of a session in the earlier tables, oldest first. Rows of labels, marks and additions have an `age`, by
+    which they are ordered.
 
     digests: {number of answers: digest}. rounds: length of the stream.
     """
@@ -43,7 +44,8 @@ class OldLog:
         self._questions = {number: id for id, number in numbers.items()}
 
     def events(self) -> tuple[list[Row], dict[int, str]]:
-        """Return the log as rows of the table of events, without the session, and the digests by number of event."""
+        """Convert the log into rows of the table of events, without the column of the session. Return them, and the
+        digests as {event number: digest}."""
         folded, digested = self._folded()
         replaced, others = dict[Any, list[Row]](), dict[str, list[list[Row]]]()
         final = {_subject(event) for event in folded}
@@ -58,7 +60,7 @@ class OldLog:
         sent = {row["id"] for row in rows if row["kind"] != "withdrawn"}
         for number, row in enumerate(rows, 1):
             row["number"] = number
-            if row["kind"] == "withdrawn" and row["id"] in sent:  # its id is that of another event of the same page
+            if row["kind"] == "withdrawn" and row["id"] in sent:  # another event of the page has its id
                 row["id"] = None
         places = {answers: folded[place - 1]["number"] for answers, place in enumerate(digested)}
         return rows, {places[answers]: digest for answers, digest in self.digests.items() if answers in places}
@@ -71,8 +73,8 @@ class OldLog:
         return chain
 
     def _loose(self) -> Iterator[list[Row]]:
-        """Yield events that change no state: labels that were taken back, further answers, marks that did not train,
-        notes and tags. Each list stays together."""
+        """Yield the events that do not change the state, in lists that stay together: labels that were taken back,
+        further answers, marks that did not train, notes and tags."""
         corrections = {row["event"] for row in self.labels}
         for row in self.labels:
             if row["undone_at"] is not None and row["undone_by"] not in corrections:
@@ -99,8 +101,8 @@ class OldLog:
     # Events that change the state
 
     def _folded(self) -> tuple[list[Row], list[int]]:
-        """Return the events that change the state, in order, and for 0, 1, 2 ... answers the number of events before
-        the digest."""
+        """Return the events that change the state, in order. Also return, for 0, 1, 2 ... answers, how many of these
+        events come before the digest at that number of answers."""
         together = [(row["event"], json.loads(row["happened"])) for row in self.shared]
         first = next((event["rounds"] for _, event in together if event["kind"] == "grown"), self.rounds)
         numbers = [event["number"] for _, event in together if event["kind"] == "answered"]
@@ -111,7 +113,7 @@ class OldLog:
             if event["kind"] == "answered":
                 digested.append(len(events))
         at = self.created_at
-        for row in events:  # who noticed that the stream had grown, or asked for one more question, wrote no time
+        for row in events:  # growth of the stream, and a request for one more question, were stored without a time
             at = row["at"] = row["at"] or at
         return events, digested
 
@@ -131,8 +133,9 @@ class OldLog:
         return EVENT | about | {"kind": kind, "label": values.get("label"), "at": "", "annotator": ""}
 
     def _alone(self, rounds: int, answered: list[int], later: set[str | None]) -> tuple[list[Row], list[int]]:
-        """Return the events and digest positions before several people shared the session. One question waited at a
-        time, so the number of answers at each change gives the order. rounds: length of the stream at the end."""
+        """Return the events and the digest positions (as `_folded` does) from before several people shared the session.
+        One question waited at a time, so the number of answers at each change gives the order. rounds: length of the
+        stream at the end of that time. later: ids of later events."""
         groups: dict[int, list[tuple[int | None, list[Row]]]] = {}
         for (position, end), placed in groupby(self._changes(later), itemgetter("position", "at_end")):
             if position <= len(answered):
@@ -156,8 +159,9 @@ class OldLog:
         return events, digested
 
     def _changes(self, later: set[str | None]) -> list[Row]:
-        """Return corrections, training marks and added labels in order, before several people shared the session.
-        Additions come after other changes at the same end of the stream: the stream continues with them."""
+        """Return the corrections, training marks and added labels from before several people shared the session, in
+        order. At the same end of the stream, added labels come after other changes, as the stream continues with
+        them."""
         changes = [
             *((row, _answer("corrected", row), row["at_end"] is None)
               for chain in self._chains.values() for row in chain[1:]),
@@ -174,7 +178,7 @@ class OldLog:
 
 
 def _subject(row: Row) -> tuple[Any, ...] | None:
-    """Return the question of an answer or the item of a mark, by which one replaces another."""
+    """Return the key by which an answer or a mark replaces another, (question, item), or None for other events."""
     return (row["question"], row["item"]) if row["kind"] in ("answered", "marked") else None
 
 

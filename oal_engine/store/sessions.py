@@ -11,33 +11,33 @@ from .database import Row, StoreError, writes
 from .log import Log
 from .tables import decoded, now
 
-ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # of an e-mail
-ROLES = ("reader", "annotator", "owner")  # in a session, each with the rights of those before it
+ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # an e-mail address
+ROLES = ("reader", "annotator", "owner")  # in a session; each has the rights of the roles before it
 RESTORABLE = timedelta(days=30)  # period in which a removed session can be restored
-CONFIRMED = timedelta(days=7)  # between the server start that finds a session overdue and the start that erases it
+CONFIRMED = timedelta(days=7)  # least time from the server start that finds a session overdue to the one that erases it
 
 
 def address(mail: str) -> str:
-    """Return an e-mail address in the spelling in which it is stored and compared. Only ASCII letters are lowered: the
-    Kelvin sign, for instance, would become the letter of another address."""
+    """Normalize an e-mail address for storage and comparison: strip it and lowercase its letters, but only ASCII ones.
+    The Kelvin sign, for instance, would become the letter of another address."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in mail.strip())
 
 
 def digest_of(secret: str) -> str:
-    """Return the digest under which a token is stored."""
+    """Return the SHA-256 digest under which a token is stored."""
     return sha256(secret.encode()).hexdigest()
 
 
 class Sessions(Log):
-    """The sessions of a store, with their logs."""
+    """The methods of `Store` for sessions and their logs, removals, roles and tokens."""
 
     @writes
     def add_session(
         self, values: Row, priors: Mapping[int, Mapping[int, float]] | None = None,
         known_labels: Iterable[tuple[int, int, Sequence[int]]] = (), origin: str = "",
     ) -> int:  # fmt: skip
-        """Insert a session and return its id. priors: as of `prior_weights`. known_labels: as of `put_known`. If
-        `owner` is an e-mail address, it gets the role of owner."""
+        """Insert a session and return its id. priors: as `prior_weights` returns them. known_labels, origin: as in
+        `put_known`. If the value of `owner` is an e-mail address, this address gets the role of owner."""
         session = self._add("sessions", values)
         self.put_known(session, known_labels, origin, by=values.get("owner", ""))
         self.put_event(session, "grown", data={"rounds": values["items"]})
@@ -49,21 +49,21 @@ class Sessions(Log):
 
     @writes
     def put_prior(self, session: int, part: int, weights: Mapping[int, float]) -> None:
-        """Store the weights, by column, that the learner of a question begins with. part: its place."""
+        """Store the prior weights of a question's learner, {column: weight}. part: index of the question."""
         for column, weight in weights.items():
             place = {"session": session, "part": part, "column": column}
             self._insert("prior_weights", place | {"weight": weight})
 
     def prior_weights(self, session: int) -> dict[int, dict[int, float]]:
-        """Return the weights that the learners of a session begin with: {place of the question: {column: weight}},
-        without the questions that begin with nothing. The place of a single question is 0."""
+        """Return the prior weights of the learners of a session, {index of the question: {column: weight}}. Questions
+        without prior weights are omitted. A single question has index 0."""
         priors: dict[int, dict[int, float]] = {}
         for row in self.query("SELECT * FROM prior_weights WHERE session = ? ORDER BY part, column", session):
             priors.setdefault(row["part"], {})[row["column"]] = row["weight"]
         return priors
 
     def session(self, session: int) -> Row:
-        """Return the settings of a session, with columns of JSON decoded."""
+        """Return the settings of a session, with JSON columns decoded. Raise StoreError if it is removed or missing."""
         row = self.one(
             "SELECT sessions.*, datasets.name AS dataset_name FROM sessions"
             f" JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
@@ -74,9 +74,9 @@ class Sessions(Log):
         return decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions", "audited")
 
     def sessions(self) -> list[Row]:
-        """Return all sessions with their progress, the one last worked on first. Their budget includes added labels.
+        """Return all sessions with their progress, the one last worked on first. Removed sessions are omitted.
 
-        waits: whether a question has no answer.
+        budget: including added labels. waits: whether a question has no answer yet.
         """
         rows = self.query(f"""
             SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,
@@ -99,7 +99,7 @@ class Sessions(Log):
 
     @writes
     def update_session(self, session: int, values: Row) -> None:
-        """Change some columns of a session."""
+        """Update columns of a session, {column: value}."""
         self.db.table("sessions").update(session, values)
 
     # Removed sessions, and roles
@@ -131,8 +131,9 @@ class Sessions(Log):
         """Delete the sessions that can no longer be restored, with their questions and labels. A server calls this at
         its start.
 
-        One start notes that a session was removed RESTORABLE ago, and a start at least CONFIRMED later erases it. So a
-        clock that is wrong once erases nothing: a start in between that finds an earlier time drops the note.
+        This takes two starts: one notes that a session was removed at least RESTORABLE ago, and a start at least
+        CONFIRMED later erases it. So a clock that is wrong once erases nothing: a start with an earlier time drops the
+        note.
         """
         self.db.execute("UPDATE removals SET due_at = NULL WHERE due_at > ?", [now()])
         self.db.execute(
@@ -147,8 +148,8 @@ class Sessions(Log):
 
     @writes
     def put_role(self, session: int, mail: str, role: str | None, by: str = "") -> None:
-        """Give an e-mail address a role in a session (owner, annotator, reader) in place of its old one, or (None) take
-        the old one away. A session with an owner always keeps one."""
+        """Set the role of an e-mail address in a session (owner, annotator or reader), or end its role (None). Raise
+        StoreError if the address is invalid, or if a session would lose its last owner."""
         mail = address(mail)
         if not ADDRESS.fullmatch(mail):
             raise StoreError(f"an e-mail address must look like anna@example.org. Got {mail or 'nothing'}.")
@@ -168,7 +169,7 @@ class Sessions(Log):
 
     def roles(self, session: int) -> list[Row]:
         """Return every role ever given in a session, oldest first: mail, role, given_by, given_at, ended_by, ended_at
-        (None: it is valid)."""
+        (None: still valid)."""
         return self.query("SELECT * FROM roles WHERE session = ? ORDER BY id", session)
 
     def role(self, session: int, mail: str) -> str | None:
@@ -199,8 +200,8 @@ class Sessions(Log):
 
     @writes
     def add_token(self, session: int, role: str, annotator: str, lifetime: timedelta) -> tuple[int, str]:
-        """Make a token of a session with one of ROLES, for answers of an annotator ("": by the number of the token).
-        Return its number and the secret text, which is not stored."""
+        """Create a token of a session with one of ROLES. annotator: the name that its answers get ("": `token NUMBER`).
+        Return the number of the token, and its secret text, which is not stored."""
         if role not in ROLES:
             raise StoreError(f"a role must be {', '.join(ROLES)}. Got {role}.")
         self.session(session)  # raises if it does not exist
@@ -212,7 +213,7 @@ class Sessions(Log):
         return id, secret
 
     def tokens(self) -> list[Row]:
-        """Return every token, oldest first, and whether it is valid: neither expired nor of a removed session."""
+        """Return every token, oldest first. valid: whether it has not expired and its session is not removed."""
         return self.query(
             f"SELECT tokens.*, expires_at > ? AND {self.PRESENT} AS valid FROM tokens"
             " JOIN sessions ON sessions.id = session ORDER BY tokens.id",
@@ -221,6 +222,6 @@ class Sessions(Log):
 
     @writes
     def remove_token(self, token: int | None = None) -> None:
-        """Delete a token (None: all)."""
+        """Delete a token (None: all tokens). Raise StoreError if it does not exist."""
         if self.db.conn.execute("DELETE FROM tokens WHERE ? IN (id, 0)", [token or 0]).rowcount == 0 and token:
             raise StoreError(f"token {token} does not exist.")

@@ -1,4 +1,4 @@
-"""Tools of all tables of the store: values of JSON, times, and rows by key."""
+"""Helpers for all tables of the store: JSON columns, time stamps, and rows by id or name."""
 
 import json
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ JSON: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("parameters", "prior", "specification", "versions", "preferences", "data", "audited"), dict),
     **dict.fromkeys(("feature_names", "shown", "tags", "lines", "datasets", "questions"), list),
     **dict.fromkeys(("parts", "labels", "firsts"), list), "classes": (dict, list),
-}  # types of the values in columns of JSON  # fmt: skip
+}  # {JSON column: type of its values}  # fmt: skip
 
 
 def now(ago: timedelta = timedelta()) -> str:
-    """Return the time `ago` before now in the stored form: UTC, to the millisecond."""
+    """Return the time `ago` before the current time as it is stored: ISO 8601, UTC, with milliseconds."""
     return (datetime.now(UTC) - ago).isoformat(timespec="milliseconds")
 
 
 def decoded(row: Row, *columns: str) -> Row:
-    """Return a row with the values of its columns of JSON."""
+    """Return a copy of a row with these JSON columns decoded."""
     return row | {column: row[column] and from_json(row[column], column) for column in columns}
 
 
 def from_json(words: str, column: str) -> Any:
-    """Parse a value of a JSON column. StorageError if it has another type than the store puts there."""
+    """Parse a value of a JSON column. Raise StorageError if it is not JSON of the type that the store puts there."""
     with suppress(ValueError, TypeError, RecursionError):
         if (value := json.loads(words)) is None or isinstance(value, JSON[column]):
             return value
@@ -35,12 +35,13 @@ def from_json(words: str, column: str) -> Any:
 
 
 class Tables(Database):
-    """A database with the tools of its tables."""
+    """A database with helpers for its tables."""
 
     PRESENT = "NOT EXISTS (SELECT 1 FROM removals WHERE session = sessions.id AND restored_at IS NULL)"
 
     def _insert(self, table: str, values: Row, otherwise: str = "") -> None:
-        """Insert a row with one statement: sqlite-utils would look at the schema first, while others wait to write."""
+        """Insert a row with one statement: sqlite-utils would read the schema first, while other writers wait.
+        otherwise: conflict clause, such as OR REPLACE."""
         columns, marks = ", ".join(values), ", ".join("?" * len(values))
         self.db.conn.execute(f"INSERT {otherwise} INTO {table} ({columns}) VALUES ({marks})", [*values.values()])
 
@@ -50,7 +51,7 @@ class Tables(Database):
         return self.number("SELECT last_insert_rowid()")
 
     def _by_key(self, kind: str, table: str, columns: str, key: int | str) -> Row:
-        """Return the row with an id or a name. StoreError, with all names, if it does not exist."""
+        """Return the row with this id or name. Raise StoreError if it does not exist, with the names of all rows."""
         row = self.one(f"SELECT {columns} FROM {table} WHERE {'id' if isinstance(key, int) else 'name'} = ?", key)
         if row is None:
             names = ", ".join(each["name"] for each in self.query(f"SELECT name FROM {table} ORDER BY id DESC"))
@@ -58,6 +59,6 @@ class Tables(Database):
         return row
 
     def _columns(self, select: str, names: Sequence[str], *values: object) -> list[list[Any]]:
-        """Return the named columns of a SELECT as lists: for very many rows, quicker than `query`."""
+        """Return the named columns of a SELECT, each as a list. For very many rows this is faster than `query`."""
         lists = ", ".join(f"json_group_array({name}) AS {name}" for name in names)
         return [json.loads(column) for column in self.query(f"SELECT {lists} FROM ({select})", *values)[0].values()]

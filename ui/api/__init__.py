@@ -1,1 +1,1 @@
-"""The routes under api/, with which programs use a session: the acts, the permissions, and their description."""
+"""The HTTP API under api/, with which programs use a session: its routes, permissions and OpenAPI description."""

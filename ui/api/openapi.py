@@ -1,4 +1,4 @@
-"""The description of the routes in OpenAPI 3.1, made from their table and their messages."""
+"""The description of the API in OpenAPI 3.1, generated from the table of routes and their messages."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ ANY = {"type": "object"}
 
 @route("GET", "openapi.json", "reader")
 def openapi(call: Call) -> Row:
-    """Return this description."""
+    """Return this OpenAPI description of all routes."""
     schemas: dict[str, Any] = {"Error": ERROR}
     paths = {
         f"/{path}": {method.lower(): _operation(path, route, schemas) for method, route in methods.items()}
@@ -34,7 +34,7 @@ def openapi(call: Call) -> Row:
 
 
 def _operation(path: str, route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    """Describe a route, and add the schemas of its message."""
+    """Describe a route as an OpenAPI operation, and add the schemas of its message to `schemas`."""
     words = " ".join((route.act.__doc__ or "").split())
     summary, _, more = words.partition(". ")
     operation: dict[str, Any] = {

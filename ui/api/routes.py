@@ -1,4 +1,4 @@
-"""The table of routes, each with its act and its message; the description in OpenAPI is made of it, too."""
+"""The table of the API's routes: the handler and the type of message of each. The OpenAPI description comes from it."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -23,13 +23,13 @@ from ..label.card_server import CardServer
 from ..label.messages import MessageError
 from ..page import reason_to_withhold
 
-MOST_ROWS = 1000  # in an answer, or to be predicted
-EVENT_BYTES, DATA_BYTES = 2**16, 2**22  # of a body
+MOST_ROWS = 1000  # rows in an answer, or rows to predict
+EVENT_BYTES, DATA_BYTES = 2**16, 2**22  # largest size of a body
 LONGEST_TEXT, WIDEST_ROW = 100_000, 65_536  # characters, numbers
 
 
 class Refusal(Exception):
-    """Raised for a request that is refused, with the status of the answer and one sentence."""
+    """Raised to refuse a request, with the HTTP status of the answer, one sentence, and headers."""
 
     def __init__(self, status: int, sentence: str, **headers: str) -> None:
         super().__init__(sentence)
@@ -37,7 +37,7 @@ class Refusal(Exception):
 
 
 class Call(NamedTuple):
-    """A request that is allowed. sent: its checked message, or the lines of its body."""
+    """A request that is allowed. sent: its validated message, or the bytes of its body."""
 
     server: CardServer
     name: str
@@ -51,8 +51,8 @@ class Call(NamedTuple):
 
 
 class Route(NamedTuple):
-    """A route. lowest: the lowest role that may call it. kind: of the message in its query or body, bytes for lines.
-    most_bytes: of its body."""
+    """A route. act: its handler. lowest: the lowest role that may call it. kind: the type of the message in its query
+    or body, or bytes for a body of lines. most_bytes: largest size of the body; 0 if it has none."""
 
     act: Callable[..., Any]
     lowest: str
@@ -61,17 +61,17 @@ class Route(NamedTuple):
 
 
 class Nothing(messages.Message):
-    """No message."""
+    """An empty message."""
 
 
 class Since(messages.Message):
-    """The number of the last row that is known already."""
+    """A cursor: the number of the last row that the program already has."""
 
     after: messages.Row = 0
 
 
 class Unpredicted(messages.Message):
-    """Texts, or rows of numbers in the order of the features; both for texts that have vectors."""
+    """Items to predict: texts, or rows of numbers in the order of the features, or both if the texts have vectors."""
 
     texts: Annotated[list[Annotated[str, Field(max_length=LONGEST_TEXT)]], Field(max_length=MOST_ROWS)] | None = None
     rows: (
@@ -95,8 +95,8 @@ def route(method: str, path: str, lowest: str, kind: Any = Nothing, most_bytes: 
 
 @route("GET", "session", "reader")
 def state(call: Call) -> Row:
-    """Return the settings of the session and its classes, or its questions if it asks several about each item, how far
-    it is, and the role of the token."""
+    """Return the settings of the session, its classes, its questions if it asks several about each item, its progress,
+    and the role of the token."""
     call.server.refresh()
     session, settings, progress = call.session, call.session.settings, call.session.place.progress
     names = ("name", "dataset_name", "algorithm", "metric", "theta", "audit", "overlap", "people", "quota", "repeat")
@@ -115,10 +115,11 @@ def state(call: Call) -> Row:
 
 @route("GET", "question", "annotator")
 def question(call: Call) -> Row:
-    """Return the question that the annotator has, or why there is none (`end`), and the counters.
+    """Return the annotator's current question, or why there is none (`end`), and the counters.
 
-    It is leased to the annotator as on the card. `verdict` is the prediction of the item answered last, and `previous`
-    the question that an undo takes back."""
+    The question is leased to the annotator as on the card. `verdict` is the prediction for the item answered last, and
+    `previous` the question that an undo takes back.
+    """
     frame = call.server.payload(annotator=call.name)
     place = frame["place"]
     if asked := place["question"]:
@@ -130,11 +131,12 @@ def question(call: Call) -> Row:
 def event(call: Call) -> Row:
     """Store an answer, a skip, an undo, a correction, a note or a tag, and return the next question.
 
-    An event is stored once, however often a token sends it: the same id with the same content is the same event."""
+    Sending an event again is idempotent: the same id with the same content, sent by the same token, is the same event.
+    """
     if call.sent.annotator not in (None, call.name):
         raise Refusal(403, f"annotator must be {call.name}, whom the token names. Got {call.sent.annotator}.")
     content = f"{call.token['digest']} {call.sent.model_dump_json()}"
-    own = sha256(content.encode()).hexdigest()  # no page and no other token can use this id before
+    own = sha256(content.encode()).hexdigest()  # an id that no page and no other token can have used
     call.server.handle(call.sent.model_copy(update={"id": own}), call.name)
     return question(call)
 
@@ -143,7 +145,8 @@ def event(call: Call) -> Row:
 def items(call: Call) -> Row:
     """Append items, a JSON object on each line, to the data set. Exact duplicates are dropped.
 
-    With a log-in only owners of the studio may do it."""
+    If the app has a log-in, only owners of the studio may do this.
+    """
     dataset = Dataset(call.session.store, call.session.dataset.id)
     counts = sum(feeds.append_lines(dataset, BytesIO(call.sent), reader="jsonl"), feeds.AppendCounts())
     return asdict(counts) | {"report": feeds.report(dataset, counts)}
@@ -152,7 +155,7 @@ def items(call: Call) -> Row:
 @route("GET", "labels", "reader", Since)
 def labels(call: Call) -> Row:
     """Return the current labels of the questions that were answered, corrected or undone after event `after`, at most
-    1,000. `last` is the event to continue after. A label that was taken back is null."""
+    1,000. `last` is the event to continue after. A label that was undone is null."""
     _refuse_withheld(call)
     session, log = call.session, {entry.id: entry for entry in call.server.log if entry.label is not None}
     events = session.store.events(session.id, "answered", "corrected", "undone", after=call.sent.after)[:MOST_ROWS]
@@ -170,8 +173,8 @@ def labels(call: Call) -> Row:
 
 @route("GET", "decisions", "reader", Since)
 def decisions(call: Call) -> Row:
-    """Return the decisions in the rounds after round `after`, at most 1,000: the margin and the predicted class of the
-    item, of several questions a list of each, and whether it was asked. The list ends before a question that waits for
+    """Return the decisions of at most 1,000 rounds after round `after`: the margin and the predicted class of the item
+    (with several questions a list of each), and whether it was asked. The list ends before a question that waits for
     its answer."""
     _refuse_withheld(call)
     call.server.refresh()
@@ -190,8 +193,8 @@ def decisions(call: Call) -> Row:
 
 @route("GET", "estimates", "reader")
 def quality(call: Call) -> Row:
-    """Return the metrics of the decisions so far: exact if the data has all labels, else estimated with 95 % intervals
-    (null: too few answers), of several questions by name; and the outcome in words."""
+    """Return the metrics of the decisions so far, exact if the data has all labels, else estimated with 95 % intervals
+    (null: too few answers; with several questions by name), and the outcome in words."""
     call.server.refresh()
     session = call.session
     outcome, remarks = call.server.outcome
@@ -211,12 +214,12 @@ def quality(call: Call) -> Row:
 
 @route("POST", "predict", "reader", Unpredicted, DATA_BYTES)
 def predict(call: Call) -> Row:
-    """Return the margin, the predicted class and its probability (null: too few answers) of each text or row; of
-    several questions as `margin:NAME`."""
+    """Predict texts or rows. Return for each the margin, the predicted class and its probability (null: too few
+    answers); with several questions for each question, as `margin:NAME`."""
     _refuse_withheld(call)
     call.server.refresh()
     models = call.server.cached("model", lambda: model.of_each(call.session))
-    learned = next(iter(models.values()))  # all make the same rows
+    learned = next(iter(models.values()))  # the models of all questions take the same rows
     texts, numbers = call.sent.texts, call.sent.rows
     width = learned.width or len(learned.names)
     wanted = {"texts": learned.text, "rows": bool(learned.beside or not learned.text)}
@@ -235,6 +238,6 @@ def predict(call: Call) -> Row:
 
 
 def _refuse_withheld(call: Call) -> None:
-    """Refuse to show answers to somebody who still has to give second ones."""
+    """Raise Refusal if the annotator must not see answers, because they still have to give second ones."""
     if reason := reason_to_withhold(call.session.store, call.session.id, call.name, call.role):
         raise Refusal(403, reason)

@@ -1,5 +1,4 @@
-"""Answer the requests of programs and of the card: who may call a route, with what, and how often; refusals in one
-sentence."""
+"""Answer requests of programs and of the card: authorization, validation, rate limits, and errors as one sentence."""
 
 import logging
 from collections.abc import Callable
@@ -29,11 +28,11 @@ from .routes import ROUTES, Call, Refusal, Route
 
 PREFIX = "api/"
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-CALLS_PER_SECOND = 50.0  # of a token
+CALLS_PER_SECOND = 50.0  # rate limit of each token
 STATUS = {StorageError: 503, ConflictError: 503, Removed: 403, SessionError: 409, StoreError: 409, ValueError: 400}
 
 _log = logging.getLogger(__name__)
-_turns: dict[int, Turns] = {}  # by token
+_turns: dict[int, Turns] = {}  # by the token's id
 to_json = TypeAdapter(Any).dump_json  # numbers that are not finite become null
 
 
@@ -42,7 +41,7 @@ def _error(sentence: str) -> bytes:
 
 
 async def _admit(request: Request) -> tuple[Row, Route]:
-    """Return the token of a request and the route that it may call, before its body is read."""
+    """Return the token and the route of a request before its body is read. Raise Refusal if it may not be called."""
     return await run_in_threadpool(_admitted, request)
 
 
@@ -67,7 +66,7 @@ def _admitted(request: Request) -> tuple[Row, Route]:
 
 
 def _role(token: Row, route: Route) -> str:
-    """Return the role that a token gives now. Refuse the request if the route needs a higher one."""
+    """Return the current role of a token. Raise Removed if it has none, or Refusal if the route needs a higher role."""
     holder = access.holder(token)
     if not holder.enters:
         raise Refusal(403, f"The token names {token['annotator']}: {holder.problem}")
@@ -82,7 +81,8 @@ def _role(token: Row, route: Route) -> str:
 
 
 async def _body(request: Request, route: Route) -> bytes:
-    """Return the body of a request, which is read up to a limit; of a route without one nothing is read."""
+    """Read the body of a request. Raise Refusal if it is too large or has another content type. Without reading
+    anything, return b"" for a route that takes no body."""
     if not route.most_bytes:
         return b""
     kind = LINES if route.kind is bytes else JSON
@@ -98,8 +98,8 @@ async def _body(request: Request, route: Route) -> bytes:
 
 
 def _act(request: Request, token: Row, route: Route, body: bytes) -> Any:
-    """Return the answer of a route to the checked message of a request."""
-    access.TOKEN.set(token)  # in the copy of the context that this thread has for the request
+    """Validate the message of a request, and return the answer of its route."""
+    access.TOKEN.set(token)  # a context variable: set for this request only
     checked_role(store(), token["session"])
     own = _role(token, route)
     if route.kind is bytes:
@@ -113,8 +113,8 @@ def _act(request: Request, token: Row, route: Route, body: bytes) -> Any:
 
 
 async def answer(request: Request, admit: Callable = _admit, act: Callable = _act) -> Response:
-    """Answer a request with `act(request, who, route, body)`, where who and route are of `await admit(request)`. `act`
-    runs in a thread, because it may wait for a lock."""
+    """Answer a request. `admit(request)` returns (who, route) or raises Refusal; then `act(request, who, route, body)`
+    returns the content. `act` runs in a thread, because it may wait for a lock."""
     headers: dict[str, str] = {}
     try:
         who, route = await admit(request)
@@ -139,7 +139,7 @@ def route() -> Address:
 
 
 def address(path: str, endpoint: Callable, methods: list[str]) -> Address:
-    """Return a route of the app under its base path, whose long answers are compressed."""
+    """Return a route of the app under its base path. Long answers are compressed (gzip)."""
     compressed = [Middleware(GZipMiddleware)]
     return Address(
         make_url_path(st.get_option("server.baseUrlPath"), path), endpoint, methods=methods, middleware=compressed

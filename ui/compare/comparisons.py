@@ -35,7 +35,7 @@ REMOVED = "the comparison {} with its results"
 
 
 def compare(store: Store) -> None:
-    """Show the comparison in the address, or the form of a new one and the list of all."""
+    """Show the comparison that the address names, or else the form of a new one and the list of all."""
     st.html(STYLE)
     asked = st.query_params.get("comparison", "")
     if not asked:
@@ -56,7 +56,8 @@ def compare(store: Store) -> None:
 
 
 def _visible(store: Store) -> list[dict[str, Any]]:
-    """Return the comparisons whose data sets the user may see. Owners of the studio see all, also of removed data."""
+    """Return the comparisons whose data sets the user may see. Owners of the studio see all, even if the data was
+    removed."""
     visible, demos, owner = visible_datasets(store), {demo.name for demo in DEMOS.values()}, owns()
 
     def is_visible(row: dict[str, Any]) -> bool:
@@ -121,7 +122,7 @@ def _show_comparison(store: Store, comparison: int) -> None:
 
 
 def _progress(store: Store, comparison: int, state: str) -> None:
-    """Show the progress of the job, and the result of the lines that are complete."""
+    """Show the progress of the job, and the results that are complete so far."""
     job = jobs.status(store, comparison)
     if job["state"] != state:
         st.rerun()

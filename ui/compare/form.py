@@ -36,7 +36,7 @@ TARGET_HELP = (
 )
 SWEEP_HELP = "Several values (0.5, 0.9) are a sweep."
 TIMES_HELP = "Also draw the processor time along the stream. Takes longer."
-SWEEP_TUNED = "Several weights are a sweep, which needs parameters as given, not tuned."
+SWEEP_TUNED = "Several weights make a sweep, which cannot be tuned: take parameters as given."
 MIXED_DATA = "Data with several classes and data with one rare class need different algorithms: choose one kind."
 BAD_BUDGETS = "Budgets must be whole numbers >= 1 separated by commas, or none. Got {}."
 WEIGHTS = {
@@ -120,7 +120,7 @@ def _data(store: Store) -> tuple[list[str], bool]:
 
 
 def _fitting(many: bool) -> list[str]:
-    """Return the names of the algorithms, and every learner + rule, for two or for several classes."""
+    """Return the names of the algorithms, and of every pair learner + rule, for two classes or for several (`many`)."""
     own = [
         f"{learner} + {rule}" for rule in QUERY_RULES for learner in partners(rule) if is_multiclass(learner) == many
     ]
@@ -128,8 +128,8 @@ def _fitting(many: bool) -> list[str]:
 
 
 def _parameters(name: str, tune: str) -> dict[str, Any]:
-    """Ask for the parameters of an algorithm. Return the typed values with the tuned grid, or {} if nothing was
-    typed."""
+    """Ask for the parameters of an algorithm. Return the typed values along with the grid to tune on, or {} if nothing
+    was typed."""
     defaults, usual = experiments.chosen(name).parameters, experiments.grid(name, {}, tune)
     fixed = getattr(ALGORITHMS.get(name), "fixed", {})
     free = {key: value for key, value in defaults.items() if key not in fixed}

@@ -34,7 +34,7 @@ _mount = component("race", RACE.scripts, RACE.styles)
 @st.fragment
 @guarded()
 def race(store: Store) -> None:
-    """Show the choice of stream and strategies, and the race."""
+    """Show a race, with controls to choose its stream, strategies, labels and seed."""
     top = st.container(horizontal=True, vertical_alignment="center")
     top.title("Race", width="content", anchor=False)
     names = {None: CLOUDS} | {row["id"]: row["name"] for row in datasets(store) if _can_race(row)}
@@ -80,13 +80,13 @@ def _parameters(name: str, scale: float, dataset: int | None) -> dict[str, float
 
 @st.cache_resource(max_entries=50)
 def _overlap(dataset: int | None) -> float:
-    """Return the overlap of the rows of a data set (None: of the two clouds)."""
+    """Return the overlap (`races.overlap`) of the rows of a data set, or of the two clouds (None)."""
     return races.overlap(races.clouds(0)[0] if dataset is None else Dataset(store(), dataset).rows)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Running the race; the very first one takes longer…")
 def _record(dataset: int | None, lanes: tuple, budget: int, seed: int) -> dict[str, Any]:
-    """Return the record of a race, which race.js plays."""
+    """Run a race, and return its record, which race.js plays. Records are cached."""
     record = race_page.watched(_data(store(), dataset), lanes, budget, seed)
     return record | {"key": repr((dataset, lanes, budget, seed))}
 
@@ -96,10 +96,10 @@ def _data(store: Store, dataset: int | None) -> Dataset | None:
 
 
 def _download(store: Store, dataset: int | None, lanes: tuple, budget: int, seed: int) -> None:
-    """Show a button that downloads the race as a page."""
+    """Show a button that downloads the race as an HTML page."""
     with st.popover("Download", icon=":material/download:", help="The race as a page to send"):
         texts = dataset is not None and st.checkbox("With the texts of the items asked about", key="race-texts")
-        person = st.user.to_dict()  # unknown in the thread in which Streamlit makes the file
+        person = st.user.to_dict()  # read here: the thread in which Streamlit makes the file cannot
 
         def make_page() -> bytes:
             if dataset is not None and dataset not in access.visible_datasets(store, person):

@@ -30,8 +30,8 @@ NOTHING_SHARED = (
     "They have no result in common: no algorithm ran on the same data with the same budget in both comparisons."
 )
 
-MAX_BANDS = 6  # lines; more bands cannot be told apart
-PHONE_CHARACTERS = 45  # of a legend in a row
+MAX_BANDS = 6  # lines with bands; more cannot be told apart
+PHONE_CHARACTERS = 45  # of a legend in one row on a phone
 STYLE = """<style>
 .st-key-compare-ranks { overflow-x: auto; }
 .st-key-compare-ranks img { min-width: 36rem; }
@@ -66,7 +66,7 @@ def show_result(store: Store, row: dict[str, Any]) -> None:
 
 
 def _version(store: Store, row: dict[str, Any]) -> tuple[str, int, str, tuple]:
-    """Return the cache key of a result, which changes with every line that is added."""
+    """Return the cache key of a result, which changes whenever results are added."""
     return str(store.path), row["id"], row["name"], tuple(line["jobs"][0] for line in row["lines"])
 
 
@@ -81,7 +81,7 @@ def _table(version: tuple, data: str, budget: Limit, evaluation: str, _result: C
 
 
 def _view(result: Comparison) -> ResultView:
-    """Show the controls: block, metric, evaluation, axis, lines and downloads. Return the view that they choose."""
+    """Show the controls: data and budget, metric, evaluation, axis, lines, downloads. Return the chosen view."""
     blocks = result.blocks()
     with st.container(key="compare-view"):
         columns = st.columns([8, 4, 4, 4, 2, 3], vertical_alignment="bottom")
@@ -107,7 +107,7 @@ def _view(result: Comparison) -> ResultView:
     with columns[4].popover("Lines", width="stretch"):
         lines = figures.drawable(result, view)
         place = axis if axis in AMOUNTS else [*blocks].index(block) + 1
-        key = f"lines-{place}-{len(lines)}"  # another set of lines is another widget
+        key = f"lines-{place}-{len(lines)}"  # another set of lines gets another widget
         check_choice(key, "Lines", lines)
         drawn_lines = st.multiselect("Lines that are drawn", lines, view.names, key=key, bind=BOUND)
         bands = st.toggle("Bands of one standard deviation", len(view.names) <= MAX_BANDS, key="bands", bind=BOUND)

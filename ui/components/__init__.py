@@ -15,13 +15,14 @@ HERE = Path(__file__).parent
 
 
 def component(name: str, scripts: Iterable[str], styles: Iterable[str]) -> Mount:
-    """Return a function that mounts a component of these scripts and, after base.css, these style sheets."""
+    """Declare a Streamlit component of these scripts and, after base.css, these style sheets. Return the function that
+    mounts it."""
     mount = st.components.v2.component(f"oal_{name}", js=text(scripts), css=text(["base.css", *styles]))
     return lambda key, data: mount(key=key, data=_readable(data))
 
 
 def _readable(data: Any) -> Any:
-    """Replace infinite and missing numbers by null: a browser cannot parse JSON that contains them."""
+    """Replace infinite numbers and NaN by null: a browser cannot parse JSON that contains them."""
     try:
         json.dumps(data, allow_nan=False)
     except ValueError:
@@ -30,7 +31,7 @@ def _readable(data: Any) -> Any:
 
 
 def text(names: Iterable[str]) -> str:
-    """Return the concatenated text of files, each of this folder or of the shared one."""
+    """Return the concatenated text of files, each from this folder or else from oal_engine/output/browser."""
     return "".join(
         (HERE / name).read_text(encoding="utf-8") if (HERE / name).exists() else browser.text([name]) for name in names
     )

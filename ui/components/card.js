@@ -1,26 +1,26 @@
 // The labeling card. It shows the server's last payload, carried forward through the events that the server has not
 // acknowledged: an answer is painted at once, an older payload does not undo it, and a reload loses nothing.
 
-const DOUBLE_CLICK = 500; // ms after a paint in which the second click of a double click is not meant for the new item
-const DEAF = 400; // ms after a paint in which nothing confirms the answer to several questions
+const DOUBLE_CLICK = 500; // ms after a paint in which the second click of a double click is ignored
+const DEAF = 400; // ms after a paint in which Confirm is ignored, with several questions
 const CALM = 250; // ms before the status says "unsaved", so that it does not flicker at every label
 const GONE = 4000; // ms after which the server counts as gone, not slow
 const LINE = 13; // characters of a class's name in one line of a button, if there are many classes
-const LONG = 24; // characters of a class's name from which all buttons have three lines
-const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text
-const FIRST_PAINT = 6000; // characters of a long text, more than fit in the box
+const LONG = 24; // characters; if a class has a longer name, all buttons have three lines
+const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text, as factors
+const FIRST_PAINT = 6000; // characters of a long text that are painted at first, more than fit in the box
 const BEGINNING = 120; // characters of an item quoted with the model's prediction
 const LONGEST_NOTE = 2000; // characters
 const REMOVED = "removed"; // the end of a session that is gone or not open to the user
 const FINAL = ["budget", "stream", "quota"]; // ends after which this person is not asked
-const STAYING = ["note", "tag", "preferences"]; // events that lead to no other item
+const STAYING = ["note", "tag", "preferences"]; // events after which the item stays on the screen
 const PASSIVE = { passive: true }; // the browser need not wait for the listener before it scrolls
 const MOVING = /^(Tab|Arrow|Home|End|Page)/; // keys that move the focus
 const SWIPE = 80; // pixels that a finger moves to the side to answer, at least twice as far as up or down
 const MOST_EVENTS = 100; // in a request
 const PATIENCE = 20000; // ms that the server may take to answer
-const SAID = { 1: "yes", 0: "cannot tell", "-1": "no" }; // of one of several questions
-const COLUMN = 6; // of several questions that stand below each other; more have two columns
+const SAID = { 1: "yes", 0: "cannot tell", "-1": "no" }; // the label of one of several questions, in words
+const COLUMN = 6; // several questions in one column; more than these have two columns
 const AHEAD = 3; // skipped items known ahead; with fewer, the card asks the server for more
 
 class Card {
@@ -28,17 +28,17 @@ class Card {
     this.session = data.session;
     this.parent = parent;
     this.outbox = new Outbox(`card ${data.session}`, data, (_, again) => this.ask(again));
-    this.own = stored("oal-preferences") ?? {}; // of an annotator without a name
-    this.pass = null; // over the skipped items
-    this.review = null; // the skipped items after this number are wanted
-    this.marks = false; // whether the terms that weigh most are wanted
-    this.labels = []; // of several questions, as the lines show them; null has no answer yet
+    this.own = stored("oal-preferences") ?? {}; // preferences of an annotator without a name
+    this.pass = null; // the Pass over the skipped items, if there is one
+    this.review = null; // ask for the skipped items after this question number
+    this.marks = false; // whether to ask for the terms that weigh most
+    this.labels = []; // of several questions, one for each line; null: no answer yet
     this.answered = new Map(); // by question: answers whose prediction the server has not sent yet
     this.listening = new AbortController();
     this.build();
   }
 
-  // Appear with the server's first payload.
+  // Add the card to the page, when the server's first payload has come.
   begin() {
     this.parent.append(this.root);
     const { signal } = this.listening;
@@ -144,7 +144,7 @@ class Card {
     });
   }
 
-  // Of two classes, a swipe over the item to the right answers with the first one, to the left with the other one.
+  // With two classes, a swipe over the item to the right answers with the first class, to the left with the other.
   watchSwipes() {
     let start = null;
     const move = (finger) => {
@@ -185,8 +185,8 @@ class Card {
     return quietButton(`button.row.${action}`, attributes, run, word, ...rest);
   }
 
-  // One of several questions: a button that says yes and, pressed again, takes it back, one that says that nobody can
-  // tell, and one that says no where that does not go without saying.
+  // The line of one of several questions: a button for yes (pressed again, it takes the yes back), one for "cannot
+  // tell", and one for no, which is needed if a line without an answer is not a no already.
   line({ name, guidelines, parent }, place) {
     const id = testid(`line-${place + 1}`);
     const say = (label) => (event) => this.say(place, label, event.timeStamp);
@@ -207,14 +207,14 @@ class Card {
 
   // Data from the server
 
-  // Streamlit draws the card again if something else than its own answers may have changed its place.
+  // Streamlit redraws the card if something other than its own answers may have changed its place.
   receive(data, setState) {
     Object.assign(this, { data, setState, isIdle: data.idle });
     this.outbox.post();
   }
 
   // Send the events that are not acknowledged, and show what the server answers. There is one request at a time, so that
-  // an older answer never follows a newer one. again: the outbox has waited for an answer.
+  // an older answer never follows a newer one. again: whether this is a retry of the outbox.
   async ask(again) {
     if (this.asking && again) return;
     this.unasked = true;
@@ -240,7 +240,7 @@ class Card {
     const answer = await fetch(url, { method: "POST", headers, body, signal })
       .then((response) => response.json())
       .catch(() => null);
-    if (!answer) return; // the server cannot be reached: the outbox asks again
+    if (!answer) return; // the server cannot be reached: the outbox retries
     const { acked = [] } = answer;
     this.outbox.drop(acked);
     if (acked.length && this.pending.length) this.unasked = true;
@@ -251,7 +251,7 @@ class Card {
     else if (this.payload) this.stop(answer.removed);
   }
 
-  // Say what keeps the server from answering; after a removal it never will.
+  // Show why the server sent no place. After a removal it never will: end the card.
   stop(removed) {
     if (!removed) return this.report();
     const { place } = this.payload;
@@ -274,7 +274,7 @@ class Card {
     this.update();
     const { question, end } = payload.place;
     if (this.pending.length || end === REMOVED || !question === this.isIdle) return;
-    this.setState("idle", (this.isIdle = !question)); // for what is below the card
+    this.setState("idle", (this.isIdle = !question)); // Streamlit then redraws the part below the card
   }
 
   setActions({ classes, questions = [], answer_each: each = false, tags = [] }) {
@@ -349,9 +349,9 @@ class Card {
 
   // Actions of the annotator
 
-  // Several questions have one answer: a label for each. A line without one is a no, or, if each needs an answer, keeps
-  // the others from being confirmed. What is said of a question that needs a yes to another one says that yes, too, and
-  // without it has its label.
+  // The answer to several questions is a label for each. A line without a label is a no, or, if each needs an answer,
+  // blocks Confirm. A question may need a yes to another one, its parent: answering it says yes to the parent, too, and
+  // as long as the parent has no yes, it has the parent's label.
 
   say(place, label, time) {
     if (this.blocker || !this.asks(place) || !(time >= this.seen)) return;
@@ -364,13 +364,13 @@ class Card {
     put(this.heard, `${this.payload.questions[place].name}: ${SAID[now] ?? "no answer yet"}`);
   }
 
-  // The places of the lines that still need an answer.
+  // The indices of the lines that still need an answer.
   get missing() {
     const needs = (label, place) => label === null && this.labels[this.above(place)] !== null;
     return [...this.labels.keys()].filter((place) => needs(this.labels[place], place));
   }
 
-  // Say something of a question; those that need a yes to it then have the same label, or after a yes none yet.
+  // Set the label of a question. Its children then get the same label, or after a yes the label of a blank line.
   under(place, label) {
     this.labels[place] = label;
     for (const [child, parent] of this.parents.entries()) {
@@ -386,7 +386,7 @@ class Card {
     else this.act("skip", null, time);
   }
 
-  // Name the lines that keep the answer from being confirmed.
+  // Name the lines that block Confirm.
   call() {
     const { missing } = this;
     const names = missing.map((place) => this.payload.questions[place].name);
@@ -401,7 +401,7 @@ class Card {
     return this.place?.question?.asks?.includes(place);
   }
 
-  // The place of the question that needs a yes before this one, if the item is asked about it; else -1.
+  // The index of the parent (the question that needs a yes first) if the item is asked about it; else -1.
   above(place) {
     return this.asks(this.parents[place]) ? this.parents[place] : -1;
   }
@@ -439,7 +439,7 @@ class Card {
   }
 
   push(event) {
-    if (!this.pending.length) this.error = null; // else it explains the earlier unsaved events
+    if (!this.pending.length) this.error = null; // otherwise it explains the earlier unsaved events
     this.outbox.push({ id: randomId(), annotator: this.data.annotator, ...event });
     this.update();
     this.outbox.post();
@@ -478,8 +478,8 @@ class Card {
     this.said.replaceChildren(h("q.cut", { dir: "auto" }, answer.words), h("span.cut", { title: verdict }, verdict));
   }
 
-  // A click leaves the focus on a control outside the card, where Space would press it again, and Enter too. After a
-  // click, they are meant for the card; after moving to the control with the keyboard, for the control.
+  // A click leaves the focus on a control outside the card, which Space or Enter would press again. After a click, the
+  // keys are meant for the card; after the focus was moved to the control with the keyboard, for the control.
   takeSpace(event) {
     if (MOVING.test(event.key)) this.pointed = false;
     const presses = event.key === " " || event.key === "Enter";
@@ -503,7 +503,7 @@ class Card {
     if (pressed && target.closest?.(pressed)) return; // the browser presses it, once
     if (this.scroll(event.key, target)) return event.preventDefault();
     if (event.key === "Escape") return this.escape();
-    // Several questions are answered by the keys of the digits, whatever sign these print with Shift or without it.
+    // Several questions are answered with the digit keys, whatever character these type with or without Shift.
     const digit = this.lines.childElementCount && /^Digit(\d)$/.exec(event.code)?.[1];
     const action = this.shortcuts.get(digit || letter(event));
     if (!action) return;
@@ -527,14 +527,14 @@ class Card {
   }
 
   onFindKey(event) {
-    event.stopPropagation(); // as in a note
+    event.stopPropagation(); // as in onNoteKey
     if (event.type !== "keydown" || event.isComposing || event.repeat) return;
     if (event.key === "Enter") this.matches?.[0]?.click();
     if (event.key === "Escape") this.leaveFinder();
   }
 
   leaveFinder() {
-    this.find.blur(); // before it may be hidden, as a note
+    this.find.blur(); // before it may be hidden, as in closeNote
     this.search("");
   }
 
@@ -732,7 +732,7 @@ class Card {
     this.root.classList.toggle("over", !question && FINAL.includes(end));
     if (painting !== this.painting) {
       this.painting = painting;
-      if (this.root.dataset.question !== `${question?.id ?? ""}`) this.seen = Infinity; // else only its marks came
+      if (this.root.dataset.question !== `${question?.id ?? ""}`) this.seen = Infinity; // else only its marks have come
       this.closeNote();
       this.leaveFinder();
       const [beginning, rest] = cut(question ? content(question) : ending(place, this.payload.links));
@@ -811,7 +811,7 @@ class Pass {
   trail = [];
   review = null; // from the server: how many are left after which number, and the first of them
 
-  // taken: the questions whose answers were undone, which the server does not know yet.
+  // taken: ids of the questions whose answers were undone, by events that the server has not acknowledged.
   know(review, taken) {
     const last = review.questions.length < review.left ? review.questions.at(-1).number : Infinity;
     const own = this.questions.filter(({ number, id }) => number <= review.after || number > last || taken.has(id));
@@ -865,7 +865,7 @@ function carry(place, events, branches) {
   return { place, blocker: null };
 }
 
-// The label of a whole answer to several questions: 1 with any yes, 0 if nobody can tell any.
+// Summarize the labels of several questions: 1 if any is a yes, 0 if all are "cannot tell", else -1.
 function summary(labels) {
   return labels.includes(1) ? 1 : labels.includes(-1) ? -1 : 0;
 }
@@ -879,7 +879,7 @@ function spare({ counters, question }) {
   return counters.budget - counters.labels - Boolean(question);
 }
 
-// Count unacknowledged corrections in a place.
+// Update the counters of a place by the unacknowledged corrections.
 function recounted(place, events) {
   const counters = { ...place.counters, answers: { ...place.counters.answers } };
   for (const { action, label, was } of events) {
@@ -919,7 +919,7 @@ function ending({ end, counters, result, found = [] }, links = {}) {
   ];
 }
 
-// A link that Streamlit follows as it follows the browser's Back: reloading would forget the annotator's name.
+// A link that Streamlit follows like the browser's Back, without a reload, which would forget the annotator's name.
 function link([name, href]) {
   const node = h("a", { href }, name);
   node.onclick = (event) => {

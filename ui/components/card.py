@@ -1,5 +1,5 @@
 """The labeling card, a Streamlit component (card.js, keys.js, outbox.js, card.css) with a route of its own for its
-events, so that an answer runs no page; and the exchange of events of our other components."""
+events, so that an answer reruns no page; and the exchange of events with our other components."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _mount = component("card", SCRIPTS, STYLES)
 
 
 def card(server: CardServer, is_idle: bool) -> None:
-    """Show the card, which asks the route for its item; call it in a fragment, which runs again when the card becomes
+    """Show the card, which fetches its item from the route. Call it in a fragment, which reruns when the card becomes
     idle or gets an item."""
     name, login = who_labels()
     session = server.session.id
@@ -48,7 +48,7 @@ def card(server: CardServer, is_idle: bool) -> None:
 
 
 def route() -> Address:
-    """Return the route of the app that answers the card."""
+    """Return the route of the app that answers the requests of the card."""
     return api.address(PATH + "{session:int}", _answer, ["POST"])
 
 
@@ -58,7 +58,8 @@ async def _answer(request: Request) -> Response:
 
 
 async def _admit(request: Request) -> tuple[access.Standing, Route]:
-    """Return who sent a request. Somebody whose log-in has ended keeps the events until the next one."""
+    """Return the permissions of the sender of a request, and the route. Raise Refusal if the log-in has ended; the
+    browser then keeps its events until the next log-in."""
     who = access.standing(request.scope["person"]())
     if who.problem:
         raise Refusal(401, who.problem)
@@ -67,9 +68,9 @@ async def _admit(request: Request) -> tuple[access.Standing, Route]:
 
 def _act(request: Request, who: access.Standing, route: Route, body: bytes) -> dict[str, Any]:
     """Store the events of a request, and return the data that its card shows now."""
-    access.STANDING.set(who)  # in the copy of the context that this thread has for the request
+    access.STANDING.set(who)  # a context variable: set for this request only
     try:
-        sent = json.loads(body)  # unlike pydantic it takes half a letter, which breaks its own event only
+        sent = json.loads(body)  # unlike pydantic it takes an unpaired surrogate, which then breaks only its own event
     except (ValueError, RecursionError):
         sent = None
     asked = messages.read(route.kind, sent)
@@ -86,7 +87,7 @@ def _payload(session: int, asked: messages.CardRequest, login: str) -> dict[str,
         own = checked_role(store(), session)
     except Removed as gone:
         owns = role(store(), session) == "owner"
-        raise gone if owns else Removed(NO_ROLE) from None  # strangers learn of no session
+        raise gone if owns else Removed(NO_ROLE) from None  # strangers must not learn which sessions exist
     if own == "reader":
         raise Removed(ONLY_READS)
     server = card_server(session)
@@ -100,11 +101,10 @@ def _payload(session: int, asked: messages.CardRequest, login: str) -> dict[str,
 
 
 def mount_component(mount: Mount, key: str, kind: Any, handle: Callable, payload: Callable, **views: Any) -> None:
-    """Mount a component: pass each new event of a kind to `handle(event, annotator)`, then show the result of
-    `payload`.
+    """Mount a component: pass each new event to `handle(event, annotator)`, then show the data that `payload` returns.
 
-    payload: a function of (problem or None, annotator, *views). views: the type of each view; None until the component
-    sends it.
+    kind: the type of the events. payload: a function of (problem or None, annotator, *views). views: the type of each
+    view; a view has the value None until the component sends it.
 
     The browser keeps an event that cannot be stored now and sends it again, also after a reload or a server restart, so
     `handle` must be idempotent in the event's id. An invalid event is reported and acknowledged.
@@ -126,8 +126,8 @@ def mount_component(mount: Mount, key: str, kind: Any, handle: Callable, payload
 
 
 def _store_new(key: str, kind: Any, handle: Callable, events: Any, name: str, login: bool) -> tuple[list, str | None]:
-    """Store the events that this browser session has not stored. Return the ids to acknowledge, and the first problem
-    of the events that came last."""
+    """Store the events that this browser session has not stored yet. Return the ids to acknowledge, and the first
+    problem of the latest new events."""
     stored = st.session_state.setdefault(f"{key}-handled", set())
     events = events if isinstance(events, list) else []
     ids = [messages.identity(event) for event in events]
@@ -169,8 +169,8 @@ def store_events(
 
 
 def _data(key: str, payload: Callable, acked: list, problem: str | None) -> dict[str, Any]:
-    """Return the data for the component: the last data with a message if the database cannot be read. Nothing is
-    acknowledged then, because only a newer payload has the place after the events."""
+    """Return the data for the component. If the database cannot be read, repeat the last data with a message and
+    acknowledge nothing, because only newer data shows the place after the events."""
     try:
         data = st.session_state[f"{key}-shown"] = payload()
     except StorageError as error:

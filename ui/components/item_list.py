@@ -1,5 +1,4 @@
-"""Lists of items on the Label page: a Streamlit component (item_list.js, item_list.css), and pages and searches of
-it."""
+"""Lists of items on the Label page: a Streamlit component (item_list.js, item_list.css) with paging and search."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from .card import mount_component
 
 PAGE = 50  # items
 SNIPPET_CHARACTERS = 300
-MAX_SEARCHED = 10_000  # items, the newest: more would delay the page
+MAX_SEARCHED = 10_000  # newest items: searching more would delay the page
 SEARCH_BLOCK = 500  # items read at a time
 Page = tuple[list[tuple[int, dict[str, Any]]], dict[str, Any]]
 
@@ -25,8 +24,8 @@ _mount = component("item_list", ["dom.js", "outbox.js", "item_list.js"], ["card.
 def show(server: CardServer, name: str, correct: Callable, page: Callable, events: Any = messages.RowEvent) -> None:
     """Show a list of items in a fragment, under a name that is unique on the page.
 
-    correct: a function (event of a row, annotator) that stores it. page: a function that returns the data of a view.
-    events: the type of the events.
+    correct: a function (event, annotator) that stores the event of a row. page: a function that returns the data of a
+    view. events: the type of the events.
     """
     key = f"{name}-{server.session.id}"
 
@@ -74,7 +73,7 @@ def _items(session: Run, positions: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def _visible_columns(session: Run, positions: Sequence[int]) -> list[list[str]]:
-    """Return the cells of the columns that are shown with the items at these positions."""
+    """Return, for each item at these positions, the cells of the columns that are shown with it."""
     chosen = session.shown_columns
     places = [place for place, column in enumerate(session.dataset.details) if column in chosen]
     cells = session.store.details(session.dataset.id, [int(position) for position in positions]) if places else {}

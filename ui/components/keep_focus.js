@@ -18,6 +18,6 @@ window.oalKept ??=
     window.oalWatch.observe(panel, { childList: true, subtree: true });
   }) ??
   document.addEventListener("pointerdown", ({ target }) => {
-    if (!target.closest("[data-testid=stHtml]")) window.oalWatch?.disconnect(); // who clicks elsewhere leaves the tab
+    if (!target.closest("[data-testid=stHtml]")) window.oalWatch?.disconnect(); // a click elsewhere leaves the tab
   }) ??
   true;

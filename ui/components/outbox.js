@@ -39,7 +39,7 @@ class Outbox {
     this.delay = Math.min(2 * this.delay, SLOWEST_RETRY);
   }
 
-  // A server that has just started does not know the events sent before.
+  // A server that has just started does not know the events sent before: send them again.
   hear(boot) {
     if (boot !== this.boot && this.events.length) this.post();
     this.boot = boot;

@@ -1,7 +1,7 @@
-// Asks the server every few seconds whether the session has changed, and then has the panel redrawn. A hidden page does
-// not ask. While somebody labels, the card's own requests ask for it.
+// Polls the server every few seconds, and has the panel redrawn if the session has changed. A hidden page does not
+// poll. While somebody labels, the card's own requests poll instead.
 
-const PAUSE = [2500, 3500]; // ms between two questions; random, so that pages do not coincide
+const PAUSE = [2500, 3500]; // ms between two polls; random, so that pages do not coincide
 const CHANGED = 200;
 
 class Pulse {
@@ -12,7 +12,7 @@ class Pulse {
   }
 
   receive({ seen }, send) {
-    // Once more after a change: a panel may show a view that is up to two seconds old.
+    // Redraw once more after a change: a panel may show a view that is up to two seconds old.
     this.seen = seen === this.drawn ? seen : "";
     this.drawn = seen;
     this.send = send;
@@ -26,19 +26,19 @@ class Pulse {
     this.timer = setTimeout(() => this.ask(), times * (shortest + Math.random() * (longest - shortest)));
   }
 
-  // What the card asks with, or null if it is too early.
+  // The fingerprint with which the card polls, or null if it is too early.
   get question() {
     return performance.now() < this.due ? null : (this.seen ?? null);
   }
 
-  // Hear what the card was told. It will soon ask again.
+  // Take the answer to a poll of the card, which will soon poll again.
   hear(hasNews) {
     this.wait(2);
     if (hasNews) this.redraw();
   }
 
   redraw() {
-    this.seen = this.drawn; // Streamlit hands over no data that are as before
+    this.seen = this.drawn; // Streamlit does not pass on unchanged data
     this.send?.("redraws", ++this.redraws);
   }
 
@@ -49,7 +49,7 @@ class Pulse {
       const { status } = await fetch(`${this.url}?seen=${encodeURIComponent(this.seen)}`, { cache: "no-store" });
       if (status === CHANGED) this.redraw();
     } catch {
-      // The server cannot be reached; the next question may find it.
+      // The server cannot be reached; the next poll may reach it.
     }
   }
 

@@ -1,6 +1,6 @@
-"""The pulse of an open page: the browser asks for a short fingerprint of a session, and redraws its panel when it has
-changed (pulse.js). An idle page costs one small request every few seconds; while somebody labels, the card's own
-requests ask."""
+"""The pulse of an open page: the browser polls the server for changes of a session, by a short fingerprint, and redraws
+its panel after a change (pulse.js). An idle page costs one small request every few seconds; while somebody labels, the
+card's own requests poll instead."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,17 +20,18 @@ from ..page import store
 from . import component
 
 PATH = "pulse/"
-MOST = 2**63 - 1  # that a number in the database can be
+MOST = 2**63 - 1  # largest number that the database can hold
 CHANGED, UNCHANGED = 200, 204
-REDRAWS_PER_SECOND = 5.0  # of all pages together, on an idle server: with many of them answers come first
-LEAST_SHARE = 0.2  # of them, on a server that uses a whole core
-BUSY = 4  # answers under way at which no page is redrawn
+REDRAWS_PER_SECOND = 5.0  # of all pages together, on an idle server; answers have priority
+LEAST_SHARE = 0.2  # of these redraws, on a server that uses a whole core
+BUSY = 4  # answers in progress; from this number on, no page is redrawn
 
 _mount = component("pulse", ["dom.js", "pulse.js"], [])
 
 
 class IdleClock:
-    """A clock in seconds that slows down while this process works, to LEAST_SHARE of its speed on a core or more."""
+    """A clock in seconds that slows down while this process works: to LEAST_SHARE of its speed if it uses a whole
+    core."""
 
     def __init__(self) -> None:
         self._seconds, self._at = 0.0, (monotonic(), process_time())
@@ -50,7 +51,7 @@ idle_seconds = IdleClock()
 
 
 class Turns:
-    """The redraws that may be made now: `rate` more each second of the clock, and at most `rate` at once."""
+    """A rate limiter (token bucket): each second of the clock frees `rate` turns, and at most `rate` accumulate."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = monotonic) -> None:
         self.rate, self._left, self._clock, self._at = rate, rate, clock, clock()
@@ -58,7 +59,7 @@ class Turns:
         self._lock = Lock()
 
     def take(self) -> bool:
-        """Take a turn, if there is one."""
+        """Take a turn if one is free. Return whether there was one."""
         with self._lock:
             now = self._clock()
             self._left, self._at = min(self.rate, self._left + (now - self._at) * self.rate), now
@@ -68,7 +69,7 @@ class Turns:
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Count one more answer as under way. From BUSY on, `take` gives no turn."""
+        """Count an answer as in progress while the block runs. With BUSY or more of them, `take` gives no turn."""
         with self._lock:
             self._under_way += 1
         try:
@@ -82,8 +83,8 @@ turns = Turns(REDRAWS_PER_SECOND, idle_seconds)
 
 
 def asked(request: Request) -> Response:
-    """Answer whether a session differs from the fingerprint `seen`, and it is this page's turn to show that. Somebody
-    without a role takes no turn from others, and is told nothing."""
+    """Answer CHANGED if a session differs from the fingerprint `seen` and this page may redraw now, else UNCHANGED. A
+    user without a role always gets CHANGED, which tells nothing, and takes no turn from others."""
     session = min(int(request.path_params["session"]), MOST)
     try:
         if not access.role(store(), session, access.standing(request.scope["person"]())):
@@ -95,8 +96,8 @@ def asked(request: Request) -> Response:
 
 
 def has_news(session: int, seen: str | None) -> bool:
-    """Tell whether a session differs from the fingerprint `seen`, and it is the turn of the page that asks to show
-    that."""
+    """Tell whether a session differs from the fingerprint `seen` and a turn is free to redraw the page that asks. If
+    so, take the turn."""
     return store().fingerprint(session) != seen and turns.take()
 
 
@@ -106,8 +107,8 @@ def route() -> Route:
 
 
 def follow(session: int, seen: str) -> None:
-    """Redraw the fragment that calls this when the session differs from the fingerprint that it was drawn from, or at
-    the next question if that is ""."""
+    """Redraw the fragment that calls this when the session differs from `seen`, the fingerprint from which the fragment
+    was drawn; if that is "", at the next poll."""
     url = make_url_path(st.get_option("server.baseUrlPath"), f"{PATH}{session}")
     with st.container(key="pulse"):
         _mount(f"pulse-{session}", {"url": url, "seen": seen})

@@ -1,4 +1,4 @@
-"""Questions about a file on a page: its place, its layout, and the meaning of its columns and labels."""
+"""The questions that a page asks about a file: where it is, its layout, and the meaning of its columns and labels."""
 
 import html
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ LARGER = "Import a larger file {}on the command line: {} import FILE --name NAME
 SERVER_FILES = f"as a {SERVER}, or "
 LOOKING = "Looking at the file…"
 PATH = "Path in {}"
-GAPS = "Some cells hold no number ({}). What becomes of them?"
+GAPS = "Some cells are not numbers ({}). What should be done with them?"
 POSITIVE_HELP = "Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like."
 LABEL, ONE_PAIR, SEVERAL_PAIRS = "Label", "Is {} the label?", "Which of these columns is the label?"
 POSITIVE, UNKNOWN = "Which words are the rare class?", "Which words mean no label?"
@@ -50,12 +50,12 @@ YES_NO = {
     "--paragraphs": "Each paragraph is a text", "--no-paragraphs": "Each line is a text",
     "file": "Each file is a text", "line": "Each line of each file is a text",
 }  # fmt: skip
-OPEN_DOUBTS = ("sheet", "table", "member")  # whose likeliest answer is not proposed
+OPEN_DOUBTS = ("sheet", "table", "member")  # doubts without a preselected answer
 
-NONE, OTHER = "\0none", "\0other"  # no column; a column that is chosen from a list
+NONE, OTHER = "\0none", "\0other"  # options: no column; a column that is chosen from a list
 MAX_CHIPS, MAX_CLASS_CHIPS, MAX_CANDIDATES = 30, 12, 8
 File = tuple[Any, str]  # something to read, and its name
-ITEM_CHARACTERS = 240  # shown of a text, or of all fields of an item
+ITEM_CHARACTERS = 240  # shown of a text, or of all fields of an item together
 STYLE = """<style>
 .oal-first { font-size: .92rem; overflow-wrap: anywhere; }
 .oal-first p { margin: 0 0 .3rem; font-size: .875rem; }
@@ -96,15 +96,15 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
 
 
 def suffix(file: File, *columns: str) -> str:
-    """Return the end of the keys of widgets about a file, or about its columns, so that no answer is taken over to the
-    next file, or to other columns."""
+    """Return a suffix for the keys of widgets about a file, or about some of its columns, so that answers do not carry
+    over to another file or to other columns."""
     numbers = st.session_state.setdefault("asked-about-columns" if columns else "asked-about", {})
     number = numbers.setdefault(hash((_identity(file), columns)), len(numbers) + 1)
     return f"-{number}" if number > 1 else ""
 
 
 def one_upload(uploads: Sequence[Any]) -> File | None:
-    """Return uploads as one file with its name. None without uploads."""
+    """Return uploads as one file with its name, or None without uploads."""
     if len(uploads) < 2:
         return next(((upload, upload.name) for upload in uploads), None)
     names = [upload.name for upload in uploads]
@@ -114,7 +114,7 @@ def one_upload(uploads: Sequence[Any]) -> File | None:
 
 
 def describe(file: File, key: str = "") -> Described | None:
-    """Read the first rows of a file, and ask about doubtful parts of its layout. None until all is answered."""
+    """Read the first rows of a file, and ask about doubtful parts of its layout. None until all doubts are settled."""
     end = suffix(file)
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row.popover("Format and encoding"):
@@ -141,8 +141,8 @@ def describe(file: File, key: str = "") -> Described | None:
 
 
 def ask_header(peek: reading.Peek, layout: sources.Layout, key: str) -> tuple[sources.Layout, bool]:
-    """Ask whether the first row of a table names the columns, beginning with the guess. Return the layout, and whether
-    it differs from the detected one."""
+    """Ask whether the first row of a table names the columns, with the guess preselected. Return the layout, and
+    whether it differs from the detected one."""
     if "header" not in peek.detected:
         return layout, False
     doubt = next((each for each in peek.doubts if each.about == "header"), None)
@@ -185,7 +185,7 @@ def settle(
 
 
 def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
-    """Ask for the meaning of the columns and of the label words, beginning with the guesses. None until it is clear
+    """Ask for the meaning of the columns and of the label words, with the guesses preselected. None until it is clear
     which column holds the labels, and which of several labels in a cell count."""
     columns, guess, end = peek.columns, peek.guess, suffix(file, *peek.columns)
     left, right = st.columns([3, 2])
@@ -222,7 +222,7 @@ def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
 
 
 def choose_label(peek: reading.Peek, end: str) -> str | None:
-    """Ask which column holds the labels. Return it, NONE, or None while there are several candidates."""
+    """Ask which column holds the labels. Return its name, NONE for no labels, or None until one is chosen."""
     candidates = [peek.guess.label] if peek.guess.label else [*peek.pairs[:MAX_CANDIDATES]]
     question = LABEL
     if peek.pairs:
@@ -238,7 +238,7 @@ def choose_label(peek: reading.Peek, end: str) -> str | None:
 
 
 def label_rule(peek: reading.Peek, label: str, end: str) -> dict[str, Any]:
-    """Ask how the words of the label column become classes. Return arguments of `Columns`."""
+    """Ask how the words of the label column become classes. Return keyword arguments of `Columns`."""
     guess, several = peek.guess, peek.several.get(label)
     counts = dict(peek.label_words.get(label, {}))
     proposal = proposals.propose(counts)
@@ -260,7 +260,7 @@ def label_rule(peek: reading.Peek, label: str, end: str) -> dict[str, Any]:
     if not rule.get("contains"):
         rule["unknown"] = _unknown_words(peek, label, counts, proposal, rule.get("positive", ()), end)
     if rule.get("positive") == proposal.positive and not peek.unclear and label == guess.label:
-        rule["positive"] = ()  # their meaning is known without a choice
+        rule["positive"] = ()  # these words are understood without a choice
     return rule
 
 
@@ -281,7 +281,7 @@ def _unknown_words(
     peek: reading.Peek, label: str, counts: dict[str, int], proposal: proposals.Proposal, positive: tuple[str, ...],
     end: str,
 ) -> tuple[str, ...] | None:  # fmt: skip
-    """Ask which words mean "no label", and tell how many items have none. None: the usual ones."""
+    """Ask which words mean "no label", and tell how many items have none. Return None for the usual words."""
     usual = peek.guess.unknown if label == peek.guess.label else None
     proposed = proposal.unknown if usual is None else usual
     others = [word for word in counts if word and word not in positive]
@@ -301,7 +301,7 @@ def _unknown_words(
 
 
 def _chips(question: str, words: list[str], counts: dict[str, int], default: Sequence[str], key: str) -> list[str]:
-    """Show words with their counts as chips that can be switched. Return the chosen words."""
+    """Show words with their counts as chips that can be toggled. Return the chosen words."""
     return st.pills(
         question, words, selection_mode="multi", default=[*default], key=key, wrap=True,
         format_func=lambda word: literal(f"{word} ({counts[word]:,})"),
@@ -309,7 +309,7 @@ def _chips(question: str, words: list[str], counts: dict[str, int], default: Seq
 
 
 def show_first_items(file: File, described: Described, columns: reading.Columns) -> None:
-    """Show a few items as they will be imported: text, label, and other fields; and how the file is read."""
+    """Show how a file is read, and a few items as they will be imported: text, label, and other fields."""
     _, reader, encoding, layout = described
     make = lambda: import_process.first_items(file, columns, reader, encoding, layout)  # noqa: E731
     _show_items(PREVIEW, columns.label, make, file, columns, reader, encoding, layout)
@@ -324,9 +324,9 @@ def show_more_items(
 
 
 def _show_items(title: str, label: str | None, make: Callable[[], Any], file: File, *settings: Any) -> bool:
-    """Show the items that `make` returns with a sentence, or the problem of the file. Return whether it has none.
+    """Show the items and the sentence that `make` returns, or the problem of the file. Return whether it has none.
 
-    settings: on which the items depend.
+    settings: the settings on which the items depend, as the key of a cache.
     """
     try:
         with st.spinner(LOOKING):
@@ -341,7 +341,7 @@ def _show_items(title: str, label: str | None, make: Callable[[], Any], file: Fi
 
 
 def _item_html(item: proposals.FirstItem, label: str | None) -> str:
-    """Return an item as a paragraph with its label, if there is a column of labels, and its fields."""
+    """Return an item as HTML: its label if there is a column of labels, its text, and its other fields."""
     meaning = item.meaning or "no label"
     words = meaning if item.label in ("", meaning) else f"{item.label}: {meaning}"
     fields = " · ".join(f"{name} {cell}" for name, cell in item.fields.items() if cell)[:ITEM_CHARACTERS]
@@ -351,9 +351,9 @@ def _item_html(item: proposals.FirstItem, label: str | None) -> str:
 
 
 def mesh_terms() -> tuple[str, ...]:
-    """Ask for a MeSH tree file and a tree number. Return the terms at and below it, or () until both are there."""
+    """Ask for a MeSH tree file and a tree number. Return the terms at and below it, or () until both are given."""
     tree = chosen_file(*MESH_FILE, "tree-")
-    number = st.text_input("Positive at and below the tree number", placeholder="e.g. C14.280", key="number").strip()
+    number = st.text_input("Positive tree number, with all below it", placeholder="e.g. C14.280", key="number").strip()
     if not (tree and number):
         return ()
     try:
@@ -373,7 +373,7 @@ def _identity(file: File) -> tuple:
 
 
 def once(what: str, file: File, *settings: Any, make: Callable[[], Any]) -> Any:
-    """Return the result of `make`, cached in the browser session by file and settings."""
+    """Return the result of `make`, cached in the browser session under `what` by file and settings."""
     key = _identity(file)
     if st.session_state.get(what, (None,))[0] != key:
         st.session_state[what] = key, {}
@@ -395,7 +395,7 @@ def attempt(work: Callable[[Callable], Any]) -> Any:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], object]]:
-    """Show a bar during long work, which reports its progress as (phase, done, total)."""
+    """Show a progress bar while the block runs. Yield a function (phase, done, total) that updates it."""
     bar = st.progress(0.0, "Reading…")
     try:
         yield lambda phase, done, total: bar.progress(min(1.0, done / max(1, total)), f"{PHASES[phase]}…")

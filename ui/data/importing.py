@@ -57,12 +57,13 @@ WITH_ITEMS = "With each item: {}"
 IN_USE = "A session uses it."
 REMOVED = "the data set {} with its {}"
 
-MAX_BATCHES = 20  # in the list of a data set
-MAX_GROUPS, GROUP_CHARACTERS = 10, 200  # near-duplicates in a list, and the beginning of each text
+MAX_BATCHES = 20  # batches listed of a data set
+MAX_GROUPS, GROUP_CHARACTERS = 10, 200  # groups of near-duplicates in a list, and the start of each text
 
 
 def vectors_with_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[reading.Columns, dict[str, Any]]:
-    """Ask for vectors in addition to the texts: columns, a file, or embeddings. Return arguments of an import."""
+    """Ask for vectors that accompany the texts: columns, a file, or embeddings. Return the columns, and keyword
+    arguments of the import."""
     more: dict[str, Any] = {}
     with st.expander(VECTORS):
         note(VECTORS_HELP)
@@ -83,7 +84,7 @@ def vectors_with_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[re
 
 
 def shown_with(peek: reading.Peek, columns: reading.Columns) -> reading.Columns:
-    """Ask which of the remaining columns to show with each item."""
+    """Ask which of the remaining columns are shown with each item. Return the columns with that choice."""
     numbers = () if columns.text else columns.features or peek.numeric
     used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *numbers, *peek.lists}
     if not (left := details.unused_columns(peek.columns, used)):
@@ -175,7 +176,7 @@ def append_form(store: Store) -> None:
 
 
 def show_dataset(row: dict[str, Any]) -> None:
-    """Show a data set with its classes or their balance."""
+    """Show a data set: its size, the columns shown with each item, and its classes or the share of positives."""
     counts = counted(row["items"], "item"), counted(datasets.named_features(row), "feature")
     st.html(entry(row["name"], row["source"], *counts))
     labelled = row["positives"] + row["negatives"]

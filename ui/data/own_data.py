@@ -32,7 +32,7 @@ DROP = "Or label your own: drop a file here"
 OTHERS = "Show {} other random items"
 
 SAMPLE_ITEMS = 10
-ITEM_CHARACTERS, ITEM_NUMBERS = 300, 12  # shown of each item: characters, or numbers of a vector
+ITEM_CHARACTERS, ITEM_NUMBERS = 300, 12  # shown: characters of a text, numbers of a vector
 STYLE = """<style>
 .oal-look { max-height: 24rem; margin: 0; padding-left: 2rem; overflow-y: auto; font-size: .92rem; }
 .oal-look li { unicode-bidi: plaintext; overflow-wrap: anywhere; }
@@ -40,7 +40,7 @@ STYLE = """<style>
 
 
 class _Pasted(BytesIO):
-    """Pasted texts in the form of an upload."""
+    """Pasted texts as a file-like object, which can be read like an upload."""
 
     def __init__(self, words: str) -> None:
         super().__init__(words.encode("utf-8", "replace"))
@@ -105,7 +105,7 @@ def _plain_texts(file: File) -> tuple[reading.Columns, Described] | None:
 
 
 def _import(store: Store, file: File, columns: reading.Columns, described: Described) -> tuple[int, str]:
-    """Import a file as a data set with a free name. Return its id and a report."""
+    """Import a file as a data set with an unused name. Return its id and a report."""
     stem, names = file[1].split(".")[0] or "My data", {row["name"] for row in store.datasets()}
     title = next(each for n in range(1, len(names) + 2) if (each := stem if n == 1 else f"{stem} {n}") not in names)
     _, reader, encoding, layout = described
@@ -116,7 +116,7 @@ def _import(store: Store, file: File, columns: reading.Columns, described: Descr
 
 
 def show_sample(store: Store, row: dict[str, Any]) -> None:
-    """Show how a file was imported, and random items of a data set with a button for others."""
+    """Show the report of the last import, and random items of a data set with a button that draws other items."""
     if report := st.session_state.pop("own-report", None):
         note(report)
     draw, data = st.session_state.get("look", 0), Dataset(store, row["id"])
@@ -132,7 +132,7 @@ def show_sample(store: Store, row: dict[str, Any]) -> None:
 
 
 def _line(data: Dataset, item: dict[str, Any]) -> str:
-    """Return the beginning of an item as a line of the list."""
+    """Return the beginning of an item as an HTML list item."""
     words = item["text"]
     if words is None:
         words = ", ".join(f"{name} {value}" for _, name, value in file_numbers(data, item["position"], ITEM_NUMBERS))

@@ -29,7 +29,7 @@ from oal_engine.store import Store
 from ..address import check_number
 from ..page import annotator, capitalized, counted, literal, small_note, store
 
-NAME_CHARACTERS = 60  # of a class
+NAME_CHARACTERS = 60  # of the name of a class
 LONGEST_GUIDELINES = 20_000  # characters
 SOME_LABELS = "Labels of the file to begin with"
 SOME_LABELS_HELP = "Drawn by the seed. The other labels only measure how good the model is."
@@ -92,14 +92,14 @@ CERTAIN_HELP = (
     "Half of the labels go to random items, whether the model is sure of them or not. In return the page always shows "
     "the minimum share of the relevant items that was found. Unlike an estimate, it is guaranteed, with a risk of 5 %."
 )
-PACE_HELP = "A pace makes questions rarer or more frequent, so that the labels last that far and no further."
+PACE_HELP = "Questions become rarer or more frequent, so that the labels last exactly that far."
 NO_PACE_HELP = "Only rules that ask at random can be paced: {} does not."
 THRESHOLD_HELP = "A margin of at least this value predicts the rare class."
 AIM_HELP = "The weighted sum of sensitivity and specificity, or the cost of misses and false alarms."
 WEIGHT_HELP = "Of sensitivity against specificity, or of a miss against a false alarm."
 AIMS = {"sum": "Weighted sum", "cost": "Cost"}
 OWN = "Own choice of learner and rule"
-FIRST = {False: "auto", True: "auto-classes"}  # by whether there are several classes
+FIRST = {False: "auto", True: "auto-classes"}  # default algorithm, by whether there are several classes
 WHAT_COUNTS = {"Balance": "auto", "Find them all": "auto-sum"}
 WHAT_COUNTS_HELP = (
     "Balance: few relevant items are missed, and few items in the list are wrong (F1). Find them all: fewer are "
@@ -129,11 +129,11 @@ AUDIT_HELP = (
     "the first; half of the budget is spread over all items. Words and example texts are then not used."
 )
 CUT, CUT_HELP = (
-    "Smallest score that says yes",
-    "Of scores only: 0.5 if all are from 0 to 1, and 0 if some are negative.",
+    "Lowest score that counts as yes",
+    "For columns of scores only. Left empty it is 0.5 if all scores are from 0 to 1, and 0 if some are negative.",
 )
 ASK_EACH = "Ask about each of these: {}"
-SHOWN_QUESTIONS = 8  # of the names on the button
+SHOWN_QUESTIONS = 8  # that the button names
 
 
 def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
@@ -209,8 +209,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
 
 
 def _promise(row: dict[str, Any], asked: int, budget: int, items: int, many: bool, audit: float) -> Iterator[str]:
-    """Yield how many labels a budget really is, how long they take, and how precisely they show the quality of the
-    model."""
+    """Yield sentences: how many labels the budget really has, how long they take, and how precisely they show the
+    quality of the model."""
     if cap := capped_words(asked, items):
         yield cap
     yield DURATION.format(counted(budget, "label"), counted(max(1, round(budget * LABEL_SECONDS / 60)), "minute"))
@@ -229,8 +229,8 @@ def _n_labels(row: dict[str, Any]) -> int:
 
 
 def _labels_of_file(row: dict[str, Any], many: bool, classes: dict[str, Any]) -> tuple[int, int, bool]:
-    """Return of how many items the file has labels to begin with, about how many it leaves nothing to ask, and whether
-    it answers one of several questions for every item. classes: arguments of `settings.create`."""
+    """Return the number of items for which the file has labels to begin with, about how many items then need no
+    question, and whether one of several questions has labels for all items. classes: arguments of `settings.create`."""
     if "column" in classes or (many and not row["classes"]):
         return 0, 0, False
     if questions := classes.get("questions"):
@@ -244,15 +244,15 @@ def _labels_of_file(row: dict[str, Any], many: bool, classes: dict[str, Any]) ->
 def _answered_by_file(
     path: str, dataset: int, items: int, questions: tuple[tuple[str, str | None], ...], _store: Store
 ) -> tuple[int, int, bool]:
-    """Return what `_labels_of_file` does for several questions."""
+    """Compute the result of `_labels_of_file` for several questions. path, items: parts of the key of the cache."""
     records = [{"name": name, "parent": parent} for name, parent in questions]
     y = labels_of_questions(Dataset(_store, dataset), records)
     return int(y.any(axis=0).sum()), int(y.all(axis=0).sum()), bool(y.all(axis=1).any())
 
 
 def _known_labels(row: dict[str, Any], labels: int, whole: int, measures: bool) -> tuple[int, dict[str, Any]]:
-    """Ask whether to begin with the labels of a file that has gaps, by default unless they measure how good the model
-    of a question is. Return about how many items nothing is left to ask, and the arguments of `settings.create`."""
+    """Ask whether to begin with the labels of a file that has gaps; preselected unless they can measure the model of a
+    question (`measures`). Return about how many items then need no question, and arguments of `settings.create`."""
     if not labels:
         return 0, {}
     most = min(labels, MOST_KNOWN)
@@ -264,7 +264,7 @@ def _known_labels(row: dict[str, Any], labels: int, whole: int, measures: bool) 
 
 
 def _some_known_labels(row: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Ask how many labels of a file without gaps to begin with. Return their number, and arguments of
+    """Ask with how many labels of a file without gaps to begin. Return their number, and arguments of
     `settings.create`."""
     most = min(row["items"] - 1, MOST_KNOWN)
     labels = st.number_input(SOME_LABELS, 0, most, 0, key=f"new-some-{row['id']}", help=SOME_LABELS_HELP)
@@ -272,7 +272,7 @@ def _some_known_labels(row: dict[str, Any]) -> tuple[int, dict[str, Any]]:
 
 
 def _many(row: dict[str, Any]) -> bool:
-    """Ask whether to label several classes instead of one rare class. The data set's own kind is the default."""
+    """Ask whether to label several classes instead of one rare class, by default as in the data set."""
     kinds = ["One rare class", "Several classes"]
     kind = st.segmented_control(
         "What to look for", kinds, default=kinds[bool(row["classes"])], required=True, key=f"new-kind-{row['id']}"
@@ -301,7 +301,7 @@ def _rare_class(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _other_class(column: DeltaGenerator, row: dict[str, Any], positive: str) -> str:
-    """Ask for the name of the other class, by default that of the rare class with *Not*."""
+    """Ask for the name of the other class, by default *Not* and the name of the rare class."""
     own = _demo_settings(row["name"])
     name = f"Not {'relevant' if positive == RELEVANT else positive}"
     if positive == own.get("positive_name"):
@@ -311,8 +311,8 @@ def _other_class(column: DeltaGenerator, row: dict[str, Any], positive: str) -> 
 
 
 def _questions(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Ask for several questions about each item, and return the name and the guidelines of each. A button adds those
-    that the file of the data set answers."""
+    """Ask for several questions about each item, and return a record with the name and the guidelines of each. A button
+    adds the questions that the file of the data set answers."""
     written = st.text_area(
         QUESTIONS, placeholder=QUESTIONS_HINT, max_chars=LONGEST_GUIDELINES, height="content", key="new-questions",
         help=QUESTIONS_HELP,
@@ -325,7 +325,7 @@ def _questions(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _column(row: dict[str, Any]) -> dict[str, Any]:
-    """Ask for a column of the file to audit. Return the arguments of `settings.create`, none without one."""
+    """Ask for a column of the file to audit. Return arguments of `settings.create`, or {} if no column is chosen."""
     columns = [name for name in columns_of(row).get("details") or () if name]
     if not columns:
         return {}
@@ -342,7 +342,7 @@ def _without_examples(classes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
-    """Ask for words and example texts of each question, give them to it, and say how they were understood."""
+    """Ask for words and example texts of each question, add them to its record, and report the unknown ones."""
     if row["kind"] != "text":
         return
     written = st.text_area(
@@ -363,7 +363,7 @@ def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
 
 
 def _read_questions(written: str) -> list[dict[str, Any]]:
-    """Read questions, one a line. An indented one needs a yes to the last one that is not."""
+    """Parse questions, one a line (name: guidelines). An indented one needs a yes to the last unindented one."""
     questions, above = list[dict[str, Any]](), ""
     for line in filter(str.strip, written.splitlines()):
         name, _, guidelines = (part.strip() for part in line.partition(":"))
@@ -375,14 +375,14 @@ def _read_questions(written: str) -> list[dict[str, Any]]:
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _question_names(path: str, dataset: int, items: int, _store: Store) -> list[str]:
-    """Return the names of questions that the file of a data set answers and the form can take."""
+    """Return the names of the questions that the file of a data set answers, if the form can take them."""
     names = Dataset(_store, dataset).question_names()
     fitting = (name for name in names if len(name) <= LONGEST_NAME and not {*"|:\n"} & {*name})
     return [*islice(fitting, MOST_QUESTIONS)]
 
 
 def _add_questions(names: list[str]) -> None:
-    """Add questions to the written ones."""
+    """Add questions to the text field, except questions that it already has."""
     written = st.session_state["new-questions"]
     asked = [question["name"] for question in _read_questions(written)]
     lines = [*written.splitlines(), *(name for name in names if name not in asked)]
@@ -451,7 +451,7 @@ def choose_strategy(many: bool, form: str = "new", first: str = "") -> dict[str,
 def fields(
     specs: dict[str, Parameter], start: dict[str, float], key: str, bind: Literal["query-params"] | None = None
 ) -> dict[str, float]:
-    """Show number fields of declared parameters side by side, with the defaults in `start`. Return values by name.
+    """Show number fields of declared parameters side by side, with the defaults in `start`. Return {name: value}.
 
     bind: "query-params" if the address of the page has the values.
     """
@@ -467,14 +467,15 @@ def fields(
 
 
 def _share(toggle: str, help: str, slider: str, key: str, scale: tuple[int, int, int, int]) -> float:
-    """Ask for a share of the questions. scale: the smallest and largest percentage, the default and the step."""
+    """Ask for a share of the questions (0 to 1). scale: smallest and largest percentage, default and step."""
     if not st.toggle(toggle, key=f"new-{key}", help=help):
         return 0.0
     return st.slider(slider, *scale, key=f"new-{key}-percent") / 100
 
 
 def _team() -> dict[str, float]:
-    """Ask which questions several people answer, how many people, and how many answers one person gives."""
+    """Ask for the share of questions that several people answer, how many people, and the most answers of one
+    person."""
     share = _share(TEAM, TEAM_HELP, TEAM_SHARE, "overlap", (5, 100, 20, 5))
     if not share:
         return {"overlap": share}
@@ -485,7 +486,7 @@ def _team() -> dict[str, float]:
 
 
 def _horizon(row: dict[str, Any]) -> int | None:
-    """Ask for the number of items that a live feed will bring in all. None without a feed."""
+    """Ask for the total number of items that a live feed will bring. None without a feed."""
     if not st.toggle(FEED, key=f"new-feed-{row['id']}"):
         return None
     items = st.number_input("Items in all, roughly", 1, 2**53 - 1, 10 * row["items"], key=f"new-horizon-{row['id']}")
@@ -508,7 +509,7 @@ def _floor(row: dict[str, Any], budget: float | None, horizon: int | None, rare:
 
 
 def _plan(rule: str) -> dict[str, Any]:
-    """Ask how to plan the budget along the stream."""
+    """Ask for random checks, and for the pace at which the budget is spent. Return arguments of `settings.create`."""
     left, right = st.columns(2)
     audit = left.number_input("Random checks (% of the budget)", 0, 90, 0, 5, key="new-audit", help=CHECKS)
     trains = left.toggle("Random checks train the model too", True, key="new-audit-trains", help=TRAINS)

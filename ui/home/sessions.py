@@ -16,13 +16,13 @@ from ..warm_up import is_warm
 
 LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
 PREPARING = "Preparing the demo…"
-COMPILING = " The learners are compiled, which happens once on a machine."
+COMPILING = " The learners are being compiled, once on this machine."
 REMOVED = "the session {} with its {}"
 CAN_BE_RESTORED = f"It can be restored on this page for {RESTORABLE.days} days."
 
 
 def start(session: int) -> None:
-    """Open the Label page of a session."""
+    """Close the form of a new session, and open the Label page of a session."""
     st.session_state.pop("form", None)
     st.switch_page(LABEL, query_params={"session": str(session)})
 
@@ -62,7 +62,7 @@ def owned(store: Store, row: dict[str, Any]) -> bool:
 
 
 def remove(store: Store, row: dict[str, Any]) -> None:
-    """Show a button that removes a session, after a question."""
+    """Show a button that removes a session after a confirmation."""
     if st.button("Remove this session", key=f"remove-{row['id']}"):
         answers = counted(row["labels"] + row["skipped"], "answer")
         remove_after_asking(

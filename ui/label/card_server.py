@@ -1,4 +1,4 @@
-"""The server's side of the labeling card: one per open session, shared by every browser that shows it."""
+"""The server's side of the labeling card: one `CardServer` per open session, shared by every browser that shows it."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ QUOTA = "You have given your {}. Thank you."
 REPLACED = "this question was replaced; reload the page."
 ANSWERED_BY = "this item was answered already by {}."
 
-CLASS_KEYS = "123456789qwetyuiopasdfjklxvbm"  # of K classes; the card itself uses g, h, n and z
-TAG_KEYS = "1234567890"  # as far as no class has them
+CLASS_KEYS = "123456789qwetyuiopasdfjklxvbm"  # keys of K classes; the card itself uses g, h, n and z
+TAG_KEYS = "1234567890"  # keys of tags, unless a class has them
 STREAMLIT_KEYS = "cr"  # Streamlit listens to them wherever the focus is
 FIRST_WAIT_SECONDS = 1.0  # that a page waits for a view that has never been computed
 CACHE_TIMES, CACHE_SECONDS = 20, 2.0  # a view is cached for 20 times its computation time, at most 2 idle seconds
 SKIPPED_AHEAD = 6  # skipped items that the browser gets at a time
-MOST_OPEN = 300  # sessions that stay open in this server; with more, each answer would open one anew
+MOST_OPEN = 300  # sessions that stay open in this server; with more in use, each answer would reopen one
 
 BACKGROUND = ThreadPoolExecutor(1, "background")
 
 
 def keys_of(names: dict[int, str]) -> dict[int, list[str]]:
-    """Return the keys of each class by its label. A class whose name is one letter or digit has that key for itself;
-    the other classes have the keys of their place."""
+    """Return the keyboard keys of each class: {label: keys}. A class whose name is one letter or digit gets that key;
+    the other classes get keys by their position."""
     own: dict[str, int] = {}
     for label, name in names.items():
         if len(name) == 1 and name.isalnum() and name.lower() not in STREAMLIT_KEYS:
@@ -61,7 +61,7 @@ def keys_of(names: dict[int, str]) -> dict[int, list[str]]:
 
 
 def with_keys(tags: Iterable[str], class_keys: Iterable[list[str]]) -> list[dict[str, Any]]:
-    """Give each tag one of the digits that no class uses, as long as they last."""
+    """Assign the tags digits that no class uses as keys. The last tags have none if there are too few digits."""
     free = sorted({*TAG_KEYS} - {key for keys in class_keys for key in keys}, key=TAG_KEYS.index)
     return [{"name": name, "keys": free[place : place + 1]} for place, name in enumerate(tags)]
 
@@ -101,7 +101,7 @@ class CardServer:
         return bool(self._running_views)
 
     def is_idle(self, annotator: str) -> bool:
-        """Tell whether there is no question for an annotator now."""
+        """Tell whether an annotator has no question now."""
         with self._lock:
             checked_role(self.session.store, self.session.id)
             return self._held(annotator)[0].asked is None
@@ -149,7 +149,7 @@ class CardServer:
                 self._check_item(event)
                 labels = SKIP if event.action == "skip" else event.labels or cast(int, event.label)
                 again = self._reopened.pop(annotator, None) == event.question
-                answer = session.correct if again else session.answer  # both refuse None
+                answer = session.correct if again else session.answer  # both raise an error for the label None
                 answer(event.id, event.question, labels, annotator, event.seconds, event.highlighted)
 
     def _remember(self, event: messages.Event, annotator: str) -> None:
@@ -160,21 +160,21 @@ class CardServer:
             self._last_labeled[annotator] = event.question
 
     def _verdict(self, annotator: str) -> dict[str, Any] | None:
-        """Return the model's prediction of the item that an annotator labeled last."""
+        """Return the model's prediction for the item that an annotator labeled last."""
         last, stored = self._last_labeled.get(annotator), self.session.store
         entry = last and read_entry(stored, self.session.id, last)
-        if entry and entry.parts and entry.annotator != annotator:  # the labels are those of somebody else
+        if entry and entry.parts and entry.annotator != annotator:  # the labels come from somebody else
             own = (row for row in stored.opinions(self.session.id) if row["annotator"] == annotator)
             entry = replace(entry, labels=next((row["labels"] for row in own if row["question"] == last), entry.labels))
-        audited = self.session.settings.audited  # the algorithm's opinion is told, as where there is no column
+        audited = self.session.settings.audited  # an audit shows the algorithm's prediction, as without a column
         return verdict(entry.of_part(1) if audited else entry) if entry else None
 
     def _preferences(self, annotator: str) -> dict[str, Any]:
         return messages.known_preferences(self.session.store.preferences(annotator))
 
     def _check_item(self, event: messages.Answer | messages.Correction) -> None:
-        """Refuse an answer to another item: in a restored database, a question may reuse an id that the browser
-        knows."""
+        """Refuse an answer that names another item than its question: in a restored database, a question may reuse an
+        id that the browser knows."""
         asked = self.session.store.item_of(self.session.id, event.question)
         if event.item is not None and event.item != asked:
             raise SessionError(REPLACED)
@@ -189,7 +189,8 @@ class CardServer:
     def payload(
         self, problem: str | None = None, annotator: str = "", review: int | None = None, marks: bool | None = None
     ) -> dict[str, Any]:
-        """Return the data that the card shows: the current place, the place after each possible answer, and a problem.
+        """Return the data that the card shows: the annotator's current place (the question or the end, and the
+        counters), the place after each possible answer, and a problem.
 
         review: show the skipped questions after this number again. marks: whether to highlight the heaviest terms, for
         annotators without a name, whose preferences only the browser knows.
@@ -288,7 +289,7 @@ class CardServer:
     def in_background(self, name: str, compute: Callable[[], Any]) -> Any:
         """Return the last view `name`, and recompute it in the background if the log has changed.
 
-        A page waits, for at most FIRST_WAIT_SECONDS, only for the first view; None if it takes longer.
+        A page waits only if there is no view yet, for at most FIRST_WAIT_SECONDS. Return None if it takes longer.
         """
         with self._views_lock:
             version = (self.session.version, self.session.rounds)
@@ -303,7 +304,8 @@ class CardServer:
         return self._views.get(name, (None, None))[1]
 
     def _branches(self, branches: dict[int, Place], annotations: Annotations) -> dict[str, dict[str, Any]]:
-        """Return the place after each possible answer. A question that follows several of them is drawn once."""
+        """Return the data of the place after each possible answer, by label. If several answers lead to the same
+        question, its data is computed once."""
         places = {id(place.asked): place for place in branches.values()}
         questions = {key: self._asked(place, annotations) for key, place in places.items()}
         return {str(label): self._place(place, questions[id(place.asked)]) for label, place in branches.items()}
@@ -319,7 +321,7 @@ class CardServer:
         return {"question": None, "end": end, "counters": counters, "result": self._result(end)}
 
     def _quota(self, place: Place, annotator: str) -> dict[str, Any]:
-        """Return the end for somebody who has reached their quota before the session ends, else {}."""
+        """Return the end of the card for an annotator who has reached their quota before the session ends, else {}."""
         if place.asked or place.progress.end in ("budget", "stream") or self.session.allowed(annotator) > 0:
             return {}
         return {"end": "quota", "result": f"{QUOTA.format(counted(self.session.settings.quota, 'answer'))}\n{SAVED}"}
@@ -333,11 +335,11 @@ class CardServer:
         return "\n".join([SAVED, *self._more_items(end)])
 
     def _more_items(self, end: str | None) -> list[str]:
-        """Return a sentence on later items, if the stream has ended and takes them."""
+        """Return a sentence on later items if the stream has ended and may continue."""
         return [MORE_ITEMS] * (end == "stream" and not self.session.settings.audited)
 
     def _question(self, asked: StoredQuestion, place: Place, annotations: Annotations) -> dict[str, Any]:
-        """Return a question with its note and tags, which a blind second answer must not see."""
+        """Return a question with the note and tags of its item, which are left out for a blind second answer."""
         notes, tags = ({}, {}) if asked.blind else (annotations.notes, annotations.tags)
         own = {"note": notes.get(asked.item, ""), "tags": tags.get(asked.item, [])}
         return self._items.question(asked, place, annotations.show) | own

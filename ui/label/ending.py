@@ -1,5 +1,5 @@
-"""The end of a session, below the card: how far to take the list of positives, downloads, labels to add, and another
-pass."""
+"""Next steps at the end of a session, shown below the card: choose how far to take the list of positives, download
+files, add labels, or make another pass."""
 
 from uuid import uuid4
 
@@ -57,7 +57,7 @@ def _another_pass(session: Session, left: int) -> None:
 
 
 def _list(server: CardServer) -> None:
-    """Show a slider over the ranked items, how good they are up to its place, and a button that downloads them."""
+    """Show a slider for the number of top-ranked items, their quality up to there, and a button that downloads them."""
     session = server.session
     ranking: Ranking = server.cached("ranking", lambda: outcome.of_session(session).ranking)
     if not (items := ranking.rounds.size):

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from oal_engine.sessions.settings import LONGEST_TAG, MOST_QUESTIONS
 
 LONGEST_NOTE, LONGEST_NAME, LONGEST_SEARCH, LONGEST_FINGERPRINT = 2_000, 320, 200, 64  # characters
-MOST_PLACES = 40  # of the player in one message
-MOST_EVENTS = 100  # of a card in one request
+MOST_PLACES = 40  # positions that the player asks for in one message
+MOST_EVENTS = 100  # events of a card in one request
 
 Id = Annotated[str, Field(min_length=1, max_length=64)]
 Row = Annotated[int, Field(ge=0, lt=2**63)]
@@ -22,7 +22,7 @@ Word = Annotated[str, Field(max_length=40)]
 
 
 class MessageError(ValueError):
-    """Raised for a message that our components never send, with one sentence."""
+    """Raised for an invalid message, which our components never send, with one sentence."""
 
 
 class Message(BaseModel):
@@ -44,7 +44,7 @@ class _OnQuestion(Event):
     question: Row
     item: Row | None = None  # the item that was on the screen
     label: Class | None = None
-    labels: Labels | None = None  # of each of several questions; then `label` is their summary
+    labels: Labels | None = None  # one for each of several questions; `label` is then their summary
     seconds: Annotated[float, Field(ge=0, le=1e9)] | None = None
     highlighted: bool | None = None
     in_order: ClassVar[bool] = True
@@ -88,7 +88,7 @@ class Tag(Event):
 
 
 class Preferences(Message):
-    """An annotator's preferences; None leaves one unchanged."""
+    """Changes of an annotator's preferences; None leaves a value unchanged."""
 
     size: Annotated[int, Field(ge=0, le=9)] | None = None
     highlight: bool | None = None
@@ -110,9 +110,8 @@ Review = Row | None  # show the skipped questions after this question number aga
 
 
 class CardRequest(Message):
-    """A request of a card: the name of its annotator, the events that are not acknowledged, each checked by itself,
-    the skipped items and marks that it wants, and the fingerprint that the panel shows when it is time to ask for
-    news."""
+    """A request of a card. events: the unacknowledged ones; each is validated separately. review, marks: the skipped
+    items and the highlights that the card wants. seen: the panel's fingerprint, if it is time to poll for changes."""
 
     annotator: Name = ""
     events: Annotated[list[Any], Field(max_length=MOST_EVENTS)] = []
@@ -122,14 +121,14 @@ class CardRequest(Message):
 
 
 class RowEvent(Event):
-    """A choice made in a row of a list: the class, or the mark."""
+    """A choice made in a row of a list. action: the class, or the mark."""
 
     row: Row
     action: Class
 
 
 class RowTag(Event):
-    """A tag added to the item of a row, or removed from it."""
+    """A tag that is added to the item of a row, or removed from it."""
 
     row: Row
     tag: TagName
@@ -146,9 +145,9 @@ class View(Message):
 
 
 class Wanted(Message):
-    """The places that a player asks for, such as q7 (question 7) or r90 (round 90)."""
+    """The positions that a player asks for, such as q7 (question 7) or r90 (round 90)."""
 
-    version: Annotated[str | None, Field(alias="known", max_length=200)] = None  # of the log that the player has
+    version: Annotated[str | None, Field(alias="known", max_length=200)] = None  # version of the player's log
     want: Annotated[list[Annotated[str, Field(pattern=r"^[qr][0-9]{1,14}$")]], Field(max_length=MOST_PLACES)] = []
 
 
@@ -156,17 +155,17 @@ _adapter = cache(TypeAdapter)
 
 
 def read(kind: Any, value: Any) -> Any:
-    """Validate a message of a kind from a component, or raise a MessageError."""
+    """Validate a message from a component, and return it as a `kind`. Raise MessageError if it is invalid."""
     return _checked(_adapter(kind).validate_python, value, "the browser")
 
 
 def read_json(kind: Any, body: bytes) -> Any:
-    """Validate a message of a kind from a program, or raise a MessageError."""
+    """Validate a JSON message from a program, and return it as a `kind`. Raise MessageError if it is invalid."""
     return _checked(_adapter(kind).validate_json, body, "the program")
 
 
 def read_query(kind: Any, query: dict[str, str]) -> Any:
-    """Validate a message of a kind in the query of an address, or raise a MessageError."""
+    """Validate a message in a query string, and return it as a `kind`. Raise MessageError if it is invalid."""
     return _checked(_adapter(kind).validate_strings, query, "the program")
 
 

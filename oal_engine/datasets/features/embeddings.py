@@ -1,7 +1,8 @@
-"""Make vectors of texts from static token embeddings in a local folder (model2vec, WordLlama). Nothing is downloaded.
+"""Compute text vectors from static token embeddings in a local folder (model2vec, WordLlama). Nothing is downloaded.
 
-The vector of a text is the sum of the vectors of its tokens, each times w (1 + ln count), w = a / (a + share of the
-token in the imported texts) (Arora, Liang, Ma 2017), in a fixed order, with the same bits on every machine.
+The vector of a text is the sum of its token vectors, each weighted by w (1 + ln count), where w = a / (a + share of the
+token among all tokens of the imported texts) (Arora, Liang, Ma 2017). The sum has a fixed order, and so the same bits
+on every machine.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ TABLE_NAMES = ("embeddings", "embedding.weight")  # of model2vec and of WordLlam
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """A table of token vectors, float16 or float32 of shape (tokens, width), its tokenizer as the bytes of a JSON file,
-    uint8, and the count of each token in the imported texts, int64."""
+    """A static token embedding. table: token vectors, float16 or float32, shape (tokens, width). tokenizer: the bytes
+    of its JSON file, uint8. counts: occurrences of each token in the imported texts, int64."""
 
     name: str
     table: np.ndarray
@@ -43,7 +44,7 @@ class Embedding:
 
     @cached_property
     def checksum(self) -> str:
-        """A digest of the table and its tokenizer."""
+        """The first 16 hexadecimal digits of the SHA-256 digest of the table and the tokenizer."""
         digest = sha256(np.ascontiguousarray(self.table).data)
         digest.update(np.ascontiguousarray(self.tokenizer).data)
         return digest.hexdigest()[:16]
@@ -98,7 +99,7 @@ class Embedding:
 
     @cached_property
     def _unknown(self) -> int:
-        """The token of unknown words, which is ignored; -1 if the tokenizer has none."""
+        """The id of the token for unknown words, which is ignored; -1 if the tokenizer has none."""
         model = json.loads(self.tokenizer.tobytes())["model"]
         word = model.get("unk_token")
         number = model.get("unk_id") if word is None else self._encoder.token_to_id(word)
@@ -106,19 +107,19 @@ class Embedding:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays to store, by name, each flat."""
+        """The arrays to store, {name: flat array}."""
         return {"embeddings": self.table.ravel(), "tokenizer": self.tokenizer, "tokens": self.counts}
 
     @property
     def source(self) -> dict[str, Any]:
-        """A description, ready for JSON, from which `mapped` opens the stored arrays."""
+        """The name, checksum, type and sizes with which `mapped` opens the stored arrays, ready for JSON."""
         tokens, width = self.table.shape
         sizes = {"dtype": str(self.table.dtype), "tokens": tokens, "width": width, "tokenizer": self.tokenizer.size}
         return {"name": self.name, "checksum": self.checksum} | sizes
 
 
 def mapped(folder: Path, source: dict[str, Any]) -> Embedding:
-    """Map the embedding that is stored in a folder into memory. source: its `Embedding.source`."""
+    """Memory-map the embedding that is stored in a folder. source: its `Embedding.source`."""
     tokens, width = source["tokens"], source["width"]
     table = row_files.mapped(folder / "embeddings.npy", source["dtype"], tokens * width).reshape(tokens, width)
     tokenizer = row_files.mapped(folder / "tokenizer.npy", np.uint8, source["tokenizer"])
@@ -126,7 +127,7 @@ def mapped(folder: Path, source: dict[str, Any]) -> Embedding:
 
 
 def _packages() -> tuple[Any, Any]:
-    """Import the readers of tables and of tokenizers, which are optional packages."""
+    """Import the optional packages safetensors and tokenizers. Return (load_file, Tokenizer)."""
     try:
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
@@ -138,8 +139,8 @@ def _packages() -> tuple[Any, Any]:
 
 
 def read(folder: Path | str) -> Embedding:
-    """Read a static embedding from a folder: a .safetensors table and a tokenizer JSON file, there or one folder below,
-    as model2vec and WordLlama have them."""
+    """Read a static embedding of model2vec or WordLlama: a .safetensors table and a tokenizer JSON file, in `folder` or
+    in one of its subfolders. Raise DataError if they are missing or damaged."""
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"embeddings must be a folder. Got {folder}.")
@@ -161,7 +162,7 @@ def read(folder: Path | str) -> Embedding:
 
 
 def _content(path: Path, most: int, count: int = -1) -> bytes:
-    """Return `count` bytes of a file (-1: all), unless it is not a file or larger than `most` bytes."""
+    """Read `count` bytes of a file (-1: all). Raise DataError if it is not a regular file or exceeds `most` bytes."""
     try:
         with open_file(path) as file:
             if (size := os.fstat(file.fileno()).st_size) > most:
@@ -173,7 +174,7 @@ def _content(path: Path, most: int, count: int = -1) -> bytes:
 
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Report whatever the libraries raise, also a panic of their compiled code, as a damaged file."""
+    """Turn any error in the body, even a panic of compiled code, into a DataError that the file `name` is damaged."""
     try:
         yield
     except (DataError, KeyboardInterrupt, SystemExit):
@@ -183,7 +184,7 @@ def _readable(name: str) -> Iterator[None]:
 
 
 def _table(tensors: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """Return the weighted vector of each token from the tensors of a file, repeating vectors that tokens share."""
+    """Return the weighted vector of each token from the tensors of a file. Vectors that tokens share are repeated."""
     tables = [tensors[key] for key in TABLE_NAMES if key in tensors]
     if len(tables) != 1 or tables[0].ndim != 2 or tables[0].dtype.kind not in "fiu":
         names = name_list(map(ascii, tensors), 5) or "none"
@@ -204,7 +205,8 @@ def _table(tensors: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 
 
 def _only(folder: Path, pattern: str, usual: str) -> Path:
-    """Return the only file of a pattern in a folder or the folders in it, or of several the one with the usual name."""
+    """Find the one file that matches a pattern in a folder or its subfolders; if several match, the one with the stem
+    `usual`. Raise DataError if there is not exactly one."""
     files = sorted([*folder.glob(pattern), *folder.glob(f"*/{pattern}")])
     candidates = [path for path in files if path.stem == usual] or files
     if len(candidates) != 1:

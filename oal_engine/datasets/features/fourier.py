@@ -1,8 +1,8 @@
-"""Random Fourier features: waves over random combinations of a few columns, with which a linear learner separates
-classes that no plane separates (Rahimi, Recht 2007).
+"""Random Fourier features: cosines and sines ("waves") of random combinations of a few columns, with which a linear
+learner separates classes that no plane separates (Rahimi, Recht 2007).
 
 All sums have a fixed order, and the math library of the machine, which may round differently, is not used: rows have
-the same bits everywhere.
+the same bits on every machine.
 """
 
 from functools import reduce
@@ -14,37 +14,38 @@ from numba import njit
 from ...kernel.draws import draws
 
 WAVES = 256  # each a cosine and a sine
-SHARE = 0.7  # of waves in a row's squared length
-LENGTH = np.sqrt(SHARE / WAVES)  # of each
-NORMAL = 12  # uniform numbers whose sum less 6 is almost normal, with deviation 1
-PAIRS = 10_001  # of rows; an odd number has a median among its distances
+SHARE = 0.7  # of the waves in the squared length of a row
+LENGTH = np.sqrt(SHARE / WAVES)  # of each wave
+NORMAL = 12  # uniform numbers: their sum minus 6 is almost normal, with standard deviation 1
+PAIRS = 10_001  # of rows; of an odd number of distances, one is the median
 TERMS = 12  # of the series of cosine and sine: accurate to 1e-11 over half a turn
 COSINE = np.array([1 / (2 * k * (2 * k - 1)) for k in range(TERMS, 0, -1)])
 SINE = np.array([1 / (2 * k * (2 * k + 1)) for k in range(TERMS, 0, -1)])
 
 
 class Fourier(TypedDict):
-    """The seed of the combinations, and the distance of one turn of a wave."""
+    """The seed of the combinations, and the bandwidth: the distance over which a wave turns by about 1 radian."""
 
     seed: int
     bandwidth: float
 
 
 def fit(table: np.ndarray, seed: int = 0) -> Fourier:
-    """Fit the waves to a table of standardized columns: one turn takes half the median distance of its rows."""
+    """Fit Fourier features to a table of standardized columns: the bandwidth is half the median distance of rows."""
     return {"seed": seed, "bandwidth": _bandwidth(table, seed)}
 
 
 def waves(fourier: Fourier, table: np.ndarray) -> np.ndarray:
-    """Compute the cosines and sines of each row of a table of standardized columns: float32, of squared length SHARE.
+    """Compute the Fourier features of a table of standardized columns: float32, shape (rows, 2 * WAVES).
 
-    They are not centered: their mean is a constant, which learners without an intercept need.
+    Each row has squared length SHARE. The features are not centered: their mean serves as an intercept for learners
+    that have none.
     """
     return _waves(table, _frequencies(fourier["seed"], fourier["bandwidth"], table.shape[1]))
 
 
 def _bandwidth(table: np.ndarray, seed: int) -> float:
-    """Compute half the median distance of random pairs of rows that differ."""
+    """Compute half the median distance between random pairs of rows that differ. Raise ValueError if none differ."""
     pairs = (draws(seed + 1, 2 * PAIRS) * len(table)).astype(np.int64)
     apart = table[pairs[:PAIRS]] - table[pairs[PAIRS:]]
     distances = np.sqrt(reduce(np.add, (apart * apart).T))
@@ -55,7 +56,7 @@ def _bandwidth(table: np.ndarray, seed: int) -> float:
 
 
 def _frequencies(seed: int, bandwidth: float, columns: int) -> np.ndarray:
-    """Draw the turns that each column adds to each wave: shape (columns, WAVES)."""
+    """Draw the random frequency of each wave along each column, in turns per unit: shape (columns, WAVES)."""
     uniform = draws(seed, NORMAL * columns * WAVES).reshape(NORMAL, columns, WAVES)
     return (reduce(np.add, uniform) - NORMAL / 2) / (2 * np.pi * bandwidth)
 

@@ -1,4 +1,4 @@
-"""Similar wording as columns: texts projected on the main directions of the terms of a data set.
+"""Similar wording as dense columns: latent semantic analysis (truncated SVD) of the terms of a data set.
 
 Terms that occur in the same texts get similar directions, so that a label also informs about texts with other words.
 """
@@ -14,21 +14,21 @@ from ...kernel import rows, truncated_svd
 from ...kernel.rows import Matrix, SparseRows
 from ..reading.sources import Progress
 
-WEIGHT = 0.2  # of the latent part in the squared length of a row
+WEIGHT = 0.2  # share of the latent part in the squared length of a row
 MAX_DIRECTIONS = 100
-MIN_TEXTS, MIN_TERMS = 20, 2  # for a latent part
-MAX_FITTED_TEXTS = 50_000  # on which the directions are fitted
+MIN_TEXTS, MIN_TERMS = 20, 2  # with fewer, there is no latent part
+MAX_FITTED_TEXTS = 50_000  # to which the directions are fitted
 CHUNK_TEXTS = 10_000  # projected at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """The directions of the latent part, and in the last row the means of its columns: float32, (terms + 1, width)."""
+    """The latent directions, one per column, with the mean of each column as last row: float32, (terms + 1, width)."""
 
     numbers: np.ndarray
 
     def columns(self, terms: Matrix, weight: float = WEIGHT) -> np.ndarray:
-        """Compute the latent part of term rows of unit length: float32 rows of squared length `weight`, or zeros."""
+        """Project term rows of unit length onto the directions: float32 rows of squared length `weight`, or zeros."""
         latent = np.empty((np.shape(terms)[0], self.numbers.shape[1]), np.float32)
         for first in range(0, len(latent), CHUNK_TEXTS):
             chunk = slice(first, first + CHUNK_TEXTS)
@@ -41,15 +41,15 @@ class Projection:
 
 
 def fitted_texts(texts: int) -> np.ndarray:
-    """Return the positions of the texts to fit the projection on, MAX_FITTED_TEXTS at most."""
+    """Return the positions of the texts to fit the projection to: up to MAX_FITTED_TEXTS, evenly spaced."""
     size = min(texts, MAX_FITTED_TEXTS)
     return np.arange(size) * texts // size
 
 
 def fit(terms: Matrix, progress: Progress | None = None, shared: int = 0) -> Projection | None:
-    """Fit the projection on the term rows of `fitted_texts`, of unit length. Return None with too few texts or terms.
+    """Fit the projection to unit-length term rows of `fitted_texts`. Return None if there are too few texts or terms.
 
-    shared: the number of hash columns, which are the last and take no part.
+    shared: the number of hash columns, which come last and are ignored.
     """
     size, own = terms.shape[0], terms.shape[1] - shared
     if size < MIN_TEXTS:
@@ -69,6 +69,6 @@ def fit(terms: Matrix, progress: Progress | None = None, shared: int = 0) -> Pro
 
 
 def unit(table: np.ndarray) -> np.ndarray:
-    """Scale the rows of a table to length 1; rows of zeros stay."""
+    """Scale each row of a table to unit length; rows of zeros stay zero."""
     lengths = np.sqrt((table * table).cumsum(axis=1)[:, -1:])  # a sum in a fixed order, with the same bits everywhere
     return table / np.where(lengths > 0, lengths, 1)

@@ -1,4 +1,4 @@
-"""The numbers of vectors as in their file, which people see; the rows have them scaled."""
+"""The unscaled numbers of vectors, as in their file, to show to people; the rows of a data set are scaled."""
 
 from pathlib import Path
 from types import MappingProxyType
@@ -17,10 +17,10 @@ NAME = "numbers.npy"
 
 
 class Numbers(NamedTuple):
-    """The unscaled numbers of a data set of vectors: all of dense rows, or the stored ones of sparse rows, row by row.
+    """The unscaled numbers of vectors, row by row: all numbers of dense rows, the stored entries of sparse rows.
 
-    values: None if a version that did not store them imported the data. names: of the features. columns, codings: of
-    the file, if some of its words became numbers.
+    values: None if the data were imported by an older version, which did not store them. names: names of the features.
+    columns, codings: columns of the file and the codings of their words, if some of its words were coded as numbers.
     """
 
     values: np.ndarray | None
@@ -30,8 +30,8 @@ class Numbers(NamedTuple):
     codings: Codings = MappingProxyType({})
 
     def of_item(self, position: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns of an item and their numbers: all of a dense table, or the stored ones of a sparse row.
-        Without stored numbers, return the scaled numbers of the row."""
+        """Return the columns of an item and their numbers: all of a dense row, or the stored entries of a sparse row.
+        Return the scaled numbers of the row if the unscaled ones are not stored."""
         if self.values is None:
             return rows.nonzero(self.rows, position)
         if isinstance(self.rows, SparseRows):
@@ -41,20 +41,20 @@ class Numbers(NamedTuple):
         return np.arange(width), self.values[position * width : (position + 1) * width]
 
     def original_cells(self, position: int) -> list[OriginalCell]:
-        """Return the cells of an item as in its file, if some of the words became numbers."""
+        """Decode the numbers of an item into the cells of its file; [] if the file had no words to code as numbers."""
         columns, values = self.of_item(position)
         return [*original_cells(self.columns, self.codings, dict(zip(columns.tolist(), values.tolist())))]
 
     @property
     def table_columns(self) -> dict[str, type]:
-        """The columns of a table of the items, with the type of their cells."""
+        """The columns of a table of the items, {name: type of the cells}."""
         if self.codings:
             words = {column for column, coding in self.codings.items() if coding not in (POINT, COMMA)}
             return {column: str if column in words else float for column in self.columns}
         return {FEATURES: str} if isinstance(self.rows, SparseRows) else dict.fromkeys(self.names, float)
 
     def cells(self, position: int) -> list[float | str] | list[float] | list[str]:
-        """Return the cells of an item in `table_columns`: as in its file, its numbers, or a sparse row in one cell."""
+        """Return the cells of an item, one per column of `table_columns`. A sparse row is packed into one cell."""
         if self.codings:
             return [cell.value for cell in self.original_cells(position)]
         columns, values = self.of_item(position)
@@ -65,7 +65,7 @@ class Numbers(NamedTuple):
 
 
 def packed_row(names: list[str], columns: np.ndarray, values: np.ndarray) -> str:
-    """Pack a sparse row in one cell, such as `1:0.0 3:0.5 9:0.0`, with the column numbers of its file.
+    """Pack a sparse row into one cell, such as `1:0.0 3:0.5 9:0.0`, with the column numbers of its file.
 
     The first and the last column are always included, so that a reader knows the range of columns.
     """
@@ -75,7 +75,7 @@ def packed_row(names: list[str], columns: np.ndarray, values: np.ndarray) -> str
 
 
 def flat(vectors: Matrix, table: Rows) -> np.ndarray:
-    """Return the numbers of vectors in the order in which they are stored for rows of the kind of `table`."""
+    """Flatten vectors to the float64 numbers to store: only the entries if `table` is sparse, else all numbers."""
     if isinstance(table, SparseRows):
         return rows.as_rows(sparse.csr_array(vectors)).values
     dense: Any = vectors.toarray() if sparse.issparse(vectors) else vectors
@@ -83,6 +83,6 @@ def flat(vectors: Matrix, table: Rows) -> np.ndarray:
 
 
 def mapped(folder: Path, table: Rows, columns: int) -> np.ndarray:
-    """Map the stored numbers of the rows in a folder into memory. columns: of dense vectors."""
+    """Memory-map the unscaled numbers that are stored in a folder with `table`. columns: width of dense rows."""
     size = table.values.size if isinstance(table, SparseRows) else rows.length(table) * columns
     return row_files.mapped(folder / NAME, np.float64, size)

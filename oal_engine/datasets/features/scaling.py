@@ -9,7 +9,7 @@ from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
 from . import fourier
 
-Scaling: TypeAlias = dict[str, Any]  # name; mean and deviation of the columns if needed; parameters of waves
+Scaling: TypeAlias = dict[str, Any]  # name; mean and deviation of the columns if needed; Fourier parameters
 
 SCALINGS = {
     "l2": "every row to unit length",
@@ -20,22 +20,22 @@ VECTOR_FEATURES = {
     "plain": "Columns alone",
     "fourier": "Columns and waves",
 }
-USUAL = {"plain": "l2", "fourier": "standardize+l2"}  # the scaling that suits the features of vectors
-FEW_COLUMNS = 256  # up to which waves were tried
-MAX_DENSE_BYTES = 2**31  # of a table that is standardized or gets waves
-USUAL_MAX_BYTES = 2**30  # that waves may take unless requested: an import needs half as much again
+USUAL = {"plain": "l2", "fourier": "standardize+l2"}  # {features of vectors: default scaling}
+FEW_COLUMNS = 256  # Fourier features were tried with up to this number of columns
+MAX_DENSE_BYTES = 2**31  # of a table that is standardized or gets Fourier features
+USUAL_MAX_BYTES = 2**30  # larger tables get Fourier features only on request: an import needs half as much again
 
 
 def usual_features(matrix: Matrix, scale: str | None = None) -> str:
-    """Return the features that suit a table under a scaling (None: the usual one): waves for a few columns that are not
-    just zeros and ones."""
+    """Choose the default features of a table under a scaling (None: the default): "fourier" for a small, scaled table
+    of few columns that are not just zeros and ones, else "plain"."""
     numbers = matrix.data if sparse.issparse(matrix) else matrix
     fits = matrix.shape[1] <= FEW_COLUMNS and _size(matrix, "fourier") <= USUAL_MAX_BYTES
     return "fourier" if fits and scale != "none" and not np.isin(numbers, (0, 1)).all() else "plain"
 
 
 def fit(matrix: Matrix, name: str, features: str = "plain") -> Scaling:
-    """Fit the scaling of a table, and the waves if `features` has them, as stored."""
+    """Fit a scaling, and Fourier features if `features` is fourier, to a table. Return the parameters, for JSON."""
     for kind, value, allowed in (("scaling", name, SCALINGS), ("features", features, VECTOR_FEATURES)):
         if value not in allowed:
             raise ValueError(f"{kind} must be one of {', '.join(allowed)}. Got {value}.")
@@ -45,7 +45,7 @@ def fit(matrix: Matrix, name: str, features: str = "plain") -> Scaling:
         low, constant = (
             dense.min(axis=0),
             np.ptp(dense, axis=0) == 0,
-        )  # rounding may give a constant a deviation
+        )  # rounding may give a constant column a deviation
         mean, deviation = np.where(constant, low, dense.mean(axis=0)), np.where(constant, 1, dense.std(axis=0))
         scaling |= {"mean": mean.tolist(), "deviation": deviation.tolist()}
         if features == "fourier":
@@ -54,7 +54,7 @@ def fit(matrix: Matrix, name: str, features: str = "plain") -> Scaling:
 
 
 def made_rows(scaling: Scaling, matrix: Matrix) -> Rows:
-    """Scale a table and add its waves, if the scaling has them."""
+    """Scale a table into rows, and append Fourier features if the scaling has their parameters."""
     if "fourier" not in scaling:
         return rows.as_rows(apply(scaling, matrix))
     dense = _dense(matrix, scaling["name"], "fourier")
@@ -83,7 +83,7 @@ def _standardized(scaling: Scaling, dense: np.ndarray) -> np.ndarray:
 
 
 def _dense(matrix: Matrix, name: str, features: str = "plain") -> np.ndarray:
-    """Return a table as an array. Raise ValueError if that, with the waves of its features, is too large."""
+    """Return a table as a dense array. Raise ValueError if it would be too large, including its Fourier features."""
     size, instead = _size(matrix, features), "l2" if features == "plain" else "plain"
     if size > MAX_DENSE_BYTES and (features == "fourier" or sparse.issparse(matrix)):
         items, columns = np.shape(matrix)
@@ -95,6 +95,6 @@ def _dense(matrix: Matrix, name: str, features: str = "plain") -> np.ndarray:
 
 
 def _size(matrix: Matrix, features: str) -> int:
-    """Return the bytes of a table as an array, and of its waves."""
+    """Compute the size in bytes of a table as a dense array, including Fourier features if `features` is fourier."""
     items, columns = np.shape(matrix)
     return items * (8 * columns + (8 * fourier.WAVES if features == "fourier" else 0))

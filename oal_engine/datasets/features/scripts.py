@@ -1,4 +1,4 @@
-"""Tell scripts apart, and cut words of scripts without spaces into parts that texts share."""
+"""Recognize scripts (writing systems), and split words where the script changes: some scripts have no spaces."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _IDEOGRAPHS = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U
 _KANA = "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 _HANGUL = "\uac00-\ud7a3\u1100-\u11ff"
 _THAI, _LAO, _TIBETAN, _KHMER = "\u0e00-\u0e7f", "\u0e80-\u0eff", "\u0f00-\u0fff", "\u1780-\u17ff\u19e0-\u19ff"
-_BURMESE = "\u1000-\u109f\u1950-\u19df\ua9e0-\ua9ff\uaa60-\uaa7f"  # and its relatives
+_BURMESE = "\u1000-\u109f\u1950-\u19df\ua9e0-\ua9ff\uaa60-\uaa7f"  # and related scripts
 UNSPACED = _IDEOGRAPHS + _KANA + _THAI + _LAO + _TIBETAN + _KHMER + _BURMESE
-# Marks and joiners of letters, also ranges with letters between them; not the selectors of variants, which belong to
-# symbols. A fixed text, because data sets store the pattern, and Python's tables of characters change with its version.
+# Combining marks and joiners, in ranges that may include letters; no variation selectors, which belong to symbols.
+# A fixed text, because data sets store the pattern, and Python's tables of characters change with its version.
 _MARKS = (
     r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     r"\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0711-\u07f3\u07fd\u0816-\u082d\u0859-\u085b\u0898-\u08e1\u08e3-\u0963"
@@ -38,15 +38,15 @@ _MARKS = (
     r"\U0001e8d0-\U0001e94a"
 )
 WORD = rf"\w[\w{_MARKS}]*"
-INVISIBLE = r"\u200b\u200e-\u200f\u202a-\u202e\u2060-\u206f\ufeff"  # breaks and directions: they end a word
+INVISIBLE = r"\u200b\u200e-\u200f\u202a-\u202e\u2060-\u206f\ufeff"  # zero-width spaces, direction marks: a word ends
 _RUN = re.compile(
     rf"(?P<characters>(?:[{_IDEOGRAPHS}{_KANA}]\W*)+)|(?P<clusters>(?:[{_THAI}{_LAO}{_TIBETAN}{_KHMER}{_BURMESE}]\W*)+)"
     rf"|(?P<syllables>(?:[{_HANGUL}]\W*)+)|(?P<word>(?:[^\W{UNSPACED}{_HANGUL}]\W*)+)"
-)  # of a word, in which all but letters are marks
-_LETTER = re.compile(r"\w[\W\uff9e\uff9f]*")  # and its marks, also those of narrow kana
+)  # a run of a word in scripts of one kind; \W inside a word is a mark
+_LETTER = re.compile(r"\w[\W\uff9e\uff9f]*")  # a letter and its marks, also the voicing marks of half-width kana
 _WIDE_OR_NARROW = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f]+")
 TOGETHER = {"characters": 3, "clusters": 2}  # the most letters of a term, in scripts without spaces
-BEGINNING = {"word": 5, "syllables": 2}  # letters of the beginning of a word that are a term, in the others
+BEGINNING = {"word": 5, "syllables": 2}  # first letters of a word that are a term, in other scripts
 _CHARACTERS, _SYLLABLES = "characters, pairs and triples", "words and their first two syllables"
 _CLUSTERS = "letters with their marks, and pairs of these"
 _LANGUAGES = {
@@ -54,13 +54,13 @@ _LANGUAGES = {
     "Korean": (_HANGUL, _SYLLABLES), "Thai": (_THAI, _CLUSTERS), "Lao": (_LAO, _CLUSTERS),
     "Tibetan": (_TIBETAN, _CLUSTERS), "Khmer": (_KHMER, _CLUSTERS), "Burmese": (_BURMESE, _CLUSTERS),
 }  # fmt: skip
-_TOLD_FROM, _MOST_KANJI = 0.25, 0.95  # shares: of a script among letters, of characters other than kana in Japanese
-_LOOKED_AT, _BEGINNING = 1_000, 1_000  # texts, and letters of each, of which the script is told
+_TOLD_FROM, _MOST_KANJI = 0.25, 0.95  # smallest share of a script to report; largest of kanji in Japanese
+_LOOKED_AT, _BEGINNING = 1_000, 1_000  # texts, and characters of each, to recognize the script
 
 
 class Part(NamedTuple):
-    """A part of a word in scripts that are cut alike: a key of TOGETHER or BEGINNING, its letters with their marks or
-    else the whole part, and the place of each of these in the word."""
+    """A part of a word in scripts that are cut in the same way. kind: a key of TOGETHER or BEGINNING. units: each
+    letter with its marks for a key of TOGETHER, else the whole part. places: (start, end) of each unit in the word."""
 
     kind: str
     units: list[str]
@@ -68,7 +68,7 @@ class Part(NamedTuple):
 
 
 def same(text: str) -> str:
-    """Return a text with one spelling of marks that can be composed, of wide digits and letters, and of narrow kana."""
+    """Normalize Unicode: compose marks with letters (NFC), unify full-width digits and letters and half-width kana."""
     narrow = _WIDE_OR_NARROW.sub(lambda match: normalize("NFKC", match[0]), text)
     return normalize("NFC", narrow)
 
@@ -82,7 +82,7 @@ def parts(word: str) -> Iterator[Part]:
 
 
 def sentence(texts: Iterable[str]) -> str:
-    """Tell how texts are cut if a quarter of their letters are not cut as in English. Else return an empty text."""
+    """Describe how terms are cut if a quarter of the letters are Chinese, Korean, Thai or the like; else return ""."""
     beginnings = (text[:_BEGINNING] for text in islice(texts, _LOOKED_AT))
     letters = "".join(re.findall(r"[^\W\d_]+", " ".join(beginnings)))
     counts = {name: len(re.findall(f"[{own}]", letters)) for name, (own, _) in _LANGUAGES.items()}

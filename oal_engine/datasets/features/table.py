@@ -30,9 +30,10 @@ TEXT_FEATURES = {
 class FeatureTable:
     """The rows and labels that a stream runs over, with the items and the fitted features behind them.
 
-    y: -1, 0 = unknown, +1, or 1..K of `classes`. word_counts: words of the texts, and words that would be new if their
-    text had been appended later. words: None if near-duplicates are not searched for. copies: the number of
-    near-duplicates of each text, if these were left out. checksums: of the rows, if they are written to a folder.
+    y: -1 and +1, or 1..K of `classes`; 0 = unknown. word_counts: number of words of the texts, and of words that would
+    be new if their text had been appended later. words: the word sets of the texts, None if near-duplicates are not
+    searched for. copies: number of left-out near-duplicates of each text, None if all are kept. checksums: of the rows,
+    if they are written to a folder.
     """
 
     rows: Rows
@@ -54,8 +55,8 @@ class FeatureTable:
         return self.items.feature_names
 
     def transform(self, texts: Sequence[str]) -> Rows:
-        """Turn new texts into rows, through the vocabulary, the scaling, the projection and the embedding. Vectors that
-        come from a file are zeros."""
+        """Turn new texts into rows with the vocabulary, scaling, projection and embedding. If the text vectors of the
+        import came from a file, new texts have zero vectors."""
         matrix = cast(vectorizer.Vocabulary, self.vocabulary).transform(texts)
         vectors = self.embedding.vectors(texts) if self.embedding else None
         return made_rows(self.scaling, matrix, self.projection, vectors)
@@ -66,7 +67,7 @@ class FeatureTable:
 
 
 def phase_progress(progress: PhaseProgress | None, name: str) -> Progress | None:
-    """Return the progress callback of one phase."""
+    """Bind a progress callback to the name of one phase; None stays None."""
     return progress and partial(progress, name)
 
 
@@ -85,9 +86,9 @@ def table(
 
     vocabulary: None fits one, with `settings` of the vectorizer. features: for texts one of TEXT_FEATURES (None: words
     if there is a vocabulary or a tokenizer, else the richest that the scale allows); for vectors one of VECTOR_FEATURES
-    (None: plain). embedding: makes the vectors of texts, which otherwise come from the items, if they have any.
-    near_duplicates: one of duplicates.KINDS; `once` leaves out texts that are nearly the same as an earlier one.
-    folder: of the rows of texts, and of temporary files (None: all is kept in memory).
+    (None: plain). embedding: computes the text vectors; without an embedding, the items may have text vectors.
+    near_duplicates: one of duplicates.KINDS; `once` leaves out texts that are nearly the same as an earlier text.
+    folder: directory for the rows of texts and for temporary files (None: keep everything in memory).
     """
     duplicates.check(near_duplicates, items.texts is not None)
     if items.texts is not None:
@@ -158,7 +159,7 @@ def fit_projection(
     counted: Sequence[vectorizer.TermCounts],
     progress: Progress | None = None,
 ) -> latent.Projection | None:
-    """Fit the projection on the counted terms of `latent.fitted_texts`."""
+    """Fit the latent projection to the term counts of `latent.fitted_texts`. Return None if there are too few."""
     return latent.fit(scaling.apply(scaled, _matrix(vocabulary, counted)), progress, vocabulary.shared)
 
 
@@ -170,7 +171,7 @@ def append_rows(
     projection: latent.Projection | None = None,
     vectors: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Append the rows of texts, a block at a time. Return their word counts, as in FeatureTable."""
+    """Turn counted terms into rows, and append them to `written` in blocks. Return word counts as in FeatureTable."""
     word_counts, first = np.zeros(2, int), 0
     for part in counted:
         word_counts += vocabulary.word_counts(part)
@@ -183,7 +184,7 @@ def append_rows(
 
 
 def _matrix(vocabulary: vectorizer.Vocabulary, counted: Sequence[vectorizer.TermCounts]) -> Matrix:
-    """Return the rows of all texts as one matrix."""
+    """Stack the tf-idf rows of all texts into one sparse matrix."""
     parts = chain.from_iterable(map(vocabulary.rows, counted))
     return sparse.vstack([sparse.csr_array((0, len(vocabulary.terms))), *parts], format="csr")
 
@@ -196,7 +197,7 @@ def file_table(
     embedding: embeddings.Embedding | None = None,
     **settings: Any,
 ) -> FeatureTable:
-    """Vectorize and scale items as `table`, with features and a scaling that suit vectors, unless they are named."""
+    """Vectorize and scale items like `table`. For vectors, None chooses features and a scaling that suit them."""
     if items.texts is None:
         features = features or scaling.usual_features(cast(Matrix, items.vectors), scale)
         scale = scale or scaling.USUAL.get(features)
@@ -204,7 +205,8 @@ def file_table(
 
 
 def text_features(features: str | None, scale: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Choose the features of texts. Return them with the settings of the vectorizer."""
+    """Choose the features of texts (None: the default). Return them with the settings of the vectorizer.
+    Raise ValueError if the features do not fit the scale or the tokenizer."""
     if features is None:
         features = "words" if "tokenizer" in settings else "rich+latent" if scale == "l2" else "rich"
     if features not in TEXT_FEATURES:
@@ -224,9 +226,9 @@ def made_rows(
     projection: latent.Projection | None = None,
     vectors: np.ndarray | None = None,
 ) -> Rows:
-    """Scale a table, and add the waves of the scaling, or the latent part of a projection and the vectors of texts.
+    """Scale a table into rows. Append Fourier features, or for texts the latent part and text vectors, if fitted.
 
-    vectors: None takes zeros, if the scaling has vectors.
+    vectors: vectors of the texts; None appends zeros if the scaling was fitted with text vectors.
     """
     fitted = scaled.get("beside")
     if not (projection or fitted):
@@ -247,8 +249,8 @@ def made_rows(
 def relabelled(
     y: np.ndarray, classes: Sequence[str], names: Sequence[str] = (), positive: str | None = None
 ) -> np.ndarray:
-    """Translate labels 1..K of `classes` into the numbers of the same `names`, or into +1 for the class `positive` and
-    -1 for the others. Labels without a translation become 0."""
+    """Translate labels 1..K of `classes`: with `names`, into 1 + the index of the class in `names`, or 0 if it is
+    missing; without, into +1 for the class `positive` and -1 for the others (0 without `positive`). Label 0 stays 0."""
     if names:
         meaning = [names.index(name) + 1 if name in names else 0 for name in classes]
     else:

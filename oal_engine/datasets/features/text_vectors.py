@@ -9,12 +9,12 @@ from .latent import unit
 
 TextVectors: TypeAlias = dict[str, Any]  # the means of the columns, and the embedding that makes the vectors, if any
 
-WEIGHT = 0.2  # of the vectors in the squared length of a row
-LATENT_WEIGHT = 0.1  # of similar wording in it, if there are vectors
+WEIGHT = 0.2  # share of the vectors in the squared length of a row
+LATENT_WEIGHT = 0.1  # share of the latent part (similar wording), if there are vectors
 
 
 def fit(vectors: np.ndarray) -> TextVectors:
-    """Compute the means of the vectors at length 1, with which later vectors become columns."""
+    """Compute the mean of the vectors, each scaled to unit length. `columns` subtracts it, also from later vectors."""
     total = np.zeros((1, vectors.shape[1]))
     for first in range(0, len(vectors), latent.CHUNK_TEXTS):  # a sum in a fixed order has the same bits everywhere
         total = np.vstack([total, unit(vectors[first : first + latent.CHUNK_TEXTS])]).cumsum(axis=0)[-1:]
@@ -22,7 +22,7 @@ def fit(vectors: np.ndarray) -> TextVectors:
 
 
 def columns(fitted: TextVectors, vectors: np.ndarray) -> np.ndarray:
-    """Center vectors of length 1, and scale them to squared length WEIGHT: float32. Zeros stay."""
+    """Scale vectors to unit length, center them, and scale them to squared length WEIGHT: float32. Zeros stay zero."""
     result = np.empty(vectors.shape, np.float32)
     for first in range(0, len(vectors), latent.CHUNK_TEXTS):
         chunk = unit(vectors[first : first + latent.CHUNK_TEXTS])

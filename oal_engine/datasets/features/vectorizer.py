@@ -24,30 +24,30 @@ from . import scripts
 _SYMBOL = "[\u203c\u2049\u2139-\u21aa\u231a-\u27bf\u2934-\u2b55\U0001f000-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]*"
 _EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|{_SYMBOL}(?:\u200d{_SYMBOL})*"  # a flag has two letters; \u200d joins symbols
 _BY_SCRIPT = rf"{scripts.WORD}|[^\w\s{scripts.INVISIBLE}]+"
-PLAIN = r"\w+|[^\w\s]+"  # of rich texts in older data sets, which are not cut by script
+PLAIN = r"\w+|[^\w\s]+"  # of the rich tokenizer in older data sets, which does not cut by script
 TOKENIZERS: dict[str, str] = {
     "words": r"\w+(?:['’]\w+)*",
     "tweets": rf"[#@]?\w+(?:['’\-]\w+)*|{_EMOJI}",
     "rich": _BY_SCRIPT,
 }
-PATTERNS = {*TOKENIZERS.values(), PLAIN}  # that a data set or a model may have stored
+PATTERNS = {*TOKENIZERS.values(), PLAIN}  # patterns that a data set or a model may have stored
 RICH_MAX_DF = 0.5  # share of the texts above which a term is left out as uninformative
-HASH_COLUMNS = 4096  # of rich texts, shared by all terms outside the vocabulary
+HASH_COLUMNS = 4096  # of rich texts (feature hashing), shared by all terms outside the vocabulary
 _DIGIT, _WORD = re.compile(r"\d"), re.compile(r"\w")
 BLOCK_CHARACTERS = 2**21  # of texts whose terms are counted at a time
-MAX_PARTS = 2**19  # different parts between spaces that are kept in memory, roughly
-MAX_PART_TERMS = 2**23  # of them all: without spaces a part is a sentence
+MAX_PARTS = 2**19  # distinct parts between spaces to keep in memory, roughly
+MAX_PART_TERMS = 2**23  # terms of all these parts: in scripts without spaces, a part is a sentence
 
 
 class WordSets(NamedTuple):
-    """The distinct words of each text as numbers, the rarest first. The upper 32 bits are the number of texts of the
-    vocabulary with the word (0: a new word), the lower ones its checksum."""
+    """The distinct words of each text as numbers, the rarest first. The upper 32 bits of a number are the document
+    frequency of the word in the vocabulary (0: a new word), the lower 32 bits its CRC-32 checksum."""
 
     numbers: np.ndarray  # int64, text by text
     ends: np.ndarray  # 0, then the end of each text
 
     def counts(self) -> np.ndarray:
-        """Count the words of each text."""
+        """Count the distinct words of each text."""
         return np.diff(self.ends)
 
     def of(self, text: int) -> np.ndarray:
@@ -55,17 +55,17 @@ class WordSets(NamedTuple):
         return self.numbers[self.ends[text] : self.ends[text + 1]]
 
     def take(self, texts: np.ndarray) -> WordSets:
-        """Return the word sets of these texts."""
+        """Return the word sets of the texts at these ascending positions."""
         chosen = np.isin(np.repeat(np.arange(self.ends.size - 1), self.counts()), texts)
         return WordSets(self.numbers[chosen], np.append(0, np.cumsum(self.counts()[texts])))
 
     def new(self) -> np.ndarray:
-        """Count the words of each text that no text of the vocabulary has."""
+        """Count the new words of each text: words that occur in no text of the vocabulary."""
         return np.diff(np.append(0, np.cumsum(self.numbers >> 32 == 0))[self.ends])
 
 
 def joined(parts: Sequence[WordSets]) -> WordSets:
-    """Return the word sets of all texts of several parts."""
+    """Concatenate the word sets of several parts."""
     sizes = np.concatenate([part.counts() for part in parts])
     return WordSets(np.concatenate([part.numbers for part in parts]), np.append(0, np.cumsum(sizes)))
 
@@ -77,7 +77,7 @@ class StoredMatrices:
         self._blocks = BlockFile(folder)
 
     def append(self, matrix: sparse.csr_array) -> None:
-        """Write a matrix behind the others."""
+        """Append a matrix to the file."""
         self._blocks.append((), matrix.indptr, matrix.indices, matrix.data, np.array(matrix.shape))
 
     def __iter__(self) -> Iterator[sparse.csr_array]:
@@ -86,18 +86,18 @@ class StoredMatrices:
 
 
 Matrices: TypeAlias = "list[sparse.csr_array] | StoredMatrices"
-Places: TypeAlias = Sequence[tuple[int, int]]  # of parts of a token, each from its first character to after its last
+Places: TypeAlias = Sequence[tuple[int, int]]  # (start, end) of parts of a token, end exclusive
 
 
 class TermCounts(NamedTuple):
-    """The distinct terms of texts, and how often each text has each term: blocks of int32, shape (texts, terms); later
-    blocks may have more terms."""
+    """The distinct terms of texts, and the count of each term in each text: sparse int32 blocks, shape (texts, terms).
+    Later blocks may have more terms."""
 
     terms: Strings
     blocks: Matrices
 
     def frequency(self) -> np.ndarray:
-        """Count the texts with each term."""
+        """Count the texts with each term (document frequency)."""
         frequency = np.zeros(len(self.terms), np.int64)
         for block in self.blocks:
             frequency += np.bincount(block.indices, minlength=frequency.size)
@@ -105,7 +105,7 @@ class TermCounts(NamedTuple):
 
 
 class _Numbers(dict[str, int]):
-    """A number for each name, from 0 in the order of first use."""
+    """A dictionary that numbers names from 0, in the order of their first use."""
 
     def __missing__(self, name: str) -> int:
         self[name] = number = len(self)
@@ -114,10 +114,10 @@ class _Numbers(dict[str, int]):
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Terms in the order of their columns, the number of documents with each (int64), and the settings of `fit_count`.
+    """A vocabulary: terms by column, their document frequencies (int64), the number of documents, and settings.
 
-    The last `settings["new"]` columns are hash columns: all other terms share them, by checksum, so that words of later
-    texts can be learned. Terms of most texts have no column.
+    The last `settings["new"]` columns are hash columns (feature hashing): all other terms share them, by checksum, so
+    that words of later texts can be learned. Single letters and terms in most texts have no hash column.
     """
 
     terms: list[str]
@@ -139,7 +139,7 @@ class Vocabulary:
         return next(self.rows(counted)), self.words(counted)
 
     def rows(self, texts: TermCounts) -> Iterator[sparse.csr_array]:
-        """Compute the rows of texts whose terms are counted, block by block."""
+        """Yield the tf-idf rows of counted texts, one matrix per block."""
         places = map(self._column, texts.terms)
         columns = np.array([-1 if column is None else column for column in places], np.int32)
         for block in texts.blocks:
@@ -151,7 +151,7 @@ class Vocabulary:
             yield sparse.csr_array((values, counts.indices, counts.indptr), counts.shape)
 
     def words(self, texts: TermCounts) -> WordSets:
-        """Return the words of texts whose terms are counted."""
+        """Return the word sets of counted texts."""
         words, numbers = self._words(texts.terms)
         order = np.argsort(numbers, kind="stable")
         ranks = np.full(len(texts.terms), -1, np.int32)
@@ -160,21 +160,21 @@ class Vocabulary:
         return joined([WordSets(numbers[order][each.indices], each.indptr.astype(np.int64)) for each in regrouped])
 
     def word_counts(self, texts: TermCounts) -> tuple[int, int]:
-        """Count the words of its own texts, and the words that would be new if their text had been appended later."""
+        """Count the words of the imported texts, and words that would be new if their text had been appended later."""
         words, numbers = self._words(texts.terms)
         counts = texts.frequency()[words]
         return int(counts.sum()), int(counts[numbers >> 32 <= self.settings["min_df"]].sum())
 
     def _words(self, terms: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places of the terms that are words, and their numbers."""
+        """Return the indices of the terms that are words, and the number of each word as in WordSets."""
         words = {place: term for place, term in enumerate(terms) if _is_word(term)}
         numbers = (self._numbers.get(term) or self._number(term) for term in words.values())
         return np.array([*words], int), np.fromiter(numbers, np.int64, len(words))
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
-        """Return (start, end, column) of each single-word term with a column, to highlight it. A rich word has several
-        terms. A term of several letters, in scripts without spaces, has a span for each letter: spans never overlap.
-        """
+        """Return (start, end, column) of each single-word term with a column, to highlight it in the text. The rich
+        tokenizer makes several terms of a word. In scripts without spaces, a term of several letters has one span per
+        letter, so that two spans are either equal or disjoint."""
         pattern, lowercase = self.settings["pattern"], self.settings["lowercase"]
         return [
             (match.start() + start, match.start() + end, column)
@@ -185,22 +185,22 @@ class Vocabulary:
         ]
 
     def knows(self, text: str) -> bool:
-        """Tell whether a term of a text has a column of its own."""
+        """Tell whether any term of a text has a column of its own."""
         return any(term in self._columns for term in _terms(text, self.settings))
 
     def shares(self, words: Iterable[str]) -> dict[str, float]:
-        """Return the share of texts that have each word, for the words with a column of their own."""
+        """Return {word: share of the documents that contain it}, for the words with a column of their own."""
         columns = {word: column for word in words if (column := self._columns.get(word)) is not None}
         return {word: float(self.document_frequency[column] / self.documents) for word, column in columns.items()}
 
     def new_terms(self, text: str) -> dict[int, str]:
-        """Return the terms of a text outside the vocabulary, by hash column."""
+        """Return the terms of a text that are outside the vocabulary, {hash column: term}."""
         terms = _terms(text, self.settings) if self.shared else []
         new = {self._column(term): term for term in terms if term not in self._columns}
         return {column: term for column, term in new.items() if column is not None}
 
     def readable(self, column: int, new: Mapping[int, str] | None = None) -> str:
-        """Return the term of a column for people; for a hash column the one in `new`."""
+        """Return the term of a column in a form for people. new: {hash column: term to show for it}."""
         term = (new or {}).get(column, self.terms[column])
         kind, colon, rest = term.partition(":")
         if self.settings["tokenizer"] != "rich" or not colon:
@@ -216,23 +216,23 @@ class Vocabulary:
         return column
 
     def _number(self, word: str) -> int:
-        """Return the number of a word without a column. Single letters and words of most texts do not count as new."""
+        """Return the WordSets number of a word without a column. Letters and words in most texts are not new words."""
         return _numbered(word, self.documents if word in self._frequent or _is_letter(word) else 0)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        """The numbers of words with columns, as in WordSets."""
+        """The WordSets numbers of the words that have a column, {word: number}."""
         frequencies = zip(self.terms, np.asarray(self.document_frequency).tolist())
         return {term: _numbered(term, texts) for term, texts in frequencies if _is_word(term)}
 
     @cached_property
     def inverse_frequency(self) -> np.ndarray:
-        """The weight of each term: 1 + log((1 + documents) / (1 + documents with it))."""
+        """The inverse document frequency of each term: 1 + ln((1 + documents) / (1 + documents with the term))."""
         return _logs((1 + self.documents) / (1 + np.asarray(self.document_frequency))) + 1
 
     @property
     def shared(self) -> int:
-        """The number of hash columns, which are the last."""
+        """The number of hash columns, which come last."""
         return self.settings.get("new", 0)
 
     @cached_property
@@ -252,7 +252,7 @@ def fit(texts: Sequence[str], **settings: Any) -> Vocabulary:
 def fit_count(
     texts: Sequence[str], *, new: int = 0, progress: Progress | None = None, folder: Path | None = None, **settings: Any
 ) -> tuple[Vocabulary, list[TermCounts]]:
-    """Fit a vocabulary to texts, and return also their term counts, for `Vocabulary.rows`.
+    """Count the terms of texts and fit a vocabulary. Return the vocabulary, and the counts for `Vocabulary.rows`.
 
     new: as in `fit_counts`. folder: as in `count_all`. settings: arguments of `complete`.
     """
@@ -270,8 +270,9 @@ def complete(
     sublinear: bool = True,
     lowercase: bool = True,
 ) -> dict[str, Any]:
-    """Return the settings of a vocabulary: of the `max_terms` most frequent terms that occur in at least `min_df`
-    texts. ngrams: the most words of a term. sublinear: take 1 + log of a count."""
+    """Complete the settings of a vocabulary of the `max_terms` most frequent terms that are in at least `min_df` texts.
+    ngrams: most words in a term. sublinear: replace counts by 1 + ln(count). Raise ValueError for an unknown tokenizer.
+    """
     if tokenizer not in TOKENIZERS:
         raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}. Got {tokenizer!r}.")
     return {
@@ -286,7 +287,7 @@ def complete(
 
 
 def frequencies(counted: Iterable[TermCounts]) -> dict[str, int]:
-    """Count the texts with each term."""
+    """Compute the document frequency of each term over all parts, {term: number of texts with it}."""
     frequency = dict[str, int]()
     for part in counted:
         for term, texts_with in zip(part.terms, part.frequency().tolist()):
@@ -295,10 +296,9 @@ def frequencies(counted: Iterable[TermCounts]) -> dict[str, int]:
 
 
 def fit_counts(frequency: dict[str, int], texts: int, settings: dict[str, Any], new: int = 0) -> Vocabulary:
-    """Fit a vocabulary to the number of texts with each term, and of all texts. new: the number of hash columns for all
-    terms without a column of their own.
-    ValueError: no term is left.
-    """
+    """Fit a vocabulary to document frequencies, {term: texts with it}. texts: number of all texts. new: number of hash
+    columns, shared by all terms without a column of their own.
+    Raise ValueError if no term is left."""
     min_df = settings["min_df"]
     frequent_enough = [(-texts_with, term) for term, texts_with in frequency.items() if texts_with >= min_df]
     most_texts = RICH_MAX_DF * texts
@@ -321,9 +321,9 @@ def fit_counts(frequency: dict[str, int], texts: int, settings: dict[str, Any], 
 def count_all(
     texts: Sequence[str], settings: dict[str, Any], progress: Progress | None = None, folder: Path | None = None
 ) -> list[TermCounts]:
-    """Count the terms of texts, a block at a time. Texts with many different words give several parts, in order.
+    """Count the terms of texts, block by block. Texts with many distinct words give several parts, in order.
 
-    folder: of temporary files for the counts (None: they are kept in memory).
+    folder: directory for temporary files with the counts (None: keep them in memory).
     """
     parts, counter, blocks = list[TermCounts](), _TermCounter(settings), matrices(folder)
     block, characters = list[str](), 0
@@ -343,7 +343,7 @@ def count_all(
 
 
 def subset(counted: Sequence[TermCounts], texts: np.ndarray, folder: Path | None = None) -> list[TermCounts]:
-    """Return the counts of some texts. texts: their positions in order. folder: as in `count_all`."""
+    """Return the counts of the texts at these ascending positions. folder: as in `count_all`."""
     parts, first = list[TermCounts](), 0
     for part in counted:
         blocks = matrices(folder)
@@ -356,7 +356,7 @@ def subset(counted: Sequence[TermCounts], texts: np.ndarray, folder: Path | None
 
 
 def matrices(folder: Path | None) -> Matrices:
-    """Return an empty sequence of matrices: in memory, or in a temporary file in a folder."""
+    """Create an empty sequence of matrices: in a temporary file in `folder`, or in memory without a folder."""
     return StoredMatrices(folder) if folder else []
 
 
@@ -368,20 +368,20 @@ def count(texts: Sequence[str], settings: dict[str, Any]) -> TermCounts:
 
 
 class _TermCounter:
-    """Count the terms of blocks of texts. A word never crosses a space, and many parts between spaces repeat, so that
-    each different part is cut into terms once."""
+    """A counter of the terms in blocks of texts. It cuts each distinct part between spaces into terms only once,
+    since no word contains a space and many parts repeat."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.terms, self._settings, self._parts = _Numbers(), settings, _Numbers()
-        self._term_numbers, self._sizes = array("i"), array("i")  # of the terms of each part
+        self._term_numbers, self._sizes = array("i"), array("i")  # of the terms of all parts; terms per part
 
     @property
     def is_full(self) -> bool:
-        """Whether the parts fill their memory, so that further texts need a new counter."""
+        """Whether the stored parts have reached their limit, so that further texts need a new counter."""
         return len(self._parts) > MAX_PARTS or len(self._term_numbers) > MAX_PART_TERMS
 
     def count(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Return how often each text has each of `terms`."""
+        """Count each term in each text: shape (texts, terms). New terms are added to `terms`."""
         import pyarrow as pa
         from pyarrow import compute
 
@@ -406,13 +406,13 @@ class _TermCounter:
 
 
 def _count_matrix(numbers: np.ndarray, sizes: np.ndarray, width: int) -> sparse.csr_array:
-    """Make a matrix of how often each row has each number. sizes: how many of `numbers` belong to each row."""
+    """Build a sparse matrix of the count of each number in each row. sizes: how many of `numbers` each row has."""
     ends = np.append(0, np.cumsum(sizes)).astype(sparse.get_index_dtype(maxval=numbers.size))
     return sparse.csr_array((np.ones(numbers.size, np.int32), numbers, ends), (len(sizes), width))
 
 
 def _regrouped(counts: sparse.csr_array, columns: np.ndarray, width: int) -> sparse.csr_array:
-    """Move the columns of counts to other places, summing columns with the same place; -1 drops a column."""
+    """Move column i of `counts` to columns[i], and add up columns that are moved to the same one; -1 drops a column."""
     places = columns[counts.indices]
     has_place = places >= 0
     before = np.zeros(has_place.size + 1, counts.indptr.dtype)
@@ -424,7 +424,7 @@ def _regrouped(counts: sparse.csr_array, columns: np.ndarray, width: int) -> spa
 
 
 def _terms(text: str, settings: dict[str, Any]) -> list[str]:
-    """Return the words of a text, then its sequences of 2, 3, ... words."""
+    """Return the words of a text, then its n-grams of 2, 3, ... words."""
     words = _cutter(settings)(text)
     return words + [
         " ".join(words[start : start + size])
@@ -434,7 +434,7 @@ def _terms(text: str, settings: dict[str, Any]) -> list[str]:
 
 
 def _logs(numbers: np.ndarray) -> np.ndarray:
-    """Return natural logarithms, rounded correctly: numpy differs in the last bit by machine."""
+    """Compute natural logarithms, correctly rounded; the last bit of numpy differs between machines."""
     distinct, places = np.unique(numbers, return_inverse=True)
     return np.array([exact_log(number) for number in distinct.tolist()])[places]
 
@@ -461,14 +461,14 @@ def _of_token(token: str, pattern: str, lowercase: bool) -> tuple[str, ...]:
 
 
 def _placed(token: str, pattern: str, lowercase: bool) -> Iterable[tuple[str, Places]]:
-    """Return the terms of a token, each with the places in it that it is made from."""
+    """Return the terms of a token, each with (start, end) of the parts of the token that it is made from."""
     if pattern == _BY_SCRIPT and not token.isascii():
         return _by_script(token, lowercase)
     return [(term, [(0, len(token))]) for term in _of_token(token, pattern, lowercase)]
 
 
 def _by_script(token: str, lowercase: bool) -> Iterator[tuple[str, Places]]:
-    """Yield the rich terms of a token in any script, as `_placed`."""
+    """Yield the terms that the rich tokenizer makes of a token in any script, with places as in `_placed`."""
     if not _WORD.match(token):
         yield from ((term, [(0, len(token))]) for term in _of_word(scripts.same(token), True, lowercase))
         return
@@ -483,9 +483,9 @@ def _by_script(token: str, lowercase: bool) -> Iterator[tuple[str, Places]]:
 
 
 def _of_word(token: str, rich: bool, lowercase: bool, beginning: int = scripts.BEGINNING["word"]) -> tuple[str, ...]:
-    """Return the terms of a token in one script: the token itself, perhaps in lower case. The rich tokenizer adds to a
-    word its first letters, a form with digits as zeros and a mark for capitals. Of punctuation it takes three signs.
-    """
+    """Return the terms of a token in one script: the token itself, in lower case if `lowercase`. With `rich`, a word
+    also gives its first `beginning` letters, a form with every digit as 0, and a mark if it is in capitals; punctuation
+    is cut to three characters."""
     term = token.lower() if lowercase else token
     if not rich:
         return (term,)
@@ -507,11 +507,11 @@ def _is_letter(term: str) -> bool:
 
 
 def _is_word(term: str) -> bool:
-    """Tell whether a term is a word, and not a part of one, a sign or several words. Where a script has no
-    spaces, single letters and pairs are words."""
+    """Tell whether a term is a whole word, and not a part of a word, punctuation or several words. In scripts without
+    spaces, single letters and pairs of letters are words."""
     return ":" not in term and " " not in term
 
 
 def _numbered(word: str, texts: int) -> int:
-    """Return the number of a word that occurs in this number of texts."""
+    """Encode a word as a number for WordSets. texts: its document frequency in the vocabulary."""
     return min(texts, 2**30) << 32 | crc32(word.encode(errors="surrogatepass"))

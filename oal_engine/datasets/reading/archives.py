@@ -25,14 +25,14 @@ ABOUT = re.compile(r"(?i)(.*[-_ ])?(read.?me|licen[cs]e|copying|notice|changelog
 SPLITS = {"train", "training", "test", "testing", "dev", "val", "valid", "validation", "eval"}
 WITHOUT_LABEL = {"unsup", "unlabeled", "unlabelled"}  # folders of texts without a label
 MANY_FILES = 20  # from this number on, text files hold one text each, and have one format
-ENCRYPTED = 1  # in the flags of a member
-ARCHIVE = "zip"  # the reader of archives: those in an archive are not opened, for they may hold others without end
+ENCRYPTED = 1  # bit in the flags of a member
+ARCHIVE = "zip"  # the reader of archives; nested archives are not opened, because they could be nested without end
 TEXT, MAIL = "txt", "mail"  # readers of files that are items
 
 
 class Formats(NamedTuple):
-    """How the files of an archive are read. recognize: returns the name of a reader. binary: readers that need a file
-    in which they can go back and forth."""
+    """How the files of an archive are read. recognize: returns the name of the reader for a source. binary: the readers
+    that need a seekable file."""
 
     recognize: Callable[[Source], str]
     parse: Callable[[Source, str], ParsedFile]
@@ -59,7 +59,7 @@ class _Archive(NamedTuple):
 
 
 def archive(source: Source, formats: Formats) -> ParsedFile:
-    """Read an archive. Several different tables are asked about, and files that are left out are named."""
+    """Read an archive. If its tables do not belong together, a doubt asks which to read. Unused files are listed."""
     content, members = open_archive(source)
     opened = _Archive(source, content, formats)
     chosen = _named(members, source) if source.layout.member else _without_notes(members)
@@ -80,8 +80,8 @@ def archive(source: Source, formats: Formats) -> ParsedFile:
 
 
 def open_archive(source: Source) -> tuple[ZipFile, list[ZipInfo]]:
-    """Open an archive that is within the limits. Return it with its files in order, without those of operating
-    systems."""
+    """Open an archive. Return it with its sorted files, without files that operating systems add. Raise DataError if it
+    exceeds the limits or is encrypted."""
     binary, packed = source.whole()
     content = ZipFile(binary)
     members = sorted(
@@ -96,7 +96,7 @@ def open_archive(source: Source) -> tuple[ZipFile, list[ZipInfo]]:
 
 
 def in_order(path: str) -> list[tuple[int, str]]:
-    """Return a key that sorts paths, 2.txt before 10.txt."""
+    """Return a key that sorts paths in natural order: 2.txt before 10.txt."""
     return [(len(part), part) if part.isdigit() else (0, part) for part in DIGITS.split(path)]
 
 
@@ -109,7 +109,7 @@ def _paths(members: Iterable[ZipInfo]) -> str:
 
 
 def _named(members: Sequence[ZipInfo], source: Source) -> list[ZipInfo]:
-    """Return the member that the user named, or the members in the folder of that name."""
+    """Return the member that the user named, or the members of a folder of that name. Raise DataError without any."""
     wanted = (source.layout.member or "").strip("/")
     chosen = [each for each in members if _path(each) == wanted or _path(each).startswith(f"{wanted}/")]
     chosen = chosen or [each for each in members if PurePosixPath(_path(each)).name == wanted]
@@ -124,8 +124,8 @@ def _without_notes(members: list[ZipInfo]) -> list[ZipInfo]:
 
 
 def _readers(opened: _Archive, members: Sequence[ZipInfo]) -> dict[str, str]:
-    """Return the name of the reader for each member by its path, "" if none reads it. Many files with one suffix have
-    one format; if the first of them differ, they are texts."""
+    """Return {path: name of the reader}, "" for a file that is left out. MANY_FILES or more files with the same suffix
+    get one reader; if the first of them differ, they are read as texts if one of them is a text, else left out."""
     groups: dict[str, list[ZipInfo]] = {}
     for each in members:
         suffixes = [suffix for suffix in PurePosixPath(_path(each).lower()).suffixes if suffix not in COMPRESSIONS]
@@ -146,7 +146,7 @@ def _reader(opened: _Archive, member: ZipInfo) -> str:
     except DataError:
         return ""
     zeros = reader not in opened.formats.binary and source.encoding == "utf-8" and b"\0" in source.head()
-    return "" if zeros or reader == ARCHIVE else reader  # zeros: of another program
+    return "" if zeros or reader == ARCHIVE else reader  # zeros: a file of another program
 
 
 # ---- Tables
@@ -155,14 +155,14 @@ def _reader(opened: _Archive, member: ZipInfo) -> str:
 class _Table(NamedTuple):
     member: ZipInfo
     reader: str
-    parsed: ParsedFile  # whose rows are read only once
+    parsed: ParsedFile  # its rows can be read only once
 
 
 def _tables(
     opened: _Archive, members: Sequence[ZipInfo], texts: Sequence[ZipInfo], readers: dict[str, str]
 ) -> tuple[ParsedFile, Sequence[ZipInfo]]:
-    """Read one table, tables with the same columns, or a table and the texts or labels that belong to it. Return the
-    members that are used, too."""
+    """Read one table, tables with the same columns, or a table and the texts or labels that belong to it. Return also
+    the members that were read."""
     tables, errors = list[_Table](), list[DataError]()
     for member in members:
         try:
@@ -202,13 +202,13 @@ def _unreadable(opened: _Archive, member: ZipInfo, error: Exception) -> str:
 
 
 def _folders(members: Sequence[ZipInfo]) -> list[str]:
-    """Return the folder that holds most of the members."""
+    """Return the folder that holds the most members, as a list of one."""
     return [Counter(str(PurePosixPath(_path(each)).parent) for each in members).most_common(1)[0][0]]
 
 
 def _stacked(opened: _Archive, tables: Sequence[_Table]) -> ParsedFile:
-    """Put tables with the same columns below each other. A further column names the file of each row, or, for mails
-    and texts in a folder per class, the class."""
+    """Concatenate tables with the same columns. A further column, `source`, names the file of each row; for mails and
+    texts in a folder per class it is `label`, the class."""
     columns = tables[0].parsed.columns
     items = all(table.reader in (MAIL, TEXT) for table in tables)
     paths = [_path(table.member) for table in tables]
@@ -231,8 +231,8 @@ def _stacked(opened: _Archive, tables: Sequence[_Table]) -> ParsedFile:
 
 
 def _with_labels(opened: _Archive, items: _Table, labels: _Table) -> ParsedFile | None:
-    """Join a table and its labels by the only column that both have, if its cells are unmistakably ids of the same
-    items. Items without labels have empty cells."""
+    """Left-join a table of items with a table of their labels on the only column that both have. Items without labels
+    get empty cells. Return None unless the cells are unique ids in both tables, and every label is of an item."""
     shared = [column for column in items.parsed.columns if column in labels.parsed.columns]
     if len(shared) != 1 or items.parsed.vectors is not None or labels.parsed.vectors is not None:
         return None
@@ -255,7 +255,7 @@ def _with_labels(opened: _Archive, items: _Table, labels: _Table) -> ParsedFile 
 
 
 def _by_id(parsed: ParsedFile, column: str) -> tuple[list[str], dict[str, list[object]]]:
-    """Return the other columns of a table, and their cells by the id in `column`; none if an id repeats."""
+    """Index a table by its ids in `column`. Return the other columns and {id: their cells}, empty if an id repeats."""
     at = parsed.columns.index(column)
     rows = [cells for _, cells in parsed.rows if not isinstance(cells, str)]
     by_id = {cell_text(cells[at]): [*cells[:at], *cells[at + 1 :]] for cells in rows}
@@ -266,7 +266,7 @@ def _by_id(parsed: ParsedFile, column: str) -> tuple[list[str], dict[str, list[o
 
 
 def _texts(opened: _Archive, members: Sequence[ZipInfo]) -> tuple[ParsedFile, Sequence[ZipInfo]]:
-    """Read text files: each is one text, or holds one in each line. Return the members that are used, too."""
+    """Read text files, each as one text or with one text per line. Return also the members that were read."""
     if len(members) == 1 and opened.source.layout.each != "file":
         return opened.parse(members[0], TEXT), members
     classes = _classes(members)
@@ -292,19 +292,19 @@ def _texts(opened: _Archive, members: Sequence[ZipInfo]) -> tuple[ParsedFile, Se
 
 
 def _lines(opened: _Archive, member: ZipInfo) -> list[bytes]:
-    """Return the lines with words at the start of a member."""
+    """Return the nonblank lines at the start of a member."""
     return [line for line in opened.open(member).head().splitlines() if line.strip()]
 
 
 def _ids(members: Iterable[ZipInfo]) -> dict[str, str]:
-    """Return an id for each member by its path: the name without the suffix if that differs, else the path."""
+    """Return {path: id}. The ids are the file names without suffix if these are unique, else the paths."""
     paths = [_path(each) for each in members]
     stems = [PurePosixPath(path).stem for path in paths]
     return dict(zip(paths, stems if len({*stems}) == len(stems) else paths))
 
 
 def _classes(members: Iterable[ZipInfo]) -> dict[str, str]:
-    """Return the label of each member by its path if folders are classes. Members outside these folders have none."""
+    """Return {path: label} if the folders are classes, else {}. Members outside these folders are left out."""
     parts = {_path(each): PurePosixPath(_path(each)).parts for each in members}
     depth = Counter(map(len, parts.values())).most_common(1)[0][0]
     folders = {path: each[-2] for path, each in parts.items() if len(each) == depth > 1}
@@ -315,7 +315,8 @@ def _classes(members: Iterable[ZipInfo]) -> dict[str, str]:
 
 
 def _with_table(opened: _Archive, texts: Sequence[ZipInfo], table: _Table) -> ParsedFile | None:
-    """Add the columns of a table to the texts whose files one of its columns names: by path, name or stem."""
+    """Join texts with a table that names their files, by path, name or stem, in one of its columns. Return None if no
+    column does."""
     parsed = opened._replace(source=opened.source._replace(limit=None)).parse(table.member, table.reader)
     if parsed.vectors is not None:
         return None
@@ -339,14 +340,14 @@ def _with_table(opened: _Archive, texts: Sequence[ZipInfo], table: _Table) -> Pa
 
 
 class Files(NamedTuple):
-    """Several open files, each with its name, that are read as one. `file_id` tells them apart from others."""
+    """Several files that are read as one, each (name, file). `file_id` identifies the group among other uploads."""
 
     files: tuple[tuple[str, FileOrPath], ...]
     file_id: str = ""
 
 
 def pack(files: Iterable[tuple[str, FileOrPath]], target: BinaryIO) -> None:
-    """Write files, each with its path in a common folder, into an archive without compressing them."""
+    """Write files, each (path in the archive, file), into an uncompressed ZIP archive."""
     with ZipFile(target, "w") as packed:
         for path, file in files:
             opening = open_file(file) if isinstance(file, str | Path) else nullcontext(file)
@@ -358,7 +359,7 @@ def pack(files: Iterable[tuple[str, FileOrPath]], target: BinaryIO) -> None:
 
 @contextmanager
 def one_file(paths: Sequence[Path], limits: Limits) -> Iterator[Path]:
-    """Yield the path of a file; for several files or a folder, that of a temporary archive of them."""
+    """Yield the path of a single file, or of a temporary archive of several files or of a folder."""
     if len(paths) == 1 and not paths[0].is_dir():
         yield paths[0]
         return
@@ -377,12 +378,12 @@ def one_file(paths: Sequence[Path], limits: Limits) -> Iterator[Path]:
 
 
 def several_name(names: Sequence[str]) -> str:
-    """Return a name for several files."""
+    """Return a name for several files, such as "a and 2 more"."""
     return f"{PurePosixPath(names[0]).stem} and {len(names) - 1} more"
 
 
 def _files(path: Path, name: str, limits: Limits) -> list[Path]:
-    """Return a file, or the regular files in a folder and the folders in it, in the order of their names."""
+    """List a single file, or recursively the files of a folder, sorted by name. Raise DataError beyond the limits."""
     if not path.is_dir():
         return [path]
     files, size = list[Path](), 0

@@ -1,4 +1,4 @@
-"""Turn the words in the columns of a table into numbers: categories, yes and no, money, per cent and grouped digits."""
+"""Encode the words in the columns of a table as numbers: categories, yes/no, money, percentages, grouped digits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .labels import natural, plain
 from .parsed import Cells, cell_text
 
 Coding: TypeAlias = str | Sequence[str]  # POINT, COMMA, one of BOOLEANS, or the words of a category
-Codings: TypeAlias = Mapping[str, Coding]  # by column; columns of plain numbers have none
+Codings: TypeAlias = Mapping[str, Coding]  # {column: coding}; columns of plain numbers have none
 
 POINT, COMMA = "point", "comma"  # the decimal mark of formatted numbers
 BOOLEANS = ("yes/no", "true/false", "t/f", "y/n")  # coded as 1 and 0
 MAX_WORDS, MAX_CHARACTERS = 50, 100  # of a category, and of each of its words
-MAX_DENSE_COLUMNS = 256  # up to which a coded table is dense, so that it can have waves
+MAX_DENSE_COLUMNS = 256  # up to which a coded table is dense, as Fourier features need it
 NUMBER_SHARE = 0.9  # of the cells of a column of numbers must be numbers; the others may be any words
 NO_NUMBER = {"", "?", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "."}  # words of an empty cell
 UNITS = (
@@ -41,7 +41,7 @@ DATE = re.compile(
 
 
 class ManyWordsError(Exception):
-    """Columns that looked like categories in the first rows have more words in the whole file."""
+    """Columns that looked like categories in the first rows have too many words in the whole file."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class ManyWordsError(Exception):
 
 
 def formatted_number(cell: str, mark: str) -> float | None:
-    """Return the number of a cell such as $1,234.50, (5) or 12% with this decimal mark; None if it holds none."""
+    """Parse a cell such as $1,234.50, (5) for -5, or 12% for 12, with this decimal mark. Return None for others."""
     if not (match := FORMATTED[mark].fullmatch(cell.strip())):
         return None
     opened, sign, inner_sign, digits, closed = match.groups()
@@ -61,7 +61,7 @@ def formatted_number(cell: str, mark: str) -> float | None:
 
 
 def number_format(cells: Iterable[str]) -> str | None:
-    """Return the decimal mark of a column of formatted numbers; None for another column, or if two marks fit."""
+    """Detect the decimal mark of a column of formatted numbers. Return None for others, or if it is ambiguous."""
     cells = [cell.strip() for cell in cells if cell.strip().casefold() not in NO_NUMBER]
     numbers = {mark: [formatted_number(cell, mark) for cell in cells] for mark in FORMATTED}
     fitting = [mark for mark in FORMATTED if sum(n is not None for n in numbers[mark]) >= NUMBER_SHARE * len(cells)]
@@ -72,10 +72,10 @@ def number_format(cells: Iterable[str]) -> str | None:
 
 
 def is_category(cells: Sequence[str]) -> bool:
-    """Tell whether the cells of a column are a few words that occur again and again, but no dates."""
+    """Tell whether a column is a category: a few short words, not dates, that occur again and again."""
     filled = [word for cell in cells if plain(word := cell.strip()) not in NO_WORD]
     words = {*filled}
-    fewest = 1 if len(filled) < len(cells) else 2  # one word alone tells nothing apart
+    fewest = 1 if len(filled) < len(cells) else 2  # a single word is a category only next to gaps
     if not fewest <= len(words) <= min(MAX_WORDS, max(2, len(cells) / 2)) or len(words) == len(filled):
         return False
     return max(map(len, words)) <= MAX_CHARACTERS and not are_dates(words)
@@ -87,13 +87,13 @@ def are_dates(words: Iterable[str]) -> bool:
 
 
 def coding_of(cells: Sequence[str]) -> Coding | None:
-    """Return how the words of a column become numbers; () for a category, whose words an import collects, and None if
-    they do not."""
+    """Detect how the words of a column become numbers. Return () for a category, whose words an import collects, and
+    None if they cannot become numbers."""
     return number_format(cells) or (() if is_category(cells) else None)
 
 
 def feature_names(columns: Sequence[str], codings: Codings) -> list[str]:
-    """Return the names of the features of columns: `job = admin` for a word of a category."""
+    """Return the feature names: the name of each column, or, for a category, one per word, such as `job = admin`."""
     return [name for column in columns for name in _names(column, codings.get(column))]
 
 
@@ -102,7 +102,7 @@ def _names(column: str, coding: Coding | None) -> list[str]:
 
 
 class OriginalCell(NamedTuple):
-    """A cell of a coded row as in its file: its column, the first of its features, and its word or number."""
+    """A decoded cell: its column, the index of its feature (for a category, of its word), and its word or number."""
 
     column: str
     feature: int
@@ -110,7 +110,7 @@ class OriginalCell(NamedTuple):
 
 
 def original_cells(columns: Sequence[str], codings: Codings, row: Mapping[int, float]) -> Iterator[OriginalCell]:
-    """Yield the cells of a row {feature: number}; the word of a category is "" if an import does not know it."""
+    """Decode a row {feature index: number} into cells; a word of a category is "" if the import did not have it."""
     first = 0
     for column in columns:
         coding = codings.get(column)
@@ -127,10 +127,10 @@ def original_cells(columns: Sequence[str], codings: Codings, row: Mapping[int, f
 
 @dataclass
 class Coder:
-    """Turn the cells of the coded columns of a table into numbers.
+    """Encode the cells of the coded columns of a table as numbers.
 
-    The number of a word is its place in its category, -1 for a gap or an unknown word. is_import: collect the words of
-    categories without any. n_unknown: cells with a word that the import did not have.
+    A word becomes its index in the list of words of its category, -1 for a gap or an unknown word. is_import: add new
+    words to their category. n_unknown: number of cells with a word that the import did not have.
     """
 
     columns: Sequence[str]
@@ -146,7 +146,7 @@ class Coder:
                 self._places[at] = {word: k for k, word in enumerate(coding)}
 
     def __call__(self, cells: list[Any]) -> Cells:
-        """Return the cells of a row with numbers in its coded columns. A cell without a number stays as it is."""
+        """Encode the coded cells of a row in place, and return the row. A cell that is not a number stays as it is."""
         for at, coding in self._coded:
             if not isinstance(coding, str):
                 cells[at] = self._place(self._places[at], cells[at])
@@ -175,8 +175,9 @@ class Coder:
         return float(word == yes)
 
     def finished(self, vectors: np.ndarray) -> tuple[np.ndarray, dict[str, Coding]]:
-        """Sort the words that an import collected, so that they do not depend on the order of rows. Return the numbers
-        with the new places, and all codings. ManyWordsError if a category has too many words."""
+        """Sort the words that an import collected, so that their indices do not depend on the order of rows; a category
+        of yes and no becomes 1 and 0. Return the vectors with the new numbers, and all codings. Raise ManyWordsError if
+        a category has too many words."""
         many = [self.columns[at] for at, places in self._places.items() if len(places) > MAX_WORDS]
         if many:
             raise ManyWordsError(many)
@@ -197,7 +198,7 @@ class Coder:
 
 
 def expanded(vectors: np.ndarray, columns: Sequence[str], codings: Codings) -> np.ndarray | sparse.csr_array:
-    """Give each word of a category a feature of its own, which is 1 for the items with that word."""
+    """One-hot encode the categories: each word gets its own feature, which is 1 for the items with that word."""
     parts = []
     for at, column in enumerate(columns):
         coding = codings.get(column)
@@ -209,7 +210,7 @@ def expanded(vectors: np.ndarray, columns: Sequence[str], codings: Codings) -> n
 
 
 def expanded_row(numbers: Sequence[float], columns: Sequence[str], codings: Codings) -> list[float]:
-    """Expand one row as `expanded` does a table."""
+    """One-hot encode the categories of one row, as `expanded` does for a table."""
     row = list[float]()
     for column, number in zip(columns, numbers):
         coding = codings.get(column)
@@ -220,7 +221,7 @@ def expanded_row(numbers: Sequence[float], columns: Sequence[str], codings: Codi
 
 
 def is_coding(value: Any) -> bool:
-    """Tell whether a value from a file that is not trusted is a coding."""
+    """Tell whether a value from an untrusted file is a valid coding."""
     if isinstance(value, str):
         return value in (POINT, COMMA, *BOOLEANS)
     words = value if isinstance(value, list) else []

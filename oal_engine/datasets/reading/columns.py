@@ -8,20 +8,20 @@ from typing import Any
 class Columns:
     """The role of each column, and the label words that are positive.
 
-    text: joined by a newline. label, id: None without such a column.
-    features: columns of numbers (None: every numeric column of a file without texts). Next to a text a cell may hold a
-        list, such as [0.5, -1]; all of them together are the vector of the text.
+    text: columns whose cells, joined by newlines, are the text. label, id: a column, or None if there is none.
+    features: columns of numbers (None: every numeric column of a file without texts). In a file with texts, a cell may
+        also hold a list, such as [0.5, -1]; the numbers of all these cells are the vector of the text.
     positive: label words of the positive class.
-    contains: a cell such as `exercise|food` is a set, cut at | ; and , and positive if one of its words is. An empty
-        cell is negative.
+    contains: a label cell such as `exercise|food` is a set of labels, separated by | ; or , and is positive if one of
+        its labels is. An empty cell is negative.
     multiclass: each label word is a class of its own.
     unknown: label words that mean "no label" (None: NA, NULL and the like).
-    headings: a cell holds MeSH headings such as `Heart Diseases/*TH; Human.`, and is positive if one of them is, apart
-        from its qualifiers. An empty cell is negative, and positive words need not occur.
-    missing: what to do about feature cells without a number, one of MISSING (None: refuse the file).
-    fills: the numbers for such cells in later files.
-    codings: how the words of feature columns become numbers, by column (see `codings`); empty: found in the file.
-    guessed_id: if the ids repeat, items take their line numbers instead.
+    headings: a label cell holds MeSH headings such as `Heart Diseases/*TH; Human.`, and is positive if one of them,
+        without its qualifiers, is. An empty cell is negative, and not all positive words need to occur.
+    missing: treatment of feature cells without a number, one of MISSING (None: refuse the file).
+    fills: {column: number} for such cells in later files.
+    codings: {column: how its words become numbers} for feature columns, see `codings` (empty: detect it in the file).
+    guessed_id: whether `id` is a guess; if its cells repeat, the ids of the items are their line numbers instead.
     details: further columns that are stored with the items (None: the first unused ones).
     shown_columns: details that are shown with an item (None: chosen by their names).
     """
@@ -44,5 +44,5 @@ class Columns:
 
     @property
     def holds_sets(self) -> bool:
-        """Whether a label cell is a set, so that a new cell has a meaning, too."""
+        """Whether a label cell is a set of labels, so that a new combination of labels has a meaning, too."""
         return self.contains or self.headings

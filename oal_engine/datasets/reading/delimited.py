@@ -1,4 +1,4 @@
-"""Read tables of text: find the delimiter and the quotes, the first row, the header and the width."""
+"""Read delimited text such as CSV: detect the delimiter, the quoting, the first row, the header and the width."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ Row: TypeAlias = tuple[int, list[str] | str]  # the line number, and the cells o
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "pipe", ",": "comma", " ": "spaces"}  # the likeliest first
 NAMED = {name: sign for sign, name in DELIMITERS.items()} | {"\\t": "\t", "space": " "}
 LONG_DELIMITERS = ("_!_", "+++$+++", "|||", "@@@", "###", "<SEP>", "<sep>", "[SEP]", "::")  # recognized if in each line
-ENOUGH_LINES = 3  # from which a longer delimiter is recognized
-SPACES, ONE_COLUMN = " ", "\x1f"  # runs of spaces; the delimiter of a table of one column, which no text contains
-SAMPLE_CHARACTERS = 2**18  # the delimiter is detected from
+ENOUGH_LINES = 3  # needed to recognize a delimiter of several characters
+SPACES, ONE_COLUMN = " ", "\x1f"  # runs of spaces; a character that no text contains, for tables of one column
+SAMPLE_CHARACTERS = 2**18  # from which the delimiter is detected
 WIDTH_TOLERANCE, FOREIGN_TOLERANCE = 0.02, 0.1  # differences in a share too small to prefer one delimiter to another
-ROW_SHARE = 0.9  # of the lines must have one width, else they are prose
-TABLE_SHARE = 0.5  # of the rows must have one width, else a delimiter is rejected
+ROW_SHARE = 0.9  # of the lines must have the same number of cells, else they are prose
+TABLE_SHARE = 0.5  # of the rows must have the same number of cells, else a delimiter is rejected
 DECIMAL = re.compile(r"[-+]?\d*,\d+")
 WHOLE = re.compile(r"[-+]?\d+")
 GROUPED = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # a thousand or more, with a comma
 MAX_NAME_CHARACTERS = 60  # of a column name
 TITLE = re.compile(r"(?i)(.*_)?(ids?|text|label|class|target|title|abstract|category|topics?|name|date)(_.*)?")
 TOTAL = {"total", "totals", "sum", "grand total"}
-PROSE_WORDS = 2  # from this mean number of words on a column is prose, and a single word above it is its name
+PROSE_WORDS = 2  # a column with at least this mean number of words is prose, and a single word above it is its name
 ESCAPED = {"escapechar": "\\", "doublequote": False}  # quotes inside a cell are written \"
-ENOUGH_ROWS = 10  # below a first row, to expect that its cells occur again if it is an item
+ENOUGH_ROWS = 10  # below the first row, enough to expect that its cells occur again if it is an item
 
 
 def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> ParsedFile:
     """Parse a delimited text file. `quoted`: whether quotes enclose cells (None: detect)."""
-    # csv's own limit, 128 kB, cuts long articles.
+    # The default limit of csv, 128 kB for a cell, refuses long articles.
     csv.field_size_limit(max(csv.field_size_limit(), source.limits.line))
-    # Without the line limit, or the last row of a preview could be cut inside a quote.
+    # Remove the line limit: it could cut the last row of a preview inside a quote.
     rest = source._replace(limit=None).lines()
     lines = _sample(rest, source.ahead)
     lines_above = 0
     if lines and (named := re.fullmatch(r"sep=(.)", lines[0].strip(" \r\n\ufeff"), re.IGNORECASE)):
-        lines, lines_above = lines[1:], 1  # Excel's own hint
+        lines, lines_above = lines[1:], 1  # a line for Excel that names the delimiter
         source = source._replace(layout=replace(source.layout, delimiter=source.layout.delimiter or named[1]))
     dialect, doubts = _dialect(source, lines, quoted, reader)
     delimiter = dialect["delimiter"]
@@ -68,7 +68,7 @@ def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> Pa
 
 
 def _sample(lines: Iterator[str], limit: int) -> list[str]:
-    """Take up to `limit` lines, and no more after SAMPLE_CHARACTERS."""
+    """Take up to `limit` lines, but stop once they exceed SAMPLE_CHARACTERS."""
     sample, characters = list[str](), 0
     for line in lines:
         sample.append(line)
@@ -81,7 +81,7 @@ def _sample(lines: Iterator[str], limit: int) -> list[str]:
 def _dialect(
     source: Source, lines: Sequence[str], quoted: bool | None, reader: str
 ) -> tuple[Dialect, tuple[Doubt, ...]]:
-    """Detect how the cells of `lines` are delimited and quoted. Return also the doubts."""
+    """Detect the delimiter and the quoting of `lines`. Return the arguments of csv.reader, and the doubts."""
     doubts: tuple[Doubt, ...] = ()
     delimiter = delimiter_of(source.layout.delimiter)
     if delimiter is None and reader == "tsv" and any("\t" in line for line in lines):
@@ -114,7 +114,7 @@ def _dialect(
 
 
 def delimiter_of(word: str | None) -> str | None:
-    """Return the characters of a delimiter, which may be given by name, such as tab."""
+    """Return the characters of a delimiter, which may be named, such as tab. Raise DataError if it is invalid."""
     if word is None or word in NAMED:
         return NAMED[word] if word else None
     if len(word) != 1 and (not word or word.isalnum() or not word.isprintable()):
@@ -123,7 +123,7 @@ def delimiter_of(word: str | None) -> str | None:
 
 
 def _long_delimiter(lines: Sequence[str]) -> str | None:
-    """Return a delimiter of several characters that cuts all lines into cells of one number."""
+    """Return a delimiter of several characters that occurs equally often in all lines, or None."""
     full = [line for line in lines if line.strip()]
     counts = {each: {line.count(each) for line in full} for each in LONG_DELIMITERS}
     cutting = (each for each in LONG_DELIMITERS if len(counts[each]) == 1 and 0 not in counts[each])
@@ -131,7 +131,7 @@ def _long_delimiter(lines: Sequence[str]) -> str | None:
 
 
 def _long_records(source: Source, lines: Iterable[str], dialect: Dialect, lines_above: int) -> Iterator[Row]:
-    """Yield the rows of a table whose cells have several characters between them. Quoted cells may contain these."""
+    """Yield the rows of a table whose delimiter has several characters. Quoted cells may contain the delimiter."""
     long = dialect["delimiter"]
     short_lines = (line.replace(long, ONE_COLUMN) for line in lines)
     for line, cells in _records(source, short_lines, dialect | {"delimiter": ONE_COLUMN}, lines_above):
@@ -182,14 +182,14 @@ def _rows(lines: Sequence[str], **dialect: Any) -> list[list[str]]:
 
 
 def _foreign_share(rows: list[list[str]], others: list[str]) -> float:
-    """Compute the share of cells that contain another delimiter, except decimal commas."""
+    """Compute the share of cells that contain one of the other delimiters. Decimal commas do not count."""
     cells = [cell for row in rows for cell in row]
     return sum(any(each in cell for each in others) and not DECIMAL.fullmatch(cell) for cell in cells) / len(cells)
 
 
 def _holds_numbers(rows: list[list[str]]) -> bool:
-    """Tell whether more than half of the columns are numbers, or some are and the others repeat a few words. Prose that
-    is cut at its spaces is never so."""
+    """Tell whether more than half of the columns are numbers, or more than a third are and the others repeat a few
+    words. Neither is true of prose that is cut at its spaces."""
     columns = [*zip(*(rows[1:] or rows))]
     words = [column for column in columns if not all(map(is_number, column))]
     n_numbers = len(columns) - len(words)
@@ -199,7 +199,7 @@ def _holds_numbers(rows: list[list[str]]) -> bool:
 
 
 def looks_delimited(lines: list[str], **dialect: Any) -> bool:
-    """Tell whether lines are cells between delimiters, and not prose."""
+    """Tell whether lines look like rows of a delimited table, and not like prose."""
     if "delimiter" not in dialect:
         if lines[0].lower().startswith("sep=") or _long_delimiter(lines):
             return True
@@ -218,7 +218,7 @@ def looks_delimited(lines: list[str], **dialect: Any) -> bool:
 
 
 def _spaced(lines: Sequence[str], delimiter: str) -> bool:
-    """Tell whether spaces separate cells: after each delimiter, or before the quotes around a cell."""
+    """Tell whether spaces after a delimiter are to be skipped: they follow each one, or precede quoted cells."""
     plain, spaced = ({"delimiter": delimiter, "skipinitialspace": skip} for skip in (False, True))
     cells = [cell for row in _rows(lines, **plain) for cell in row[1:] if cell]
     always = bool(cells) and all(cell.startswith(" ") for cell in cells)
@@ -226,8 +226,8 @@ def _spaced(lines: Sequence[str], delimiter: str) -> bool:
 
 
 def _is_quoted(lines: Sequence[str], dialect: Dialect) -> bool:
-    """Tell whether the quotes of a tab-separated table enclose cells and are not part of the text: they enclose whole
-    columns, or parts that would not be one cell without them."""
+    """Tell whether the quotes of a tab-separated table enclose cells and are not part of the text: they enclose every
+    cell of a column, or only cells that need them."""
     quoted, n_errors = _rows_and_errors(lines, dialect)
     if n_errors or len(quoted) < 2 or not any(line.startswith('"') or '\t"' in line for line in lines):
         return False
@@ -239,8 +239,8 @@ def _is_quoted(lines: Sequence[str], dialect: Dialect) -> bool:
 
 
 def _rows_and_errors(lines: Sequence[str], dialect: Dialect) -> tuple[list[list[str]], int]:
-    """Return the rows, and the number of rows that cannot be read or differ in width from the first. A row that the end
-    of the sample cuts is not counted."""
+    """Parse lines. Return the rows, and how many rows cannot be read or differ from the first in their number of cells.
+    A row that is cut off by the end of `lines` does not count."""
     reader, rows, n_errors = csv.reader(lines, strict=True, **dialect), list[list[str]](), 0
     while True:
         try:
@@ -255,9 +255,9 @@ def _rows_and_errors(lines: Sequence[str], dialect: Dialect) -> tuple[list[list[
 
 
 def _records(source: Source, lines: Iterator[str], dialect: Dialect, lines_above: int = 0) -> Iterator[Row]:
-    """Yield the cells of each row with the number of its first line.
+    """Yield the number of the first line of each row, and its cells or the reason to skip it.
 
-    Lines inside an unclosed quote are not yielded as a row: each of them is UNCLOSED.
+    Lines inside an unclosed quote are not joined into a row: each of them is skipped as UNCLOSED.
     """
     name, limits = source.name, source.limits
     row_lines: list[str] = []  # the lines of the current row
@@ -306,7 +306,7 @@ def _records(source: Source, lines: Iterator[str], dialect: Dialect, lines_above
 
 
 def _width(line: str, dialect: Dialect) -> int:
-    """Count the cells of a line read by itself."""
+    """Count the cells of a single line, parsed on its own."""
     return len(next(csv.reader([line], **dialect), ()))
 
 
@@ -323,7 +323,7 @@ def to_table(
 ) -> ParsedFile:
     """Turn rows of words into a table with named columns.
 
-    decimals: a comma in a number may be a decimal comma. padded: the last cells of a short row are empty, as in a
+    decimals: a comma in a number may be a decimal comma. padded: a short row is filled with empty cells, as in a
     spreadsheet; otherwise it is a broken row.
     """
     sample = first_rows(records, source.ahead)
@@ -339,7 +339,7 @@ def to_table(
     unnamed = len(first) == width - 1 and are_consecutive([row[0] for row in rest])  # R writes row numbers like this
     names = ["", *first] if unnamed else first
     if len(names) != width and (len(names) > 1 or not any(any(row[len(names) :]) for row in rest)):
-        width = len(names)  # a longer row is broken, unless its further cells are empty
+        width = len(names)  # a longer row is broken, unless the cells beyond this width are empty
     source.limits.check("columns", width, source.name)
     fitting = [row[:width] for row in rest if len(row) >= width]
     columns = [f"c{number}" for number in range(1, width + 1)]
@@ -373,7 +373,7 @@ def to_table(
 
 
 def _rows_above_table(rows: list[list[str]], width: int) -> int:
-    """Count the comments and titles above the table, which fill fewer cells than its rows."""
+    """Count the rows above the table, such as titles and comments, which fill fewer cells than the table does."""
     if width < 2:
         return 0
     starts = (
@@ -384,13 +384,13 @@ def _rows_above_table(rows: list[list[str]], width: int) -> int:
 
 
 def are_consecutive(cells: Sequence[str]) -> bool:
-    """Tell whether cells are whole numbers, each one more than the last, as row numbers are."""
+    """Tell whether cells are consecutive whole numbers, such as row numbers."""
     numbers = [int(cell) for cell in cells if WHOLE.fullmatch(cell)]
     return len(numbers) == len(cells) > 0 and all(after - before == 1 for before, after in pairwise(numbers))
 
 
 def _fit_rows(rows: Iterable[Row], width: int, comma_columns: list[int], padded: bool) -> Iterator[Line]:
-    """Yield rows of `width` cells, with decimal points in `comma_columns`, without blank rows."""
+    """Fit rows to `width` cells, drop blank rows, and write decimal points in `comma_columns`, which are indices."""
     for line, cells in rows:
         if not isinstance(cells, str):
             if padded and len(cells) < width:
@@ -419,7 +419,7 @@ def _fit_row(cells: list[str], width: int) -> list[str] | str:
 
 
 def _decimal_columns(rows: list[list[str]], width: int) -> list[int]:
-    """Return the places of the columns whose numbers have decimal commas."""
+    """Return the indices of the columns whose numbers have decimal commas."""
     comma_columns = []
     for at in range(width):
         cells = [row[at].strip() for row in rows if row[at].strip()]
@@ -433,7 +433,7 @@ def _decimal_columns(rows: list[list[str]], width: int) -> list[int]:
 
 
 def _is_header(first: list[str], rest: list[list[str]]) -> tuple[bool, str]:
-    """Tell whether the first row names the columns. Return also the doubt about that ("": none)."""
+    """Tell whether the first row is a header. Return also the doubt about this decision ("": it is certain)."""
     columns = [(cell, below) for cell, *below in zip(first, *rest)]
     if any(not is_number(cell) and below and all(map(is_number, below)) for cell, below in columns):
         return True, ""
@@ -459,6 +459,6 @@ def _looks_like_header(first: list[str], columns: list[tuple[str, list[str]]]) -
         digits = sum(each[:1].isdigit() for each in below)
         if (len(cell.split()) == 1 and words >= PROSE_WORDS) or (not cell[:1].isdigit() and digits == len(below) > 0):
             return True
-    # If a column has few different words, the first occurs again, unless it is the name of the column.
+    # In a column with few different words, the first cell occurs again below, unless it names the column.
     few = any(len(set(below)) <= len(below) / 2 for _, below in columns)
     return few and len(columns[0][1]) >= ENOUGH_ROWS and all(len(cell.split()) <= PROSE_WORDS for cell in first)

@@ -1,4 +1,4 @@
-"""Details of items: further columns of a file that are stored with them, and the heading that is shown above a text."""
+"""Details of items: further columns of a file, stored with the items, and the heading that is shown above a text."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from .parsed import cell_text, is_whole
 
-MAX_COLUMNS, CELL_CHARACTERS = 30, 2000  # stored unless others are named, and of each of their cells
+MAX_COLUMNS, CELL_CHARACTERS = 30, 2000  # columns stored by default, and characters of each of their cells
 TITLE_CHARACTERS = 300  # up to which a first line can be a title
 CUT = "…"  # ends a cell that was cut
 TITLE = r"((article|paper|primary|document)[ _-]?)?(title|headline|subject)"
@@ -24,8 +24,8 @@ Fact = tuple[str, str, str | None]  # column name ("" if obvious), words, addres
 
 
 class Heading(NamedTuple):
-    """The heading above an item's text: its title, and a line of facts. `begins` is where the text itself begins: its
-    first line may be the title."""
+    """The heading above an item's text: its title, and a line of facts. `begins` is the index in the text after its
+    title, if the first line is the title."""
 
     title: str
     facts: list[Fact]
@@ -33,7 +33,7 @@ class Heading(NamedTuple):
 
 
 def is_title(column: str) -> bool:
-    """Tell whether a column has the name of a title."""
+    """Tell whether a column is named like a title."""
     return _called(TITLE, column)
 
 
@@ -44,12 +44,12 @@ def _called(pattern: str, column: str) -> bool:
 def unused_columns(
     columns: Iterable[str], used: Collection[str | None], limit: int | None = MAX_COLUMNS
 ) -> tuple[str, ...]:
-    """Return the first columns that have no other use, which are stored as details."""
+    """Return the first `limit` columns (None: all) that have no other use, to be stored as details."""
     return tuple(column for column in columns if column not in used)[:limit]
 
 
 def usually_shown(columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that are shown unless others are chosen: titles, years, sources, authors and links."""
+    """Return the columns that are shown by default: titles, years, sources, authors and links."""
     return tuple(column for column in columns if _is_usual(column))
 
 
@@ -58,7 +58,7 @@ def _is_usual(column: str) -> bool:
 
 
 def named(columns: Iterable[str], table_columns: Collection[str]) -> list[str]:
-    """Rename columns of a file where a table has columns of the same names."""
+    """Rename columns of a file that have the same name as a column of a table: `year` becomes `item_year`."""
     names = dict.fromkeys(table_columns)
     for column in columns:
         while column in names:
@@ -81,7 +81,7 @@ def _word(value: Any) -> str:
 
 
 def heading(columns: Sequence[str], words: Sequence[str], chosen: Collection[str]) -> Heading:
-    """Make the heading of an item from its detail columns: the chosen ones that are not empty, links last."""
+    """Make the heading of an item from its chosen detail columns that are not empty, with the links last."""
     cells = [(column, word) for column, word in zip(columns, words) if column in chosen and word]
     title = next(((column, word) for column, word in cells if is_title(column)), ("", ""))
     facts = [
@@ -93,7 +93,7 @@ def heading(columns: Sequence[str], words: Sequence[str], chosen: Collection[str
 
 
 def link(column: str, word: str) -> str | None:
-    """Return the address of a cell that is a web address, or a DOI in a DOI column; else None."""
+    """Return the URL of a cell that is a web address, or a DOI in a DOI column; else None."""
     if word.endswith(CUT):
         return None
     if ADDRESS.fullmatch(word):
@@ -103,7 +103,8 @@ def link(column: str, word: str) -> str | None:
 
 
 def title_and_abstract(text: str) -> tuple[str, str]:
-    """Split a text whose first line is a title, so that both parts, joined by a new line, are the text again."""
+    """Split a text into the title, its first line, and the abstract, the rest. A text that lacks one of
+    them is all title if it is short, else all abstract."""
     title, _, abstract = text.partition("\n")
     if title.strip() and abstract.strip():
         return title, abstract
@@ -111,7 +112,7 @@ def title_and_abstract(text: str) -> tuple[str, str]:
 
 
 def with_title_of(text: str, above: Heading) -> Heading:
-    """Add the first line of a text to its heading as the title, if the text was joined to one."""
+    """Make the first line of a text the title of its heading, if the line is short enough and not empty."""
     title, _, rest = text.partition("\n")
     if not 0 < len(title) <= TITLE_CHARACTERS:
         return above

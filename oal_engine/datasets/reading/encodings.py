@@ -1,4 +1,4 @@
-"""Guess the encoding of a text: by its zeros, or by how plausible its other characters look in each encoding."""
+"""Guess the encoding of a text from zero bytes, or from how plausible its non-ASCII characters look when decoded."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }  # encodings by byte order mark, longer ones first
-WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")  # with zeros in their texts
+WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")  # texts in these contain zero bytes
 WESTERN = ("cp1252", "cp1250", "mac_roman", "cp1254", "cp850")  # for texts that are mostly ASCII, by likelihood
 FOREIGN_WORD = re.compile(rb"[\x80-\xff]{4}")  # in a text that is mostly ASCII, a word of another script
 OTHERS = (
     "cp1252", "cp1251", "gb18030", "shift_jis", "cp1250", "cp1253", "cp1255", "cp1256", "koi8_r", "cp866", "euc_jp",
     "euc_kr", "big5",
 )  # fmt: skip
-DAMAGED = {"utf-8-cp1252": "as-cp1252", "utf-8-replace": "replace"}  # UTF-8 with some other bytes: how to read these
+DAMAGED = {"utf-8-cp1252": "as-cp1252", "utf-8-replace": "replace"}  # UTF-8 with invalid bytes: the error handler
 GUESS_BYTES = 2**14  # from which an encoding is guessed
 MAX_CHOICES = 3
-MAX_OTHERS = 0.3  # of the bytes of a text that is mostly ASCII
-MAX_ODD = 0.4  # of the other characters of a text in a plausible encoding
+MAX_OTHERS = 0.3  # share of the bytes that may be beyond ASCII in a text that is mostly ASCII
+MAX_ODD = 0.4  # share of the non-ASCII characters that may be odd in a plausible encoding
 EXCERPT_CHARACTERS = 25  # on each side of the doubtful character
 IN_WORDS = "'’-–·"  # punctuation between two letters
 
@@ -38,32 +38,32 @@ codecs.register_error("as-cp1252", _as_cp1252)
 
 
 def codec_of(encoding: str) -> tuple[str, str]:
-    """Return the codec of an encoding, and how it treats bytes that it cannot decode."""
+    """Return the Python codec of an encoding, and the error handler for bytes that it cannot decode."""
     return "utf-8-sig" if encoding == "utf-8" or encoding in DAMAGED else encoding, DAMAGED.get(encoding, "strict")
 
 
 def marked_encoding(head: bytes) -> str | None:
-    """Return the encoding of a byte order mark at the start of a file."""
+    """Return the encoding that the byte order mark at the start of a file names, or None."""
     return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
 
 
 def wide_encoding(head: bytes) -> str | None:
-    """Return the encoding of a text in UTF-16 or UTF-32 without a byte order mark."""
+    """Detect UTF-16 or UTF-32 without a byte order mark. Return the encoding, or None."""
     whole = head[: len(head) // 4 * 4]
     return next((each for each in WIDE if _is_text(whole.decode(each, "replace"))), None) if b"\0" in head else None
 
 
 def _is_text(text: str) -> bool:
-    """Tell whether a text has spaces or line ends, and nothing but characters of a language."""
+    """Tell whether a text was decoded well: over 2 % white space, no control, unassigned or replacement characters."""
     odd = any(unicodedata.category(each) in ("Cc", "Cn", "Co", "Cs") and each not in "\t\r\n" for each in text)
     return not odd and 50 * sum(map(str.isspace, text)) > len(text) and "\ufffd" not in text[:-2]
 
 
 def encoding_excerpts(content: bytes, start: int) -> dict[str, str]:
-    """Return the plausible encodings of bytes that are not UTF-8, the likeliest first. Each has an excerpt of a line,
-    with a character in the middle that another encoding reads differently.
+    """Guess the encoding of bytes that are not UTF-8. Return {encoding: excerpt of a line}, the likeliest first; in the
+    middle of the excerpts is a character on which the encodings disagree.
 
-    start: the place of the first byte that is not UTF-8.
+    start: index of the first byte that is not UTF-8.
     """
     here = content[content.rfind(b"\n", 0, start) + 1 :].partition(b"\n")[0]
     lines = [here, *(line for line in content[start:].split(b"\n")[1:] if not line.isascii())]
@@ -79,25 +79,25 @@ def encoding_excerpts(content: bytes, start: int) -> dict[str, str]:
 
 
 def decoded(content: bytes, encoding: str) -> str:
-    """Decode a part of a text, whose last character may be cut."""
+    """Decode a part of a text, whose last character may be incomplete."""
     codec, errors = codec_of(encoding)
     return content.decode(codec, "replace" if errors == "strict" else errors)
 
 
 def _excerpt(text: str, at: int) -> str:
-    """Return the part of a text around a character, on one line."""
+    """Cut an excerpt out of a text, around the index `at`, and put it on one line."""
     start, end = max(0, at - EXCERPT_CHARACTERS), at + EXCERPT_CHARACTERS
     return f"{'…' * (start > 0)}{' '.join(text[start:end].split())}{'…' * (end < len(text))}"
 
 
 def _is_damaged(content: bytes) -> bool:
-    """Tell whether a text is UTF-8 apart from a few bytes."""
+    """Tell whether bytes are UTF-8 with a few errors: fewer than there are valid non-ASCII characters."""
     text = content.decode("utf-8", "replace")
     return sum(not each.isascii() and each != "\ufffd" for each in text) > text.count("\ufffd")
 
 
 def _plausible(content: bytes) -> list[str]:
-    """Return the encodings in which a text looks plausible and differs, the likeliest first."""
+    """Return up to MAX_CHOICES plausible encodings of bytes, the likeliest first. They decode to different texts."""
     odds = {each: _odd_share(content, each) for each in WESTERN}
     likely = sorted((each for each in WESTERN if odds[each] <= MAX_ODD), key=odds.__getitem__)
     if sum(each >= 128 for each in content) > MAX_OTHERS * len(content):
@@ -113,7 +113,7 @@ def _plausible(content: bytes) -> list[str]:
 
 
 def _odd_share(content: bytes, encoding: str) -> float:
-    """Return the share of the characters beyond ASCII that rarely occur at their places, in 20 steps; 1 if a text
+    """Compute the share of the non-ASCII characters that are odd (see `_is_odd`), rounded to 1/20. Return 1 if bytes
     cannot be decoded."""
     text = f" {content.decode(encoding, 'replace')} "
     others = [at for at, each in enumerate(text) if not each.isascii()]
@@ -123,7 +123,7 @@ def _odd_share(content: bytes, encoding: str) -> float:
 
 
 def _is_odd(before: str, character: str, after: str) -> bool:
-    """Tell whether a character is rare between its neighbors, as capitals and signs are between small letters."""
+    """Tell whether a character is rare between its neighbors, like a capital or a sign between lower-case letters."""
     if character.isalpha():
         inside = before.islower() or (after.islower() and before.isupper() and not before.isascii())
         return (character.isupper() and inside) or before.isdigit() or after.isdigit()
@@ -131,8 +131,8 @@ def _is_odd(before: str, character: str, after: str) -> bool:
 
 
 def _capital_share(content: bytes, encoding: str) -> float:
-    """Return the share of capitals among the characters beyond ASCII, which is high in the wrong encoding of a script,
-    in 10 steps."""
+    """Compute the share of capitals among the non-ASCII characters, rounded to 1/10. It is high if a script is decoded
+    in a wrong encoding."""
     others = [each for each in content.decode(encoding, "replace") if not each.isascii()]
     return round(10 * sum(map(str.isupper, others)) / max(1, len(others))) / 10
 
@@ -145,7 +145,7 @@ def _detected(content: bytes) -> list[str]:
 
 
 def encoded_twice(words: str) -> tuple[str, str] | None:
-    """Return a word that is UTF-8 read as cp1252 and encoded again, such as cafÃ©, and its mended form."""
+    """Find a word that was encoded as UTF-8 twice (mojibake), such as cafÃ©. Return it and its mended form, or None."""
     for word in words.split():
         if not word.isascii():
             try:

@@ -1,4 +1,4 @@
-"""Read a whole file into items, or stream its rows; read the vectors that belong to the texts of another file."""
+"""Read a file into items, whole or row by row; read the vectors that belong to the texts of another file."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from .readers import BINARY, READERS, check_reader, exported, flat_record, live_
 from .references import with_noted_decisions
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, Opening, Progress, Source, open_source
 
-TWICE = "encoded_twice"  # an example of words that are UTF-8 of UTF-8
+TWICE = "encoded_twice"  # an example of a word that was encoded as UTF-8 twice (mojibake)
 USERS_OF = {
     "paragraphs": ("txt",),
     "sheet": ("xlsx", "xls", "ods"),
     "table": ("sqlite", "html"),
     "member": ("zip",),
     "each": ("zip",),
-}  # formats that use an option, if not tables of text
-VECTORS = "vectors"  # the column for vectors from a file of their own
-Rows: TypeAlias = Callable[[list[str], Columns], Iterable[Line]]  # from the columns of a file, and their roles
+}  # {option: the formats that use it}; other options are for tables of text, such as CSV
+VECTORS = "vectors"  # the name of the column of vectors that are read from a separate file
+Rows: TypeAlias = Callable[[list[str], Columns], Iterable[Line]]  # (columns of a file, their roles) -> all rows
 
 
 class Vectors(NamedTuple):
-    """Vectors for the texts of another file: one for each of its rows, or the reason why a row has none."""
+    """Vectors for the texts of another file: for each row of that file its vector, or the reason why it has none."""
 
     name: str
     rows: list[np.ndarray | str]
@@ -55,9 +55,9 @@ class Vectors(NamedTuple):
 def parse(
     path: FileOrPath, opening: Opening, progress: Progress | None = None, limit: int | None = None
 ) -> Iterator[tuple[Source, str, ParsedFile, Words]]:
-    """Open a file. Yield it with the name of its reader, its rows, and the words of the first rows by column.
+    """Open a file. Yield the source, the name of its reader, the parsed file, and the first rows as {column: words}.
 
-    limit: of the lines to read (None: all).
+    limit: number of lines to read (None: all).
     """
     check_reader(opening.reader)
     with open_source(path, opening, limit, progress) as source:
@@ -79,7 +79,7 @@ def parse(
 
 
 def check_used(opening: Opening, reader: str, parsed: ParsedFile, name: str) -> None:
-    """Raise DataError for an option of the layout that the reader of this file does not use."""
+    """Raise DataError if a layout option is set that the reader of this file does not use."""
     layout = {option: value for option, value in asdict(opening.layout).items() if value is not None}
     if reader in BINARY and opening.encoding != "utf-8":
         layout["encoding"] = opening.encoding
@@ -91,23 +91,23 @@ def check_used(opening: Opening, reader: str, parsed: ParsedFile, name: str) -> 
 
 
 def first_columns(columns: list[str], rows: Iterable[list[str] | str]) -> Words | None:
-    """Group the words of rows by column. Return None if no row is readable."""
+    """Transpose rows of words into {column: words}. Return None if no row is readable."""
     good = [words for words in rows if not isinstance(words, str)]
     return dict(zip(columns, zip(*good))) if good else None
 
 
 def cell_words(cells: Cells | str) -> list[str] | str:
-    """Return cells as words, or the reason to skip them."""
+    """Convert the cells of a row to words, or return the reason to skip the row."""
     try:
         return cells if isinstance(cells, str) else list(map(cell_text, cells))
-    except RecursionError:  # an object in an object in an object
+    except RecursionError:  # deeply nested objects
         return BROKEN
 
 
 def description(
     reader: str, detected: Mapping[str, str], available: Sequence[str], columns: Columns, features: int
 ) -> dict[str, Any]:
-    """Describe how a file is read and which column has which role, as the JSON output of an import."""
+    """Describe how a file is read and which column has which role, for the JSON output of an import."""
     detail_columns = [*filter(None, columns.details or ())]
     used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *detail_columns}
     words = [column for column, coding in columns.codings.items() if coding not in (POINT, COMMA)]
@@ -129,12 +129,12 @@ def open_items(
     width: int = 0,
     **options: Any,
 ) -> Iterator[tuple[ParsedFile, tuple[str, ...], Iterator[tuple[int, Item | str, int]]]]:
-    """Stream the items of a file. Yield the parsed file, its detail columns, and for each row the line number, the item
-    or the reason to skip it, and its place among the vectors.
+    """Stream the items of a file. Yield the parsed file, its detail columns, and an iterator that has for each row the
+    line number, the item or the reason to skip the row, and the index of its vector.
 
-    path: a file, or an open binary pipe, whose rows are yielded as they arrive. Without text and feature columns the
-    text columns are guessed from the first rows. width: how many numbers each text has, in the features or in `vectors`
-    of another file. options: fields of `Opening`.
+    path: a file, or an open binary pipe, whose rows are yielded as they arrive. If neither text nor feature columns are
+    named, the text columns are guessed from the first rows. width: length of the vector of each text, which comes from
+    feature columns or from `vectors`, a separate file. options: fields of `Opening`.
     """
     source_context: AbstractContextManager[tuple[Source, str, ParsedFile, Words]]
     if isinstance(path, str | Path):
@@ -160,7 +160,7 @@ def open_items(
 
 
 def _parse_pipe(binary: BinaryIO, opening: Opening) -> tuple[Source, str, ParsedFile, Words]:
-    """Parse a pipe as `parse` does a file, but look only at its first good row."""
+    """Parse a pipe as `parse` parses a file, but read ahead only to its first readable row."""
     reader, source = live_source(binary, opening)
     parsed = READERS[reader].parse(source)
     rows, first = iter(parsed.rows), []
@@ -197,20 +197,20 @@ def read(
 ) -> Items:
     """Read the items of a file: a path, or an open binary file.
 
-    columns: None takes the guess of `peek`. progress: called with (bytes done, bytes in all).
-    label_values: the meaning of label words in the data set that the items are appended to. Then there may be no items,
-        an id may be "" or repeat, and other words mean "no label". None for an import.
-    vectors: of another file, the k-th for the k-th row of this one, counting skipped rows.
-    width: how many numbers each text must have (0: as many as the first one).
-    limit: of the lines and rows to read (None: all). folder: of temporary files for ids, texts, labels and details
-        (None: they are lists). rows: returns all rows, of which the file has the first; they are known to be items or
-        not. options: fields of `Opening`.
+    columns: the roles of the columns (None: guess them as `peek` does). progress: called with (bytes read, file size).
+    label_values: {label word: y} of the data set to which the items are appended. The file may then have no items, its
+        ids may be "" or repeat, and other words mean "no label". None for an import.
+    vectors: vectors from a separate file, the k-th for the k-th row of this file, counting skipped rows.
+    width: length of the vector that each text must have (0: as long as the first one).
+    limit: number of lines and of rows to read (None: all). folder: directory for temporary files with the ids, texts,
+        labels and details (None: keep lists in memory). rows: function that returns all rows, each already an item or
+        the reason to skip it; `path` then holds only the first of them. options: fields of `Opening`.
     """
     opening, many = Opening(**options), list[str]()
     while True:
         try:
             return _read(path, opening, columns, progress, label_values, vectors, width, many, limit, folder, rows)
-        except ManyWordsError as error:  # after the rows that were looked at first
+        except ManyWordsError as error:  # raised by rows after the sample
             many += error.columns
 
 
@@ -227,7 +227,7 @@ def _read(
     folder: Path | None,
     rows: Rows | None,
 ) -> Items:
-    """Read the items of a file as `read`, without the features `many`, which have too many words."""
+    """Read the items of a file as `read` does, without the columns `many`, which have too many words for a category."""
     with parse(path, opening, progress, limit) as (source, reader, parsed, words):
         parsed = parsed._replace(rows=islice(parsed.rows, limit))
         numeric = numeric_columns(words)
@@ -306,9 +306,10 @@ def _with_vectors(parsed: ParsedFile, vectors: Vectors, name: str) -> ParsedFile
 def read_lines(
     lines: Iterable[tuple[int, str]], columns: Columns, label_values: dict[str, int], as_json: bool, width: int = 0
 ) -> Items:
-    """Read items to append from numbered lines of a feed, "" for one that is too long.
+    """Read items to append from the numbered lines of a feed, in which "" replaces a line that was too long.
 
-    as_json: each line is a JSON object with these columns; otherwise it is a text. label_values, width: as in `read`.
+    as_json: each line is a JSON object with these columns as keys; otherwise it is a text. label_values, width: as in
+    `read`.
     """
     more = (*(columns.features or ()), *(columns.details or ()))
     wanted = [column for column in (*columns.text, columns.label, columns.id, *more) if column]

@@ -18,7 +18,7 @@ from .sources import CHUNK_LINES, HARMLESS_BYTES, DataError, Source
 
 
 def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], ParsedFile]:
-    """Report any error of a third-party reader as a damaged file, also while its rows are iterated."""
+    """Decorate a third-party reader so that any error, also while its rows are iterated, means a damaged file."""
 
     @contextmanager
     def refused() -> Iterator[None]:
@@ -26,7 +26,7 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
             yield
         except (DataError, MemoryError, GeneratorExit):
             raise
-        except Exception as error:  # the libraries' parsers fail on a damaged file in any way
+        except Exception as error:  # the libraries raise any exception on a damaged file
             raise ValueError(_words(error)) from error
 
     def rows(parsed: ParsedFile) -> Iterator[Line]:
@@ -51,7 +51,7 @@ def _words(error: Exception) -> str:
 
 @foreign
 def npy(source: Source) -> ParsedFile:
-    """Read an array of numpy."""
+    """Read a NumPy array (.npy)."""
     binary, size = source.whole()
     _check_header(source, binary, size)
     binary.seek(0)
@@ -59,7 +59,7 @@ def npy(source: Source) -> ParsedFile:
 
 
 def _check_header(source: Source, array: IO[bytes], size: int) -> None:
-    """Refuse an open .npy file whose header declares more numbers than the limits allow, or than `size` bytes hold."""
+    """Raise an error if the header of a .npy file declares more than the limits allow, or than `size` bytes hold."""
     array.seek(0)
     version = np.lib.format.read_magic(array)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -71,7 +71,7 @@ def _check_header(source: Source, array: IO[bytes], size: int) -> None:
 
 @foreign
 def npz(source: Source) -> ParsedFile:
-    """Read an archive of arrays: X, perhaps with labels y and ids, or a sparse matrix of scipy."""
+    """Read a NumPy archive (.npz): an array X, perhaps with labels y and ids, or a SciPy sparse matrix."""
     binary, packed = source.whole()
     with np.lib.npyio.NpzFile(binary, allow_pickle=False) as arrays:
         archive = cast(ZipFile, arrays.zip)
@@ -108,7 +108,7 @@ def check_unpacked(source: Source, size: int, packed: int) -> None:
 def _check_shape(source: Source, shape: Sequence[int]) -> None:
     for limit, size in zip(("items", "features"), shape):
         source.limits.check(limit, size, source.name)
-    source.limits.check("size", 8 * shape[0], source.name)  # of the ends of sparse rows, also of empty ones
+    source.limits.check("size", 8 * shape[0], source.name)  # of the row pointers (indptr), also of empty rows
 
 
 def vectors_of(
@@ -122,15 +122,15 @@ def vectors_of(
 ) -> ParsedFile:
     """Turn a numeric matrix into a table of vectors, and skip rows with NaN or infinity.
 
-    columns and cells: other columns, a tuple for each row. lines: line numbers of the rows (empty: from 1 on).
-    broken: line numbers of broken rows. first: number of the first vector column.
+    columns, cells: names of further columns, and their cells in each row. lines: line numbers of the rows (empty: from
+    1 on). broken: line numbers of broken rows. first: number of the first vector column.
     """
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
         raise ValueError(f"its array must be a table of numbers, not {matrix.dtype} of shape {matrix.shape}")
     _check_shape(source, matrix.shape)
     if hasattr(matrix, "tocsr"):
         if matrix.format in ("csr", "csc", "bsr"):
-            matrix.check_format()  # compiled loops follow every index blindly
+            matrix.check_format()  # compiled loops do not check indices
         matrix = sparse.csr_array(matrix, dtype=np.float64)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
@@ -147,7 +147,7 @@ def vectors_of(
 
 @foreign
 def parquet(source: Source) -> ParsedFile:
-    """Read a Parquet file, some rows at a time."""
+    """Read a Parquet file in batches of rows."""
     import pyarrow
     from pyarrow import parquet as files
 
@@ -169,7 +169,7 @@ def parquet(source: Source) -> ParsedFile:
 
 
 def _batch_rows(source: Source, schema: Any, batches: Iterable[Any], packed: int) -> Iterator[Cells | str]:
-    """Yield the rows of batches as cells. Numbers of classes that the schema names become their names."""
+    """Yield the rows of Arrow batches as cells. Class numbers become class names if the schema has these."""
     size, classes = 0, {schema.names.index(name): names for name, names in _class_names(schema).items()}
     for row in chain.from_iterable(zip(*batch.columns) for batch in batches):
         try:
@@ -184,7 +184,7 @@ def _batch_rows(source: Source, schema: Any, batches: Iterable[Any], packed: int
 
 
 def _class_names(schema: Any) -> dict[str, list[str]]:
-    """Return the names of the classes of each column, which the library datasets of Hugging Face stores."""
+    """Return {column: class names}, which the Hugging Face library `datasets` stores in the metadata of a schema."""
     try:
         about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         features = {name: about["info"]["features"].get(name) for name in schema.names}
@@ -194,7 +194,7 @@ def _class_names(schema: Any) -> dict[str, list[str]]:
 
 
 def class_names(feature: Any) -> list[str]:
-    """Return the names of the classes in the description of a column, or of the elements of its lists."""
+    """Return the class names in a Hugging Face description of a column, or of the elements of its lists ([]: none)."""
     match feature:
         case {"_type": "ClassLabel", "names": list(names)}:
             return [*map(str, names)]
@@ -204,7 +204,7 @@ def class_names(feature: Any) -> list[str]:
 
 
 def named_class(cell: Any, names: Sequence[str]) -> Any:
-    """Return the name of a class for its number, or of each in a list; "" for -1, which means no label."""
+    """Replace a class number, or each class number in a list, by its name; -1, which means no label, becomes ""."""
     if isinstance(cell, list):
         return [named_class(each, names) for each in cell]
     if not isinstance(cell, int) or cell >= len(names):
@@ -214,7 +214,7 @@ def named_class(cell: Any, names: Sequence[str]) -> Any:
 
 @foreign
 def arrow(source: Source) -> ParsedFile:
-    """Read an Arrow IPC file, stream or Feather file."""
+    """Read an Arrow IPC file, an Arrow stream or a Feather file."""
     import pyarrow
     from pyarrow import feather
 
@@ -244,7 +244,7 @@ def arrow(source: Source) -> ParsedFile:
 
 @foreign
 def arff(source: Source) -> ParsedFile:
-    """Read an attribute-relation file of Weka."""
+    """Read an ARFF file (attribute-relation file format of Weka)."""
     import arff as library
 
     text = source.text()

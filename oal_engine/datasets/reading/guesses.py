@@ -35,10 +35,10 @@ from .sources import SAMPLE_ROWS
 TEXT_NAMES = r"text|full_text|tweet|message|content|sentence|body|document|comment|review|post"
 TITLES = {"title", "ti", "document title", "article title", "item title", "primary title", "subject"}
 ABSTRACTS = {"abstract", "ab", "abstract note", "notes abstract", "abstracts", "body"}
-PHRASE_WORDS = 8  # of a cell on average, up to which repeated cells are a category and no texts
+PHRASE_WORDS = 8  # mean of a column, up to which repeated cells are a category and not texts
 NO_TEXTS = re.compile(r"((full|first|last|passenger|customer|client|patient)[_ ]?)?name|address|ticket")
-VECTOR_NUMBERS = 3  # from which on a list is a vector: fewer may be labels
-SEPARATORS = re.compile(r"[\[\],|]")  # between the numbers of a list that is written as a word
+VECTOR_NUMBERS = 3  # needed for a list to be a vector: fewer may be labels
+SEPARATORS = re.compile(r"[\[\],|]")  # between the numbers of a list that is written as text
 WORDS = r"(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)"
 LABEL_NAMES = [re.compile(each) for each in (rf"(is_)?{WORDS}", rf".*[_ ]{WORDS}", rf"(.*[_ ])?{WORDS}[_ ].*")]
 OUTCOMES = re.compile(  # in a table without texts
@@ -48,7 +48,7 @@ OUTCOMES = re.compile(  # in a table without texts
 RATINGS = re.compile(
     r"(.*[_ ])?(rating|star|polarity|emotion|intent|stance)s?|((user|review|star|critic)[_ ]?)?(score|grade)s?|overall"
 )
-NO_CLASSES = re.compile(r"(.*[_ ])?(gender|sex|id)")  # two words that are rarely the label
+NO_CLASSES = re.compile(r"(.*[_ ])?(gender|sex|id)")  # columns of two words that are rarely the label
 MOST_RATINGS = 10  # different numbers of a column that could be labels
 LABEL_CHARACTERS = 300  # up to which a cell may hold several labels
 NO_LABELS = re.compile(
@@ -60,7 +60,7 @@ LONG_NUMBER = 6  # digits
 PARTS = re.compile(
     r"(train|test|dev|val|eval|part|data|chunk|split|shard|file|sheet)(?![a-z])|[^a-z]*\d"
 )  # names of parts
-SOURCE = "source"  # the column of the file of each row in an archive of tables
+SOURCE = "source"  # the column that names the file of each row in an archive of tables
 SERIAL = re.compile(r"|c1|unnamed: 0|index|__index_level_0__|row|nr|no|number|#")  # columns that may number the rows
 
 Words: TypeAlias = dict[str, tuple[str, ...]]  # column: its cells in the first rows
@@ -77,13 +77,13 @@ def _mostly_numbers(cells: Sequence[str]) -> bool:
 
 
 def coded_columns(words: Words, numeric: Collection[str]) -> dict[str, Coding]:
-    """Return the columns of a table without texts whose words can become numbers, with their codings."""
+    """Return {column: coding} for the columns whose words can become numbers, in a table without texts."""
     codings = {column: coding_of(cells) for column, cells in words.items() if column not in numeric}
     return {column: coding for column, coding in codings.items() if coding is not None}
 
 
 def gaps_of(cells: Sequence[str], coding: Coding | None = None) -> str:
-    """List the words of a column of numbers that are not numbers ("" for none)."""
+    """List the cells of a column of numbers that are not numbers, the most frequent first ("" if all are numbers)."""
     if isinstance(coding, str):
         odd = Counter(cell.strip() for cell in cells if formatted_number(cell, coding) is None)
     else:
@@ -92,7 +92,7 @@ def gaps_of(cells: Sequence[str], coding: Coding | None = None) -> str:
 
 
 def several_labels(cells: Sequence[str]) -> str | None:
-    """Return an example cell with several labels, if most parts of such cells occur in other cells, too."""
+    """Return an example of a cell with several labels, such as a|b, or None if parts of cells rarely repeat."""
     for separator in "|;,":
         cut = {cell: parts(cell, re.escape(separator)) for cell in set(cells)}
         several = [cell for cell, words in cut.items() if len(words) > 1]
@@ -107,10 +107,10 @@ def several_labels(cells: Sequence[str]) -> str | None:
 
 
 def question_names(columns: Words, label: str | None, sets: bool) -> list[str]:
-    """Return the names of yes/no questions that the cells of items answer, the most frequent yes first.
+    """Guess the names of the yes/no questions that a table answers, the one with the most positives first.
 
     They are the words of the label column; else the columns of words such as 1 and 0, if there are two or more; else
-    the words of a column whose cells hold several. sets: whether cells of the label column are known to hold several.
+    the words of a column whose cells hold several labels. sets: whether label cells are known to hold several labels.
     """
     yeses = _topics(columns[label], sets) if label in columns else {}
     if not yeses:
@@ -127,8 +127,8 @@ def question_names(columns: Words, label: str | None, sets: bool) -> list[str]:
 
 
 def _topics(cells: Sequence[str], sets: bool, exclusive: bool = True) -> dict[str, int]:
-    """Count the words that more than one cell has. Numbers do not count, and two words that exclude each other do not,
-    as they are one question. exclusive: whether words count if cells never hold several."""
+    """Count the words that occur in more than one cell. Return {} if all are numbers, or if they are two words that
+    exclude each other, which make a single question. exclusive: count the words even if no cell holds several."""
     sets = sets or several_labels(cells) is not None
     if not (sets or exclusive):
         return {}
@@ -139,7 +139,7 @@ def _topics(cells: Sequence[str], sets: bool, exclusive: bool = True) -> dict[st
 
 
 def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
-    """Guess the role of each column; columns of lists get none. A file that was exported here needs no guess."""
+    """Guess the role of each column; columns of lists or objects get none. In our own exports the roles are known."""
     if (numbers := numbers_of([*words])) is not None:
         names = TITLE_AND_ABSTRACT if contents_of([*words]) == TITLE_AND_ABSTRACT else (TEXT,)
         text = names if any(any(words.get(column, ())) for column in names) else ()
@@ -168,7 +168,7 @@ def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
 
 
 def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
-    """Return the columns of several words in most cells; a few short phrases that occur again are a category."""
+    """Return the columns with several words in most cells, except short phrases that repeat, which are a category."""
     prose = []
     for column, cells in words.items():
         lengths = [len(cell.split()) for cell in cells]
@@ -179,7 +179,7 @@ def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
 
 
 def possible_labels(words: Words, columns: Columns) -> tuple[str, ...]:
-    """Return the columns without a role of their own whose words could be labels, if no column is called a label."""
+    """Return the columns whose words could be labels, for a table in which no column is named like a label."""
     rest = {
         column: _label_words(cells)
         for column, cells in words.items()
@@ -208,7 +208,7 @@ def possible_labels(words: Words, columns: Columns) -> tuple[str, ...]:
 
 
 def _are_files_of_classes(cells: Sequence[str]) -> bool:
-    """Tell whether cells are names of files that could be those of classes, such as spam.csv and ham.csv."""
+    """Tell whether cells are file names that could be the names of classes, such as spam.csv and ham.csv."""
     names = {Path(cell).name.casefold() for cell in cells}
     return len(names) > 1 and all("." in name and not PARTS.match(name) for name in names)
 
@@ -226,7 +226,7 @@ def _are_unnamed(columns: Collection[str]) -> bool:
 
 
 def are_lists(cells: Sequence[str]) -> bool:
-    """Tell whether words are lists of numbers, all of one length."""
+    """Tell whether words are lists of numbers, all of the same length and long enough to be vectors."""
     try:
         lengths = {len(numbers_in(cell)) for cell in cells if cell}
     except ValueError:
@@ -235,20 +235,21 @@ def are_lists(cells: Sequence[str]) -> bool:
 
 
 def _are_objects(cells: Sequence[str]) -> bool:
-    """Tell whether words are objects of JSON, or lists of them."""
+    """Tell whether all nonblank cells are JSON objects."""
     filled = [cell.strip() for cell in cells if cell.strip()]
     return bool(filled) and all(re.match(r'\{\s*"', cell) and cell.endswith("}") for cell in filled)
 
 
 def numbers_in(cell: Any) -> list[float]:
-    """Return the number of a cell, or the numbers of its list."""
-    if isinstance(cell, str) and ("[" in cell or "|" in cell):  # not 1,5
+    """Parse the numbers of a cell, which holds a number or a list of numbers."""
+    if isinstance(cell, str) and ("[" in cell or "|" in cell):  # but not 1,5, which may have a decimal comma
         cell = SEPARATORS.sub(" ", cell).split()
     return [*map(float, cell)] if isinstance(cell, list | tuple | np.ndarray) else [float(cell)]
 
 
 def _guess_id(words: Words, prose: list[str]) -> str | None:
-    """Return the first column called id whose words are all different, or the very first one if it numbers the rows."""
+    """Guess the id column: the first one with unique cells that is named like an id, else the first column of the
+    table if it numbers the rows, or if no column has a name and its cells are long numbers."""
     called = [
         column
         for column in words
@@ -264,7 +265,7 @@ def _guess_id(words: Words, prose: list[str]) -> str | None:
 
 
 def _are_long_numbers(cells: Sequence[str]) -> bool:
-    """Tell whether cells are different whole numbers of LONG_NUMBER digits or more, which no measurement has."""
+    """Tell whether cells are whole numbers, all different, of at least LONG_NUMBER digits, unlike measurements."""
     return (
         len(cells) > 1
         and len({*cells}) == len(cells)
@@ -273,12 +274,13 @@ def _are_long_numbers(cells: Sequence[str]) -> bool:
 
 
 def _plain_name(column: str) -> str:
-    """Return the name of a column in lower case, without blanks around it or the names of the objects around it."""
+    """Normalize the name of a column: lower case, no surrounding blanks, and only `inner` of `outer.inner`."""
     return column.strip().casefold().rpartition(".")[2]
 
 
 def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tuple[str, ...]:
-    """Return title and abstract, else the column that is called a text, else the longest column of prose."""
+    """Guess the text columns: title and abstract, else the first one named like a text, else the longest column of
+    prose. Of a pair such as text1 and text2 both are taken."""
     by_name = {_plain_name(column).replace("_", " "): column for column in words}
     title, abstract = (next((by_name[name] for name in by_name if name in names), "") for names in (TITLES, ABSTRACTS))
     if title and abstract:
@@ -292,10 +294,10 @@ def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tup
 
 
 def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_texts: bool) -> str | None:
-    """Return the column that is called a label, else the last or first one if it has few different words. In a file
-    with texts, columns of numbers are labels only by their names."""
+    """Guess the label column: one named like a label, else the last or first one if it has few different words. In a
+    file with texts and a header, a column of numbers is the label only by its name."""
     whole_file = len(next(iter(words.values()), ())) < SAMPLE_ROWS
-    rest = [column for column in rest if len({*words[column]}) > 1 or not whole_file]  # one word tells nothing apart
+    rest = [column for column in rest if len({*words[column]}) > 1 or not whole_file]  # a constant is not a label
     called = [column for names in LABEL_NAMES for column in rest if names.fullmatch(_plain_name(column))]
     if not has_texts:
         called.sort(key=lambda column: not _has_few_words(words[column]))
@@ -329,12 +331,12 @@ def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_te
 
 
 def _tells_two_apart(column: str, words: Words) -> bool:
-    """Tell whether a column has two different words, which are numbers or not those of another column, too."""
+    """Tell whether a column has exactly two words, which are numbers or a pair that no other column has."""
     kinds = _label_words(words[column])
     return len(kinds) == 2 and (all(map(is_number, kinds)) or _has_own_words(column, words))
 
 
 def _has_own_words(column: str, words: Words) -> bool:
-    """Tell whether no other column has the same words, as one of several columns of yes and no does."""
+    """Tell whether no other column has the same set of words, unlike one of several columns of yes and no."""
     kinds = _label_words(words[column])
     return all(_label_words(words[other]) != kinds for other in words if other != column)

@@ -40,13 +40,13 @@ EMPTY, DUPLICATE, NON_NUMERIC, SURROGATE = "empty text", "duplicate id", "non-nu
 OVERLONG, OTHER_LENGTH = "overlong line", "other-length vector"
 LARGEST_NUMBER = 1e150  # of an appended vector: rows are scaled by the sum of squares, which must stay finite
 UNREADABLE = {BROKEN, UNCLOSED, NON_NUMERIC, OTHER_LENGTH}  # reasons that suggest a wrong format
-UNREADABLE_LINES = 10  # up to this many do not stop an import
+UNREADABLE_LINES = 10  # up to this many unreadable lines do not stop an import
 MISSING = {
     "mean": "takes the mean of the column",
     "zero": "takes 0",
     "skip": "leaves the rows out",
     "drop": "leaves the columns out",
-}  # the treatment of cells of feature columns without a number
+}  # treatments of feature cells without a number
 
 
 class Item(NamedTuple):
@@ -63,10 +63,10 @@ class Item(NamedTuple):
 class Items:
     """The items of a file.
 
-    `labels` are the label words of the file ("" = none). `y` is int8: +1, -1 or 0 = unknown; if each word is a class,
-    `classes` are their names in order and `y` is 1..K or 0 = unknown. `vectors` is float64 of shape (items, features):
-    sparse or dense, with texts dense or None. `columns` are the requested or guessed ones. `details` are the cells of
-    `columns.details` as stored, None without such columns.
+    `labels` are the label words of the file ("": no label). `y` is int8: +1, -1 or 0 = unknown; if each word is a
+    class, `classes` are the class names in order and `y` is 1..K or 0 = unknown. `vectors` is float64 of shape (items,
+    features): sparse or dense, but dense or None for texts. `columns` are the requested or guessed roles. `details` are
+    the cells of `columns.details` as stored (None: there are no such columns).
     """
 
     ids: Strings
@@ -125,19 +125,19 @@ def refuse_unreadable(items: Items, source: Source, reader: str) -> None:
 
 
 def flat(cells: Cells, lists: bool = True) -> list[float] | str:
-    """Return the numbers of cells, or the reason to skip them. `lists`: cells may hold lists of numbers."""
+    """Parse the cells of a row as numbers, or return the reason to skip the row. lists: cells may hold lists."""
     try:
         numbers = [number for cell in cells for number in numbers_in(cell)] if lists else [*map(float, cells)]
         return numbers or NON_NUMERIC
     except (ValueError, TypeError):
         return NON_NUMERIC
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer too large for a float
         return NON_FINITE
 
 
 def completed(columns: Columns, parsed: ParsedFile, words: Words, numeric: tuple[str, ...]) -> Columns:
-    """Add the label and id columns that the format fixes. In a file without texts add the codings of features, and if
-    none are named, all columns that are or can become numbers."""
+    """Complete the columns: add the label and the id that a format with vectors names itself. In a table without texts,
+    add the codings of the features; if no features are named, use all columns that are or can become numbers."""
     if parsed.vectors is not None:  # such a format names these columns itself
         label, id = (column if column in parsed.columns else None for column in ("label", "id"))
         columns = replace(columns, label=columns.label or label, id=columns.id or id)
@@ -155,7 +155,8 @@ def completed(columns: Columns, parsed: ParsedFile, words: Words, numeric: tuple
 
 
 def with_details(columns: Columns, available: list[str], words: Words, name: str) -> Columns:
-    """Add the detail columns, and choose which of them are shown, unless both are named already."""
+    """Choose the detail columns, and which of them are shown, unless they are named already. Raise DataError if a
+    column to show is not stored."""
     used = {*columns.text, *(columns.features or ()), columns.label, columns.id}
     stored = columns.details
     if stored is None:
@@ -173,7 +174,7 @@ def with_details(columns: Columns, available: list[str], words: Words, name: str
 
 
 def check_columns(columns: Columns, parsed: ParsedFile, name: str) -> None:
-    """Raise DataError if nothing can be imported with these columns."""
+    """Raise DataError if nothing can be imported with these columns, or their roles contradict each other."""
     if parsed.vectors is None and not columns.text and not columns.features:
         if numbers_of(parsed.columns) is not None:
             raise DataError(
@@ -196,10 +197,10 @@ def check_columns(columns: Columns, parsed: ParsedFile, name: str) -> None:
 
 @dataclass
 class _MissingNumbers:
-    """Deal with cells of feature columns that have no number.
+    """Impute the cells of feature columns that have no number.
 
-    Such a cell takes the number of its column in `fills`. Without one its row is skipped, or, with `kept_as_nan`, the
-    cell is NaN until all rows are read. `counts` has these cells: {column: (how many, the first line, its word)}.
+    Such a cell takes the number of its column in `fills`. If there is none, the row is skipped or, with `kept_as_nan`,
+    the cell is NaN until all rows are read. `counts` describes the NaN cells: {column: (count, first line, its word)}.
     """
 
     fills: dict[str, float]
@@ -207,7 +208,7 @@ class _MissingNumbers:
     counts: dict[str, tuple[int, int, str]] = field(default_factory=dict)
 
     def numbers(self, line: int, names: Sequence[str], cells: Cells) -> list[float] | str:
-        """Return the numbers of cells in the columns `names`, or the reason to skip them."""
+        """Parse the cells of a row in the columns `names` as numbers, or return the reason to skip the row."""
         numbers = []
         for name, cell in zip(names, cells):
             try:
@@ -227,8 +228,8 @@ class _MissingNumbers:
         return numbers
 
     def solve(self, vectors: np.ndarray, columns: Columns, name: str) -> tuple[np.ndarray, Columns]:
-        """Fill or drop the NaN cells as `columns.missing` says. Return the numbers, and the columns with the fills for
-        later files."""
+        """Fill the NaN cells or drop their columns, as `columns.missing` says. Return the vectors, and the columns with
+        the fills for later files. Raise DataError if there are NaN cells and `columns.missing` is not set."""
         names = columns.features or ()
         if self.counts and columns.missing is None:
             column, (count, line, word) = max(self.counts.items(), key=lambda each: each[1][0])
@@ -258,9 +259,10 @@ class _MissingNumbers:
 class _Collector:
     """Collect items column by column, and count the skipped rows.
 
-    unique_ids: ids must differ; it becomes False if a guessed id column repeats. bounded: numbers must be at most
-    LARGEST_NUMBER. rows: places of the items among the rows with cells. words: {label word: (count, first line)}.
-    keeps_details: items have details. folder: of temporary files for the strings (None: they are kept in memory).
+    unique_ids: ids must be unique; it becomes False if a guessed id column has repeated ids. bounded: numbers must be
+    at most LARGEST_NUMBER. rows: indices of the items among the readable rows. words: {label word: (count, first
+    line)}. keeps_details: items have details. folder: directory for temporary files with the strings (None: keep them
+    in memory).
     """
 
     unique_ids: bool
@@ -314,8 +316,7 @@ def collect_items(
     width: int = 0,
     folder: Path | None = None,
 ) -> Items:
-    """Collect the items of a parsed file, and count the rows that cannot be read by their reason. A row may be an item
-    already.
+    """Turn the rows of a parsed file into items, and count the skipped rows by reason. A row may already be an `Item`.
 
     label_values, width and folder: as in `file.read`.
     """
@@ -375,9 +376,9 @@ def collect_items(
 class ItemBuilder:
     """Build an item from the cells of a row, or tell why the row is skipped.
 
-    make_id: makes the id of a line that has none. width: how many numbers a text has (0: as many as the first one).
-    missing: deals with cells without a number in a file without texts (None: such rows are skipped).
-    coder: turns the words of a table without texts into numbers.
+    make_id: function that makes an id from the line number of a row without one. width: length of the vector of a text
+    (0: as long as the first one). missing: imputes cells without a number in a file without texts (None: such rows are
+    skipped). coder: encodes the words of a table without texts as numbers.
     """
 
     def __init__(
@@ -409,7 +410,7 @@ class ItemBuilder:
             text = "\n".join([part for at in self.text_at if (part := cell_text(cells[at])).strip()])
             id, label = ["" if at is None else cell_text(cells[at]).strip() for at in (self.id_at, self.label_at)]
             stored = details.cells("" if at is None else cells[at] for at in self.details_at)
-        except RecursionError:  # an object in an object in an object
+        except RecursionError:  # deeply nested objects
             return BROKEN
         if self.text_at and not text:
             return EMPTY
@@ -436,7 +437,7 @@ class ItemBuilder:
 
 
 def reasons(skipped: Skipped) -> str:
-    """List in words why lines were skipped, and where first."""
+    """List the reasons why lines were skipped, each with its count and its first line."""
     return ", ".join(
         f"{plural(count, reason)} ({'first at ' * (count > 1)}line {line:,})"
         for reason, (count, line) in skipped.items()

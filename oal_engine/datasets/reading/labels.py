@@ -53,7 +53,7 @@ CLASSES = range(2, np.iinfo(np.int8).max + 1)  # allowed numbers of classes
 
 
 def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: str) -> dict[str, int]:
-    """Return the y of each label word. `words`: {word: (count, first line)}."""
+    """Return {label word: y}: +1, -1 or, with classes, 1..K; 0 means no label. words: {word: (count, first line)}."""
     unlabeled = dict.fromkeys(_gaps(words, columns), 0)
     words = _known_words(words, columns)
     if not classes:
@@ -63,7 +63,7 @@ def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: s
 
 
 def later_meanings(words: Iterable[str], columns: Columns, imported: dict[str, int]) -> dict[str, int]:
-    """Return the y of the label words of later items: that of the import, and for new sets of labels by their parts."""
+    """Return {label word: y} for later items: as at the import, or for a new set of labels by the labels in it."""
     if not columns.holds_sets:
         return imported
     if columns.headings:
@@ -84,8 +84,8 @@ def _known_words(words: Skipped, columns: Columns) -> Skipped:
 
 
 def gaps_among(words: Iterable[str], positive: Collection[str] = ()) -> set[str]:
-    """Return the label words that mean "no label", such as NA. Words that can also be a label, such as unknown,
-    only do if all others are a pair such as 1 and 0."""
+    """Return the label words that mean "no label", such as NA. A word that can also be a label, such as unknown, is
+    included only if all other words are a pair such as 1 and 0."""
     gaps = {word for word in words if word and plain(word) in GAPS and word not in positive}
     rest = {plain(word) for word in words if word and word not in gaps}
     weak = rest & WEAK_GAPS
@@ -95,15 +95,15 @@ def gaps_among(words: Iterable[str], positive: Collection[str] = ()) -> set[str]
 
 
 def parts(cell: str, separators: str = "[|;,]") -> set[str]:
-    """Return the different labels of a cell that may hold several, also as a list of Python, numpy or JSON, or as the
-    choices of Label Studio."""
+    """Split a cell into its different labels, which are separated by `separators`, or are a list of Python, NumPy or
+    JSON, or the choices of Label Studio."""
     listed = LIST.fullmatch(cell)
     quoted = [word for _, word in QUOTED.findall(listed[1])] if listed else []
     return {*map(str.strip, quoted or re.split(separators, listed[1] if listed else cell))} - {""}
 
 
 def label_parts(cells: Iterable[str]) -> Iterator[str]:
-    """Yield the different labels of each cell that may hold several."""
+    """Yield the labels of cells that may hold several. A label that a cell repeats is yielded once for this cell."""
     for cell in cells:
         yield from parts(cell)
 
@@ -124,8 +124,9 @@ def are_clear(cells: Sequence[str], columns: Columns) -> bool:
 
 
 def answers(cells: Sequence[str], columns: Columns, name: str, gaps: bool = False) -> np.ndarray:
-    """Return the label of each item for a question, +1 or -1, from the cells of one column. columns: its label column,
-    and the positive words unless its words are a pair such as 1 and 0. gaps: whether items may have no label, 0."""
+    """Convert the cells of a column to labels of a question, +1 or -1. columns: names the column as the label, and the
+    positive words unless its words are a pair such as 1 and 0. gaps: whether items may have no label, 0. If not, raise
+    DataError for such items."""
     words = {word: (count, 0) for word, count in Counter(map(str.strip, cells)).items()}
     signs = meanings(words, columns, (), name)
     y = np.array([signs[cell.strip()] for cell in cells], np.int8)
@@ -137,7 +138,8 @@ def answers(cells: Sequence[str], columns: Columns, name: str, gaps: bool = Fals
 
 
 def classes_of(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
-    """Return the names of the classes in order: numbers by value, then words, C2 before C10."""
+    """Return the class names in natural order: numbers by value, then words, C2 before C10. Raise DataError if there
+    are too few or too many."""
     counts: dict[str, int] = {}
     for word, (count, _) in _known_words(words, columns).items():
         counts[_canonical(word)] = counts.get(_canonical(word), 0) + count
@@ -151,13 +153,13 @@ def classes_of(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
 
 
 def natural(word: str) -> tuple[int, float | str, str]:
-    """Return a key that sorts numbers by value, then words, C2 before C10."""
+    """Return a key for sorting in natural order: numbers by value, then words, C2 before C10."""
     padded = re.sub(r"\d+", lambda digits: digits[0].zfill(20), word.casefold())
     return (0, float(word), word) if is_number(word) else (1, padded, word)
 
 
 def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
-    """Return +1, -1 or 0 for each label word of {word: (count, first line)}."""
+    """Return {label word: +1, -1 or 0} for {word: (count, first line)}. Raise DataError if the meaning is unclear."""
     counts = {word: count for word, (count, _) in words.items() if word}
     listed = counted(counts)
     if columns.headings:
@@ -213,5 +215,5 @@ def plain(word: str) -> str:
 
 
 def _canonical(word: str) -> str:
-    """Write a number in one way: 1 for 1.0, nothing for NaN."""
+    """Normalize the notation of a number: "1" for 1.0, "" for NaN. Return other words as they are."""
     return cell_text(float(word)) if is_number(word) else word

@@ -16,11 +16,11 @@ from .sources import CHUNK_LINES, Source
 
 COLUMNS = ("subject", "body", "from", "date")
 HEADER = re.compile(r"(from|to|cc|subject|date|message-id|received|return-path|delivered-to|path|xref): ?\S", re.I)
-HEADERS = 3  # from this number of different ones on, the start of a file is a mail
+HEADERS = 3  # number of different header fields that make the start of a file a mail
 
 
 def looks_mailed(lines: list[str]) -> bool:
-    """Tell whether lines begin a mail or a mailbox."""
+    """Tell whether lines are the beginning of a mail or a mailbox."""
     if re.match(r"From \S+ ", lines[0]):
         return HEADER.match("".join(lines[1:2])) is not None
     names = {match[1].lower() for match in map(HEADER.match, lines) if match}
@@ -34,7 +34,7 @@ def mails(source: Source) -> ParsedFile:
 
 
 def _contents(source: Source) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of the first line of each mail, and its bytes."""
+    """Split a mailbox into mails. Yield the number of the first line and the bytes of each mail."""
     start, lines = 1, list[bytes]()
     for number, line in enumerate(islice(source.binary, source.limit), 1):
         if number % CHUNK_LINES == 0:
@@ -58,7 +58,7 @@ def _row(number: int, content: bytes, encoding: str) -> Line:
 
 
 def _decoded(body: Any, encoding: str) -> str:
-    """Decode the body of a mail as it declares, else in the encoding of the file, else as old programs wrote it."""
+    """Decode the body of a mail in its declared charset, else in the encoding of the file, else as cp1252."""
     content = body.get_payload(decode=True) or b""
     for charset in (body.get_content_charset(), encoding):
         try:

@@ -1,4 +1,4 @@
-"""The common form of all formats: columns, rows, the detected layout and the doubts about it."""
+"""The result of every reader, whatever the format: columns, rows, the detected layout and doubts about it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .sources import DataError
 T = TypeVar("T", bound=tuple[Any, ...])
 BROKEN, NON_FINITE, UNCLOSED = "broken line", "non-finite row", "unclosed-quote line"  # why a reader skips a row
 ABOVE, TOTALS = "line above the table", "row of totals"
-BUFFER_CHARACTERS = 2**24  # of rows that are held at once, roughly
+BUFFER_CHARACTERS = 2**24  # approximate size of the rows that are held in memory at once
 
 Cells: TypeAlias = Sequence[Any]
 Line: TypeAlias = tuple[int, Cells | str]  # the line number, and the cells or the reason to skip them
@@ -31,8 +31,8 @@ def without_options(sentence: str) -> str:
 
 
 class Doubt(NamedTuple):
-    """A part of a file that can be read in two ways: its subject, a question that names the options that settle it, the
-    possible answers, the likeliest first, and an excerpt of the file for each answer, if one helps."""
+    """An ambiguity in a file, which the user must settle: its subject, a question that names the options for it, the
+    possible answers (the likeliest first), and, if it helps, an excerpt of the file for each answer."""
 
     about: str
     question: str
@@ -41,15 +41,15 @@ class Doubt(NamedTuple):
 
     @property
     def on_a_page(self) -> str:
-        """The question without the options of the command line, and without the excerpts, which belong to answers."""
+        """The question for a page: without command-line options, and without excerpts, which the answers show."""
         words = without_options(self.question)
         return words.partition(f": {self.excerpts[0]!r}")[0] + "." if self.excerpts else words
 
 
 class ParsedFile(NamedTuple):
-    """The columns and rows of a file. `vectors`, if any, has one row for each row with cells, in the same order; its
-    first column has the number `first`. `detected` is how the file was read, by the name of the option. `repeated` are
-    columns whose name an earlier one has, by this name."""
+    """The columns and rows of a file. `vectors`, if any, has one row for each readable row, in the same order; its
+    columns are numbered from `first`. `detected` is the layout, {option: value}. `repeated` is {name: column} for each
+    column that was renamed because an earlier column has that name."""
 
     columns: list[str]
     rows: Iterable[Line]
@@ -60,7 +60,7 @@ class ParsedFile(NamedTuple):
     repeated: Mapping[str, str] = MappingProxyType({})
 
     def numbered(self, first: int, name: str) -> ParsedFile:
-        """Return the file with its vector columns numbered from `first`, 0 or 1."""
+        """Renumber the columns of sparse vectors from `first`, 0 or 1. Raise DataError for 1 if there is a column 0."""
         if first == self.first or not sparse.issparse(self.vectors):
             return self
         matrix: Any = self.vectors
@@ -93,7 +93,7 @@ def is_number(cell: str) -> bool:
 
 
 def is_whole(text: str) -> bool:
-    """Tell whether a text has no unpaired surrogate, so that it can be encoded."""
+    """Tell whether a text has no unpaired surrogate, so that it can be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -102,7 +102,7 @@ def is_whole(text: str) -> bool:
 
 
 def cell_text(cell: Any) -> str:
-    """Return a cell of JSON, Parquet or an array as a CSV file would have it."""
+    """Convert a cell of JSON, Parquet or an array to the text that it would have in a CSV file."""
     match cell:
         case str():
             return cell
@@ -126,7 +126,7 @@ def name_list(names: Iterable[str], limit: int = 20) -> str:
 
 
 def counted(counts: dict[str, int], limit: int = 20) -> str:
-    """List the `limit` names with the largest counts, and count the others."""
+    """List the `limit` names with the largest counts, as "name (count)", and count the other names."""
     largest_first = sorted(counts, key=counts.__getitem__, reverse=True)
     return name_list((f"{name[:40]} ({counts[name]:,})" for name in largest_first), limit)
 

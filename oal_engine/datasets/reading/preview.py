@@ -30,11 +30,11 @@ from .parsed import Doubt, cell_text, name_list, plural
 from .readers import BINARY, DECLARING, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, open_source
 
-LARGE_COUNT, LINES_PER_MINUTE = 200_000, 1_500_000  # of lines, from which an import takes long, and imported
+LARGE_COUNT, LINES_PER_MINUTE = 200_000, 1_500_000  # number of lines that takes long to import; speed of an import
 LAYOUT = (
     "member", "files", "table", "sheet", "encoding", "delimiter", "decimals", "header", "paragraphs", "ignored"
 )  # parts of the layout, in this order  # fmt: skip
-MAX_LABEL_WORDS, LABEL_WORD_CHARACTERS = 50, 60  # of a column, to be offered as labels
+MAX_LABEL_WORDS, LABEL_WORD_CHARACTERS = 50, 60  # of a column whose words are offered as labels
 
 
 class Peek(NamedTuple):
@@ -45,16 +45,16 @@ class Peek(NamedTuple):
     rows: list[dict[str, str]]
     guess: Columns
     numeric: tuple[str, ...]
-    lists: tuple[str, ...] = ()  # columns of lists of numbers, of one length
+    lists: tuple[str, ...] = ()  # columns whose cells are lists of numbers, all of the same length
     detected: Mapping[str, str] = MappingProxyType({})  # the layout, by option
     doubts: tuple[Doubt, ...] = ()
-    several: Mapping[str, str] = MappingProxyType({})  # a cell with several labels, by column
-    gaps: Mapping[str, str] = MappingProxyType({})  # cells that hold no number, by numeric column
-    label_words: Mapping[str, Mapping[str, int]] = MappingProxyType({})  # counts, by columns that may hold labels
-    part_words: Mapping[str, Mapping[str, int]] = MappingProxyType({})  # counts of single labels, by such columns
-    whole: bool = True  # whether the counts are those of all rows
+    several: Mapping[str, str] = MappingProxyType({})  # {column: an example of a cell with several labels}
+    gaps: Mapping[str, str] = MappingProxyType({})  # {numeric column: its cells that are not numbers}
+    label_words: Mapping[str, Mapping[str, int]] = MappingProxyType({})  # {possible label column: counts of its words}
+    part_words: Mapping[str, Mapping[str, int]] = MappingProxyType({})  # {column in `several`: counts of single labels}
+    whole: bool = True  # whether all rows were counted
     unclear: bool = False  # whether the label words have no obvious meaning
-    pairs: tuple[str, ...] = ()  # columns whose words could be labels, if no column is called so
+    pairs: tuple[str, ...] = ()  # columns whose words could be labels, if none is named like a label
     coded: Codings = MappingProxyType({})  # columns of words that can become numbers, such as categories
 
     @property
@@ -73,9 +73,8 @@ class Peek(NamedTuple):
         return described | {"left_out": [], "kept": described["left_out"] if features and not guess.text else []}
 
     def settle(self, label: str | None, contains: bool | None, *, named: bool = False) -> None:
-        """Raise DataError if the layout is doubtful; if no label column is `named` and the words of some column could
-        be labels; or if cells of the label column hold several labels and `contains` does not say whether each counts.
-        """
+        """Raise DataError if a choice is open: the layout is doubtful; some column could hold labels and the user
+        `named` no label column; or cells of `label` hold several labels and `contains` does not say if each counts."""
         for doubt in self.doubts:
             raise DataError(doubt.question)
         if self.pairs and not named:
@@ -93,7 +92,7 @@ class Peek(NamedTuple):
 def peek(path: FileOrPath, rows: int = 20, counted_lines: int = 0, **options: Any) -> Peek:
     """Read the first rows of a file (a path, or an open binary file), and guess its columns.
 
-    counted_lines: in how many of the first lines label words are counted, if in more than the first rows.
+    counted_lines: number of lines in which label words are counted (0: only in the first SAMPLE_ROWS).
     options: fields of `Opening`.
     """
     opening = Opening(**options)
@@ -113,7 +112,7 @@ def peek(path: FileOrPath, rows: int = 20, counted_lines: int = 0, **options: An
 
 
 def _with_more_counts(path: FileOrPath, head: Peek, opening: Opening, lines: int) -> Peek:
-    """Count the label words in more lines: the first ones of a file that is sorted by its labels have one label."""
+    """Count the label words in more lines, because the first lines of a file sorted by label have only one label."""
     counts = {column: Counter[str]() for column in head.columns if column in {*head.label_words, *head.part_words}}
     with parse(path, opening, limit=lines) as (_, _, parsed, _):
         places, rows = [(parsed.columns.index(column), each) for column, each in counts.items()], 0
@@ -164,7 +163,7 @@ def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
 
 
 def _counts_by_column(columns: Mapping[str, Iterable[str]]) -> dict[str, dict[str, int]]:
-    """Count the words of each column that has few and short ones, the most frequent first."""
+    """Count the words of each column with at most MAX_LABEL_WORDS different short words, the most frequent first."""
     counts = {column: Counter(map(str.strip, words)) for column, words in columns.items()}
     return {
         column: _most_frequent_first(each)
@@ -178,9 +177,9 @@ def _most_frequent_first(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def size_sentence(path: FileOrPath, **options: Any) -> str:
-    """Count the lines of a large file, or the rows of a Parquet file, and estimate the time of an import in a sentence.
+    """Write a sentence about a large file: how many lines, or rows of Parquet, it has, and how long an import takes.
 
-    Return "" for a small file, and for a format without lines. options: fields of `Opening`.
+    Return "" for a small file, and for other formats without lines. options: fields of `Opening`.
     """
     opening = Opening(**options)
     with open_source(path, opening) as source:
@@ -201,7 +200,7 @@ def size_sentence(path: FileOrPath, **options: Any) -> str:
 
 
 def layout_sentence(description: Mapping[str, Any]) -> str:
-    """Put a `description` into a sentence."""
+    """Write a sentence about how a file is read. description: the result of `file.description`."""
     layout = {key: DELIMITERS.get(description[key], description[key]) for key in LAYOUT if key in description}
     details = ", ".join(f"{key} {word}" for key, word in layout.items())
     parts = [f"Read as {description['reader']}{f' ({details})' if details else ''}"]

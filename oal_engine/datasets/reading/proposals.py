@@ -1,4 +1,4 @@
-"""Propose the meaning of label words, and read the first items of a file, for a page that asks before it imports."""
+"""Propose the meaning of label words, and read the first items of a file, for the page that asks before an import."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .labels import PAIRS, gaps_among, plain
 from .parsed import cell_text
 from .sources import SAMPLE_ROWS, FileOrPath
 
-MORE_PAIRS = (("spam", "ham"), ("fake", "real"), ("malignant", "benign"))  # proposed, but never taken unasked
+MORE_PAIRS = (("spam", "ham"), ("fake", "real"), ("malignant", "benign"))  # proposed, but never used without asking
 NEGATIONS = ("non", "not", "no", "un", "ir", "in", "dis")  # before a word that is positive
-SHOWN_NUMBERS = 12  # of the numbers of an item
+SHOWN_NUMBERS = 12  # how many numbers of an item are shown
 
 
 class Proposal(NamedTuple):
-    """The likely meaning of label words: the positive ones, or each word a class; and words that mean "no label"."""
+    """The likely meaning of label words: which are positive, whether each is a class, and which mean "no label"."""
 
     positive: tuple[str, ...]
     each_word: bool
@@ -30,7 +30,7 @@ class Proposal(NamedTuple):
 
 
 class FirstItem(NamedTuple):
-    """An item as it will be imported. meaning: of its label, "" without one. fields: its other cells or numbers."""
+    """An item as it will be imported. meaning: positive, negative, a class or "" (no label). fields: {column: cell}."""
 
     text: str
     label: str
@@ -39,7 +39,8 @@ class FirstItem(NamedTuple):
 
 
 def propose(counts: Mapping[str, int]) -> Proposal:
-    """Propose the meaning of label words: a known pair, a word and its negation, else the rarer of two words."""
+    """Propose the meaning of label words {word: count}. More than two are classes. Of two, the positive one is known
+    from a list of pairs, else it is the one that the other negates, else the rarer one."""
     gaps = gaps_among(counts)
     forms: dict[str, int] = {}
     for word in counts.keys() - gaps - {""}:
@@ -53,7 +54,7 @@ def propose(counts: Mapping[str, int]) -> Proposal:
 
 
 def _negates(word: str, other: str) -> bool:
-    """Tell whether a word is a negation and the other word, such as non-toxic and toxic."""
+    """Tell whether `word` negates `other`, as non-toxic negates toxic."""
     before = word.removesuffix(other)
     return before != word and before.strip(" -_") in NEGATIONS
 
@@ -61,14 +62,14 @@ def _negates(word: str, other: str) -> bool:
 def first_items(
     path: FileOrPath, columns: Columns, count: int = 3, **options: Any
 ) -> tuple[list[FirstItem], dict[str, Any]]:
-    """Read a few of the first items of a file, with different labels if there are some. Return also the description of
-    how it is read. options: of `read`."""
+    """Read a few of the first items of a file, with different labels if possible. Return also the description of how
+    the file is read. options: further arguments of `read`."""
     items = read(path, columns, limit=SAMPLE_ROWS, **options)
     return shown_items(items, items.classes, count), items.description
 
 
 def shown_items(items: Items, classes: Sequence[str], count: int = 3) -> list[FirstItem]:
-    """Return a few of the first items as a page shows them, with different labels if there are some."""
+    """Choose a few of the first items to show on a page, with different labels if possible."""
     different = [int(np.argmax(items.y == value)) for value in sorted({*items.y.tolist()}, key=lambda y: (y == 0, -y))]
     places = list(dict.fromkeys([*different[:count], *range(len(items.ids))]))[:count]
     return [_first_item(items, place, classes) for place in sorted(places)]
@@ -76,7 +77,7 @@ def shown_items(items: Items, classes: Sequence[str], count: int = 3) -> list[Fi
 
 def _first_item(items: Items, place: int, classes: Sequence[str]) -> FirstItem:
     y, names = int(items.y[place]), items.columns.details or ()
-    meanings = ("", *classes) if classes else ("", "positive", "negative")  # the last of y = -1
+    meanings = ("", *classes) if classes else ("", "positive", "negative")  # y = -1 takes the last one
     cells = json.loads((items.details and items.details[place]) or "[]")
     fields = {name: cell_text(cell) for name, cell in zip(names, cells) if name}
     if items.vectors is not None:

@@ -56,7 +56,7 @@ REUTERS = {
     "split": r'LEWISSPLIT="(.*?)"',
 }  # column: pattern of its cell
 TEXT_WITHOUT_BODY = r"<TEXT[^>]*>(.*?)</TEXT>"
-ENOUGH_BLOCKS, PARAGRAPH_LINES = 3, 20  # from which number of blocks on, of how many lines, texts may be paragraphs
+ENOUGH_BLOCKS, PARAGRAPH_LINES = 3, 20  # fewest blocks, and their largest mean length, for texts to be paragraphs
 ARCHIVED_TWEETS = re.compile(r"\s*window\.YTD\.\w+\.part\d+ *= *")  # before the array in an archive of X or Twitter
 ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
 
@@ -114,7 +114,7 @@ def _json(source: Source) -> ParsedFile:
     if text[end:].strip():
         lines = ((number, record(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip())
         return _objects(source, lines, source.ahead)
-    if {"features", "rows"} <= {*value}:  # the rows that the server of Hugging Face answers
+    if {"features", "rows"} <= {*value}:  # rows from the data set server of Hugging Face
         return _hugging_face(source, value)
     if set(value) >= {"columns", "data"}:  # the "split" layout of pandas
         rows = ([*map(cell_text, row)] if isinstance(row, list) else BROKEN for row in value["data"])
@@ -155,7 +155,7 @@ def _only_items(value: dict[str, Any]) -> list[Any] | None:
 
 
 def _hugging_face(source: Source, value: dict[str, Any]) -> ParsedFile:
-    """Turn the rows of a data set of Hugging Face into a table, with the names of classes for their numbers."""
+    """Turn rows from the data set server of Hugging Face into a table. Class names replace class numbers."""
     classes = {each["name"]: foreign.class_names(each["type"]) for each in value["features"]}
     rows = (
         {name: foreign.named_class(cell, classes.get(name, ())) for name, cell in each["row"].items()}
@@ -165,7 +165,7 @@ def _hugging_face(source: Source, value: dict[str, Any]) -> ParsedFile:
 
 
 def _elements(text: str, at: int) -> Iterator[Any]:
-    """Yield the elements of a JSON array; `at` is the place behind its opening bracket."""
+    """Yield the elements of a JSON array. Raise JSONDecodeError if it is cut off. at: index after its first bracket."""
     decoder = JSONDecoder()
 
     def skip(at: int) -> int:
@@ -186,7 +186,7 @@ def _elements(text: str, at: int) -> Iterator[Any]:
 
 
 def _array(source: Source, elements: Iterator[Any]) -> ParsedFile:
-    """Turn the elements of an array into a table: objects, rows or texts, like the first of them."""
+    """Turn the elements of an array into a table. The first element tells whether they are objects, rows or texts."""
     rest = enumerate(elements, 1)
     first = next(rest, (0, None))
     numbered = chain([first] if first[0] else [], rest)
@@ -202,7 +202,7 @@ def _array(source: Source, elements: Iterator[Any]) -> ParsedFile:
 
 
 def _txt(source: Source) -> ParsedFile:
-    """Parse lines of texts, or paragraphs between blank lines."""
+    """Parse plain text: one text per line, or one per paragraph between blank lines."""
     lines = enumerate(source.lines(), 1)
     sample = first_rows(lines, source.ahead)
     rows, layout = chain(sample, lines), source.layout.paragraphs
@@ -283,7 +283,7 @@ def _ohsumed_records(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _tagged(record: list[str]) -> list[str] | str:
-    """Return the cells of a record. It is broken if it does not begin with a number, or repeats a tag."""
+    """Return the cells of a tagged record, or BROKEN if it does not begin with a number or repeats a tag."""
     values: dict[str, list[str]] = {}
     value: list[str] | None = None
     for line in record:
@@ -326,7 +326,7 @@ def _svmlight(source: Source) -> ParsedFile:
 
 
 def exported(source: Source, parsed: ParsedFile) -> ParsedFile:
-    """Turn our own export, with the numbers of an item in one cell, into sparse vectors; leave other tables alone."""
+    """Turn our own export into sparse vectors if it has the numbers of an item in one cell. Return others unchanged."""
     if numbers_of(parsed.columns) != (FEATURES,):
         return parsed
     at, cells, skipped = parsed.columns.index(FEATURES), dict[int, Cells](), list[Line]()
@@ -348,8 +348,8 @@ def exported(source: Source, parsed: ParsedFile) -> ParsedFile:
 def _sparse(
     source: Source, lines: Iterator[tuple[int, str]]
 ) -> tuple[sparse.csr_array, int, list[float], list[int], list[int]]:
-    """Parse lines such as `1 3:0.5`. Return the rows, the number of the first column (0 or 1), the label and the line
-    number of each good line, and the line numbers of the broken ones."""
+    """Parse svmlight lines such as `1 3:0.5`. Return the matrix, the number of its first column (0 or 1), the labels
+    and the line numbers of the good lines, and the line numbers of the broken lines."""
     matrices: list[Any] = [sparse.csr_array((0, 0))]
     labels: list[float] = []
     numbers: list[int] = []
@@ -376,7 +376,7 @@ def _sparse(
 
 
 def _parsed(lines: list[tuple[int, str]], broken: list[int]) -> Iterator[tuple[Any, ...]]:
-    """Yield (matrix, targets, line numbers) of the good lines, halving a chunk that fails down to its broken lines."""
+    """Yield (matrix, labels, line numbers) of good lines. Bisect a chunk that fails, and add bad lines to `broken`."""
     from sklearn.datasets import load_svmlight_file
 
     numbers = [number for number, _ in lines]
@@ -402,7 +402,7 @@ def _looks_svmlight(lines: list[str]) -> bool:
 
 
 def _looks_jsonl(lines: list[str]) -> bool:
-    """Tell whether lines are objects. A single one may be an object of columns instead."""
+    """Tell whether lines are JSON objects. A single object of lists or objects does not count: it may hold columns."""
     records = [each for each in map(record, lines) if each]
     if len(records) < len(lines):
         return False
@@ -460,7 +460,7 @@ class Reader(NamedTuple):
 # Recognized by their first bytes, whatever the suffix
 BINARY = ("parquet", "arrow", "npy", "xlsx", "ods", "xls", "npz", "zip", "sqlite")
 DECLARING = ("mail", "html")  # the files of these formats declare their encodings
-WORKBOOKS = ("xlsx", "ods", "xls")  # whose suffixes programs also give to web pages and tables of text
+WORKBOOKS = ("xlsx", "ods", "xls")  # programs also give these suffixes to web pages and tables of text
 MEMBERS: archives.Formats = archives.Formats(
     lambda source: reader_for(source), lambda source, reader: READERS[reader].parse(source), BINARY
 )
@@ -561,13 +561,13 @@ def _is_binary(head: bytes) -> bool:
 
 
 def check_reader(reader: str | None) -> None:
-    """Raise DataError for an unknown reader."""
+    """Raise DataError if the reader is unknown."""
     if reader is not None and reader not in READERS:
         raise DataError(f"There is no reader {reader!r}; choose from {', '.join(READERS)}.")
 
 
 def _recognized(head: bytes, name: str, encoding: str) -> str:
-    """Return the first reader that recognizes the first bytes of a file."""
+    """Return the first reader that recognizes the first bytes of a file. Raise DataError if none does."""
     if encoding == "utf-8":
         encoding = unmistakable_encoding(head) or encoding
     text = text_of(io.BytesIO(head), encoding, errors="replace").read()

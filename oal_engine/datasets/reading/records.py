@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-MAX_DEPTH = 4  # of objects inside objects whose values become columns
-VERDICTS = {"accept": "yes", "reject": "no", "ignore": ""}  # of Prodigy: the label of each
+MAX_DEPTH = 4  # of nested objects whose values become columns
+VERDICTS = {"accept": "yes", "reject": "no", "ignore": ""}  # {answer in Prodigy: label}
 
 
 def record(line: str) -> dict[str, Any] | None:
@@ -21,8 +21,8 @@ def record(line: str) -> dict[str, Any] | None:
 
 
 def _cells(value: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values of an object, and of objects inside it down to MAX_DEPTH. Several choices in a short
-    export of Label Studio are one value, as a single choice is."""
+    """Yield the dotted names and the values of an object and of its nested objects, down to MAX_DEPTH. The object
+    {"choices": [...]}, several choices in a short export of Label Studio, is one value: its list."""
     for name, inner in value.items():
         if isinstance(inner, dict) and [*inner] == ["choices"]:
             yield f"{before}{name}", inner["choices"]
@@ -33,7 +33,7 @@ def _cells(value: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterat
 
 
 def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten an object of JSON: the label that a labeling tool stores in it, and `outer.inner` for objects inside."""
+    """Flatten a JSON object: nested names become `outer.inner`, and the label of a labeling tool becomes `label`."""
     flat = dict(_cells(value))
     match value:
         case {"annotations": list(annotations), "data": dict()}:  # Label Studio
@@ -48,7 +48,7 @@ def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
             return _without(flat, *(f"responses.{name}" for name in responses)) | {
                 "label": _response(chain.from_iterable(filter(None, responses.values())))
             }
-        case {"prompt": str(text), "completion": str(word)}:  # of older versions of OpenAI
+        case {"prompt": str(text), "completion": str(word)}:  # older fine-tuning format of OpenAI
             return _without(flat, "prompt", "completion") | {"text": text, "label": word.strip()}
         case {"status": str()} if questions := [
             name for name in value if f"{name}.users" in value
@@ -61,7 +61,7 @@ def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def annotated(value: Any) -> dict[str, Any] | None:
-    """Return a text with its annotations, which spaCy stores as a pair, as one object. None for anything else."""
+    """Merge a pair of text and annotations, as spaCy stores it, into one object. Return None for anything else."""
     match value:
         case [str(text), {"cats": dict()} as annotations]:
             return {"text": text, **annotations}
@@ -78,7 +78,7 @@ def _choices(annotations: Iterable[Any]) -> list[str] | str:
 
 
 def _categories(cats: Mapping[str, Any]) -> list[str] | str:
-    """Return the names of the categories of spaCy that apply; for a single category, whether it does."""
+    """Return the spaCy categories that score at least 0.5, or "yes" or "no" if there is only one category."""
     chosen = [name for name, score in cats.items() if isinstance(score, int | float) and score >= 0.5]
     return chosen if len(cats) > 1 else "yes" if chosen else "no" if cats else ""
 

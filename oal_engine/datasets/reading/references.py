@@ -1,4 +1,4 @@
-"""Read references as databases and reference managers export them: RIS, PubMed, Web of Science, EndNote, BibTeX."""
+"""Read bibliographic references in the formats RIS, PubMed (MEDLINE), Web of Science, EndNote and BibTeX."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ BIBTEX_NAMES = {
     "authors": ("author",),
     "year": ("year", "date"),
     "journal": ("journal", "journaltitle", "booktitle"),
-}  # column: its fields, where these have other names
+}  # column: its fields, if these have other names
 BIBTEX_NOTES = ("note", "annote", "annotation")
-LATEX = re.compile(r"[\\{}~]|--|``|''")  # commands, groups and the like; others are decoded slowly to the same
+LATEX = re.compile(r"[\\{}~]|--|``|''")  # commands, groups and the like; decoding changes nothing else, and is slow
 UNESCAPED_PERCENT = re.compile(r"(?<!\\)%")  # databases write it for a percent sign; LaTeX begins a comment with it
 XML_PATHS = {
     "title": "titles/title",
@@ -60,7 +60,7 @@ XML_PATHS = {
     "doi": "electronic-resource-num",
     "url": "urls/related-urls/url",
     "id": "rec-number",
-}  # column: its place in a record of EndNote
+}  # column: its path in a record of EndNote
 XML_NOTES = ("notes", "research-notes", "label", "custom1")
 DECISIONS = (
     r"ASReview_(relevant|irrelevant)\b",
@@ -78,7 +78,7 @@ def ris(source: Source) -> ParsedFile:
 
 
 def tagged(source: Source, format: str) -> ParsedFile:
-    """Read references of PubMed (medline), EndNote or Web of Science (wos): their tags are translated to RIS."""
+    """Read references of PubMed (medline), EndNote or Web of Science (wos), by translating their tags to RIS."""
     pattern, tags = TAGS[format]
     lines, ris_tag, first = list[str](), "", next(iter(tags))
     for line in map(str.rstrip, source.lines()):
@@ -113,7 +113,8 @@ def _ris_table(source: Source, text: str) -> ParsedFile:
 
 
 def _own_facts(entry: dict[str, Any]) -> dict[str, str]:
-    """Take the facts out of a reference that an export of a session wrote into its notes and keywords."""
+    """Return the facts, {name: value}, that our own export wrote into the notes and keywords of a reference, such as
+    its label. Remove them from the keywords."""
     matches = [OWN_FACT.fullmatch(word) for name in ("notes", "keywords") for word in entry.get(name, ())]
     if "keywords" in entry:
         entry["keywords"] = [word for word in entry["keywords"] if not OWN_FACT.fullmatch(word)]
@@ -121,7 +122,7 @@ def _own_facts(entry: dict[str, Any]) -> dict[str, str]:
 
 
 def _with_own_facts(parsed: ParsedFile, facts: Sequence[dict[str, str]]) -> ParsedFile:
-    """Add the facts of each reference as columns. Decisions of a screening are preferred to the words for them."""
+    """Add the facts of each reference as columns, without the label if there are decisions of a screening."""
     names = dict.fromkeys(chain.from_iterable(facts))
     if "included" in parsed.columns:
         names.pop("label", None)
@@ -133,7 +134,7 @@ def _with_own_facts(parsed: ParsedFile, facts: Sequence[dict[str, str]]) -> Pars
 
 
 def looks_bibtex(lines: list[str]) -> bool:
-    """Tell whether lines begin entries of BibTeX, perhaps after comments."""
+    """Tell whether lines are the beginning of a BibTeX file, perhaps after comments."""
     kinds = (
         r"(?i)@(article|book|inproceedings|conference|misc|inbook|incollection|\w*thesis|techreport|unpublished)\s*\{"
     )
@@ -143,7 +144,7 @@ def looks_bibtex(lines: list[str]) -> bool:
 
 @foreign
 def bibtex(source: Source) -> ParsedFile:
-    """Read references in BibTeX. Commands of LaTeX become characters, and an entry that cannot be read is broken."""
+    """Read references in BibTeX. LaTeX commands become characters; an entry that cannot be read is a broken row."""
     import bibtexparser
     from bibtexparser import middlewares, model
 
@@ -196,7 +197,7 @@ def _text(element: Any) -> str:
 
 
 def _with_decisions(rows: Sequence[Line], decisions: Sequence[str]) -> ParsedFile:
-    """Return a table of references; the decisions of a screening, if any, are its last column."""
+    """Make a table of references. Its last column, `included`, has the decisions of a screening, if there are any."""
     columns = [*COLUMNS, *["included"] * any(decisions)]
 
     def completed(cells: Cells | str, decision: str) -> Cells | str:
@@ -206,7 +207,7 @@ def _with_decisions(rows: Sequence[Line], decisions: Sequence[str]) -> ParsedFil
 
 
 def with_noted_decisions(parsed: ParsedFile) -> ParsedFile:
-    """Add the decisions of a screening that a table of references has in its notes, as Rayyan exports it."""
+    """Add a column `included` to a table whose column of notes has screening decisions, as in an export of Rayyan."""
     at = next((at for at, name in enumerate(parsed.columns) if name.strip().casefold() == "notes"), None)
     if at is None or parsed.vectors is not None or "included" in parsed.columns:
         return parsed
@@ -227,7 +228,7 @@ def _word(cell: Any) -> str:
 
 
 def _decision(notes: Iterable[str]) -> str:
-    """Return the decision of a screening in ASReview or Rayyan: yes, no, or "" if there is none or a dispute."""
+    """Find the screening decision in notes of ASReview or Rayyan: yes, no, or "" if there is none or they disagree."""
     decisions = {word.casefold() for note in notes for pattern in DECISIONS for word in re.findall(pattern, note)}
     one = decisions.pop() if len(decisions) == 1 else ""
     return "yes" if one in ("relevant", "included") else "no" if one in ("irrelevant", "excluded") else ""

@@ -1,4 +1,4 @@
-"""Recognize files that cannot be imported, by their first bytes, and tell what to do instead."""
+"""Recognize by its first bytes a file that cannot be imported, and say what to do instead."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ BEGINNINGS = {
     rb"\{\\rtf": "a document with formatting (RTF): save it as plain text",
     rb"(?i)\s*<\?xml(?!.*(<REUTERS |<titles>|<html))": "an XML file: export it as CSV, JSON or RIS",
 }
-OFFICE = (b"[Content_Types]", b"_rels/", b"docProps/", b"mimetype", b"xl/", b"word/", b"ppt/")  # begin a first member
+OFFICE = (b"[Content_Types]", b"_rels/", b"docProps/", b"mimetype", b"xl/", b"word/", b"ppt/")  # names of first members
 DOCUMENTS = {
     b"word/": "a Word document",
     b"ppt/": "a presentation",
@@ -40,13 +40,13 @@ CODE = {
                     "source code"),
     **dict.fromkeys((".ipynb", ".css", ".sql", ".tex", ".yaml", ".yml", ".toml", ".ini"), "source code or settings"),
 }  # fmt: skip
-TWEETS = re.compile(rb"\s*window\.YTD\.")  # begin the files of an archive of X, which are named as programs
+TWEETS = re.compile(rb"\s*window\.YTD\.")  # begins each file of an archive of X (Twitter), whose suffix is .js
 TOKEN = re.compile(r"\S+([ \t]+\S+)*[ \t]+(O|[BIESLU]-\S+)")  # a word with its tag, in CoNLL
 CONLL_U = re.compile(r"\d+(-\d+)?(\t[^\t]+){9}")  # a numbered word with its properties
 
 
 def is_office(head: bytes) -> bool:
-    """Tell whether a file is an archive that an office program wrote, from the name of its first member."""
+    """Tell whether a file is a ZIP archive of an office program, from the name of its first member."""
     return head.startswith(b"PK\3\4") and head[30:].startswith(OFFICE)
 
 
@@ -69,7 +69,7 @@ def check(head: bytes, name: str) -> None:
 
 
 def _is_conll(text: str) -> bool:
-    """Tell whether lines are words with tags, and blank lines separate sentences."""
+    """Tell whether a text is in a CoNLL format: a tagged word in each line, and blank lines between sentences."""
     lines = [line.strip() for line in text.splitlines()[:500]][:-1]
     full = [line for line in lines if line and not line.startswith("#")]
     apart = bool(full) and "" in lines[lines.index(full[0]) :]

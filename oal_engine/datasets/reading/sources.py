@@ -1,4 +1,4 @@
-"""Open files: unpack and decode them, within limits, so that a small file cannot fill the memory."""
+"""Open, decompress and decode files, within limits, so that a small file cannot fill the memory (zip bombs)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ENCODINGS = (
 COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 UNREADABLE = (OSError, EOFError, ValueError, OverflowError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-SAMPLE_ROWS = 1000  # decide on the header and the roles of the columns
-CHUNK_LINES = 5000  # parsed at a time, and between two reports of progress
-HARMLESS_BYTES = 2**20  # that any file may unpack to
+SAMPLE_ROWS = 1000  # first rows, from which the header and the roles of columns are guessed
+CHUNK_LINES = 5000  # lines that are parsed at a time, and between two reports of progress
+HARMLESS_BYTES = 2**20  # unpacked size up to which any compression ratio is allowed
 HEAD_BYTES = 2**16  # at the start of a file, from which its format is recognized
 
-CHECKED_BYTES = 2**25  # of a file, which are decoded before it is asked about
+CHECKED_BYTES = 2**25  # at the start of a file, decoded to check its encoding
 
 # Undecodable lines are marked with an unpaired surrogate, which valid text cannot contain.
 codecs.register_error("half", lambda error: ("\udcff", cast(UnicodeDecodeError, error).end))
@@ -50,7 +50,7 @@ class DataError(ValueError):
 
 
 class NotDecoded(DataError):
-    """A file in another encoding than the assumed one. excerpts: of a line that needs it, by likely encoding."""
+    """A file that is not in the assumed encoding. excerpts: {likely encoding: excerpt of a line decoded with it}."""
 
     def __init__(self, where: str, excerpts: dict[str, str]) -> None:
         choices = [f"{excerpt!r} (--encoding {encoding})" for encoding, excerpt in excerpts.items()]
@@ -61,11 +61,11 @@ class NotDecoded(DataError):
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of a table or text, as far as the user named it; None is detected.
+    """The layout of a table or text as set by the user. None: detect it.
 
     sheet, table, member: which part of a workbook, of a database or web page, or of an archive or folder to read.
     each: whether each text file of an archive is one text ("file"), or each of its lines ("line").
-    paragraphs: whether a text of a file of lines is a paragraph, between blank lines, and not a line.
+    paragraphs: whether each text in a file of lines is a paragraph between blank lines, instead of a line.
     """
 
     delimiter: str | None = None
@@ -115,13 +115,13 @@ LIMITS = Limits()
 
 
 def allow_more(limit: str) -> str:
-    """Tell in words how to raise a limit."""
+    """Return the words of a message that tell how to raise a limit."""
     return f"on the command line --limit {limit}=NUMBER allows more"
 
 
 @dataclass(frozen=True)
 class Opening:
-    """How a file is opened. name: of an open file in messages. reader: the format (None: detected)."""
+    """How to open a file. name: name of an open file in messages. reader: the format (None: detect it)."""
 
     name: str | None = None
     reader: str | None = None
@@ -161,7 +161,7 @@ class Source(NamedTuple):
                 text.detach()  # or the wrapper would close the caller's file
 
     def check_encoding(self) -> None:
-        """Read the first CHECKED_BYTES of the file. Raise NotDecoded if they are not in its encoding."""
+        """Decode the first CHECKED_BYTES of the file. Raise NotDecoded if they are not in its encoding."""
         codec, errors = codec_of(self.encoding)
         decoder, n_lines = codecs.getincrementaldecoder(codec)(errors), 0
         for _ in range(CHECKED_BYTES // HEAD_BYTES):
@@ -173,7 +173,7 @@ class Source(NamedTuple):
                 raise self._not_decoded(error, n_lines) from error
 
     def _not_decoded(self, error: UnicodeError, done: int) -> NotDecoded:
-        """Return the error for a block that follows `done` lines, with the encodings that it may have."""
+        """Make the error for a block, after `done` lines, that cannot be decoded. It names encodings that may fit."""
         block, start = b"", 0
         if isinstance(error, UnicodeDecodeError):
             block, start = error.object, error.start
@@ -201,12 +201,12 @@ class Source(NamedTuple):
         return head
 
     def marked(self) -> Source:
-        """Return the file with the encoding that its beginning makes certain, if no other is chosen."""
+        """Return the source with the encoding that its first bytes make certain, if the assumed one is UTF-8."""
         sure = unmistakable_encoding(self.head()) if self.encoding == "utf-8" else None
         return self._replace(encoding=sure) if sure else self
 
     def member(self, binary: BinaryIO, name: str, size: int) -> Source:
-        """Return a file inside this one, decompressed. size: of its bytes before that."""
+        """Return the source of a file inside this one, decompressed. size: number of bytes before decompression."""
         if decompress := COMPRESSIONS.get(Path(name).suffix.lower()):
             binary = io.BufferedReader(_Unpacked(decompress(binary), size, name, self.limits), HEAD_BYTES)
         return self._replace(binary=binary, name=name).marked()
@@ -218,7 +218,7 @@ class Source(NamedTuple):
 
 
 def text_of(binary: BinaryIO, encoding: str, errors: str | None = None, newline: str | None = None) -> io.TextIOWrapper:
-    """Open a binary file as text. errors: for bytes that cannot be decoded, as the encoding says by default."""
+    """Open a binary file as text. errors: error handler for bytes that cannot be decoded (None: as in `codec_of`)."""
     codec, usual = codec_of(encoding)
     try:
         return io.TextIOWrapper(binary, codec, errors or usual, newline)
@@ -231,12 +231,12 @@ def _no_encoding(encoding: str) -> DataError:
 
 
 def unmistakable_encoding(head: bytes) -> str | None:
-    """Return the encoding of a byte order mark, or of zeros between letters, at the start of a file."""
+    """Return the encoding of a file if a byte order mark or zero bytes at its start make it certain, else None."""
     return marked_encoding(head) or wide_encoding(head)
 
 
 def lines_of(text: io.TextIOWrapper, limits: Limits) -> Iterator[str]:
-    """Yield the lines of an open text, each cut one character above the limit, so that `check_line` refuses it."""
+    """Yield the lines of an open text. A line over the limit is cut one character above it: `check_line` refuses it."""
     return iter(partial(text.readline, limits.line + 1), "")
 
 
@@ -255,7 +255,7 @@ def check_line(line: str, number: int, name: str, encoding: str, limits: Limits)
 def feed_lines(binary: BinaryIO, name: str, encoding: str, limits: Limits) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines of an open binary file as they arrive.
 
-    A line that is too long is "", yielded before its end arrives. An undecodable line contains an unpaired surrogate.
+    A line that is too long is yielded as "" before its end arrives. An undecodable line has an unpaired surrogate.
     """
     text = text_of(binary, encoding, errors="half", newline="\n")
     pieces = lines_of(text, limits)
@@ -274,7 +274,7 @@ def feed_lines(binary: BinaryIO, name: str, encoding: str, limits: Limits) -> It
 
 
 class _Unpacked(io.RawIOBase):
-    """The output of a decompressor, within the limits on size and ratio. `size`: bytes of the packed file."""
+    """The stream of a decompressor, which enforces the limits on size and ratio. `size`: bytes of the packed file."""
 
     def __init__(self, packed: BinaryIO, size: int, name: str, limits: Limits) -> None:
         self.packed, self.size, self.name, self.limits, self.done = packed, size, name, limits, 0
@@ -296,7 +296,7 @@ class _Unpacked(io.RawIOBase):
 def open_source(
     path: FileOrPath, opening: Opening, limit: int | None = None, progress: Progress | None = None
 ) -> Iterator[Source]:
-    """Open a path, or an open binary file, decompressed. limit: of the lines to read (None: all)."""
+    """Open and decompress a path or an open binary file. limit: number of lines to read (None: all)."""
     name, limits = name_of(path, opening.name), opening.limits
     decompress = COMPRESSIONS.get(Path(name).suffix.lower())
     try:
@@ -322,7 +322,7 @@ def open_source(
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading bytes. Refuse pipes, whose opening blocks until somebody writes, and devices."""
+    """Open a regular file for reading bytes. Raise DataError for other files: opening a pipe, for instance, blocks."""
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         raise DataError(f"{name_of(path, None)} is {KINDS.get(stat.S_IFMT(mode), 'a device')}, not a file.")
@@ -330,5 +330,5 @@ def open_file(path: str | Path) -> BinaryIO:
 
 
 def name_of(path: FileOrPath, name: str | None) -> str:
-    """Return the name of a file for messages: `name`, or that of its path."""
+    """Return the name of a file for messages: `name`, or else the name of its path."""
     return Path(name or getattr(path, "name", None) or str(path)).name

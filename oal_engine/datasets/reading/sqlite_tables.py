@@ -12,7 +12,7 @@ from .foreign import foreign
 from .parsed import Doubt, ParsedFile, name_list
 from .sources import DataError, Source
 
-OLD_JOURNAL = b"\1\1"  # at byte 18: a copy in memory cannot be read with a write-ahead log
+OLD_JOURNAL = b"\1\1"  # at byte 18: no write-ahead log (WAL), with which a copy in memory cannot be read
 ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA)
 
 
@@ -46,7 +46,7 @@ def sqlite(source: Source) -> ParsedFile:
 
 
 def _opened(content: bytes, source: Source) -> sqlite3.Connection:
-    """Open a copy of a database in memory that can only be read, and in which no function of its schema is run."""
+    """Open a read-only copy of a database in memory, in which the functions of its schema do not run."""
     database = sqlite3.connect(":memory:")
     database.text_factory = lambda text: text.decode("utf-8", "half")
     database.deserialize(content)
@@ -58,7 +58,7 @@ def _opened(content: bytes, source: Source) -> sqlite3.Connection:
 
 
 def _tables(database: sqlite3.Connection) -> list[str]:
-    """Return the tables with rows of their own: neither views, whose queries would run, nor those of extensions."""
+    """Return the names of the ordinary tables: no views, whose queries would run, no virtual or internal tables."""
     tables = database.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY rowid").fetchall()
     own = (name for name, made_by in tables if not re.match(r"(?i)create\s+virtual\b", made_by or ""))
     return [name for name in own if not name.startswith("sqlite_")]

@@ -20,7 +20,7 @@ PAGE = re.compile(rb"(?i)\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype html|ht
 
 
 def looks_html(head: bytes) -> bool:
-    """Tell whether a file begins as a web page or a table of one."""
+    """Tell whether a file begins like a web page or an HTML table."""
     return PAGE.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
 
 
@@ -54,7 +54,7 @@ def webpage(source: Source) -> ParsedFile:
 
 
 def _rows(table: Any) -> list[Any]:
-    """Return the rows of a table that have cells, without those of tables inside it."""
+    """Return the rows of a table that have cells, without the rows of nested tables."""
     return [row for row in table.xpath("tr|thead/tr|tbody/tr|tfoot/tr") if _cells(row)]
 
 
@@ -63,7 +63,7 @@ def _cells(row: Any) -> list[Any]:
 
 
 def _name(number: int, rows: list[Any]) -> str:
-    """Return the number of a table, with the words of its first row."""
+    """Name a table by its number and the words of its first row."""
     return f"{number}: {', '.join(filter(None, map(_text, _cells(rows[0]))))}"[:NAME_CHARACTERS].strip(": ")
 
 
@@ -72,7 +72,7 @@ def _text(cell: Any) -> str:
 
 
 def _spanned(rows: list[Any], source: Source) -> Iterator[list[str]]:
-    """Yield the words of each row; a cell that spans several columns or rows is in each of them."""
+    """Yield the words of each row; a cell that spans several columns or rows is repeated in each of them."""
     from_above = dict[int, tuple[str, int]]()  # column: the text of its cell, and how many rows it still spans
     for row in rows:
         placed = list[tuple[str, int]]()

@@ -13,8 +13,8 @@ from .foreign import check_unpacked, foreign
 from .parsed import Doubt, ParsedFile, cell_text, name_list
 from .sources import DataError, Source
 
-FIRST_ROWS = 100  # in which a sheet must have a row with cells, and another one
-CELL_BYTES = 64  # of memory that a cell takes
+FIRST_ROWS = 100  # in which a sheet must have at least two rows that are not empty
+CELL_BYTES = 64  # size of a cell in memory
 OPEN_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 
 
@@ -64,8 +64,7 @@ def old_or_open(source: Source) -> ParsedFile:
 
 
 def _check_repeated(source: Source, binary: BinaryIO, packed: int) -> None:
-    """Raise DataError if the cells of an OpenDocument workbook, with their repetitions, are more than the limits
-    allow."""
+    """Raise DataError if the cells of an OpenDocument workbook, counting repeated ones, exceed the limits."""
     from defusedxml import ElementTree
 
     with ZipFile(binary) as archive:
@@ -83,7 +82,7 @@ def _check_repeated(source: Source, binary: BinaryIO, packed: int) -> None:
 
 
 def _chosen(source: Source, names: Sequence[str], first: Mapping[str, Iterator[Any]]) -> tuple[str, tuple[Doubt, ...]]:
-    """Return the name of the sheet to read, and a doubt if several have rows. first: rows of the visible sheets."""
+    """Return the name of the sheet to read, and a doubt if several have rows. first: {visible sheet: its rows}."""
     wanted, doubts = source.layout.sheet, tuple[Doubt, ...]()
     if wanted is None:
         filled = [name for name, rows in first.items() if _is_table(rows)]
@@ -109,7 +108,7 @@ def _table(
 
 
 def _worded(rows: Iterable[tuple[int, Sequence[Any]]], source: Source) -> Iterator[tuple[int, list[str] | str]]:
-    """Yield the rows that are not empty as words, without trailing empty cells."""
+    """Convert cells to words. Yield the rows that are not empty, without their trailing empty cells."""
     for number, row in rows:
         if number > MAX_SHEET_ROWS:  # a damaged file may declare billions of rows
             raise ValueError(f"row number exceeds the sheet limit of {MAX_SHEET_ROWS:,}")

@@ -1,10 +1,10 @@
-"""The learners by name, and how one is built.
+"""The learners by name, and a function that builds one.
 
 A learner is a named tuple: arrays of state, each annotated with the function that makes it from the number of features,
 then numbers declared as parameters. Its method `update(self, x, y, p, v, rho, theta)` learns the label y of row x,
 given the margin p before the update, the variance v (0 for first-order learners), the cost weight rho_t of this label
 and the decision threshold theta. If it needs the chance with which the label was asked, it has a method `note_chance`,
-which is called before. To add a learner, write the class in the file of its kind and name it in the LEARNERS
+which is called before `update`. To add a learner, write the class in the file of its kind and name it in the LEARNERS
 of that file. A multi-class learner is marked `multiclass` and distinguishes K classes 1 .. K; all others distinguish -1
 and +1.
 """
@@ -22,7 +22,7 @@ from . import adaptive, dual, first_order, multiclass, pool, second_order, sketc
 
 
 class Learner(Protocol):
-    """A named tuple of state arrays, one of which is the weights `w`, and parameters."""
+    """A named tuple of state arrays, among them the weights `w`, and of parameters."""
 
     @property
     def w(self) -> np.ndarray: ...
@@ -38,7 +38,7 @@ LEARNERS: dict[str, type[NamedTuple]] = {
     for name, kind in module.LEARNERS.items()
 }
 
-MEMORY_LIMIT_BYTES = 2 * 2**30  # of a full covariance; the environment variable OAL_MEMORY_LIMIT overrides it
+MEMORY_LIMIT_BYTES = 2 * 2**30  # for the largest array of a learner; overridden by the variable OAL_MEMORY_LIMIT
 
 
 def _put(self: Learner, j: int, value: float) -> None:
@@ -52,19 +52,19 @@ def _predict(self: Learner, x: Row, theta: float) -> tuple[float, int]:
 
 margin = method("margin", default=lambda self, x: dot(self.w, x))
 predict = method("predict", default=_predict)  # the margin and the predicted class
-score = method("score", default=lambda self, p, k: p)  # of class k in the row predicted last
-# The index of a prediction in the table of counts.
+score = method("score", default=lambda self, p, k: p)  # score of class k for the row predicted last
+# First two indices of a prediction in the table of counts.
 count_index = method("count_index", default=lambda self, predicted, y: (int(predicted > 0), y + 1))
-# Of the row predicted last: a learner may reuse numbers computed then.
+# Variance of the row predicted last: a learner may reuse numbers that it computed for the prediction.
 variance = method("variance", default=lambda self, x: 0.0)
 gain = method("gain")
 put = method("put", default=_put)
 begin = method("begin", default=lambda self, j, value: put(self, j, value))  # sets a weight before the first update
-note_chance = method("note_chance", default=lambda self, chance: None)  # with which chance the next label was asked for
+note_chance = method("note_chance", default=lambda self, chance: None)  # called with the next label's chance
 update = method("update")
 dense_update = method("dense_update", default=lambda self: False)  # whether an update may change every weight
 weight = method("weight", default=lambda self, j: self.w[j])
-has_sign = method("has_sign", default=always)  # whether a margin is negative on one side
+has_sign = method("has_sign", default=always)  # whether margins have a sign, as with two classes
 
 
 def weights(learner: Learner) -> np.ndarray:
@@ -79,8 +79,8 @@ def offset(learner: Learner) -> np.ndarray:
 
 
 def member_weights(learner: Learner) -> dict[str, float]:
-    """Return the weight of each member of a pool by name; they add up to 1. Empty before the first answer, and for
-    other learners."""
+    """Return the weight of each member of a pool, {name: weight}; the weights add up to 1. Empty before the first
+    answer, and for other learners than pools."""
     return getattr(learner, "member_weights", {})
 
 
@@ -100,10 +100,11 @@ def classes(learner: Learner) -> int:
 
 
 def build(name: str, features: int, values: Values = (), classes: int = 0) -> Learner:
-    """Build an untrained learner for rows with `features` columns, with the given parameters and the defaults of the
-    others.
+    """Build an untrained learner for rows with `features` columns. Raise ValueError if its largest array would exceed
+    the memory limit.
 
-    classes: the number of classes of a multi-class learner (>= 2); 0 for all other learners.
+    values: parameters by name; missing ones get their defaults. classes: number of classes of a multi-class learner
+    (>= 2); 0 for all other learners.
     """
     name = named(LEARNERS, name, "learner")
     kind = LEARNERS[name]

@@ -1,7 +1,7 @@
-"""How much a positive weighs if that follows the F1 that can be had, which the answers tell by their margins.
+"""The weight of a positive that suits the best attainable F1, which is estimated from the margins of the answers.
 
-Powers and logarithms are made of sums, products and roots here: every processor rounds these alike, while the last bits
-of a C library differ, and a fit of hundreds of answers would soon show it.
+Powers and logarithms are computed here from sums, products and roots, which every processor rounds alike. The last bits
+of a C library's functions differ between machines, and a fit to hundreds of answers would soon magnify this.
 """
 
 from math import sqrt
@@ -12,16 +12,16 @@ from ..jit import INLINE
 from .dual import n_answers
 from .first_order import SMALLEST
 
-HALVINGS = 10  # the argument of a power is halved so often, and the result squared
-LARGEST = 1e150  # a margin beyond it counts as this: sums and squares of margins must be numbers
-FIRST = 10  # answers that are left out as soon as there are twice as many: a model met them that knew nothing
-LEARNED = 300  # number of answers after which margins are taken as they are
-HUNDRED = 100  # later each hundredth more answers give a new estimate: a fit takes long, and one answer changes little
-HEAVIEST = 100.0  # weight of an answer that was asked with a very small chance
-STEPS, CLOSE = 25, 1e-6  # Newton's steps at most, and the length of a step that is the last one
-SLOPE, CERTAINTY = 3.0, 3.0  # mean of the slope (its variance is 1) and 1 / variance of the offset before any answer
-FLATTEST = 0.05  # slope
-MOST = 3.0  # weight of a positive by F1
+HALVINGS = 10  # times that the argument of a power is halved, and then the result squared
+LARGEST = 1e150  # margins are clipped to this size, so that their sums and squares are finite
+FIRST = 10  # first answers, left out once there are more than twice as many: the model knew nothing when they came
+LEARNED = 300  # number of answers from which on margins are not scaled down any more
+HUNDRED = 100  # later a fit follows each time that 1 % more answers came: it is slow, and one answer changes little
+HEAVIEST = 100.0  # largest weight 1 / chance of an answer
+STEPS, CLOSE = 25, 1e-6  # most steps of Newton's method, and the length of a step after which it stops
+SLOPE, CERTAINTY = 3.0, 3.0  # prior: mean of the slope (its variance is 1), and 1 / variance of the offset
+FLATTEST = 0.05  # smallest slope
+MOST = 3.0  # largest weight of a positive by F1
 RARE, COMMON = 0.10, 0.25  # shares of positives up to which the weight is 1, and from which it counts in full
 
 
@@ -47,14 +47,14 @@ def logarithm(x):
 
 @njit(**INLINE)
 def chance_of(logit):
-    """Return the probability with these log odds."""
+    """Return the probability that has these log odds (the logistic function)."""
     return 1 / (1 + exponential(-min(max(logit, -40.0), 40.0)))
 
 
 @njit(**INLINE)
 def rank(self, place, size, margin):
-    """Enter the answer at `place`, one of `size` in memory, with the margin that it was asked with, where it belongs
-    among those ranked by margin, largest first. It takes the rank of the answer that it replaces."""
+    """Insert the answer at `place` in memory into `ranked`, the places of all `size` answers by descending margin. It
+    first takes the rank of the answer that it replaced in memory. margin: the margin when the answer was asked."""
     k = size - 1
     if n_answers(self) > size:
         while self.ranked[k] != place:
@@ -71,14 +71,15 @@ def rank(self, place, size, margin):
 
 @njit(**INLINE)
 def _weight(self, k):
-    """Return how many items the answer at place k represents."""
+    """Return how many items the answer at place k represents: 1 / chance, at most HEAVIEST."""
     return min(1 / self.chances[k], HEAVIEST)
 
 
 @njit(**INLINE)
 def _fit(self, place, size, unit, start):
-    """Return the slope and the offset of the log odds of a positive over the margin in `unit`: the most probable ones
-    given the answers, of which the one at `place` is the latest. start: the offset before any answer."""
+    """Fit a logistic regression to the answers by Newton's method: log odds of a positive = slope * margin / unit +
+    offset. Return the most probable slope, at least FLATTEST, and offset. place: place of the latest answer in memory.
+    start: prior mean of the offset."""
     n, slope, offset = n_answers(self), SLOPE, start
     for _ in range(STEPS):
         to_slope, to_offset = SLOPE - slope, CERTAINTY * (start - offset)
@@ -86,7 +87,7 @@ def _fit(self, place, size, unit, start):
         for k in range(size):
             number = n - (place - k) % self.memory
             if number > FIRST or n <= 2 * FIRST:
-                # Margins of a model that had learned little are smaller evidence.
+                # Margins of a model that had learned little are weaker evidence.
                 z = self.margins[k] / unit * sqrt(sqrt(min(1.0, number / min(n, LEARNED))))
                 p = chance_of(slope * z + offset)
                 rest, spread = (self.labels[k] > 0) - p, p * (1 - p)
@@ -109,7 +110,7 @@ def _fit(self, place, size, unit, start):
 
 @njit(**INLINE)
 def _by_f1(self, place, size, start):
-    """Return the weight of a positive by the F1 that can be had, or 0 if too little is known."""
+    """Return the weight of a positive that suits the best attainable F1, or 0 with too few answers to estimate it."""
     n, positives = n_answers(self), self.answers[1]
     if positives < 2 or n - positives < 2 or n <= FIRST:
         return 0.0
@@ -136,8 +137,8 @@ def _by_f1(self, place, size, start):
 
 @njit(**INLINE)
 def positive_weight(self, place, size):
-    """Return the weight of a positive after the answer at `place` was ranked: the larger of a power of the class ratio
-    of the answers and the weight by F1."""
+    """Return the weight of a positive: the larger of a power of the answers' class ratio and the weight by F1. The
+    answer at `place` must have been ranked."""
     n, positives = n_answers(self), self.answers[1]
     ratio = logarithm((self.answers[0] + 1) / (positives + 1))
     more = 0.3 * self.few / (self.few + positives) if self.few > 0 else 0.0

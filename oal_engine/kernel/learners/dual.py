@@ -1,4 +1,4 @@
-"""A learner in its dual form: it keeps the answered rows, and at each answer learns some earlier ones again."""
+"""A passive-aggressive learner in dual form: it remembers answered rows, and learns some again at each new answer."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -28,7 +28,7 @@ MEMORY = Parameter(2000, low=1, high=10**6, whole=True, help="Number of latest a
 
 @from_parameters
 def with_bias(features):
-    """Return a zero for each feature and one for the bias."""
+    """Return the initial weights: a zero for each feature and for the bias."""
     return np.zeros(features + 1)
 
 
@@ -40,19 +40,19 @@ def answered(memory):
 
 @from_parameters
 def numbers(memory):
-    """Return an array with a number for each answer in memory."""
+    """Return a zero for each answer in memory."""
     return np.zeros(memory)
 
 
 @from_parameters
 def answers():
-    """Return the counts of negative and positive answers, at 0."""
+    """Return the initial counts of negative and of positive answers: 0."""
     return np.zeros(2, np.int64)
 
 
 @njit(**INLINE)
 def biased(w, x, bias):
-    """Return the inner product of weights, the last of which is the bias's, and a row with a bias."""
+    """Return w.x of a row with a bias: the last weight is multiplied by `bias`."""
     return dot(w, x) + w[w.size - 1] * bias
 
 
@@ -67,8 +67,8 @@ def n_answers(self):
 
 @njit(**INLINE)
 def keep(self, x, y, kind):
-    """Store an answer in place of the oldest, and count it under `kind`. Return its place in memory, and the number of
-    earlier answers in memory."""
+    """Store an answer in memory, in place of the oldest if memory is full, and add it to the count of class index
+    `kind`. Return its place in memory, and the number of earlier answers in memory."""
     n = n_answers(self)
     place = n % self.memory
     self.items[place], self.labels[place], self.alphas[place] = x.i, y, 0.0
@@ -78,7 +78,7 @@ def keep(self, x, y, kind):
 
 @njit(**INLINE)
 def revisited(self, place, earlier, k):
-    """Return the place of the k-th earlier answer to visit after the answer at `place` was stored."""
+    """Draw an earlier answer to learn again, the k-th, after the answer at `place` was stored. Return its place."""
     n = n_answers(self) - 1
     return (place + 1 + int(draw(VISITS, n * self.visits + k) * earlier)) % (earlier + 1)
 
@@ -87,12 +87,13 @@ def _cost(self, y):
     return ((self.answers[0] + 1) / (self.answers[1] + 1)) ** self.exponent if y > 0 else 1.0
 
 
-cost = method("cost", default=_cost)  # weight of a label: of a positive by the answers so far, of a negative 1
+cost = method("cost", default=_cost)  # weight of a label: 1 for a negative, for a positive by the answers so far
 
 
 @njit(**INLINE)
 def visit(self, w, rows, k):
-    """Move alpha of the answer at place k to where its loss r - y w.x is zero, within 0 .. C r, and update w."""
+    """Take a step of dual coordinate descent: set alpha of the answer at place k so that its loss r - y w.x becomes
+    zero, but within 0 .. C r, and update w."""
     x, y = Row(rows, self.items[k]), self.labels[k]
     r, xx = cost(self, y), squared(x) + self.bias * self.bias
     if xx <= SMALLEST:
@@ -110,15 +111,15 @@ def margin(self, x):
 
 
 def weights(self):
-    """Return the weights of the features, without the bias's."""
+    """Return the weights of the features, without the weight of the bias."""
     return self.w[:-1]
 
 
 class Dual(NamedTuple):
-    """Cost-sensitive PA in its dual form, w = sum of alpha_i y_i x_i with 0 <= alpha_i <= C r_i, for the loss r_i - y_i
-    w.x_i, each x with a bias. An answer is visited when it comes, and `visits` of the last `memory` answers are visited
-    again (dual coordinate descent, Hsieh et al. 2008). r of positives is ((negatives + 1) / (positives + 1))^exponent
-    over the answers, r of negatives is 1; rho is not used."""
+    """Cost-sensitive passive-aggressive learning in dual form: w = sum of alpha_i y_i x_i with 0 <= alpha_i <= C r_i,
+    for the loss r_i - y_i w.x_i, where each x has a bias. An answer is learned when it arrives, and `visits` of the
+    last `memory` answers are learned again (dual coordinate descent, Hsieh et al. 2008). r is ((negatives + 1) /
+    (positives + 1))^exponent over the answers for a positive, and 1 for a negative; rho is not used."""
 
     w: with_bias
     items: answered
@@ -132,7 +133,7 @@ class Dual(NamedTuple):
     memory: int = MEMORY
 
     revisits = True
-    dense_update = always  # earlier rows have other columns
+    dense_update = always  # the earlier rows that are learned again have other columns
     margin, weights = margin, weights
 
     def update(self, x, y, p, v, rho, theta):

@@ -16,8 +16,8 @@ ETA = Parameter(1.0, above=0, help="Learning rate.", grid=TENS)
 
 
 class GivenWeights(NamedTuple):
-    """The weights that it began with: answers change nothing. A decision that something else made is one such weight,
-    on a column of its own."""
+    """Fixed weights: answers do not change the initial weights. A decision that was made elsewhere can be one such
+    weight, on a column of its own."""
 
     w: np.zeros
 
@@ -51,7 +51,7 @@ class ROMMA(NamedTuple):
         for j in range(self.w.size):
             ww += self.w[j] * self.w[j]
         rest = xx * ww - p * p
-        c, d = 0.0, y / xx  # the first mistake, and a row along w, where both conditions cannot be met
+        c, d = 0.0, y / xx  # at the first mistake, and if x is parallel to w: no w meets both conditions
         if rest > 1e-12 * xx * ww:
             c, d = (xx * ww - y * p) / rest, ww / rest * (y - p)
         for j in range(self.w.size):
@@ -60,7 +60,7 @@ class ROMMA(NamedTuple):
 
 
 class PA(NamedTuple):
-    """w += tau y x, tau = l / x.x, when l = 1 - y p > 0 (Crammer et al. 2006; PAA)."""
+    """Passive-aggressive (PA): w += tau y x, tau = l / x.x, when l = 1 - y p > 0 (Crammer et al. 2006; PAA)."""
 
     w: np.zeros
 
@@ -71,7 +71,8 @@ class PA(NamedTuple):
 
 
 class PAI(NamedTuple):
-    """w += tau y x, tau = min(C, l / x.x), when l = 1 - y p > 0 (Crammer et al. 2006; PAA)."""
+    """Passive-aggressive (PA-I): w += tau y x, tau = min(C, l / x.x), when l = 1 - y p > 0 (Crammer et al. 2006;
+    PAA)."""
 
     w: np.zeros
     C: float = C
@@ -83,7 +84,8 @@ class PAI(NamedTuple):
 
 
 class PAII(NamedTuple):
-    """w += tau y x, tau = l / (x.x + 1 / 2C), when l = 1 - y p > 0 (Crammer et al. 2006; PAA)."""
+    """Passive-aggressive (PA-II): w += tau y x, tau = l / (x.x + 1 / 2C), when l = 1 - y p > 0 (Crammer et al. 2006;
+    PAA)."""
 
     w: np.zeros
     C: float = C
@@ -105,8 +107,8 @@ class PAUM(NamedTuple):
 
 
 class CPA(NamedTuple):
-    """w += min(C, (sqrt(rho_t) - y p) / x.x) y x on a mistake: prediction-based cost-sensitive PA as its paper has it
-    (Crammer et al. 2006, section 7). The algorithm CPA runs `cpa-pb`."""
+    """w += min(C, (sqrt(rho_t) - y p) / x.x) y x on a mistake: prediction-based cost-sensitive PA as in its paper
+    (Crammer et al. 2006, section 7). The algorithm CPA uses the learner `cpa-pb` instead."""
 
     w: np.zeros
     C: float = C
@@ -118,8 +120,8 @@ class CPA(NamedTuple):
 
 
 class CPAPB(NamedTuple):
-    """The step of `cpa` also without a mistake, when 1 - y p > 0: CPA_PB as the ACOG paper ran it (table 2).
-    Where rho < 1, positives are learned while sqrt(rho) - y p > 0."""
+    """Like `cpa`, but with a step whenever 1 - y p > 0, also without a mistake: CPA_PB as the ACOG paper ran it (table
+    2). If rho < 1, positives are learned when sqrt(rho) - y p > 0."""
 
     w: np.zeros
     C: float = C
@@ -131,7 +133,8 @@ class CPAPB(NamedTuple):
 
 
 class CSPAA(NamedTuple):
-    """w += min(C, l / x.x) y x when l = rho_t - y p > 0 (CSPAA of the PAA paper; the update of CSOAL)."""
+    """Cost-sensitive passive-aggressive: w += min(C, l / x.x) y x when l = rho_t - y p > 0 (CSPAA of the PAA paper; the
+    update of CSOAL)."""
 
     w: np.zeros
     C: float = C

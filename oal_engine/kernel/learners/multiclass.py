@@ -1,9 +1,9 @@
-"""Multi-class learners: one weight vector a class (the multi-prototype model of Crammer et al. 2006; PAA section 4).
+"""Multi-class learners: one weight vector per class (the multi-prototype model of Crammer et al. 2006; PAA section 4).
 
 `w` has shape (d, K), so the weights of all classes for one feature are adjacent. Classes are numbered from 1. The class
-with the highest score is predicted (the lowest number among equals), and p is the gap to the second highest score.
-`scores` holds the scores of the row predicted last, until an update. The loss is l = max(0, 1 - (score of y - score of
-r)) with r the best wrong class.
+with the highest score is predicted (in a tie the lowest number), and the margin p is the gap to the second highest
+score. `scores` holds the scores of the row predicted last, until an update. The loss is l = max(0, 1 - (score of y -
+score of r)), where r is the wrong class with the highest score.
 """
 
 from math import inf, sqrt
@@ -54,7 +54,7 @@ bias_score = method("bias_score", default=lambda self, k: 0.0)  # contribution o
 
 @njit(**INLINE)
 def _score_all(self, x):
-    """Compute the scores of a row."""
+    """Compute the score of each class for a row, in `scores`."""
     scores = self.scores
     for k in range(scores.size):
         scores[k] = 0.0
@@ -90,7 +90,7 @@ def _put(self, j, value):
 
 
 def multiclass(kind):
-    """Mark a learner of K classes, and add the methods that these learners share."""
+    """Mark a class as a multi-class learner, and add the methods that all multi-class learners share."""
     kind.multiclass = True
     kind.predict, kind.score, kind.count_index = _predict, _score, _count_index
     kind.weight, kind.put, kind.dense_update, kind.has_sign = _weight, _put, always, never
@@ -99,7 +99,8 @@ def multiclass(kind):
 
 @njit(**INLINE)
 def _rivals(scores, y):
-    """Return the index of the class y, the index of the best wrong class, and the loss."""
+    """Return the index of class y, the index of the wrong class with the highest score, and the loss, which may be
+    negative here."""
     right = int(y) - 1
     wrong = highest(scores, right)
     return right, wrong, 1 - (scores[right] - scores[wrong])
@@ -107,7 +108,7 @@ def _rivals(scores, y):
 
 @njit(**INLINE)
 def _move(w, right, wrong, step, x):
-    """Add step x to w_y, and subtract it from w_r."""
+    """Add step * x to the weights of the class `right`, and subtract it from the weights of the class `wrong`."""
     for n in span(x.rows, x.i):
         j, x_j = entry(x.rows, x.i, n)
         w[j, right] += step * x_j
@@ -129,7 +130,8 @@ class MPerceptron(NamedTuple):
 
 @multiclass
 class MPA(NamedTuple):
-    """w_y += tau x, w_r -= tau x, tau = l / (2 x.x), when l > 0 (Crammer et al. 2006; PAA eq. 4)."""
+    """Passive-aggressive (PA): w_y += tau x, w_r -= tau x, tau = l / (2 x.x), when l > 0 (Crammer et al. 2006; PAA eq.
+    4)."""
 
     w: per_weight
     scores: per_class
@@ -143,7 +145,8 @@ class MPA(NamedTuple):
 
 @multiclass
 class MPAI(NamedTuple):
-    """w_y += tau x, w_r -= tau x, tau = min(C, l / (2 x.x)), when l > 0 (Crammer et al. 2006; PAA eq. 4)."""
+    """Passive-aggressive (PA-I): w_y += tau x, w_r -= tau x, tau = min(C, l / (2 x.x)), when l > 0 (Crammer et al.
+    2006; PAA eq. 4)."""
 
     w: per_weight
     scores: per_class
@@ -158,7 +161,8 @@ class MPAI(NamedTuple):
 
 @multiclass
 class MPAII(NamedTuple):
-    """w_y += tau x, w_r -= tau x, tau = l / (2 x.x + 1 / 2C), when l > 0 (Crammer et al. 2006; PAA eq. 4)."""
+    """Passive-aggressive (PA-II): w_y += tau x, w_r -= tau x, tau = l / (2 x.x + 1 / 2C), when l > 0 (Crammer et al.
+    2006; PAA eq. 4)."""
 
     w: per_weight
     scores: per_class
@@ -185,7 +189,7 @@ def _variance(self, x):
 
 @multiclass
 class MAdaDA(NamedTuple):
-    """w_k = -eta H_k^-1 sum g_k, g_y = -x, g_r = x, when l > 0: dual averaging, one H a class (D-ADA eq. 5)."""
+    """w_k = -eta H_k^-1 sum g_k, g_y = -x, g_r = x, when l > 0: dual averaging, one H per class (D-ADA eq. 5)."""
 
     w: per_weight
     gradients: per_weight
@@ -211,7 +215,7 @@ class MAdaDA(NamedTuple):
 
 @multiclass
 class MAdaMD(NamedTuple):
-    """w_k -= eta H_k^-1 g_k, g_y = -x, g_r = x, when l > 0: mirror descent, one H a class (D-ADA eq. 6)."""
+    """w_k -= eta H_k^-1 g_k, g_y = -x, g_r = x, when l > 0: mirror descent, one H per class (D-ADA eq. 6)."""
 
     w: per_weight
     squares: per_weight
@@ -235,25 +239,26 @@ class MAdaMD(NamedTuple):
 
 @from_parameters
 def with_bias(features, classes):
-    """Return a zero for each feature of each class, and one for the bias of each class."""
+    """Return the initial weights of each class: a zero for each feature and for the bias."""
     return np.zeros((features + 1, classes))
 
 
 @from_parameters
 def numbers(memory, classes):
-    """Return an array with a number for each answer in memory and each class."""
+    """Return a zero for each answer in memory and each class."""
     return np.zeros((memory, classes))
 
 
 @from_parameters
 def answers(classes):
-    """Return the number of answers of each class, at 0."""
+    """Return the initial count of the answers of each class: 0."""
     return np.zeros(classes, np.int64)
 
 
 @njit(**INLINE)
 def _cost(self, right):
-    """Return the weight of an answer: the count of the most frequent class over the count of its own, to a power."""
+    """Return the weight of an answer of the class with index `right`: (answers of the most frequent class + 1) /
+    (answers of this class + 1), to the power `exponent`."""
     most = 0
     for k in range(self.answers.size):
         most = max(most, self.answers[k])
@@ -262,9 +267,9 @@ def _cost(self, right):
 
 @njit(**INLINE)
 def _level(sizes, but, base, slope):
-    """Return the level t with base - slope t + sum of max(size - t, 0) = 0, ignoring the size at index `but`.
+    """Solve base - slope t + sum_k max(sizes[k] - t, 0) = 0 for the level t, with k != `but`.
 
-    The level rises until no more sizes are below it (Michelot 1986).
+    The level is raised until no further size falls below it (Michelot 1986).
     """
     level, held = -inf, sizes.size
     while True:
@@ -273,15 +278,15 @@ def _level(sizes, but, base, slope):
             if k != but and sizes[k] > level:
                 total += sizes[k]
                 count += 1
-        if count == 0 or count >= held:  # rounding may bring one back
+        if count == 0 or count >= held:  # greater if rounding brought a size back
             return level
         level, held = total / (slope + count), count
 
 
 @njit(**INLINE)
 def _visit(self, rows, place):
-    """Move the alphas of an answer to where its loss is zero for every wrong class, with a sum within 0 .. C r, and
-    update w."""
+    """Optimize the alphas (dual variables) of an answer, and update w: the loss becomes zero for every wrong class, as
+    far as possible with a sum of the alphas within 0 .. C r."""
     x, right, alphas = Row(rows, self.items[place]), int(self.labels[place]) - 1, self.alphas[place]
     r, xx, last = _cost(self, right), squared(x) + self.bias * self.bias, self.w.shape[0] - 1
     if xx <= SMALLEST:
@@ -309,11 +314,11 @@ def _visit(self, rows, place):
 
 @multiclass
 class MDual(NamedTuple):
-    """`dual` for K classes (Crammer and Singer 2001): each answer adds alpha_k x to w_y and subtracts it from w_k of
-    every wrong class k, alpha_k >= 0, sum of alpha_k <= C r, for the loss r - (score of y - largest other score), each
-    x with a bias. It is visited when it comes, and `visits` of the last `memory` answers are visited again; a visit is
-    the exact step (Keerthi et al. 2008). r is ((answers of the most frequent class + 1) / (answers of y +
-    1))^exponent."""
+    """The learner `dual` for K classes (Crammer and Singer 2001). Each answer adds alpha_k x to w_y and subtracts it
+    from w_k, for every wrong class k, with alpha_k >= 0 and sum of alpha_k <= C r. The loss is r - (score of y -
+    largest other score), and each x has a bias. An answer is learned when it arrives, and `visits` of the last `memory`
+    answers are learned again, each with an exact step of its alphas (Keerthi et al. 2008). r is ((answers of the most
+    frequent class + 1) / (answers of y + 1))^exponent."""
 
     w: with_bias
     items: dual.answered

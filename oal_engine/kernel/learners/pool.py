@@ -15,31 +15,33 @@ from .dual import BIAS, EXPONENT, MEMORY, REVISITED, C, answered, answers, biase
 from .first_order import SMALLEST
 
 MEMBERS = 2
-# A record: discounted counts of outcomes, the sum of |margin| and its number of terms, and the weight of the member.
+# Fields of a record: discounted counts of hits, false alarms and misses, discounted sum of |margin| and number of
+# margins, and the weight of the member.
 HIT, ALARM, MISS, SIZE, SEEN, SHARE = range(6)
 
 
 @from_parameters
 def members(features):
-    """Return the weights of each member, at 0."""
+    """Return the initial weights of each member: a zero for each feature and for the bias."""
     return np.zeros((MEMBERS, features + 1))
 
 
 @from_parameters
 def variances(features):
-    """Return a one for each feature and the bias."""
+    """Return the initial variances: a one for each feature and for the bias."""
     return np.ones(features + 1)
 
 
 @from_parameters
 def records():
-    """Return the record of each member, at 0: how well it predicted the answered rows before it learned them."""
+    """Return an empty record for each member. A record counts how well the member predicted the answered rows before it
+    learned them."""
     return np.zeros((MEMBERS, SHARE + 1))
 
 
 @njit(**INLINE)
 def _judge(self, x, y):
-    """Add each member's prediction for a row with a new label to its record."""
+    """Discount each member's record, and add the member's prediction for a row that just got the label y."""
     for m in range(MEMBERS):
         record, p = self.records[m], biased(self.members[m], x, self.bias)
         for k in range(SHARE):
@@ -74,7 +76,8 @@ def _step(self, w, rows, k):
 
 @njit(**INLINE)
 def _combine(self):
-    """Set w to the mean of the members' w_m, weighted by exp(F1 / temperature) / (mean |margin|) of each."""
+    """Set w to the mean of the members' weight vectors, each weighted by exp(F1 / temperature) / mean |margin|. With
+    few positives the F1 counts less."""
     mean = (_f1(self.records[0]) + _f1(self.records[1])) / MEMBERS
     trust = self.answers[1] / (self.answers[1] + 1)  # with few positives the members get similar weights
     self.w[:] = 0.0
@@ -94,7 +97,8 @@ def _combine(self):
 
 @njit(**INLINE)
 def _learn(self, rows, place, earlier):
-    """Let both members visit the new answer, at `place`, and some earlier ones, and combine them."""
+    """Let both members learn the new answer, at `place` in memory, and some earlier answers again; then combine the
+    members."""
     for k in range(-1, self.visits if earlier else 0):
         answer = place if k < 0 else dual.revisited(self, place, earlier, k)
         visit(self, self.members[0], rows, answer)
@@ -116,10 +120,10 @@ DISCOUNT = Parameter(0.99, above=0, high=1, help="Factor on a member's record at
 
 
 class Pool(NamedTuple):
-    """Two members, `dual` and ACOG-II with a diagonal covariance (eta = gamma = 1), learn each answer, and visit the
-    same earlier answers again, with positives weighted as in `dual`. Their weights are averaged with exp(F1 /
-    temperature) over the answered items, divided by the mean size of a member's margins. Each new answer multiplies the
-    weight of the earlier ones by `discount`."""
+    """Two members, `dual` and ACOG-II with a diagonal covariance (eta = gamma = 1), learn each answer, and learn the
+    same earlier answers again, with positives weighted as in `dual`. The mean of their weight vectors predicts, with
+    each member weighted by exp(F1 / temperature) / mean |margin|. F1 and margins come from the member's predictions for
+    the answered items; each new answer multiplies the weight of the earlier ones by `discount`."""
 
     w: with_bias
     members: members
@@ -149,11 +153,11 @@ class Pool(NamedTuple):
 
 
 class PoolF1(NamedTuple):
-    """As `pool`, but a positive weighs at least (2 - F) / F, where F is the best F1 that the answers promise: the line
-    of the best F1 is where half of F is probable. F is that of probabilities fitted to the margins of the answers in
-    memory at the moment of asking, each counted 1 / chance times. This bound is 3 at most, lower with few positives,
-    and lower if less than a quarter of the items are positive, down to 1 at a tenth. The exponent is larger by 0.3 few
-    / (few + positives)."""
+    """Like `pool`, but a positive weighs at least (2 - F) / F, where F is the best F1 that can be expected: F1 is best
+    if an item is pushed when its probability of being positive is at least F / 2. F is computed from probabilities
+    fitted to the margins that the answers in memory had when they were asked, with each answer counted 1 / chance
+    times. The bound (2 - F) / F is limited to 3; it is lower with few positives, and lower if less than a quarter of
+    the items are positive, down to 1 at a tenth. The exponent is increased by 0.3 few / (few + positives)."""
 
     w: with_bias
     members: members

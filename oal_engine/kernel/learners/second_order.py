@@ -23,7 +23,7 @@ LAG = Parameter(
 R = Parameter(1.0, above=0, help="Regularization of AROW: small values learn faster.", grid=TENS)
 CONFIDENCE = Parameter(0.9, above=0.5, below=1, help="Probability of a right prediction after the update.")
 A = Parameter(1.0, above=0, help="The matrix A starts as a times the identity.")
-LEAST = -1e150  # the square of a smaller ratio of margin to deviation would overflow
+LEAST = -1e150  # smallest ratio of margin to deviation: the square of a smaller one would overflow
 
 
 @from_parameters
@@ -82,8 +82,8 @@ def acog_gain(self, v):
 
 @njit(**INLINE)
 def _step(self, step, v):
-    """Make one ACOG step: Sigma first, then w along Sigma_new x = Sigma x gamma / (gamma + v), with a lag along Sigma
-    x."""
+    """Make one ACOG step: update Sigma, then move w along Sigma_new x = Sigma x gamma / (gamma + v), or, if the lag is
+    1, along Sigma x."""
     shrink(self.Sigma, 1 / (self.gamma + v), self.u)
     step *= self.lag + (1 - self.lag) * (self.gamma / (self.gamma + v))
     for i in range(self.u.size):
@@ -130,7 +130,7 @@ class ACOGI(Full):
 
 
 class ACOGII(Full):
-    """As ACOG-I with the loss rho_t (1 - y p) and the step eta rho_t (ACOG-II, Algorithm 1; the learner of OA3)."""
+    """Like ACOG-I, with the loss rho_t (1 - y p) and the step eta rho_t (ACOG-II, Algorithm 1; the learner of OA3)."""
 
     def update(self, x, y, p, v, rho, theta):
         if 1 - y * p > 0:
@@ -171,7 +171,8 @@ class ACOGIIDiag(Diagonal):
 
 
 class AROW(NamedTuple):
-    """w += l b y Sigma x, Sigma -= b (Sigma x)(Sigma x)', b = 1/(v + r), when l = 1 - y p > 0 (Crammer et al. 2009)."""
+    """Adaptive regularization of weights: w += l b y Sigma x, Sigma -= b (Sigma x)(Sigma x)', b = 1/(v + r), when
+    l = 1 - y p > 0 (Crammer et al. 2009)."""
 
     w: np.zeros
     u: np.zeros
@@ -195,7 +196,7 @@ class AROW(NamedTuple):
 
 
 class Confident(NamedTuple):
-    """The state of confidence-weighted learning, diagonal: N(w, diag(s))."""
+    """The state of confidence-weighted learning: the distribution N(w, diag(s)) of the weights."""
 
     w: np.zeros
     s: np.ones
@@ -212,7 +213,7 @@ class Confident(NamedTuple):
 
 @njit(**INLINE)
 def _confident_step(self, x, y, M, v):
-    """Make the step of the variance form: w += step y s x, 1/s += 2 step phi x^2."""
+    """Make the step of CW's variance form: w += step y s x, 1/s += 2 step phi x^2. M is the signed margin y p."""
     phi = self.phi[0]
     b = 1 + 2 * phi * M
     step = max(0.0, (-b + sqrt(b * b - 8 * phi * (M - phi * v))) / (4 * phi * v))
@@ -223,8 +224,8 @@ def _confident_step(self, x, y, M, v):
 
 
 class CW(Confident):
-    """As `cw-variance`, but for labels with phi v > y p >= phi sqrt(v), which rows longer than 1 may have: they are
-    skipped, as by the CW of version 0.2.0, whose sessions it runs."""
+    """Like `cw-variance`, but a label with phi v > y p >= phi sqrt(v), which is possible for rows longer than 1, is
+    skipped. This was the CW of version 0.2.0; its sessions still run with it."""
 
     def update(self, x, y, p, v, rho, theta):
         if self.phi[0] * sqrt(v) > y * p and v > SMALLEST:
@@ -232,8 +233,8 @@ class CW(Confident):
 
 
 class CWVariance(Confident):
-    """The smallest change of N(w, diag(s)) after which y w.x >= phi v, phi the quantile of `confidence` and v the
-    variance in place of the deviation (Dredze et al. 2008, section 3.2)."""
+    """Confidence-weighted: the smallest change of N(w, diag(s)) after which y w.x >= phi v, where phi is the normal
+    quantile of `confidence`, and the variance v replaces the standard deviation (Dredze et al. 2008, section 3.2)."""
 
     def update(self, x, y, p, v, rho, theta):
         if self.phi[0] * v > y * p and v > SMALLEST:
@@ -241,8 +242,9 @@ class CWVariance(Confident):
 
 
 class CWExact(Confident):
-    """The smallest change of N(w, diag(s)) after which y w.x is positive with probability `confidence`: y w.x >= phi
-    sqrt(v), phi its quantile (Crammer, Dredze, Pereira 2008, with the diagonal of the inverse; CW-diag of PAA)."""
+    """Exact confidence-weighted: the smallest change of N(w, diag(s)) after which y w.x is positive with probability
+    `confidence`: y w.x >= phi sqrt(v), where phi is the normal quantile of `confidence` (Crammer, Dredze, Pereira 2008,
+    with the diagonal of the inverse; CW-diag of PAA)."""
 
     def update(self, x, y, p, v, rho, theta):
         phi, deviation = self.phi[0], sqrt(v)
@@ -281,7 +283,7 @@ class SOP(NamedTuple):
 
 
 class SOPDiag(NamedTuple):
-    """The second-order perceptron with the diagonal of A alone: p = sum_i w_i x_i / (A_ii + x_i^2), and on a mistake
+    """The second-order perceptron with only the diagonal of A: p = sum_i w_i x_i / (A_ii + x_i^2), and on a mistake
     w += y x, A_ii += x_i^2 (D-ADA paper, section 5.1.3)."""
 
     w: np.zeros

@@ -3,8 +3,8 @@ so that a queried round costs O(m^2 d), or, with the sparse sketch, O(m^3 + m s)
 
 Sigma = I - V' D V with orthonormal rows of V and D = diag(t L / (1 + t L)); `variance` leaves V x in `z`. The sketch
 learns every queried row, the weights learn only rows with a loss. If the sketch is updated only every m rounds
-(`every`, as both papers suggest), a round costs O(m d), or O(m^2 + m s), on average: L is then the mean over the rows
-that it learned, and t still counts all.
+(`every`, as both papers suggest), a round costs O(m d), or O(m^2 + m s), on average. L is then the mean over the rows
+that the sketch learned, while t still counts all queried rows.
 """
 
 from typing import NamedTuple
@@ -77,7 +77,7 @@ def _multiply(V, x, out):
 
 @njit(**INLINE)
 def _rest(self, x):
-    """Return x' (I - V' D V) x, with V x in z."""
+    """Return the variance x' (I - V' D V) x. `z` must hold V x."""
     total = squared(x)
     for i in range(self.z.size):
         weight = self.t[0] * self.L[i]
@@ -87,8 +87,8 @@ def _rest(self, x):
 
 @njit(**INLINE)
 def _count(self):
-    """Update L = (1 - 1/n) L + (1/n) (V x)^2 / gamma, with V x in z, if this is a row of the sketch, its n-th. Return
-    1/n, or 0 for other rows."""
+    """Count a queried row. If the sketch learns it, as its n-th row, set L = (1 - 1/n) L + (1/n) (V x)^2 / gamma, where
+    `z` holds V x, and return 1/n; else return 0."""
     self.t[0] += 1
     if (self.t[0] - 1) % self.every != 0:
         return 0.0
@@ -146,7 +146,7 @@ class Sketch(NamedTuple):
 
 
 class SACOGI(Sketch):
-    """ACOG-I with a sketched covariance, O(m^2 d) a queried round (ACOG section 3.1)."""
+    """ACOG-I with a sketched covariance, O(m^2 d) per queried round (ACOG section 3.1)."""
 
     def update(self, x, y, p, v, rho, theta):
         _learn(self, x, self.eta * y if rho - y * p > 0 else 0.0)
@@ -189,8 +189,8 @@ def _along(K, f, size, out):
 
 @njit(**INLINE)
 def _orthonormalize_in(F, K, Kf):
-    """Apply Gram-Schmidt to the rows of F in the inner product a' K b, in place; Kf is scratch. F is lower
-    triangular."""
+    """Apply Gram-Schmidt to the rows of the lower triangular F, in place, with the inner product a' K b. Kf is scratch
+    memory."""
     m = Kf.size
     for k in range(m):
         _along(K, F[k], k + 1, Kf)
@@ -211,7 +211,7 @@ def _orthonormalize_in(F, K, Kf):
 
 @njit(**INLINE)
 def _restart(self):
-    """Set w += U' b, U = the orthonormal rows of F U, and F = K = I. This costs O(m^2 d), and is rare."""
+    """Set w += U' b, b = 0, U = F U (orthonormalized), and F = K = I. This costs O(m^2 d), and is rare."""
     for j in range(self.w.size):
         self.w[j] = _weight(self, j)
         for i in range(self.c.size):
@@ -229,8 +229,8 @@ def _restart(self):
 
 @njit(**INLINE)
 def _sparse_learn(self, x, step):
-    """Learn as `_learn` does, with V = F U: U += d x' and w = w0 + U' b with b kept, so only the entries of x are
-    touched."""
+    """Learn like `_learn`, but with V stored as F U, and the weights as w0 + U' b. The step U += d x' touches only the
+    columns of x."""
     if squared(x) > LARGEST:
         return
     rate = _count(self) / self.gamma
@@ -250,7 +250,7 @@ def _sparse_learn(self, x, step):
 
 @njit(**INLINE)
 def _turn(self, x, step, rate):
-    """Set U += d x' and w0 += (step - d'b) x, and recompute F, with U x in c."""
+    """Set U += d x' and w0 += (step - d'b) x, and recompute F. `c` holds U x, before and after."""
     xx, m = squared(x), self.c.size
     for i in range(m):
         for k in range(m):
@@ -322,17 +322,18 @@ class SparseSketch(NamedTuple):
 
 
 class SSACOGI(SparseSketch):
-    """SACOG-I in time O(m^3 + m s) a queried round, s the non-zeros of x (ACOG section 3.2). Corrected: in a queried
-    round without a loss the published pseudocode leaves w and b alone although U moves, which would move the weights
-    (ACOG Algorithm 4, line 11; OA3 Algorithm 7, line 15); here w makes up for U in every queried round."""
+    """SACOG-I in time O(m^3 + m s) per queried round, where s is the number of non-zeros of x (ACOG section 3.2). One
+    correction: in a queried round without a loss the published pseudocode changes U, but not w and b, which would
+    change the weights (ACOG Algorithm 4, line 11; OA3 Algorithm 7, line 15). Here w compensates for the change of U in
+    every queried round."""
 
     def update(self, x, y, p, v, rho, theta):
         _sparse_learn(self, x, self.eta * y if rho - y * p > 0 else 0.0)
 
 
 class SSACOGII(SparseSketch):
-    """SACOG-II in time O(m^3 + m s) a queried round: the learner of SSOA3 (OA3 algorithm 7), corrected as
-    `ssacog-i` is."""
+    """SACOG-II in time O(m^3 + m s) per queried round: the learner of SSOA3 (OA3 algorithm 7), with the same correction
+    as `ssacog-i`."""
 
     def update(self, x, y, p, v, rho, theta):
         _sparse_learn(self, x, self.eta * rho * y if 1 - y * p > 0 else 0.0)

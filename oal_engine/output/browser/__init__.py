@@ -1,4 +1,4 @@
-"""Scripts and style sheets of the player and the race, which the app mounts, and self-contained HTML pages of them,
+"""The scripts and style sheets of the player and the race, for the app, and self-contained HTML pages made from them,
 which need neither a server nor a network."""
 
 import html
@@ -14,8 +14,8 @@ HERE = Path(__file__).parent
 
 
 class Kind(NamedTuple):
-    """A kind of page: the JavaScript class, the scripts, the style sheets after base.css, and a sentence on its
-    keys."""
+    """A kind of page: the JavaScript class, the scripts, the style sheets after base.css, and a sentence about the
+    keyboard shortcuts."""
 
     name: str
     scripts: tuple[str, ...]
@@ -46,7 +46,8 @@ def text(names: Iterable[str]) -> str:
 def page(kind: Kind, title: str, about: Iterable[str], data: dict[str, Any]) -> bytes:
     """Return an HTML page that shows data as the app does, below a title and sentences about it.
 
-    Its content security policy forbids all requests and all scripts but its own. The data are JSON without any `<`.
+    The content security policy of the page forbids all requests, and all scripts but its own. The data are embedded as
+    JSON in which `<` is escaped.
     """
     script = f"{text([*kind.scripts, 'page.js'])}new {kind.name}(main, data).receive(data, () => {{}});\n"
     digest = b64encode(sha256(script.encode()).digest()).decode()

@@ -2,7 +2,7 @@
 
 // Shared by the scripts of several components.
 
-const FEW = 3; // classes with a place in the line of counters; more are counted on their buttons
+const FEW = 3; // classes in the line of counters; if there are more, they are counted on their buttons
 
 // An item, and the terms that weigh in its score
 
@@ -40,7 +40,7 @@ function fact([name, words, link]) {
   return h("a.fact.cut", to, words.replace(/^https?:\/\/(www\.)?/i, ""));
 }
 
-// Tint a node by a weight with its sign, or by `true`: marked, but for neither class.
+// Tint a node by its weight. The sign says for which class; `true` marks it for neither class.
 /** @param {HTMLElement} node @param {number | true} weight */
 function tinted(node, weight) {
   if (weight) node.className = weight === true ? "term" : weight > 0 ? "term positive" : "term negative";
@@ -114,7 +114,7 @@ function quietButton(tag, attributes, run, ...children) {
   return node;
 }
 
-// The function that Streamlit calls with new data: it makes one view for each place on the page and key of the data.
+// The function that Streamlit calls with new data: it keeps one view per parent element, until the data's key changes.
 function mounting(kind, keyOf) {
   const views = new WeakMap();
   return ({ data, parentElement, setStateValue }) => {
@@ -125,7 +125,7 @@ function mounting(kind, keyOf) {
       views.set(parentElement, { key: keyOf(data), view });
     }
     view.receive(data, setStateValue);
-    // Streamlit also cleans up calls that a newer one has replaced: remove the view only with its page.
+    // Streamlit also cleans up after a call that a newer call has replaced: remove the view only with its page.
     return () => {
       if (parentElement.isConnected) return;
       view.remove();
@@ -200,7 +200,7 @@ function clamp(value, low = 0, high = 1) {
   return Math.min(high, Math.max(low, value));
 }
 
-// The id of an event, also where crypto.randomUUID is missing: on plain http.
+// A random id for an event. crypto.randomUUID is missing on plain http.
 function randomId() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -4,11 +4,11 @@
 const SPEEDS = [1, 2, 4, 8, 16];
 const USUAL_SPEED = 2; // a whole race in one minute
 const SLOWEST = 120; // seconds of a whole race at speed 1
-const STEPS = 40; // of a race with reduced motion
+const STEPS = 40; // steps of a race with reduced motion
 const PULSE = 700; // ms
 const WORDS_EVERY = 40; // ms between two updates of text and curves; points, lines and pulses move in every frame
 const SMOOTH = 90; // ms in which a line makes most of its way to a new position
-const COLORS = 4; // of lanes, one each
+const COLORS = 4; // one for each lane
 const MARGIN = { left: 34, right: 132, narrow: 112, top: 10, bottom: 22 }; // of the chart, in pixels
 const METRICS = { sum: "Weighted sum", f1: "F1" };
 const EVALUATIONS = { push: "push", push_query: "push-and-query" };
@@ -311,7 +311,7 @@ class Lane {
     this.item.hidden = !Object.keys(this.race.record.items).length;
   }
 
-  // The chance of asking over the margin
+  // The curve of the chance of asking over the margin
   bump() {
     const { margins } = this.race.record;
     const x = (margin) => 60 + 58 * Math.max(-1, Math.min(1, margin / margins.at(-1)));
@@ -431,7 +431,7 @@ class Lane {
   }
 }
 
-// The story in order: the share of the race at which a step begins, its text, and its numbers.
+// The steps of the story in order: the share of the race at which a step begins, its text, and its numbers.
 
 function story({ record, lanes, rounds, positives }) {
   const total = positives[rounds];
@@ -541,7 +541,7 @@ function sight(points) {
   return { x, y };
 }
 
-// A line's coefficients at a fixed length, so that halfway between two lines is a line between them.
+// A line's coefficients as a unit vector, so that the mean of two lines is a line between them.
 function unit(line) {
   const length = Math.hypot(...line);
   return length ? line.map((value) => value / length) : line;
@@ -571,7 +571,7 @@ function spread(ends, gap, top, bottom) {
   for (const [k, end] of ends.reverse().entries()) end.at = Math.min(end.at, k ? ends[k - 1].at - gap : bottom);
 }
 
-// How many of the first t entries count, for every t.
+// Cumulative counts: how many of the first t entries count, for every t.
 function sums(entries, counts) {
   const all = new Uint16Array(entries.length + 1);
   for (let t = 0; t < entries.length; t++) all[t + 1] = all[t] + counts(entries[t], t);
@@ -582,7 +582,7 @@ function sums(entries, counts) {
 
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
 
-// Return the pen of a cleared canvas with the resolution of the screen, or null if it is hidden.
+// Clear a canvas and give it the screen's resolution. Return its 2D context (the pen), or null if it is hidden.
 function fitted(canvas) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const scale = window.devicePixelRatio || 1;

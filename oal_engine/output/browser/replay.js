@@ -1,6 +1,6 @@
 // The player of a session. It has the whole log, so that scrubbing paints at once, and asks the server for the item,
-// changes and tables of each place, some places ahead. A self-contained page has all questions (log.whole), but not the
-// rounds between them.
+// changes and tables of each place (a question or a round), some places ahead. A self-contained page has all questions
+// (log.whole), but not the rounds between them.
 
 const AHEAD = 3; // places fetched before they are opened
 const AHEAD_PLAYING = 12;
@@ -198,7 +198,7 @@ class Player {
     return log.labels.flatMap((each, k) => (each === label ? [k + 1] : []));
   }
 
-  // The number of the question here, or of the question after the round here.
+  // The number of the question at this place, or of the first question after this round.
   place() {
     const { at, log } = this;
     if (at.number) return at.number;
@@ -442,7 +442,7 @@ class Player {
 
   showFacts(entry, place) {
     const { log } = this;
-    const passed = place?.predicted ? place : null; // without a prediction where the label was known
+    const passed = place?.predicted ? place : null; // no prediction if the label was known
     const at = entry === null ? passed : this.asked(entry);
     const wrong = log.mistakes.includes(entry + 1) && entry !== null;
     const surprise = wrong && log.surprises.includes(entry + 1);

@@ -1,7 +1,7 @@
-"""Publish a session as one file of JSON lines, and adopt such a file: settings, questions, events and digests, bound to
-the fingerprint of the data. In another database with the same data the session verifies bit for bit.
+"""Publish a session as one file of JSON lines, and adopt (import) such a file. It holds the settings, questions, events
+and digests, and a fingerprint of the data. In another database with the same data the session verifies bit for bit.
 
-A file is not trusted: every line is checked, nothing in it is run, and a refused file changes nothing.
+A file is not trusted: every line is checked, nothing in it is executed, and a refused file changes nothing.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
 
 
 def fingerprint(dataset: Dataset) -> dict[str, str]:
-    """Return digests of a data set's rows, of its terms or feature names, and of its labels with their classes."""
+    """Return SHA-256 digests of a data set's rows, its terms or feature names, and its labels with their classes."""
     terms = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
     arrays = [value for value in dataset.rows if isinstance(value, np.ndarray)]
     return {
@@ -76,7 +76,7 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
     }
     parts |= {"prior": own_priors} if own_priors else {}
     for question in history.questions:
-        if question["parent"] not in place:  # the question before it was never answered, and is not in the file
+        if question["parent"] not in place:  # its parent was never answered, so it is not in the file
             question["parent"] = -question["id"]
     head = {
         "oal_session": FORMAT,
@@ -108,7 +108,7 @@ def names(value: Any) -> bool:
 
 
 def is_data(value: Any) -> bool:
-    """Return whether a value may be the data of an event."""
+    """Return whether a value is valid as the data of an event."""
     return (
         isinstance(value, dict) and len(value) <= 4
         and all(isinstance(each, (int, str)) or is_labels(each) for each in value.values())
@@ -116,7 +116,7 @@ def is_data(value: Any) -> bool:
 
 
 def is_parts(value: Any) -> bool:
-    """Return whether a value may be the margins and predicted classes of several questions."""
+    """Return whether a value is a valid list of [margin, predicted class], one for each of several questions."""
     return (
         isinstance(value, list) and 2 <= len(value) <= MOST_QUESTIONS
         and all(isinstance(each, list) and len(each) == 2 and number(each[0]) for each in value)
@@ -125,7 +125,7 @@ def is_parts(value: Any) -> bool:
 
 
 def is_question(value: Any) -> bool:
-    """Return whether a value may be one of several questions about each item."""
+    """Return whether a value is a valid question of a session that asks several questions about each item."""
     return (
         isinstance(value, dict) and {"name", "guidelines"} <= value.keys() <= {*OF_A_QUESTION, "added"}
         and words(LONGEST_NAME)(value["name"]) and words(LONGEST_LINE)(value["guidelines"])
@@ -134,7 +134,7 @@ def is_question(value: Any) -> bool:
 
 
 def is_audited(value: Any) -> bool:
-    """Return whether a value may be the column of decisions that a session audits."""
+    """Return whether a value is a valid description of the column of decisions that a session audits."""
     return (
         isinstance(value, dict) and value.keys() == {"column", "cut", "checksum", "others"}
         and words(500)(value["column"]) and or_none(number)(value["cut"]) and words(64)(value["checksum"])
@@ -161,13 +161,13 @@ PRIOR = {
     "model": or_none(words(500)), "scores": whole(0),
     "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
 }  # fmt: skip
-# Parts of `History`, and the priors of questions: the last line of a file without any does not count them
+# Kinds of lines: the parts of `History`, and priors of questions, which a file without any omits in its last line
 KINDS = {
     "question": QUESTION, "event": EVENT, "digest": DIGEST, "prior": {"part": whole(0, MOST_QUESTIONS - 1)} | PRIOR,
 }  # fmt: skip
 # Lines of version 2, whose log was in nine tables
 COINS = ("overlap", "repeat")  # fields of a question; version 2 omits zeros
-OMITTED = {"parts": None}  # a field of a question that a file omits if there is one about each item
+OMITTED = {"parts": None}  # a field of a question; omitted if the session asks one question about each item
 WHO = {"event": words(200), "annotator": words(200)}
 PLACE = {"position": or_none(whole(0)), "at_end": or_none(whole(0))}
 ANSWER = WHO | {"question": whole(1), "label": whole(-1, 127), "answered_at": time, "seconds": or_none(number)}
@@ -183,7 +183,7 @@ OLD_KINDS = {
     "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "happened": HAPPENED,
     "opinion": OPINION, "tag": TAG, "digest": {"answers": whole(1), "digest": words(64)},
 }  # fmt: skip
-LATER = ("addition", "happened", "opinion", "tag")  # a file without any need not count them in its last line
+LATER = ("addition", "happened", "opinion", "tag")  # kinds that a file without any may omit in its last line
 # Optional settings: {name: (default, check)}. A file omits defaults.
 ADDED: dict[str, tuple[Any, Check]] = {
     "floor": (0.0, number), "overlap": (0.0, number), "repeat": (0.0, number), "lease": (300.0, number),
@@ -210,12 +210,12 @@ BOUND = {"name": words(500), "items": whole(0), "features": whole(0), **dict.fro
 
 
 def _is_weight(value: Any) -> bool:
-    """Return whether a value is a pair of a column and its weight."""
+    """Return whether a value is a pair [column, weight]."""
     return isinstance(value, list) and len(value) == 2 and whole(0)(value[0]) and number(value[1])
 
 
 def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
-    """Read the head and the history of a published session, checking each line by itself."""
+    """Read the header (first line) and the history of a published session. Each line is checked on its own."""
     entries, nothing = lines(file), dict[str, Any]()
     _, head = next(entries, (1, nothing))
     version = head.get("oal_session")
@@ -238,7 +238,7 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
 
 
 def _check_head(head: Row) -> None:
-    """Check the settings and the data set in the first line. Fill in the defaults of settings."""
+    """Check the settings and the data set in the header, and fill in the default settings in place."""
     settings = head.get("settings")
     own = settings if isinstance(settings, dict) else {}
     prior = own.pop("prior", None)
@@ -256,7 +256,8 @@ def _parts(
     entries: Iterable[tuple[int, Row]], kinds: Mapping[str, Mapping[str, Check]], of_end: Row | None = None,
     of_question: Row | None = None,
 ) -> dict[str, list[Row]]:  # fmt: skip
-    """Read the lines after the first by kind. of_end, of_question: fields that such a line may omit."""
+    """Read the lines after the header, grouped by kind. of_end, of_question: defaults of the fields that the last line,
+    or the line of a question, may omit."""
     at, end = 1, None
     parts: dict[str, list[Row]] = {kind: [] for kind in kinds}
     all_kinds = {**kinds, "end": {f"{kind}s": whole(0) for kind in kinds}}
@@ -300,8 +301,8 @@ def _converted(
 
 
 def _prior(values: object, features: int) -> Prior:
-    """Check the prior that a published session began with."""
-    written = {"texts": []} | values if isinstance(values, dict) else values  # without texts there is no such key
+    """Check the prior knowledge that a published session began with, and return it."""
+    written = {"texts": []} | values if isinstance(values, dict) else values  # a file omits the key without texts
     source = checked(written, PRIOR, 1, "prior of a session")
     weights = {column: float(weight) for column, weight in source["weights"]}
     if max(weights, default=0) >= features:
@@ -311,9 +312,10 @@ def _prior(values: object, features: int) -> Prior:
 
 
 def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
-    """Return the id of the data set of a published session here, importing it if it is a demo.
+    """Return the id of the local data set that a published session ran over. Import it first if it is a demo.
 
-    wanted: the data set in the head of the file. among: data sets to choose from (None: all)."""
+    wanted: data set as described in the file's header. among: ids of the data sets to choose from (None: all).
+    """
     items, present = wanted["items"], [row for row in store.datasets() if among is None or row["id"] in among]
     demos = {each.name: which for which, each in demo.DEMOS.items()}
     if wanted["name"] in demos and not store.has_dataset(wanted["name"]):
@@ -337,10 +339,11 @@ def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
 
 
 def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Collection[int] | None = None) -> int:
-    """Store a published session, read from an open file, over the same data set here, all or nothing. Return its id.
+    """Store a published session, read from an open file, over the same data set in this database. Return its id. Raise
+    JsonLinesError, and store nothing, if the file is invalid or the data set is missing.
 
-    owner: of the session here. among: data sets that it may run over (None: all). Nothing is verified yet: see
-    `look_back.verify`.
+    owner: owner of the stored session. among: ids of the data sets that it may run over (None: all). The session is not
+    verified here: see `look_back.verify`.
     """
     head, history = read(file)
     settings, items = head["settings"], head["dataset"]["items"]
@@ -363,7 +366,7 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
 
 
 def _check_questions(questions: list[Row], items: int, allowed: Sequence[int]) -> None:
-    """Check the questions against each other and the items of the data set."""
+    """Check the questions against each other and against the items of the data set."""
     for place, question in enumerate(questions, 1):
         if question["id"] != place or not (question["parent"] == -place or 0 <= question["parent"] < place):
             raise JsonLinesError(f"the questions are not in order at question {place}.")
@@ -406,8 +409,8 @@ def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
 
 
 def _check_parts(history: History, several: Sequence[Row], audited: bool) -> None:
-    """Check that questions and answers have parts for each of several questions about an item, that the ones added
-    later come last, and that an answer to an audit is one label."""
+    """Check that each question and answer has a part for each question that the session asks about an item, that
+    questions added later come last, and that all labels of an answer to an audit are equal."""
     added = [bool(question.get("added")) for question in several]
     first = len(added) - sum(added)
     own_names = [question["name"] for question in several[:first]]
@@ -437,7 +440,7 @@ def _check_parts(history: History, several: Sequence[Row], audited: bool) -> Non
 
 
 def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
-    """Create a session with these settings, with the checks of every new session. Return its id."""
+    """Create a session with these settings, after the same checks as for any new session. Return its id."""
     several = asks_several(settings)
     ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"], several)
     parameters = {"learner": ran.learner_parameters, "rule": ran.rule_parameters}

@@ -27,7 +27,7 @@ from . import methods, model_formats, report
 from .item_columns import ANSWER, MODEL, ItemColumns, origin
 from .labeled import labeled_items
 
-NOT_IN_PATHS = re.compile(r"[^\w-]+")  # of an archive, so that every system can unpack it
+NOT_IN_PATHS = re.compile(r"[^\w-]+")  # replaced in paths of an archive, so that every system can unpack it
 LOT_ROWS = 50_000  # predictions in memory at a time, without texts
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,
@@ -38,12 +38,12 @@ LABELS = {
 
 
 def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
-    """Return a table of every question of a session in order, with the text or the numbers of its item; rounds from 1.
-    The items with a known label follow.
+    """Return a table of a session's questions in order, each with the text or the numbers of its item, followed by the
+    items with a known label. Rounds count from 1.
 
-    The columns class and first are the names of the current and the first label: "skipped" for a skip, None while the
-    question waits. Only the log is needed, so the labels of a session that does not open can be exported too. Also
-    return a sentence if the numbers of the items cannot be read, else None.
+    The columns `class` and `first` name the current and the first label: "skipped" for a skip, None while the question
+    waits. Only the log is needed, so the labels of a session that does not open can be exported too. Also return a
+    sentence if the numbers of the items cannot be read, else None.
     """
     settings, log, notes = Settings.read(store, session), read_entries(store, session), Remarks(store, session).notes
     columns = LABELS | _of_questions(settings)
@@ -79,14 +79,14 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
 
 
 def _of_questions(settings: Settings) -> dict[str, type]:
-    """Return the columns of each of several questions."""
+    """Return the columns of a session's several questions, {name: type}: label, margin and predicted class of each."""
     kinds = {"label": int, "margin": float, "predicted": int}
     return {f"{what}:{name}": kind for name in settings.question_names for what, kind in kinds.items()}
 
 
 def _cells(settings: Settings, parts: Iterable[Sequence[float]], labels: Sequence[int] | None) -> Row:
-    """Return the cells of each of several questions, blank where it was not asked and its label is not known. parts:
-    margins and predicted classes. labels: None if there are none."""
+    """Return the cells of the columns of `_of_questions`, None if a question was not asked or has no label. parts:
+    margin and predicted class of each question. labels: label of each question, or None."""
     columns, decided = _of_questions(settings), chain(parts, repeat((0.0, 0)))
     standing = labels or [SKIP] * len(settings.question_names)
     cells = (
@@ -103,13 +103,13 @@ DECISIONS = {
 
 
 def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certainty.Certainty | None]:
-    """Return a table of every round so far: the decision when it passed, and the current label. Also return the
+    """Return a table of all rounds so far, each with the decision at that time and the current label. Also return the
     guaranteed minimum metrics of these decisions, or None."""
     settings, words = session.settings, session.settings.answers
     margins, predicted, asked = session.decided
     parts = np.stack((margins.T, predicted.T), axis=-1) if settings.questions else np.zeros((asked.size, 0, 2))
     decided = session.decided
-    if settings.questions:  # the largest of the questions that are asked
+    if settings.questions:  # the largest margin and predicted class of the questions that are asked
         largest = (np.where(predicted, values, -np.inf).max(axis=0) for values in (margins, predicted))
         decided = next(largest), next(largest).astype(int), asked
     answers: dict[int, tuple[int | None, int | None, str, list[int] | None]] = {
@@ -149,10 +149,11 @@ OPINIONS = {
 
 
 def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
-    """Return a table of the answers that gave no label, with the first and the current label of the question.
+    """Return a table of the answers that did not set a label, with the first and the current label of each question.
 
-    Their kind is second (by another person), again (repeated by the same person) or late. A late answer to a question
-    that was prepared but never asked has no number and no labels. Each of several questions has the three labels.
+    Their kind is `second` (by another person), `again` (repeated by the same person) or `late`. A late answer to a
+    question that was prepared but never asked has no number and no labels. Each of several questions has columns for
+    its labels.
     """
     words, log = session.settings.answers, {entry.id: entry for entry in session.log}
     rows, names = session.store.opinions(session.id), session.settings.question_names
@@ -173,15 +174,15 @@ def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
 
 
 def predictions(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
-    """Return a table of every item under the current model, the highest margins first, and a sentence on its
-    probabilities."""
+    """Return the current model's predictions for all items as a table, the highest margins first, and a sentence on
+    their probabilities."""
     return _ranked(session, None, texts)
 
 
 def positives(session: Session, texts: bool = False, first: int | None = None) -> tuple[OutputTable, str]:
-    """Return the predictions of the first items of the ranking (None: of the list of positives), and sentences on their
-    quality and probabilities. The columns share_right and share_found are those of `Ranking.shares` up to each item.
-    SessionError if the session has several classes."""
+    """Return the predictions for the `first` items of the ranking (None: for the whole list of positives), and
+    sentences on their quality and probabilities. The columns share_right and share_found are precision and recall of
+    the list up to each item (`Ranking.shares`). Raise SessionError if the session has several classes."""
     if session.multiclass:
         raise SessionError("a session of several classes has no positives: export its predictions.")
     ranking = outcome.of_session(session).ranking
@@ -199,15 +200,15 @@ def _ranked(
     texts: bool,
     more: Mapping[str, np.ndarray | None] = MappingProxyType({}),
 ) -> tuple[OutputTable, str]:
-    """Return the predictions of ranked rounds (None: of all, the highest margins first), with `more` columns of
-    numbers."""
+    """Return a table of the predictions for the items of these rounds, in this order (None: all items, the highest
+    margins first), with `more` columns of numbers. Also return a sentence on the probabilities."""
     import pyarrow as pa
 
     fitted, dataset, order, log = model.of_session(session), session.dataset, session.order, session.log
     scores = fitted.scores(dataset.rows)[order]
     ranking = np.argsort(-fitted.decided(scores)[0], kind="stable") if ranking is None else ranking
     words, known_labels = session.settings.answers, session.known_labels
-    # The answers, then the known labels. `numbers` has the number of its own for each round, 0 for none.
+    # The answers, then the known labels. `numbers` has for each round its number in `sources`, from 1, or 0 for none.
     sources = [(entry.label, ANSWER if entry.label else MODEL) for entry in log]
     numbers = np.zeros(order.size, int)
     numbers[[entry.round for entry in log]] = np.arange(1, len(log) + 1)
@@ -242,11 +243,12 @@ def _ranked(
 
 
 def audit(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
-    """Return a table of every item with the decision of an audited column and the corrected one, the items first where
-    the column is most likely wrong; and a sentence on the probabilities. SessionError without such a column.
+    """Return a table of all items with the decision of the audited column and the corrected decision, most likely wrong
+    ones first, and a sentence on the probabilities. Raise SessionError if the session audits no column.
 
-    Columns: the column's decision, the corrected one (an answer, else that of column + answers), its score, the
-    probability that the column is wrong, the answer, its asking probability, and who decided."""
+    Columns: the column's decision, the corrected decision (the answer, or else that of column + answers), its score,
+    the probability that the column is wrong, the answer, its asking probability, and who decided.
+    """
     if not session.settings.audited:
         raise SessionError("the session audits no column.")
     both = OneQuestion(session, BOTH)
@@ -281,8 +283,8 @@ def audit(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
 
 
 def table(session: Session, texts: bool = True) -> tuple[OutputTable, str]:
-    """Return a table of every item of the data, in its order, with its label and prediction, and a sentence on the
-    predictions. It always has the texts or the numbers."""
+    """Return a table of all items in the order of the data, each with its label and prediction, and a sentence on the
+    predictions. The table always includes the texts or the numbers."""
     items, sentence = labeled_items(session)
     return items.table(items.words), sentence
 
@@ -297,7 +299,7 @@ WHATS = (*TABLES, "model", "report", "methods")
 
 
 def _write_model(session: Any, kind: str, file: BinaryIO) -> None:
-    """Write the model of a session; of several questions, an archive with the model of each."""
+    """Write the model of a session to a file; for several questions, a ZIP archive with the model of each question."""
     if session.settings.audited:
         raise SessionError("a model that begins with a column needs it: export the audit or the predictions.")
     model_format = model_formats.FORMATS[kind]
@@ -315,12 +317,13 @@ def export(
     store: Store, session: int, what: str, kind: str, out: Path | str | None = None, texts: bool = False,
     progress: Callable[[int, int], None] | None = None, question: str | None = None, **options: Any,
 ) -> str | None:  # fmt: skip
-    """Write one of WHATS to a file, or to the standard output (None), all or nothing. Return a sentence on it, or None.
+    """Write one of WHATS to the file `out`, or to the standard output (None), in full or not at all. Return a sentence
+    on it, or None.
 
-    kind: format of a table, for the table of all items also one of tools.TOOLS, for a model one of
-    model_formats.FORMATS, also of those in an archive, for methods one of methods.FORMATS.
-    progress: called with (rows done, all). question: the name of one of several questions.
-    options: further arguments of the table.
+    kind: file format. For a table, a format of tables (for what="table" also one of tools.TOOLS); for a model, or each
+    model in an archive, one of model_formats.FORMATS; for methods, one of methods.FORMATS. progress: called with (rows
+    done, all rows). question: name of the question to export, if the session has several. options: further arguments of
+    the table's function.
     """
     if question and what in ("labels", "methods", "audit"):
         raise ValueError(f"--question is not for labels, methods or an audit, which are of all questions. Got {what}.")

@@ -1,4 +1,4 @@
-"""The columns of exported tables that describe the items: texts or numbers, tags, further columns of their file."""
+"""Columns of exported tables that describe the items: texts or numbers, tags, and other columns of their file."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -19,11 +19,11 @@ def origin(row: Row) -> str:
 
 
 class ItemColumns:
-    """The columns of a table that describe the items: before the label their texts or numbers, if `with_contents`; last
-    their tags, if the session has any, and the further columns of their file.
+    """The columns of a table that describe the items. Texts or numbers, if `with_contents`, come before the label
+    column; tags, if the session has any, and further columns of the imported file come last.
 
-    own: the other columns of the table. titles: the first line of a text is a title, which has a column of its own.
-    columns: all columns. lot: number of rows in memory at a time.
+    own: other columns of the table, {name: type}. titles: whether to put the first line of each text, its title, into a
+    column of its own. columns: all columns, {name: type}. lot: number of rows in memory at a time.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ItemColumns:
         self.lot = block_rows(len(self.contents))
 
     def items(self, positions: Collection[int]) -> Iterator[Row]:
-        """Yield the items at these positions, in their order, with their cells by name of column."""
+        """Yield the item at each position, in the given order, as {name of column: cell}."""
         by_position = self.store.items(self.dataset, positions, self.texts)
         stored = self.store.details(self.dataset, positions) if self.details else {}
         for position in positions:
@@ -63,6 +63,6 @@ class ItemColumns:
             yield item | dict(titles) | dict(numbers) | tags | dict.fromkeys(self.details) | cells
 
     def table(self, rows: Iterable[Row], size: int) -> OutputTable:
-        """Return a table of `size` rows, given as {name of column: cell}; further names are ignored."""
+        """Return a table of `size` rows. Each row is {name of column: cell}; other keys are ignored."""
         cells = (tuple(row[name] for name in self.columns) for row in rows)
         return OutputTable.of_rows(self.columns, cells, size, self.lot)

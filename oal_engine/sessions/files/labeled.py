@@ -1,4 +1,4 @@
-"""Every item of a session with its label, its prediction and its asking probability, for the table and the tools."""
+"""All items of a session, each with its label, prediction and asking probability, for a table or for other tools."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,13 +13,14 @@ from ..settings import SKIP
 from .item_columns import ANSWER, MODEL, ItemColumns, origin
 
 COLUMNS: dict[str, type] = {"id": str, **dict.fromkeys(LABELED, str)}
-ANSWERS = {1: 1, -1: 0}  # labels of a data set without words for them
+ANSWERS = {1: 1, -1: 0}  # labels as written if the data set has no words for its classes
 
 
 def labeled_items(session: Session, progress: Callable[[int, int], None] | None = None) -> tuple[LabeledItems, str]:
     """Return the items of a session in the order of the data, and a sentence on the predictions.
 
-    A learner without a model file gives no predictions. progress: called with (items done, all items).
+    If the learner cannot be written as a model file, the items have no predictions. progress: called with (items done,
+    all items).
     """
     settings, dataset, size = session.settings, session.dataset, session.order.size
     cells = ItemColumns(session.store, settings, COLUMNS, True, dataset.has_titles)
@@ -51,8 +52,8 @@ def labeled_items(session: Session, progress: Callable[[int, int], None] | None 
 
 
 def _predictions(session: Session) -> tuple[Callable[[int], tuple[Any, Any, Any]], str]:
-    """Return a function that gives the predicted class of an item, its margin and the chance that it is right, and a
-    sentence on them."""
+    """Return a function from the position of an item to (predicted class, margin, probability that the class is right),
+    and a sentence on the predictions."""
     try:
         fitted = model.of_session(session)
     except model.ModelError as error:
@@ -70,7 +71,7 @@ def _predictions(session: Session) -> tuple[Callable[[int], tuple[Any, Any, Any]
 
 
 def _words(session: Session) -> dict[int, str] | dict[int, int]:
-    """Return the label words of the data set by class, if it has one for each class; otherwise 1 and 0."""
+    """Return {label: word}: the class names, or the data set's words if each class has exactly one, or else 1 and 0."""
     if session.multiclass:
         return session.settings.names
     words = {} if session.dataset.classes else session.dataset.label_words

@@ -1,5 +1,5 @@
 """Describe a session for the methods section of a paper: the questions, the learner, the people, the result, and how to
-run it again. Every number is that of the session."""
+reproduce it. All numbers are computed from the session."""
 
 import re
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ ESTIMATES = (
     "with the effective number of answers (Korn and Graubard 1998); both intervals are combined by the recovery of "
     "variances (Zou and Donner 2008)."
 )
-MARKUP = re.compile(r"[\\`*_\[\]<>#|&]")  # signs of Markdown and HTML
+MARKUP = re.compile(r"[\\`*_\[\]<>#|&]")  # special characters of Markdown and HTML
 NOT_IN_XML = re.compile("[\0-\x1f\ufffe\uffff]")
 FLOORS = "The lower bounds hold at all looks at once, by Ville's inequality and the stored probabilities."
 
 
 def paragraphs(session: Session) -> Iterator[str]:
-    """Yield the paragraphs."""
+    """Yield the paragraphs that describe a session."""
     log = [entry for entry in session.log if entry.label is not None]
     yield _items(session)
     yield _asked(session, log)
@@ -51,7 +51,7 @@ def lines(session: Session) -> list[str]:
 
 
 def markdown(session: Session) -> str:
-    """Return the paragraphs as Markdown, under a title. The names in them are never markup."""
+    """Return the paragraphs as Markdown, under a title. Special characters are escaped: names are never markup."""
     return "# " + "\n\n".join(MARKUP.sub(r"\\\g<0>", line) for line in lines(session)) + "\n"
 
 
@@ -84,7 +84,7 @@ FORMATS = {
 
 
 def _items(session: Session) -> str:
-    """Name the data, their order, and the knowledge before the first answer."""
+    """Describe the data, the order of the items, the question, and the prior knowledge."""
     settings, progress = session.settings, session.place.progress
     order = f"in a random order (seed {settings.seed})" if settings.shuffled else "in the order of the file"
     what = f"whether they are {settings.positive_name} or {settings.negative_name}"
@@ -127,7 +127,7 @@ def _asked(session: Session, log: list[Entry]) -> str:
 
 
 def _people(session: Session, log: list[Entry]) -> str:
-    """Say who answered, how fast, and how far two people agree."""
+    """Say how many people answered, how fast, and how far two people agree."""
     names = {entry.annotator for entry in log if entry.annotator}
     seconds = [entry.seconds for entry in log if entry.seconds is not None]
     people = f"{len(names)} people" if len(names) > 1 else "One person"
@@ -141,7 +141,7 @@ def _people(session: Session, log: list[Entry]) -> str:
 
 
 def _grounds(session: Session) -> str:
-    """Say how the numbers of the result were made."""
+    """Say how the metrics of the result were obtained: exactly, or as estimates."""
     names = [session.settings.question_names[k] for k in session.truth] if session.several else []
     only = f" of {', '.join(names)}" if 0 < len(names) < session.several else ""
     exact = f"The metrics{only} are exact: every item of the data had a label, which the session never saw."
@@ -152,7 +152,7 @@ def _grounds(session: Session) -> str:
 
 
 def _again(session: Session) -> str:
-    """Say how the session is run again, and with which software."""
+    """Say how to reproduce the session, and with which software versions."""
     software = ", ".join(f"{name} {version}" for name, version in versions().items())
     return (
         f"Every question and answer is in a log, from which the session can be rebuilt to the bit: verify "

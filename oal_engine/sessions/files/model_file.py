@@ -1,12 +1,12 @@
-"""A model as a file: JSON lines, plain or gzipped, that anybody can read. Nothing in a file is ever run.
+"""Write and read a model as a file: JSON lines, plain or gzipped, that any program can read. Nothing in it is executed.
 
-The first line says where the model is from and how an item becomes a row. Each further line is one feature: its name,
-the numbers that its values are computed with (document frequency, or mean and deviation), and its weight, or one for
-each class. With similar wording the first line also has the means and weights of the extra columns, and each feature
-its share in them: little-endian float32 in base64. With random waves the first line has their seed, and the last lines
-their weights. With vectors given with texts the first line names their columns, or the embedding that makes them and
-how often each token came, and the last lines are their means and weights. A file is not trusted: every line is
-checked, and its size is bounded.
+The first line (header) says where the model is from and how an item becomes a row. Each further line is one feature:
+its name, the numbers that its values are computed with (document frequency, or mean and standard deviation), and its
+weight, or one weight for each class. For similar wording (latent directions), the header also has the means and weights
+of these extra columns, and each feature its components in them: little-endian float32 in base64. For Fourier features
+("waves"), the header has their seed, and the last lines their weights. For dense vectors of the texts, the header names
+their columns, or the embedding that computes them with the count of each token; the last lines are their means and
+weights. A file is not trusted: every line is checked, and its size is bounded.
 """
 
 import base64
@@ -31,8 +31,8 @@ from ...store import Row
 from ..model import BESIDE, FORMAT, LATENT, WAVES, Model, ModelError
 from ..settings import MOST_CLASSES, MOST_QUESTIONS
 
-GZIP, ZIP = b"\x1f\x8b", b"PK\3\4"  # the first bytes
-MAX_TERM_WORDS = 20  # a file from elsewhere with more could take any time
+GZIP, ZIP = b"\x1f\x8b", b"PK\3\4"  # magic numbers: the first bytes of a file
+MAX_TERM_WORDS = 20  # more in an untrusted file could take unlimited time
 
 
 def write(model: Model, file: IO[bytes]) -> None:
@@ -42,7 +42,7 @@ def write(model: Model, file: IO[bytes]) -> None:
 
 
 def write_plain(model: Model, file: IO[bytes] | gzip.GzipFile) -> None:
-    """Write a model as plain lines to an open binary file."""
+    """Write a model as uncompressed JSON lines to an open binary file."""
     columns: dict[str, Iterable[Any]] = {"feature": model.names}
     columns |= {key: values.tolist() for key, values in model.numbers.items()}
     if model.projection:
@@ -70,12 +70,12 @@ def _unpacked(text: str) -> np.ndarray:
 
 
 def _numbers(count: int) -> Check:
-    """Allow a list of `count` numbers."""
+    """Return a check for a list of `count` numbers."""
     return lambda value: isinstance(value, list) and len(value) == count and all(map(number, value))
 
 
 def _packed_numbers(count: int) -> Check:
-    """Allow `count` numbers, written by `_packed`, of directions of length 1."""
+    """Return a check for `count` components of unit vectors, as encoded by `_packed`."""
 
     def are_packed(value: Any) -> bool:
         try:
@@ -112,7 +112,7 @@ def _means(value: Any) -> bool:
 
 VECTORIZER: dict[str, Check] = {
     "tokenizer": _one_of(vectorizer.TOKENIZERS),
-    "pattern": _one_of(vectorizer.PATTERNS),  # any other one could run for ever
+    "pattern": _one_of(vectorizer.PATTERNS),  # any other regular expression could run forever
     "ngrams": whole(1, MAX_TERM_WORDS), "min_df": whole(0), "max_terms": whole(0),
     "sublinear": _of_type(bool), "lowercase": _of_type(bool),
 }  # fmt: skip
@@ -145,18 +145,18 @@ NUMBERS: dict[str, Check] = {"document_frequency": whole(0), "mean": number, "de
 
 
 def load_model(path: Path | str, embed: Path | str | None = None) -> Model:
-    """Read the model in a file, with the embedding that makes its vectors, if it needs one.
+    """Load the model in a file, together with the embedding that computes its vectors if it needs one.
 
-    embed: the folder of the embedding. ModelError: the file has no model, or the embedding is not the model's.
+    embed: folder of the embedding. Raise ModelError if the file has no model, or the embedding is not the model's.
     """
     return read(path).with_embedding(embeddings.read(embed) if embed else None)
 
 
 def load_models(path: Path | str, embed: Path | str | None = None, limits: Limits = LIMITS) -> dict[str, Model]:
-    """Read the models in an archive by the names of their questions; all make the same rows. The model in a file of a
-    single one has the name "".
+    """Load the models in an archive as {name of question: model}; all of them turn items into the same rows. A file
+    with a single model gives {"": model}.
 
-    embed, ModelError: as of `load_model`. DataError: the archive exceeds the limits on archives.
+    embed, ModelError: as in `load_model`. Raise DataError if the archive exceeds `limits`.
     """
     embedding = embeddings.read(embed) if embed else None
     with Path(path).open("rb") as file:
@@ -165,7 +165,7 @@ def load_models(path: Path | str, embed: Path | str | None = None, limits: Limit
 
 
 def _of_questions(file: BufferedReader, path: Path | str, limits: Limits) -> dict[str, Model]:
-    """Read the models in an open archive."""
+    """Read the models in an open archive as {name of question: model}."""
     models: dict[str, Model] = {}
     try:
         archive, members = open_archive(Source(file, str(path), "utf-8", None, lambda: None, limits=limits))
@@ -188,13 +188,13 @@ def _of_questions(file: BufferedReader, path: Path | str, limits: Limits) -> dic
 
 
 def read(path: Path | str) -> Model:
-    """Read the model in a file. ModelError if the file has none."""
+    """Read the model in a file. Raise ModelError if the file has none."""
     with Path(path).open("rb") as file:
         return parse(file, path)
 
 
 def parse(file: BufferedReader, path: Path | str) -> Model:
-    """Read the model in an open binary file. path: names the file in errors, as in `read`."""
+    """Read the model in an open binary file. path: name of the file in error messages."""
     start = file.peek(2)[:2]
     if start != GZIP and start[:1] != b"{":
         raise ModelError(
@@ -231,7 +231,7 @@ def _model(entries: Iterator[tuple[int, Row]]) -> Model:
 
 
 def _head(head: Row) -> Row:
-    """Check the first line of a file."""
+    """Check the header (first line) of a file, fill in a missing offset, and return it."""
     kind = head.get("oal_model")
     head.setdefault("offset", 0.0)  # files of version 0.2.0 have none
     fields = dict(HEAD)
@@ -260,7 +260,7 @@ def _head(head: Row) -> Row:
 
 
 def _contradicts(head: Row) -> bool:
-    """Return whether parts of the first line do not fit together, each of which is valid by itself."""
+    """Return whether the parts of the header, each of them valid, contradict each other."""
     text, vectors = head["vectorizer"] is not None, head.get("beside", {})
     similar_means, similar_weights = head.get("similar_means", []), head.get("similar_weights", [])
     has_line = [head["calibration"][key] is None for key in ("slope", "intercept")]
@@ -269,7 +269,7 @@ def _contradicts(head: Row) -> bool:
         text != (head["documents"] is not None)
         or (text and (_is_standardized(head) or "fourier" in head))
         or (("similar_means" in head or vectors) and not text)
-        or (text and head["vectorizer"].get("new", 0) > head["features"])  # columns before the first
+        or (text and head["vectorizer"].get("new", 0) > head["features"])  # more columns for new terms than features
         or ("embedding" in vectors and vectors["embedding"]["tokens"] != len(vectors["tokens"]))
         or len(similar_weights) != len(similar_means)
         or not all(map(per_class, similar_weights))
@@ -295,7 +295,7 @@ def _numbers_of(head: Row) -> list[str]:
 
 
 def _features(head: Row, entries: Iterator[tuple[int, Row]]) -> tuple[dict[str, Row], list[Row]]:
-    """Read the lines after the first: the features by name, and the lines of waves or of vectors."""
+    """Read the lines after the header: the features by name, and the lines of Fourier features or of vectors."""
     vectors = head.get("beside", {})
     extra = "vector" if vectors else "wave" if "fourier" in head else ""
     weights: dict[str, Check] = {"weights": _numbers(_weights_each(head))}

@@ -1,4 +1,4 @@
-"""A model in the formats of other programs: skops for scikit-learn, and ONNX."""
+"""Write a model in the formats of other programs: skops (for scikit-learn) and ONNX."""
 
 import io
 import json
@@ -15,12 +15,12 @@ from ...output.tables import Format
 from ..model import Model, ModelError
 from . import model_file
 
-SAME_TOKENS = {vectorizer.TOKENIZERS[name] for name in ("words", "tweets")}  # that scikit-learn cuts alike
-OPSET, IR = 17, 8  # of ONNX: runtimes of 2022 and later read them
+SAME_TOKENS = {vectorizer.TOKENIZERS[name] for name in ("words", "tweets")}  # scikit-learn finds the same tokens
+OPSET, IR = 17, 8  # ONNX versions that runtimes from 2022 on can read
 
 
 class SavedModel(Model):
-    """A model in a .skops file, which holds the bytes of its model file: to load it is to read and check them."""
+    """A model that a .skops file stores as the bytes of its model file. Loading it parses and checks these bytes."""
 
     def __init__(self, content: bytes) -> None:
         vars(self).update(vars(model_file.parse(io.BufferedReader(io.BytesIO(content)), "the .skops file")))
@@ -35,7 +35,8 @@ def _content(model: Model) -> bytes:
 
 
 def estimator(model: Model) -> Any:
-    """Return a pipeline of scikit-learn's own classes if they compute the same, or else a SavedModel."""
+    """Return a pipeline of scikit-learn's own classes if it computes the same, or else a SavedModel. Raise ModelError
+    if the model needs vectors of its texts."""
     if model.means is not None:
         raise ModelError(f"the model of {model.head['session']} needs vectors of its texts, which .skops files lack.")
     if not (model.is_plain or _has_plain_words(model)):
@@ -49,12 +50,12 @@ def estimator(model: Model) -> Any:
 
 
 def _has_plain_words(model: Model) -> bool:
-    """Tell whether the features are tf-idf values of words alone."""
+    """Tell whether the features are only tf-idf values of words that scikit-learn tokenizes in the same way."""
     return model.text and model.projection is None and model.head["vectorizer"]["pattern"] in SAME_TOKENS
 
 
 def _features(model: Model) -> Iterator[Any]:
-    """Yield the transformers of scikit-learn that make the rows."""
+    """Yield the scikit-learn transformers that turn items into rows."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.preprocessing import Normalizer, StandardScaler
 
@@ -80,14 +81,14 @@ def _features(model: Model) -> Iterator[Any]:
 
 
 def _classifier(model: Model) -> Any:
-    """Return a classifier of scikit-learn with the weights: one with probabilities if the model has them."""
+    """Return a scikit-learn classifier with the model's weights, and with probabilities if the model has them."""
     from sklearn.linear_model import Perceptron, SGDClassifier
     from sklearn.model_selection import FixedThresholdClassifier
 
     weights, offsets = _line(model)
     own = {"classes_": model.classes_, "n_features_in_": len(model.names)}
     if not _has_probabilities(model):
-        if not model.multiclass:  # a margin of exactly theta predicts positive; a Perceptron asks for more than 0
+        if not model.multiclass:  # a margin of exactly theta predicts positive; a Perceptron requires more than 0
             offsets = np.nextafter(offsets, np.inf)
         return _fitted(Perceptron(), coef_=weights.T.copy(), intercept_=offsets, **own)
     slope, threshold = _log_odds(model)
@@ -110,13 +111,13 @@ def _has_probabilities(model: Model) -> bool:
 
 
 def _log_odds(model: Model) -> tuple[float, float]:
-    """Return the slope of the log odds by the decision, and the log odds at a decision of 0."""
+    """Return the slope of the log odds over the decision value, and the log odds at a decision value of 0."""
     slope, intercept = float(model.calibration.slope or 0), float(model.calibration.intercept or 0)
     return slope, slope * model.head["theta"] + intercept
 
 
 def _line(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights and offsets that give the decisions of `Model.decision_function`, one column or one a class."""
+    """Return weights and offsets that give the values of `Model.decision_function`: one column, or one per class."""
     weights = model.weights
     offsets = np.zeros(weights.shape[1]) + model.head["offset"]
     if not model.multiclass:
@@ -132,7 +133,8 @@ def _skops(model: Model, file: BinaryIO) -> None:
 
 
 def _onnx(model: Model, file: BinaryIO) -> None:
-    """Write a model of plain numbers as a graph from rows to labels, decisions and, if it knows them, probabilities."""
+    """Write a model of plain numbers as an ONNX graph from rows to labels, decision values and, if it has them,
+    probabilities."""
     if not model.is_plain:
         features = "texts" if model.text else "waves" if "fourier" in model.head else "columns of words"
         raise ModelError(f"ONNX is for models of plain numbers. The model of {model.head['session']} has {features}.")
@@ -141,7 +143,7 @@ def _onnx(model: Model, file: BinaryIO) -> None:
     nodes, constants = list[Any](), list[Any]()
 
     def node(operation: str, *inputs: str | np.ndarray, result: str = "", **attributes: Any) -> str:
-        """Add an operation, and return the name of its result. inputs: names of results, or constants."""
+        """Add an operation to the graph, and return the name of its result. inputs: names of results, or constants."""
         names = list[str]()
         for each in inputs:
             if isinstance(each, np.ndarray):
@@ -187,15 +189,15 @@ def _onnx(model: Model, file: BinaryIO) -> None:
 
 @contextmanager
 def _needed(package: str) -> Iterator[None]:
-    """Name the command that installs a package if it is missing."""
+    """Raise ModelError with the command that installs a package if the import of the package fails."""
     try:
         yield
     except ImportError:
         raise ModelError(f"a .{package} file needs the package {package}: pip install {package}.") from None
 
 
-PACKAGES = ("skops", "onnx")  # that formats of the same name need
-# The only list of formats of models
+PACKAGES = ("skops", "onnx")  # packages that the formats of the same name need
+# The only list of model formats
 FORMATS = {
     "json.gz": Format((".json.gz", ".gz"), model_file.write, "JSON lines, compressed: for the command predict", True),
     "json": Format((".json", ".jsonl"), model_file.write_plain, "JSON lines: terms and weights for any language"),

@@ -1,4 +1,5 @@
-"""The player of a session: the content of any place, from its log, and a self-contained page with all places."""
+"""The player of a session: the content of each place (a question or a passed round), computed from its log, and a
+self-contained HTML page with all questions."""
 
 from datetime import datetime
 from typing import Any
@@ -24,9 +25,9 @@ WITHOUT = "Left out: this page was made without the texts."
 
 
 class Player:
-    """The content of the places of a session, as the browser shows them. It only reads.
+    """The content of each place of a session, a question or a passed round, as the browser shows it. Read-only.
 
-    whole: show the model's opinion also of items that may still be answered.
+    whole: whether to show the model's opinion even of items that may still be answered.
     """
 
     def __init__(self, trace: look_back.Trace, whole: bool = False) -> None:
@@ -34,13 +35,13 @@ class Player:
         self._open(trace)
 
     def _open(self, trace: look_back.Trace) -> None:
-        """Show a trace. Estimate its metrics along the stream if the labels are not known."""
+        """Load the trace to show, and estimate its metrics along the stream if the true labels are not known."""
         self.trace = trace
         self._items = Items(trace)
         self._estimates = [] if trace.labelled else estimates.curve(trace)
 
     def log(self) -> dict[str, Any]:
-        """Return everything that the browser keeps of a session, without the single places."""
+        """Return the JSON object that the browser keeps for the whole session, without the content of single places."""
         trace = self.trace
         columns = {"margins": "margin", "probabilities": "probability", "draws": "draw", "predicted": "predicted"}
         visible = [(entry, self._shows_opinion(entry)) for entry in trace.log]
@@ -71,7 +72,7 @@ class Player:
         }
 
     def _end(self) -> str:
-        """Say why the last place is the last."""
+        """Say why no question follows the last place."""
         trace = self.trace
         if trace.span[1] < ALL_ROUNDS[1]:
             return "The question was closed"
@@ -80,8 +81,8 @@ class Player:
         return "The stream has ended"
 
     def place(self, name: str) -> dict[str, Any] | None:
-        """Return a place by its name: q and the number of a question, or r and a round, both from 1. None if it does
-        not exist."""
+        """Return the content of a place: q and the number of a question (q12), or r and the number of a round (r345),
+        both counted from 1. None if it does not exist."""
         trace, number = self.trace, int(name[1:])
         if name[0] == "q":
             return self._step(trace.step(number), number) if 1 <= number <= trace.steps else None
@@ -90,7 +91,7 @@ class Player:
         return self._round(trace.round(number - 1))
 
     def _shows_opinion(self, entry: Entry) -> bool:
-        """Return whether the model's opinion of an item may be shown."""
+        """Return whether the model's opinion of the item of a log entry may be shown."""
         state = self.trace.state
         return self._whole or bool(entry.label) or (entry.label == SKIP and state.spent >= state.budget)
 
@@ -165,11 +166,11 @@ def _answered(entry: Entry) -> str:
 
 
 def page(trace: look_back.Trace, texts: bool = False) -> bytes:
-    """Return an HTML page with every question of a session and its curves. It needs no server and no network, and names
-    nobody who answered.
+    """Return a self-contained HTML page with every question of a session and its curves. It needs no server and no
+    network, and does not name the annotators. Raise ValueError if the session has no question yet.
 
-    trace: of a session of several questions, the `QuestionTrace` of one. texts: include the items and the terms that
-    were learned from them.
+    trace: trace of a session; for several questions, the `QuestionTrace` of one of them. texts: whether to include the
+    items and the learned terms.
     """
     if not trace.steps:
         raise ValueError(f"{trace.title} has no question yet, so it has no page.")
@@ -192,7 +193,7 @@ def page(trace: look_back.Trace, texts: bool = False) -> bytes:
 
 
 def _published(place: dict[str, Any] | None, texts: bool) -> dict[str, Any]:
-    """Return a place without the people, and without its item unless `texts`."""
+    """Return the content of a place without the annotators, and without its item and terms unless `texts`."""
     assert place
     item, result = place["item"], place.get("result", "").removesuffix(SAVED).strip()
     if item and texts:

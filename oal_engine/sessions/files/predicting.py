@@ -1,4 +1,4 @@
-"""Predict the items of a file with a model file, or those of many files, each by a worker."""
+"""Predict the items of a file with a model file, or of many files in parallel, one file per task."""
 
 import json
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from ...output import tables
 from .. import model
 from . import model_file
 
-NOTES = "_predictions.json"  # in the folder of the predictions: how they are made, and the size and time of each part
+NOTES = "_predictions.json"  # in the output folder: model, options, and size and modification time of the inputs
 
 
 class Prediction(NamedTuple):
-    """How items are predicted: the model file, the format to write, the columns of texts and of ids, whether to write
-    the texts too, the folder of the embedding, and the arguments of the reader."""
+    """The settings of a prediction: model file, output format, columns of the text and of the id, whether to write the
+    texts too, folder of the embedding, and further arguments of the reader."""
 
     model: Path
     kind: str
@@ -34,12 +34,13 @@ def predict_file(
     how: Prediction, source: Any, target: BinaryIO, progress: Callable[[int, int], None] | None = None,
     live: bool = False, vectors: Any = None,
 ) -> Skipped:  # fmt: skip
-    """Write the predictions of the items in a file. Return the skipped entries: {reason: (count, first line)}.
+    """Write predictions for the items in a file. Return the skipped entries: {reason: (count, first line)}.
 
-    live: write each line as soon as it is read. vectors: given with the texts.
+    live: whether to write each prediction as soon as its line is read. vectors: dense vectors of the texts. Raise
+    ValueError if they are given and the model has none.
     """
     models = model_file.load_models(how.model, how.embed, how.reading.get("limits", LIMITS))
-    learned = next(iter(models.values()))  # all make the same rows
+    learned = next(iter(models.values()))  # all models use the same rows
     skipped: Skipped = {}
     if vectors is not None and not learned.beside:
         raise ValueError(f"--vectors is for models of texts with vectors. {how.model} has none.")
@@ -56,10 +57,11 @@ def predict_file(
 def predict_parts(
     how: Prediction, folder: Path, out: Path, executor: Executor, progress: Callable[[int, int], None]
 ) -> tuple[int, Skipped]:
-    """Write the predictions of each file of a folder to a file in the folder `out`, one file a task. Files that were
-    predicted before are left out, unless they changed since. Predictions appear when they are complete.
+    """Write predictions for each file of a folder to a file in the folder `out`, one task per file. Files that were
+    predicted before are left out, unless they have changed since. An output file appears when it is complete.
 
-    Return the number of files that were there, and the skipped entries of the others. The workers must find the paths.
+    Return the number of files that were predicted before, and the skipped entries of the others. All workers must be
+    able to open the paths. Raise ValueError if `out` has predictions by another model or with other options.
     """
     suffix, digest = tables.FORMATS[how.kind].suffixes[0], sha256(how.model.read_bytes()).hexdigest()
     parts = parts_of(folder)

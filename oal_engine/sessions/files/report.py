@@ -1,6 +1,6 @@
 """The report of a session as one HTML page: answers, quality, learned terms, and settings.
 
-Curves are exact if every item of the data has a label. Else they are estimates from the answers, drawn dashed with
+Curves are exact if every item of the data has a label. Otherwise they are estimates from the answers, drawn dashed with
 their intervals and called estimates.
 """
 
@@ -42,7 +42,7 @@ DEPTHS = (0.1, 0.25, 0.5, 0.75, 1, 1.5, 2)  # of the list of positives, as parts
 
 
 class Line(NamedTuple):
-    """A line of a figure; dashed if it has an interval, (lower ends, upper ends)."""
+    """A line of a figure. It is dashed if it has an interval: (lower ends, upper ends)."""
 
     name: str
     x: Sequence[float] | np.ndarray
@@ -65,12 +65,12 @@ def page(session: Session | OneQuestion) -> bytes:
 
 
 def _all(sections: Iterable[Callable[[Any], Iterator[str]]], run: Session | OneQuestion) -> Iterator[str]:
-    """Yield sections about a session, or about one of several questions."""
+    """Yield the HTML of several sections about a session, or about one of its questions."""
     return chain.from_iterable(section(run) for section in sections)
 
 
 def _questions(session: Session) -> Iterator[str]:
-    """Yield a table with a line for each of several questions, their mean and the worst; then the sections of each."""
+    """Yield a table with a row for each question, their mean and the worst, then the sections of each question."""
     parts = {name: OneQuestion(session, name) for name in session.settings.question_names}
     by_question = {name: estimates.of_session(part) for name, part in parts.items()}
     columns = [(evaluation, metric) for metric in METRICS[False][:2] for evaluation in NAMES]
@@ -101,7 +101,7 @@ def _questions(session: Session) -> Iterator[str]:
 
 
 def _span(part: OneQuestion) -> Iterator[str]:
-    """Yield about which items a question is asked, if it was added or closed."""
+    """Yield a sentence on the items that a question is asked about, if it was added later or closed."""
     if part.span_in_words:
         yield sentence(part.span_in_words)
 
@@ -111,7 +111,8 @@ def _heading(words: str) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return an HTML table. Its first column names the rows; the heads say which other columns are words."""
+    """Return an HTML table. Its first column names the rows. Columns headed by one of WORDS have text, others
+    figures."""
     cells = [head_cell, *(word_cell if head in WORDS else figure_cell for head in heads[1:])]
     return html_table(heads, [[cell(text) for cell, text in zip(cells, row)] for row in rows])
 
@@ -136,7 +137,7 @@ def _draw(axes: Any, title: str, lines: Sequence[Line]) -> None:
 
 
 def _progress(session: Session) -> Iterator[str]:
-    """Yield how far the session is."""
+    """Yield a sentence on the session's progress, with the changes of the stream that were noticed."""
     settings, progress = session.settings, session.place.progress
     pushed = "" if progress.pushed is None else f", of which {progress.pushed:,} were pushed"
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
@@ -149,7 +150,7 @@ def _progress(session: Session) -> Iterator[str]:
 
 
 def _result(session: Session) -> Iterator[str]:
-    """Yield the result of the session, with the quality of its list."""
+    """Yield the result of the session, with the quality of its list of positives."""
     yield _heading("Result")
     yield from map(sentence, outcome.summary(session))
     yield from _list(session)
@@ -162,7 +163,7 @@ def _next_steps(session: Session) -> Iterator[str]:
 
 
 def _list(session: Session) -> Iterator[str]:
-    """Yield how good the list of positives is at several depths, if it has any items and this is known."""
+    """Yield a table of the precision and recall of the list of positives at several depths, if they are known."""
     if session.multiclass or not learners.linear(session.learner):
         return
     ranking = outcome.of_session(session).ranking
@@ -224,7 +225,7 @@ def _estimated(session: Session, share: bytes) -> Iterator[str]:
 
 
 def _bands(points: Sequence[estimates.Point], metric: str) -> Iterator[Line]:
-    """Yield the lines of a metric along the curve of `estimates.look`, as far as it can be estimated."""
+    """Yield the lines of an estimated metric with their intervals, over the rounds at which it has an estimate."""
     for name, title in NAMES.items():
         rounds, (values, *band) = estimates.line(points, name, metric)
         yield Line(title, rounds, values, band)
@@ -253,7 +254,7 @@ def _certain(session: Session) -> Iterator[str]:
 
 
 def _answers(session: Session) -> Iterator[str]:
-    """Yield the answers of each class, who gave them, and how far two people agree."""
+    """Yield the number of answers of each class and of each annotator, and how far two people agree."""
     log = [entry for entry in session.log if entry.label is not None]
     counts = Counter(entry.label for entry in log)
     most = [label for label, _ in counts.most_common() if label][:MOST_CLASSES]
@@ -378,7 +379,7 @@ def _first(lines: Collection[object]) -> str:
 
 
 def _ids(session: Session, places: Iterable[int]) -> dict[int, str]:
-    """Return the ids of items by their places."""
+    """Return the ids of the items at these positions, {position: id}."""
     items = session.store.items(session.dataset.id, sorted({*places}))
     return {position: item["id"] for position, item in items.items()}
 
@@ -390,7 +391,7 @@ def _methods(session: Session) -> Iterator[str]:
 
 
 def _settings(session: Session) -> Iterator[str]:
-    """Yield the settings of the session, and the versions that made this page."""
+    """Yield the settings of the session, and the software versions that created this page."""
     settings = asdict(session.settings) | {"page": versions()}
     yield _heading("Settings and versions")
     yield f"<pre>{html.escape(json.dumps(settings, indent=1, ensure_ascii=False))}</pre>"

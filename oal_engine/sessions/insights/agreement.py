@@ -1,12 +1,12 @@
-"""Agreement of the people of a session, from random questions that two of them answered, and of each person with
-themselves, from random questions that were repeated to them.
+"""Inter-annotator agreement, from random questions that two people answered, and the consistency of each person, from
+random questions that were repeated to them.
 
 An item that was asked with probability pi represents 1 / pi items of the stream, so that agreement is about the stream
 and not about the model's choice.
 
-Intervals rest on the number of pairs of equal weight that the answers are worth. The share of equal answers has
-Wilson's interval (1927). The intervals of kappa and alpha are percentiles of tables drawn around the observed table,
-with ADDED pairs: few pairs do not show every possible answer. docs/estimates.md says how often they hold the truth.
+Intervals rest on the effective number of pairs (Kish). The share of equal answers has Wilson's interval (1927). The
+intervals of kappa and alpha are percentiles over tables drawn at random (Dirichlet) around the observed table with
+ADDED pairs, because few pairs do not show every possible answer. docs/estimates.md reports their coverage.
 """
 
 from collections import Counter
@@ -26,18 +26,18 @@ from ..one_question import OneQuestion
 from ..session import Session
 from .estimates import Estimate
 
-LEAST = 10  # fewest pairs of answers of two people for a number
+LEAST = 10  # minimum number of pairs of answers by two people for an estimate
 HOUR = timedelta(hours=1)
-LEAST_AGAIN = 5  # fewest repeated answers of one person
-TABLES = 2000  # drawn for an interval
-ADDED, ADDED_KAPPA = 2.0, 0.4  # pairs added to a table for its interval: their number, and kappa if classes are equal
+LEAST_AGAIN = 5  # minimum number of repeated answers of one person for an estimate
+TABLES = 2000  # tables drawn for an interval
+ADDED, ADDED_KAPPA = 2.0, 0.4  # pairs added to a table for its interval: their number, and kappa at equal classes
 
 
 @dataclass(frozen=True)
 class AnswerPair:
     """A question that was answered twice: its entry in the log, the first label and who gave it (`one`), and the second
-    label and who gave it (`other`, who may be the same person). Of a whole reading of several questions, `first` and
-    `second` are the labels of the questions that both could tell."""
+    label and who gave it (`other`, who may be the same person). With several questions about each item, `first` and
+    `second` are the labels of all questions that neither answer skipped."""
 
     entry: Entry
     one: str
@@ -48,10 +48,11 @@ class AnswerPair:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The agreement of some pairs of answers.
+    """The agreement of pairs of answers.
 
-    equal: number of equal pairs. same: share of the stream with the same answer. kappa: Cohen's (1960). alpha:
-    Krippendorff's (2004, nominal). All three need LEAST pairs, kappa and alpha also two classes; else they are missing.
+    equal: number of pairs with equal answers. same: share of the stream with the same answer. kappa: Cohen's kappa
+    (1960). alpha: Krippendorff's alpha (2004, nominal). All three are missing with fewer than LEAST pairs, kappa and
+    alpha also if all answers are of one class.
     """
 
     pairs: int
@@ -63,9 +64,9 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Person:
-    """The work of one person: current labels, second and late answers, the median seconds of an answer, the minutes of
-    all of them, the labels of the last hour, whether they have a question now, the repeated answers, and the share of
-    these that were the same (None with fewer than LEAST_AGAIN), to each of several questions that both could tell."""
+    """The work of one person: the numbers of current labels, of second and of late answers, the median seconds per
+    answer, the total minutes, the labels of the last hour, whether they have a question now, the number of repeated
+    answers, and the share of these with the same labels both times, apart from skips (None below LEAST_AGAIN)."""
 
     name: str
     labels: int
@@ -80,10 +81,10 @@ class Person:
 
 
 def answer_pairs(run: Session | OneQuestion, kind: str = "second") -> list[AnswerPair]:
-    """Return every two answers to the same question, neither of them a skip, in the order of the second of them. Of a
-    session of several questions, these are whole readings.
+    """Return all pairs of answers to the same question, except skips, ordered by the later answer. With several
+    questions about each item, a pair has the labels of all questions that neither answer skipped.
 
-    kind: "second" (by another person) or "again" (by the same one).
+    kind: kind of the later answer, "second" (by another person) or "again" (by the same person).
     """
     log, pairs = {entry.id: entry for entry in run.log}, list[AnswerPair]()
     answers = dict[int, list[tuple[str, Sequence[int]]]]()
@@ -102,12 +103,12 @@ def answer_pairs(run: Session | OneQuestion, kind: str = "second") -> list[Answe
 
 
 def by_question(session: Session, kind: str = "second") -> dict[str, list[AnswerPair]]:
-    """Return the pairs of answers to each of several questions, by their names. kind: as of `answer_pairs`."""
+    """Return {name of question: its pairs of answers} if there are several questions. kind: as in `answer_pairs`."""
     return {name: answer_pairs(OneQuestion(session, name), kind) for name in session.settings.question_names}
 
 
 def lowest(agreements: Mapping[str, Agreement]) -> str:
-    """Name in a sentence the question with the lowest kappa, if not all are the same; else ""."""
+    """Return a sentence that names the question with the lowest kappa, or "" if the kappas do not differ."""
     values = {name: own.kappa for name, own in agreements.items() if own.kappa}
     name = min(values, key=lambda name: values[name].value, default="")
     differ = len({f"{each.value:.2f}" for each in values.values()}) > 1
@@ -115,12 +116,12 @@ def lowest(agreements: Mapping[str, Agreement]) -> str:
 
 
 def one_each(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
-    """Return the first pair of each question: the pairs of three people's answers are not independent."""
+    """Return the first pair of each question: the pairs among three people's answers are not independent."""
     return [*{pair.entry.id: pair for pair in reversed(pairs)}.values()][::-1]
 
 
 def of_pairs(pairs: Sequence[AnswerPair]) -> Agreement:
-    """Compute the agreement of the first and the second answers of some questions."""
+    """Compute the agreement of pairs of answers, each weighted by 1 / the probability of asking."""
     equal = sum(pair.first == pair.second for pair in pairs)
     if len(pairs) < LEAST:
         return Agreement(len(pairs), equal, None, None, None)
@@ -128,14 +129,14 @@ def of_pairs(pairs: Sequence[AnswerPair]) -> Agreement:
     cells = np.array([labels.index(pair.first) * len(labels) + labels.index(pair.second) for pair in pairs])
     weights = np.array([1 / pair.entry.probability for pair in pairs])
     shares = np.bincount(cells, weights, len(labels) ** 2).reshape(len(labels), -1) / weights.sum()
-    number = weights.sum() ** 2 / (weights**2).sum()  # pairs of equal weight (Kish)
+    number = weights.sum() ** 2 / (weights**2).sum()  # effective number of pairs (Kish)
     number -= (1 - number / len(pairs)) * (number - float(reduced(number)))  # equal weights need no reduction
     same = 1.0 if equal == len(pairs) else float(np.trace(shares))
     return Agreement(len(pairs), equal, wilson(same, number), *of_table(shares, number))
 
 
 def wilson(share: float, number: float) -> Estimate:
-    """Return a share with Wilson's interval (1927). number: answers of equal weight that it rests on."""
+    """Return a share with Wilson's interval (1927). number: effective number of answers."""
     extra = ndtri(TAIL) ** 2 / number
     middle, half = share + extra / 2, np.sqrt(extra * share * (1 - share) + extra**2 / 4)
     low, high = np.clip(np.array([middle - half, middle + half]) / (1 + extra), 0, 1)
@@ -143,8 +144,9 @@ def wilson(share: float, number: float) -> Estimate:
 
 
 def of_table(shares: np.ndarray, number: float) -> tuple[Estimate | None, Estimate | None]:
-    """Estimate kappa and alpha from a table of shares, with a row for each class of the first answer and a column for
-    each of the second; None if all answers are of one class. number: pairs of equal weight in the table."""
+    """Estimate kappa and alpha with their intervals from a table of shares, whose rows are the classes of the first
+    answer and whose columns are the classes of the second. None if all answers are of one class. number: effective
+    number of pairs."""
     classes = len(shares)
     added = ADDED * (ADDED_KAPPA * np.eye(classes) / classes + (1 - ADDED_KAPPA) / classes**2)
     drawn = np.random.default_rng(0).dirichlet((number * shares + added).ravel(), TABLES)
@@ -153,8 +155,8 @@ def of_table(shares: np.ndarray, number: float) -> tuple[Estimate | None, Estima
 
 
 def kappas(tables: np.ndarray) -> np.ndarray:
-    """Compute Cohen's kappa of tables of shares, shape (n, K, K), with a row for each class of the first answer. NaN
-    if chance explains all agreement."""
+    """Compute Cohen's kappa of tables of shares, shape (n, K, K), with a row for each class of the first answer. NaN if
+    the agreement expected by chance is 1."""
     chance = (tables.sum(1) * tables.sum(2)).sum(1)
     with np.errstate(divide="ignore", invalid="ignore"):
         values: np.ndarray = (np.trace(tables, axis1=1, axis2=2) - chance) / (1 - chance)
@@ -162,7 +164,7 @@ def kappas(tables: np.ndarray) -> np.ndarray:
 
 
 def alphas(tables: np.ndarray, number: float) -> np.ndarray:
-    """Compute Krippendorff's alpha of tables of shares, shape (n, K, K). number: pairs of equal weight in a table."""
+    """Compute Krippendorff's alpha of tables of shares, shape (n, K, K). number: effective number of pairs."""
     shares, n_answers = (tables.sum(1) + tables.sum(2)) / 2, 2 * number
     differ = (1 - (shares**2).sum(1)) * n_answers / (n_answers - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -171,7 +173,7 @@ def alphas(tables: np.ndarray, number: float) -> np.ndarray:
 
 
 def _estimate(values: np.ndarray) -> Estimate | None:
-    """Return the first value with the quantiles of the others as its interval, stretched to include it."""
+    """Return the first value with quantiles of the others as its interval, widened to include it; None if NaN."""
     if np.isnan(values[0]):
         return None
     value, (low, high) = float(values[0]), np.nanquantile(values[1:], (TAIL, 1 - TAIL))
@@ -184,7 +186,7 @@ def in_percent(share: Estimate) -> str:
 
 
 def in_words(agreement: Agreement) -> str:
-    """Write an agreement in sentences: first the count, then the share in the stream, then kappa and alpha."""
+    """Describe an agreement in sentences: first the count, then the share in the stream, then kappa and alpha."""
     items = f"{agreement.pairs:,} item{'s' * (agreement.pairs != 1)}"
     count = f"{agreement.equal:,} of {items} answered twice got the same answer."
     if agreement.same is None:
@@ -200,7 +202,8 @@ def in_words(agreement: Agreement) -> str:
 
 
 def of_session(session: Session) -> str:
-    """Write how far the first two answers of a session agree in sentences, on each of several questions."""
+    """Describe in sentences how far the first two answers to each question of a session agree; if it asks several
+    questions about each item, for each of them."""
     pairs = one_each(answer_pairs(session))
     if not session.several:
         return in_words(of_pairs(pairs))
@@ -213,12 +216,12 @@ def of_session(session: Session) -> str:
 
 
 def readings(number: int) -> str:
-    """Say how many readings of several questions have two answers."""
+    """Say how many readings (one person's answers to all questions about an item) have two answers."""
     return f"{number:,} reading{'s have' if number != 1 else ' has'} two answers."
 
 
 def by_people(pairs: Sequence[AnswerPair]) -> dict[tuple[str, str], Agreement]:
-    """Compute the agreement of every two people who have answered the same questions, by their names in order."""
+    """Compute the agreement of every two people who answered the same questions, {(name, name): agreement}."""
     groups: dict[tuple[str, str], list[AnswerPair]] = {}
     for pair in pairs:
         if pair.one > pair.other:  # kappa depends on how often each person, not each turn, uses a class
@@ -228,20 +231,20 @@ def by_people(pairs: Sequence[AnswerPair]) -> dict[tuple[str, str], Agreement]:
 
 
 def differing(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
-    """Return the questions whose answers differ and whose label nobody has corrected, each with two such answers."""
+    """Return one pair of differing answers for each question that has any and whose label nobody has corrected."""
     return one_each([pair for pair in pairs if pair.first != pair.second and not pair.entry.corrected])
 
 
 def consistency(pairs: Sequence[AnswerPair]) -> Estimate | None:
-    """Return the share of the questions that a person answered the same both times, with its interval; None with
-    fewer than LEAST_AGAIN."""
+    """Return the share of repeated questions that a person answered the same way both times, with its interval. None
+    with fewer than LEAST_AGAIN."""
     if len(pairs) < LEAST_AGAIN:
         return None
     return wilson(sum(pair.first == pair.second for pair in pairs) / len(pairs), len(pairs))
 
 
 def people(session: Session) -> list[Person]:
-    """Return everybody who has worked on a session or has a question now, by name."""
+    """Return the work of everybody who has answered in a session or has a question now, ordered by name."""
     log, opinions = session.log, session.store.opinions(session.id)
     times: dict[str, list[float]] = {}
     for entry in log:

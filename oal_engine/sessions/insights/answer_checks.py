@@ -1,10 +1,10 @@
 """Answers to check: answers that the others contradict, and answers on which the model depends.
 
-One model is solved on all answers at once: least squares with a penalty, each class against the rest, with a higher
-weight for rare classes. The model without an answer, or with another answer in its place, has a closed form (Cook 1977;
-Rifkin and Lippert 2007), so every answer is left out exactly at the price of one solution. The learner of the session
-would not do: it sees the answers one after the other, and leaving one out changes all later steps, which hides the
-effect of the answer itself.
+One model is fitted to all answers at once: ridge regression (least squares with an L2 penalty), each class against the
+rest, with a higher weight for rare classes. The model without an answer, or with another answer in its place, has a
+closed form (Cook 1977; Rifkin and Lippert 2007), so exact leave-one-out predictions cost no more than one solution. The
+learner of the session is not suitable: it sees the answers one after the other, and leaving one out changes all later
+steps, which hides the effect of the answer itself.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from ..one_question import OneQuestion
 from ..session import Session
 
 MOST = 3000  # latest answers to check: time grows with the third power of their number
-FEWEST = 5  # answers of a class: with fewer the others cannot contradict one
+FEWEST = 5  # answers of a class: with fewer, none of them is reported as contradicted
 SAMPLE = 2000  # items, evenly spaced in the stream, on which changes are counted
 PENALTY = 1.0  # on the squared weights, for rows with a mean squared length of 1
 BIAS = 0.4  # value of a constant feature added to every such row
@@ -27,11 +27,11 @@ EXPONENT = 0.5  # a class weighs (count of the most frequent class / its own cou
 
 
 class LeaveOneOut(NamedTuple):
-    """Leave-one-out prediction for each answer, arrays of shape (n,).
+    """Leave-one-out predictions for n answers, as arrays of shape (n,).
 
-    other: class (from 0) with the highest score among the other classes. margin: score of the answered class above it,
-    from about -1 to 1. without, corrected: number of items of a sample that change their class without the answer, and
-    with `other` in its place.
+    other: class (from 0) with the highest score, apart from the answered class. margin: half the difference between the
+    scores of the answered class and of `other`, from about -1 to 1. without, corrected: number of sampled items whose
+    predicted class changes if the answer is left out, or replaced by `other`.
     """
 
     other: np.ndarray
@@ -41,16 +41,17 @@ class LeaveOneOut(NamedTuple):
 
 
 def leave_one_out(products: np.ndarray, answers: np.ndarray, classes: int, sample: np.ndarray) -> LeaveOneOut:
-    """Leave each answer (a class from 0) out in turn. The weights of the classes stay as they are.
+    """Compute leave-one-out predictions for all answers (classes from 0). The weights of the classes stay as they are.
 
-    products: inner products of the answered rows, shape (n, n). sample: of sampled rows with them, shape (m, n).
+    products: inner products of the answered rows, shape (n, n). sample: inner products of m sampled rows with the
+    answered rows, shape (m, n).
     """
     counts = np.bincount(answers, minlength=classes)
     penalties = PENALTY / ((counts.max() + 1) / (counts + 1)) ** EXPONENT
     own, n = penalties[answers], answers.size
     targets = 2.0 * np.eye(classes) - 1
     inverse = np.linalg.inv(products + np.diag(own))
-    slack = 1 / np.diag(inverse)  # of each row to the span of the others, with its penalty
+    slack = 1 / np.diag(inverse)  # squared distance of each row to the span of the others, plus its penalty
     factors = inverse @ targets[answers]
     predictions = targets[answers] - slack[:, None] * factors
     own_scores = predictions[np.arange(n), answers]
@@ -58,7 +59,7 @@ def leave_one_out(products: np.ndarray, answers: np.ndarray, classes: int, sampl
     rivals[np.arange(n), answers] = -np.inf
     other = _best(rivals.T)
     replaced = (targets[other] - predictions) / (slack - own + penalties[other])[:, None]
-    pulls = slack[:, None] * (inverse @ sample.T)  # of each answer on each item
+    pulls = slack[:, None] * (inverse @ sample.T)  # influence of each answer on each sampled item
     scores = factors.T @ sample.T
     now = _best(scores)
     without, corrected = np.zeros(n, int), np.zeros(n, int)
@@ -70,17 +71,17 @@ def leave_one_out(products: np.ndarray, answers: np.ndarray, classes: int, sampl
 
 
 def _best(scores: np.ndarray) -> np.ndarray:
-    """Return the class with the highest score in each column, the first of equal ones."""
+    """Return the class with the highest score in each column, the first one in a tie."""
     return scores.round(DIGITS).argmax(0)
 
 
 @dataclass(frozen=True)
 class AnswerCheck:
-    """An answer in the log, and the prediction of a model of all other answers.
+    """An answer in the log, and the prediction of a model that was trained on all other answers.
 
-    other: the best other class. margin: score of the answered class above it (negative: the others contradict the
-    answer). without, corrected: about how many items of the stream change their class without the answer, and with
-    `other` in its place.
+    other: class with the highest score, apart from the answered class. margin: half the difference between the scores
+    of the answered class and of `other` (negative: the other answers contradict this one). without, corrected: about
+    how many items of the stream change their predicted class if the answer is left out, or replaced by `other`.
     """
 
     entry: Entry
@@ -92,8 +93,8 @@ class AnswerCheck:
 
 @dataclass(frozen=True)
 class AnswerChecks:
-    """Both lists of a session, the most urgent first, the numbers of checked and of earlier, unchecked answers, and the
-    number of items in the stream."""
+    """The answers of a session to check, the most urgent first: answers at odds with the others, and decisive answers.
+    Also the numbers of checked answers, of earlier answers that were not checked, and of items in the stream."""
 
     at_odds: list[AnswerCheck]
     decisive: list[AnswerCheck]
@@ -103,7 +104,7 @@ class AnswerChecks:
 
 
 def of_session(session: Session | OneQuestion) -> AnswerChecks:
-    """Return the answers of an open session to check."""
+    """Return the answers of an open session that deserve a check."""
     answered = [entry for entry in session.log if entry.label]
     latest, order = answered[-MOST:], session.order
     labels = np.array([entry.label for entry in latest], int)
@@ -113,7 +114,7 @@ def of_session(session: Session | OneQuestion) -> AnswerChecks:
         return AnswerChecks([], [], len(latest), len(answered) - len(latest), order.size)
     waiting = session.current
     sampled = order[::every]
-    if waiting:  # nothing may reveal a model's opinion of it
+    if waiting:  # nothing may reveal a model's opinion of the waiting item
         sampled = sampled[sampled != waiting.item]
     of_answers, of_sample = (
         rows.take(session.dataset.rows, places) for places in (np.array([entry.item for entry in latest]), sampled)

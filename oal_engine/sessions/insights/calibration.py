@@ -1,4 +1,5 @@
-"""From margins to probabilities: Platt scaling over the answers of a session, each weighted by 1/pi (Platt 1999).
+"""Turn margins into probabilities by Platt scaling (Platt 1999) over the answers of a session, each weighted by 1 / its
+asking probability.
 
 It uses the margins at the time of asking, before the answer was learned: a model is surer of items that it has learned
 than of others. Over 24 settings of the demo and of three real streams, the log loss on the items that were not asked
@@ -13,18 +14,19 @@ from math import ldexp, log
 import numpy as np
 from numba import njit
 
-FEWEST = 20  # answers of either kind: with fewer the probability is missing
+FEWEST = 20  # hits, and other answers: with fewer of either, the probability is missing
 STEPS, HALVINGS = 100, 50  # limits of Newton's method: about seven steps suffice, and none of them is halved
-EXACT = 1e-12  # slope of the log loss at which Newton's method stops
+EXACT = 1e-12  # gradient of the log loss at which Newton's method stops
 LN_2 = log(2)
-TERMS = 14  # of the series of exp: enough for half of ln 2 to 1e-17
+TERMS = 14  # of the Taylor series of exp: enough up to half of ln 2, to 1e-17
 
 
 @dataclass(frozen=True)
 class Calibration:
     """The probability of a hit at margin p, 1 / (1 + exp(-(slope p + intercept))), or the reason why it is missing.
 
-    labels, hits: number of labels, and of hits among them. hit: the word for a hit, positive or right.
+    labels, hits: number of labels, and of hits among them. hit: the word for a hit: "positive", or "right" (a right
+    prediction) with several classes.
     """
 
     slope: float | None
@@ -35,7 +37,7 @@ class Calibration:
     reason: str | None = None
 
     def __call__(self, margins: np.ndarray) -> np.ndarray | None:
-        """Return the probabilities at margins; None if they are missing."""
+        """Return the probability of a hit at each of these margins; None if it is missing."""
         if self.slope is None or self.intercept is None:
             return None
         with np.errstate(over="ignore"):
@@ -68,7 +70,7 @@ def fit(margins: Sequence[float], hits: Sequence[bool], weights: Sequence[float]
 
 
 def _line(x: np.ndarray, w: np.ndarray, targets: np.ndarray) -> tuple[float, float]:
-    """Return the slope and the intercept of the least log loss, by Newton's method."""
+    """Fit the slope and the intercept that minimize the log loss, by Newton's method."""
     features = np.array([x, np.ones(x.size)])
     line, chances = np.zeros(2), np.full(x.size, 0.5)
     for _ in range(STEPS):
@@ -78,7 +80,7 @@ def _line(x: np.ndarray, w: np.ndarray, targets: np.ndarray) -> tuple[float, flo
             break
         step = np.array([c * down[0] - b * down[1], a * down[1] - b * down[0]]) / (a * c - b * b)
         slope = (down * step).sum()
-        for _ in range(HALVINGS):  # a step must not end where the loss is steeper along it
+        for _ in range(HALVINGS):  # halve the step until the loss is less steep along it at its end
             tried = line + step
             chances = _logistic(tried[0] * x + tried[1])
             if abs((w * (targets - chances) * (step[0] * x + step[1])).sum()) < slope:
@@ -90,8 +92,8 @@ def _line(x: np.ndarray, w: np.ndarray, targets: np.ndarray) -> tuple[float, flo
 
 @njit(cache=True, nogil=True)
 def _logistic(numbers: np.ndarray) -> np.ndarray:
-    """Return 1 / (1 + exp(-z)) of each number z, with the same bits on every machine: in a fixed order, and without the
-    math library of the machine, which may round differently."""
+    """Compute the logistic function 1 / (1 + exp(-z)) of each number z, with the same bits on every machine: in a fixed
+    order, and without the math library of the machine, which may round differently."""
     values = np.empty(numbers.size)
     for i in range(numbers.size):
         doublings = np.floor(0.5 - numbers[i] / LN_2)

@@ -1,4 +1,5 @@
-"""Guaranteed minimum metrics (floors) of a session, valid at every look, if its plan has a floor under every chance.
+"""Guaranteed minimum metrics (floors) of a session. They hold at all points in time at once, if the session's plan has
+a floor: a minimum probability of asking each item.
 
 They are computed from the stored questions alone (`kernel.certainty`) and are never mixed with the estimates: an
 estimate is near the truth, a floor is below it. docs/certainty.md explains when they hold.
@@ -17,7 +18,7 @@ from ..session import Session
 
 RECOMMENDED = 0.5  # share of the budget: more makes the model worse and the floors hardly higher
 STEP = 0.05  # gain of recall whose cost in labels is shown
-LEAST = 0.1  # smallest share that is worth showing
+LEAST = 0.1  # smallest guaranteed recall that is worth showing
 PRICES = {0.8: 12, 0.95: 57}  # {share to guarantee: random labels times the share of positives}, see docs/certainty.md
 GROWTH = 1.1  # factor between two numbers of labels that `labels_for` tries
 FORECAST = 0.86, 0.22, 0.53  # a constant, and powers of the positives and of the share asked; see docs/certainty.md
@@ -25,10 +26,10 @@ FORECAST = 0.86, 0.22, 0.53  # a constant, and powers of the positives and of th
 
 @dataclass(frozen=True)
 class Certainty:
-    """The floors of each metric by evaluation, for the first `rounds` rounds.
+    """The floors for the first `rounds` rounds, {evaluation: {metric: floor}}.
 
     labels: number of labels that they rest on. closed: whether the budget was spent before the stream ended; then the
-    floors do not cover later rounds. known_items: number of known items, which they leave out.
+    floors do not cover later rounds. known_items: number of items with known labels, which the floors leave out.
     """
 
     rounds: int
@@ -65,7 +66,7 @@ class _Answers:
             last = next(each.question for each in state.outstanding.values() if each.question.t == state.waits_since)
             self.rounds, waiting, counts = last.t, True, dict(state.trail)[last.t + 1]
         self.pushes = int(counts[1].sum()) - (waiting and last.predicted > 0)
-        self.passed = int(counts.sum()) - (waiting and last.predicted != 0)  # rounds without those of known items
+        self.passed = int(counts.sum()) - (waiting and last.predicted != 0)  # without rounds of known items
         log = [entry for entry in run.log if entry.label is not None and entry.round < self.rounds]
         self.round = np.array([entry.round for entry in log], np.int64)
         self.label = np.array([entry.label for entry in log], np.int64)
@@ -75,7 +76,8 @@ class _Answers:
     def floors(
         self, answers: np.ndarray, rounds: np.ndarray, pushes: np.ndarray, risk: float = certainty.RISK
     ) -> Floors:
-        """Compute the floors at looks after these numbers of answers, rounds and pushes, each of shape (looks,)."""
+        """Compute the floors at several points in time, given the numbers of answers, rounds and pushes at each of
+        them, arrays of shape (points,)."""
         promised = self.plan.promised if self.plan else 0.0
         tables = certainty.tables(
             self.label, self.pushed, self.chance, answers, rounds, pushes, promised, risk=risk
@@ -112,10 +114,11 @@ def of_session(run: Session | Trace | OneQuestion) -> Certainty | None:
 
 
 def all_at_once(session: Session) -> dict[str, float]:
-    """Return the floor of recall of each of several questions, which hold together with the risk that one has alone, by
-    name; none if the session asks one or its plan has no floor.
+    """Return {name of question: floor of recall} for a session of several questions. All floors hold together with the
+    risk of a single one. Empty if the session asks one question, audits a column, or its plan has no floor.
 
-    Each has an equal part of the risk, so that together they err at most as often as the parts add up to (Bonferroni).
+    Each floor has an equal part of the risk, so that together they err at most as often as the parts add up to
+    (Bonferroni correction).
     """
     names = session.settings.question_names if has_floor(session) and not session.settings.audited else ()
     runs = {name: OneQuestion(session, name) for name in names}
@@ -124,13 +127,13 @@ def all_at_once(session: Session) -> dict[str, float]:
 
 
 def in_words(floors: dict[str, float]) -> str:
-    """Describe the floors of `all_at_once`."""
+    """Describe the floors of `all_at_once` in a sentence."""
     shares = ", ".join(f"{_percent(recall)} of {name}" for name, recall in floors.items())
     return f"All questions at once: at least {shares} are found ({RISK_WORDS})."
 
 
 def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Certainty]:
-    """Return the floors at most `points` times along the stream, and now."""
+    """Return the floors at up to `points` points along the stream, and the current ones."""
     if not has_floor(run):
         return []
     answers, trail = _Answers(run), dict(run.state.trail)
@@ -191,15 +194,15 @@ def forecast(labels: int, items: int, prevalence: float) -> float:
     """Predict the final floor of recall with the algorithm `auto` and the floor RECOMMENDED. docs/certainty.md says how
     precise this is.
 
-    labels: budget, >= 1. items: of the stream, >= 1. prevalence: share of positive items, > 0.
+    labels: budget, >= 1. items: number of items of the stream, >= 1. prevalence: share of positive items, > 0.
     """
     constant, positives, asked = FORECAST
     return exp(-exp(-constant) * (labels * prevalence) ** -positives * (labels / items) ** -asked)
 
 
 def sentences(session: Session | OneQuestion) -> list[str]:
-    """Describe the guarantee now, the one expected at the end, and the gain from more labels; nothing if the plan has
-    no floor."""
+    """Describe the current guarantee, the guarantee expected at the end, and the gain from more labels, in sentences.
+    Empty if the plan has no floor."""
     current = of_session(session)
     if not current:
         return []
@@ -214,9 +217,10 @@ def sentences(session: Session | OneQuestion) -> list[str]:
 
 
 def promise(recall: float, items: int, prevalence: float) -> str:
-    """Describe the guarantee of a floor for a new session, and the cost of a higher one, in sentences.
+    """Describe the guarantee that a new session with a floor will probably reach, and the labels that a certain
+    guarantee needs, in sentences.
 
-    recall: from `forecast`. items: of the stream. prevalence: share of positive items.
+    recall: floor of recall, from `forecast`. items: number of items of the stream. prevalence: share of positive items.
     """
     needed = {share: labels / prevalence for share, labels in PRICES.items()}
     prices = (

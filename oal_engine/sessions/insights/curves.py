@@ -1,4 +1,4 @@
-"""The curves of a session and the lines of its metrics, independent of the code that draws them."""
+"""The curves of a session and the table rows of its metrics, independent of the code that draws them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ COUNT = ",.0f"
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a chart: name, color and points, and, if it is estimated, its lower and upper ends (`band`)."""
+    """A line of a chart. band: the lower and upper ends of its intervals, if the line is estimated."""
 
     name: str
     color: str
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over a stream or over labels. key: on a page. unit: of the x axis. end: of the x axis."""
+    """A line chart over items or labels. key: name of the chart on a page. unit, end: unit and end of the x axis."""
 
     key: str
     title: str
@@ -52,17 +52,17 @@ class Chart:
 
     @property
     def estimated(self) -> bool:
-        """Whether the lines have lower and upper ends."""
+        """Whether any line is estimated, with intervals."""
         return any(line.band for line in self.lines)
 
     @property
     def now(self) -> list[str]:
-        """The last value of each line, in words."""
+        """The last value of each line, as text."""
         return [_in_words(line.y[-1], self.format) if len(line.y) else "" for line in self.lines]
 
     @property
     def alt(self) -> str:
-        """A sentence that describes the chart."""
+        """The alternative text of the chart: a sentence with its last values."""
         last = ", ".join(f"{line.name} {now}" for line, now in zip(self.lines, self.now) if now)
         return f"{self.title} over {self.unit}: now {last or 'nothing yet'}."
 
@@ -87,8 +87,8 @@ class Chart:
 
 
 def of_session(session: Run) -> list[Chart]:
-    """Return the charts of a session: its metrics if the data has labels, else the answers; then shares of the
-    stream."""
+    """Return the charts of a session: its metrics if the data has labels, else the answers; then the shares of the
+    stream that were asked and pushed, and the pace if the budget is paced."""
     rounds, counts = session.curve(POINTS)
     charts = []
     if session.labelled:
@@ -132,7 +132,7 @@ def estimated(session: Run, points: list[estimates.Point]) -> list[Chart]:
 
 
 def _answers(session: Run) -> Chart:
-    """Return the chart of the answers of each class over the labels; of many classes only the most frequent."""
+    """Return the chart of the answers of each class over the labels; with many classes, only of the most frequent."""
     labels = np.array(session.labels, dtype=int)
     steps, most = np.arange(1, labels.size + 1), list(session.names)
     if len(most) > len(PALETTE):
@@ -170,7 +170,8 @@ def _short(numbers: Iterable[float]) -> list[float]:
 
 
 def metric_lines(run: Run, counts: np.ndarray) -> list[tuple[Any, ...]]:
-    """Return lines (title, push, push-and-query) of a table of counts; with K classes also the recall of each."""
+    """Return table rows (title, push, push-and-query) of the metrics of a table of counts; with K classes also of the
+    recall of each class."""
     values = [run.evaluate(counts, name) for name in metrics.EVALUATIONS]
     lines = [(TITLES[name], *(float(each[name]) for each in values)) for name in LISTED[run.multiclass]]
     if run.multiclass:
@@ -180,9 +181,10 @@ def metric_lines(run: Run, counts: np.ndarray) -> list[tuple[Any, ...]]:
 
 
 def estimate_lines(values: Mapping[str, Mapping[str, estimates.Estimate | None]]) -> list[tuple[Any, ...]]:
-    """Return lines (title, push, push-and-query) of estimates with their intervals.
+    """Return table rows (title, push, push-and-query) of estimates with their intervals.
 
-    values: {evaluation: {metric: estimate or None}}."""
+    values: {evaluation: {metric: estimate or None}}.
+    """
     return [
         (TITLES[name], *(_interval(values[key][name]) for key in metrics.EVALUATIONS))
         for name in (*LISTED[False], *LISTED[True])

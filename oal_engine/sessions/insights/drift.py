@@ -1,7 +1,7 @@
-"""Detect whether a stream has changed, from its items alone and from its answers (`kernel.drift`); see docs/feeds.md.
+"""Detect drift, a change of the stream, from its items alone and from its answers (`kernel.drift`). See docs/feeds.md.
 
-Imported and later items are two streams: the features are fitted on the imported items, so that later ones differ from
-them already for this reason.
+Imported items and items appended later are treated as two streams: the features are fitted on the imported items, and
+later items differ from them for this reason alone.
 """
 
 from collections.abc import Iterator
@@ -18,18 +18,18 @@ from ..session import Session
 from . import estimates, top_terms
 from .curves import percent
 
-GROWTH = 1.02  # factor of the rounds between two looks
-COMPARED, LATEST = 1000, 200  # items at most that are compared, and those of them before the alarm
-CLEAR = 5  # standard errors between two means that differ
-TERMS = 5  # that are named in each direction
+GROWTH = 1.02  # factor between the numbers of rounds at two checks
+COMPARED, LATEST = 1000, 200  # maximum number of items compared, and of late items before the alarm
+CLEAR = 5  # standard errors between the means of a column that differs
+TERMS = 5  # terms named in each direction
 RISK_WORDS = f"a false alarm in 1 session of {1 / drift.RISK:.0f}"
 
-_looks = WeakKeyDictionary[Run, tuple[int, int | None]]()  # number of rounds at the last look, and round of the alarm
+_looks = WeakKeyDictionary[Run, tuple[int, int | None]]()  # number of rounds at the last check, and round of the alarm
 
 
 def noticed(run: Run) -> int | None:
     """Return the round at which a change of the items was noticed, or None. If items come in random order, a false
-    alarm occurs in at most `drift.ITEMS_RISK` of sessions.
+    alarm occurs in at most a share `drift.ITEMS_RISK` of sessions.
 
     It is always None if near-duplicates are left out: frequent texts come early, and their copies do not follow.
     """
@@ -59,17 +59,18 @@ def _alarm(run: Run, rounds: int) -> int | None:
 
 
 def _imported(run: Run) -> int:
-    """Return the number of imported items; for an import by an older version, of the items when the session began."""
+    """Return the number of items of the import, without later ones; for an import by an older version, the number of
+    items when the session began."""
     batches = run.store.batches(run.settings.dataset)
     return int(batches[0]["items"]) if batches and not batches[0]["first"] else run.settings.items
 
 
 def answered(run: Session | OneQuestion) -> tuple[int, drift.Change] | None:
-    """Return the round from which on the answers differ, and how; None if no change was noticed, or with several
-    classes or questions."""
+    """Return the round from which the answers differ, and the change. None if no change was noticed, or if the session
+    has several classes, several questions, or items that can never be asked."""
     if run.multiclass or run.several or (answers := estimates.Answers(run)).silent:
         return None
-    settled = min(run.state.question.t, run.state.waits_since)  # rounds without a waiting question
+    settled = min(run.state.question.t, run.state.waits_since)  # rounds before the first waiting question
     changed = drift.change(
         answers.label > 0, answers.predicted > 0, answers.chance, answers.passed, answers.pushes,
         run.settings.horizon, settled - int(run.stream_of(run.state).rounds[:settled].sum()),
@@ -89,7 +90,7 @@ def sentences(run: Session | OneQuestion) -> list[str]:
 
 
 def _in_words(changed: drift.Change, name: str) -> str:
-    """Describe a change of the answers. name: of the positive class."""
+    """Describe a change of the answers. name: name of the positive class."""
     before, after = (tuple(map(percent, shares)) for shares in (changed.before, changed.after))
     if len(before) == 2:
         return (
@@ -102,7 +103,7 @@ def _in_words(changed: drift.Change, name: str) -> str:
 
 def _what_changed(run: Run, at: int) -> Iterator[str]:
     """Say which terms or columns differ most between the latest items and early ones. The alarm comes some time after
-    the change, so the items just before it belong to neither."""
+    the change, so the latest items begin LATEST items before the alarm, and the early ones end halfway to it."""
     middle = at // 2 + 1
     parts = run.order[:middle][-COMPARED:], run.order[max(middle, at - LATEST) : run.state.streamed][-COMPARED:]
     data = run.dataset.rows

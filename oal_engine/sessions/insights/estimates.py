@@ -27,7 +27,7 @@ FORECASTS = {  # by multiclass: {minimum number of labels: (how often there is a
 
 
 class Estimate(NamedTuple):
-    """A metric with its 95 % interval, all fractions."""
+    """An estimated metric with its 95 % interval, all as fractions."""
 
     value: float
     low: float
@@ -45,8 +45,8 @@ class Estimates:
     """The estimated metrics of a window of a session.
 
     positives: number of positive answers. closed: last round (from 0) of the window if it has ended, else None.
-    metrics: {evaluation: {metric: Estimate or None}}. reason: if one is missing, a sentence on the missing answers.
-    start: first round of the window.
+    metrics: {evaluation: {metric: Estimate or None}}. reason: a sentence on the answers that are missing, or None if
+    every metric has an estimate. start: first round of the window.
     """
 
     positives: int
@@ -70,7 +70,7 @@ class Point(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """The estimates of a session now, of its last quarter (None: too few answers), and at points along the stream."""
+    """The estimates of a session: current, of its last quarter (None: too few answers), and along the stream."""
 
     now: Estimates
     last_quarter: Estimates | None
@@ -78,13 +78,13 @@ class Overview(NamedTuple):
 
 
 class Answers:
-    """The answers of a session as arrays, and the numbers of rounds and pushes up to each."""
+    """The answers of a session as arrays, and the numbers of rounds and pushes up to each answer."""
 
     def __init__(self, run: Session | Trace | OneQuestion):
         state, plan = run.state, run.state.plan
         self.run, self.leaves_out = run, leaves_out(run.settings.rule)  # whether only audits can ask some items
         self.silent = self.leaves_out and not (plan and plan.audits)
-        self.start, self.trail = 0, (trail := dict(state.trail))  # rounds done: counts
+        self.start, self.trail = 0, (trail := dict(state.trail))  # {rounds done: table of counts}
         log = [e for e in run.log if e.label is not None and e.round + 1 in trail]
         limit, waits = self._limit(log), state.waits_since
         log = [e for e in log if e.round < min(limit, waits)]
@@ -108,7 +108,7 @@ class Answers:
             self.passed, self.pushes = sides.sum(axis=1), sides[:, 1]  # without known items
 
     def since(self, start: int) -> "Answers":
-        """Return the answers of the window that begins at the first point of the curves from round `start` on."""
+        """Return the answers of the window that begins at round `start`, or at the next round with stored counts."""
         own = copy(self)
         own.start = min(t for t in self.trail if t >= start)
         late = self.rounds[1:] > own.start
@@ -133,7 +133,8 @@ class Answers:
         return rounds
 
     def windows(self, answers: np.ndarray) -> tuple[Windows, Enough, list[Side]]:
-        """Estimate the metrics of the windows that end after `answers` answers, as `windows` does."""
+        """Estimate the metrics of the windows that end after these numbers of answers, with the functions of
+        `kernel.estimates`."""
         rounds = self.passed[answers]
         if self.run.multiclass:
             return of_classes(self.predicted == self.label, self.label, self.chance, answers, rounds)
@@ -142,7 +143,7 @@ class Answers:
 
 
 def _estimates(values: Windows, enough: Enough) -> list[Metrics]:
-    """Return the metrics of each window."""
+    """Convert arrays of metrics, with a value for each window, to a list with the metrics of each window."""
     return [
         {
             name: {
@@ -156,8 +157,8 @@ def _estimates(values: Windows, enough: Enough) -> list[Metrics]:
 
 
 def look(run: Session | Trace | OneQuestion, points: int = 60) -> Overview:
-    """Estimate the metrics of a session from its log alone: now, of its last quarter, and at most `points` times along
-    the stream."""
+    """Estimate the metrics of a session from its log alone: now, over its last quarter, and at up to `points` points
+    along the stream."""
     answers = Answers(run)
     now, curve = _look(answers, points)
     late = answers.since(int(answers.rounds[-1]) * 3 // 4) if now.available and answers.size else None
@@ -170,9 +171,9 @@ def of_session(run: Session | Trace | OneQuestion) -> Estimates:
 
 
 def over(questions: Mapping[str, Estimates], evaluation: str, metric: str) -> tuple[Estimate, Estimate, str] | None:
-    """Return the mean of a metric over those of several questions that have an estimate, the worst, and its name; None
-    without any. The interval of the mean has the mean ends, which suffice however the questions depend on each other.
-    """
+    """Return the mean of a metric over the questions that have an estimate, the worst estimate, and the name of its
+    question. None without any estimate. The interval of the mean runs from the mean of the lower ends to the mean of
+    the upper ends, which is wide enough however the questions depend on each other."""
     values = {name: each for name, now in questions.items() if (each := now.metrics[evaluation][metric])}
     if not values:
         return None
@@ -181,7 +182,8 @@ def over(questions: Mapping[str, Estimates], evaluation: str, metric: str) -> tu
 
 
 def positives(run: Session | Trace | OneQuestion) -> tuple[Estimate, int] | None:
-    """Estimate the number of positives among the items that have passed, and count these; None with too few answers."""
+    """Estimate the number of positives among the items that have passed. Return the estimate and the number of these
+    items; None with too few answers."""
     answers = Answers(run)
     if answers.silent or not answers.size:
         return None
@@ -191,12 +193,12 @@ def positives(run: Session | Trace | OneQuestion) -> tuple[Estimate, int] | None
 
 
 def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Point]:
-    """Estimate the metrics at most `points` times along the stream, leaving out times without any estimate."""
+    """Estimate the metrics at up to `points` points along the stream, leaving out points without any estimate."""
     return _look(Answers(run), points)[1]
 
 
 def _look(answers: Answers, points: int) -> tuple[Estimates, list[Point]]:
-    """Estimate the metrics of the whole window of some answers, and at most `points` times along it."""
+    """Estimate the metrics of the whole window of these answers, and at up to `points` points along it."""
     size = answers.size
     after = np.unique(np.linspace(1, size, min(points, size)).round().astype(int)) if size and points > 1 else None
     after = np.array([size]) if after is None else after
@@ -215,8 +217,8 @@ def _look(answers: Answers, points: int) -> tuple[Estimates, list[Point]]:
 
 
 def _reason(answers: Answers, positives: int, enough: Enough, sides: Sequence[Side]) -> str:
-    """Say which answers are missing for the estimates of the last window. If these are positives, and enough items are
-    left, also say about how many labels would bring them."""
+    """Say which answers are missing for the estimates of the last window. If positive answers are missing, and enough
+    items are left, also say about how many more labels are needed."""
     if answers.silent:
         return (
             f"The rule {answers.run.settings.rule} gives some items no chance of being asked: "
@@ -238,7 +240,7 @@ def _reason(answers: Answers, positives: int, enough: Enough, sides: Sequence[Si
 
 
 def _missing(pushed: Side, hidden: Side) -> str:
-    """Say which answers both sides still need."""
+    """Say which answers are still needed on pushed and on other items."""
     names = "an item predicted as positive", "an item not predicted as positive"
     blank = [name for name, part in zip(names, (pushed, hidden)) if not part.enough[-1]]
     total = max(len(blank), NEEDED[False] - int(pushed.positives[-1] + hidden.positives[-1]))
@@ -280,8 +282,8 @@ def forecast(labels: int, multiclass: bool) -> str:
 
 
 def line(points: Sequence[Point], evaluation: str, metric: str) -> tuple[list[int], np.ndarray]:
-    """Return the rounds of a curve in which a metric has an estimate, and its values, lower and upper ends, shape
-    (3, rounds)."""
+    """Return the rounds of the points at which a metric has an estimate, and its values, lower ends and upper ends
+    there, shape (3, rounds)."""
     estimated = [(rounds, value) for rounds, _, each in points if (value := each[evaluation].get(metric))]
     ends = np.array([(value.value, value.low, value.high) for _, value in estimated]).reshape(-1, 3).T
     return [rounds for rounds, _ in estimated], ends

@@ -22,7 +22,7 @@ from .estimates import Estimate, Estimates
 from .ranking import Ranking
 
 AUDITED = ("precision", "sensitivity", "f1")  # metrics of the deciders of an audited column
-MORE = 50  # answers whose worth is told
+MORE = 50  # number of further answers whose benefit is stated
 FEWEST = 5  # positive answers: with fewer the comparison with random questions is left out
 
 
@@ -43,8 +43,8 @@ def summary(session: Session) -> list[str]:
 
 
 def table(session: Session) -> list[tuple[str, str]]:
-    """Return the lines of a table of the positives found and the quality of the model: (name, value in words). Of
-    several questions, the lines are the readings and the yeses to each question."""
+    """Return table rows (name, value in words) on the positives found and the quality of the model. With several
+    questions, the rows are the number of readings and the yes answers to each question; for an audit, as in `audit`."""
     if session.settings.audited:
         (_, *names), *metrics_of = (figures := audit(session))[0]
         own = [
@@ -64,18 +64,18 @@ def table(session: Session) -> list[tuple[str, str]]:
 
 
 def deciders(session: Session) -> dict[str, OneQuestion]:
-    """Return the two deciders of an audited column as runs of their own, by the names on the page."""
+    """Return {name on the page: run} for the two deciders of an audit: the column alone, and column + answers."""
     return {words: OneQuestion(session, name) for name, words in session.settings.decider_names.items()}
 
 
 def _others(session: Session) -> dict[str, OneQuestion]:
-    """Return the other columns that an audit judges as runs of their own."""
+    """Return {name: run} for the other columns that an audit judges."""
     return {name: OtherColumn(session, name) for name in (session.settings.audited or {}).get("others", ())}
 
 
 def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
-    """Return how good an audited column is, alone and with the answers, as a table with a line for each metric; and the
-    number of positives, and the worth of more answers, as (name, value in words)."""
+    """Return the quality of an audited column, alone and with the answers, as a table with a row for each metric. Also
+    return rows (name, value in words) on the number of positives and the benefit of more answers."""
     runs, others = deciders(session), _others(session)
     now = [estimates.of_session(run) for run in [*runs.values(), *others.values()]]
     table: list[tuple[str, ...]] = [("Estimated", *runs, *others)]
@@ -102,7 +102,7 @@ def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]
 
 
 def yeses(session: Session) -> Iterator[tuple[str, str]]:
-    """Yield the number of readings, and of the yeses among the answers to each of several questions."""
+    """Yield the number of readings, and of yes answers to each of several questions, as rows (name, value in words)."""
     readings = [lesson.labels for lesson in session.state.lessons if lesson.label != SKIP]
     yield "Readings", f"{len(readings):,}"
     for k, name in enumerate(session.settings.question_names):
@@ -111,7 +111,7 @@ def yeses(session: Session) -> Iterator[tuple[str, str]]:
 
 
 def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
-    """Yield the first metrics, exact or estimated."""
+    """Yield table rows (name, value in words) of the first metrics, exact or estimated."""
     if session.labelled:
         for name in metrics.EVALUATIONS:
             values = session.evaluate(session.place.counts, name)
@@ -128,7 +128,7 @@ def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
 
 
 def about_known_labels(run: Run) -> list[str]:
-    """Say in a sentence how many labels were known from elsewhere; nothing if none was."""
+    """Say in a sentence how many labels were known from elsewhere; return an empty list if none was."""
     labels = [lesson.label for lesson in run.state.lessons if lesson.is_known and lesson.label]
     if not labels:
         return []
@@ -140,7 +140,7 @@ def about_known_labels(run: Run) -> list[str]:
 
 
 def differing(run: Run) -> list[str]:
-    """Say in a sentence how many answers differ from the labels of the data; nothing if none does."""
+    """Say in a sentence how many answers differ from the labels of the data; return an empty list if none does."""
     if not run.labelled:
         return []
     pairs = [(lesson.label, int(run.y[lesson.item])) for lesson in run.state.lessons if lesson.number and lesson.label]
@@ -152,7 +152,7 @@ def differing(run: Run) -> list[str]:
 
 
 def exact(run: Run, counts: np.ndarray) -> str:
-    """State the first metrics of a table of counts in a sentence, given that the labels of the data are known."""
+    """State the first metrics of a table of counts in a sentence, for data whose labels are known."""
     both = (
         " and ".join(f"{TITLES[metric]} {values[metric]:.3f}" for metric in METRICS[run.multiclass][:2])
         for values in (run.evaluate(counts, name) for name in metrics.EVALUATIONS)
@@ -161,7 +161,7 @@ def exact(run: Run, counts: np.ndarray) -> str:
 
 
 def _estimated(session: Session) -> str:
-    """State the estimates of the first metrics with their intervals, or which answers are missing for them."""
+    """State the estimates of the first metrics with their intervals, or say which answers are missing for them."""
     (now, quarter, _), sentences = estimates.look(session, 1), []
     if now.available:
         until = "" if now.closed is None else f" up to item {now.closed + 1:,}"
@@ -182,7 +182,7 @@ def _in_words(estimated: Estimates) -> str:
 
 
 def _first(estimated: Estimates) -> list[str]:
-    """Return the available metrics to name first."""
+    """Return the metrics to name first: the two main ones, as far as they are estimated, else all estimated ones."""
     return [metric for metric in METRICS[False][:2] if metric in estimated.available] or estimated.available
 
 
@@ -210,10 +210,10 @@ def next_steps(session: Session) -> list[str]:
 class Outcome(NamedTuple):
     """The result of a session.
 
-    labels, positives: number of answers, and of positive ones. share: of positives in the stream, exact (low = high) if
-    the data has labels, else estimated (None: too few answers). listed: for each round, whether its item has a positive
-    label (an answer, a mark or a known label), or has none and is predicted positive by the current model. ranking: of
-    the items, these first.
+    labels, positives: number of answers, and of positive ones. share: share of positives in the stream, exact (low =
+    high) if the data has labels, else estimated (None: too few answers). listed: for each round, whether its item is in
+    the list of positives: it has a positive label (an answer, a mark or a known label), or has none and is predicted
+    positive by the current model. ranking: ranking of the items, the listed ones first.
     """
 
     labels: int
@@ -223,7 +223,7 @@ class Outcome(NamedTuple):
     ranking: Ranking
 
     def sentences(self, name: str) -> list[str]:
-        """Describe the result in sentences. name: of the positive class."""
+        """Describe the result in sentences. name: name of the positive class."""
         if not self.labels:
             return []
         hits = f"{self.positives:,} of {self.labels:,} answers are {name} ({percent(self.positives / self.labels)})."
@@ -236,7 +236,7 @@ class Outcome(NamedTuple):
         return [hits, f"{listed}: {depths[0].sentence(name)}" if depths else f"{listed}."]
 
     def lines(self, name: str) -> list[tuple[str, str]]:
-        """Return the lines of a table: (name, value in words). name: of the positive class."""
+        """Return table rows: (name, value in words). name: name of the positive class."""
         if not self.labels:
             return []
         lines = [(f"{name} among your answers", f"{self.positives:,} of {self.labels:,}")]
@@ -253,7 +253,7 @@ class Outcome(NamedTuple):
 
 
 def of_session(session: Session | OneQuestion) -> Outcome:
-    """Return the current outcome of a session. ModelError if its learner is not linear."""
+    """Return the current outcome of a session. Raise ModelError if its learner is not linear."""
     answered = np.array([(entry.label, entry.probability) for entry in session.log if entry.label])
     answers, chances = answered.reshape(-1, 2).T
     margins = model.of_session(session).scores(session.dataset.rows)[session.order, 0]

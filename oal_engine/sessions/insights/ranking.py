@@ -1,10 +1,10 @@
-"""Estimate how many items of the ranked list are right, and how many of all positives it holds, at each depth.
+"""Estimate precision and recall of the ranked list of positives at each depth.
 
 The chance that an item without an answer is positive is a logistic function of its margin (Platt 1999) whose slope may
-change twice. It is fitted to the answered items, each with the margin of a model that was trained without it, as a
-model is surer of items that it has learned. An answer that was asked for with probability pi weighs pi^-0.75: equal
-weights would make the most of few answers, weights of 1 / pi would represent the stream even if the curve is wrong.
-docs/estimates.md says how often the intervals hold.
+change twice (a linear spline). It is fitted to the answered items, each with its margin under a model that was trained
+without it (cross-validation), because a model is surer of items that it has learned. An answer that was asked with
+probability pi has the weight pi^-0.75: equal weights would make the most of few answers, weights of 1 / pi would
+represent the stream even if the curve is wrong. docs/estimates.md reports the coverage of the intervals.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,18 +28,18 @@ from .curves import percent
 from .estimates import Estimate
 
 FEWEST = 5  # answers of either class: with fewer there is no estimate
-FOLDS = 50  # models that are trained without some of the answers
+FOLDS = 50  # folds of the cross-validation
 BINS = 400  # groups of neighbors in the ranking that count as alike
-POWER = 0.75  # of the weights 1 / chance of being asked
-MOST_WORTH = 250  # equal answers: with more of them, the shape of the curve errs more than they do
-PENALTIES = np.array([1e-3, 1e-3, 1, 1])  # on the squares of the line: without them it can be infinitely steep
+POWER = 0.75  # exponent of the weights 1 / chance of being asked
+MOST_WORTH = 250  # effective number of answers: above it, the shape of the curve errs more than the answers
+PENALTIES = np.array([1e-3, 1e-3, 1, 1])  # on squared coefficients of a curve: without them, its slopes could diverge
 STEPS, LONGEST_STEP, EXACT = 100, 3.0, 1e-9  # of Newton's method
-DRAWS = 512  # curves, and numbers of positives on them, that the intervals come from
+DRAWS = 512  # curves, with numbers of positives on them, drawn for the intervals
 
 
 class Depth(NamedTuple):
-    """The quality of the first items of a ranking: the share of them that is right, the share of all positives that is
-    among them, and the harmonic mean of both."""
+    """The quality of the first items of a ranking: precision (the share of them that is positive), recall (the share of
+    all positives that is among them), and F1."""
 
     items: int
     precision: Estimate
@@ -47,7 +47,7 @@ class Depth(NamedTuple):
     f1: Estimate
 
     def sentence(self, name: str) -> str:
-        """Describe the quality in a sentence. name: of the positive class."""
+        """Describe the quality in a sentence. name: name of the positive class."""
         return (
             f"{self.precision_in_words} of them are right, and {self.recall_in_words} of all that are {name} are among "
             "them."
@@ -55,12 +55,12 @@ class Depth(NamedTuple):
 
     @property
     def precision_in_words(self) -> str:
-        """The share that is right, in percent with its interval."""
+        """Precision in percent, with its interval."""
         return _in_words(self.precision)
 
     @property
     def recall_in_words(self) -> str:
-        """The share of all positives, in percent with its interval."""
+        """Recall in percent, with its interval."""
         return _in_words(self.recall)
 
     @property
@@ -76,10 +76,10 @@ def _in_words(share: Estimate) -> str:
 
 
 class Curve(NamedTuple):
-    """The chance of being positive by margin: the logistic function of a line with two bends.
+    """The chance of being positive as a function of the margin: the logistic function of a line with two bends.
 
-    scale: unit of margins. bends: margins. line: its height and slopes, shape (4,). errors: a square root of the
-    covariance of these, shape (4, 4).
+    scale: unit of margins. bends: margins at which the slope changes. line: coefficients of the line, its height and
+    three slopes, shape (4,). errors: square root (Cholesky factor) of the covariance of the coefficients, shape (4, 4).
     """
 
     scale: float
@@ -88,7 +88,8 @@ class Curve(NamedTuple):
     errors: np.ndarray
 
     def chances(self, margins: np.ndarray, lines: np.ndarray | None = None) -> np.ndarray:
-        """Return the chances at margins, for several `lines` (n, 4) in place of its own with shape (n, margins)."""
+        """Return the chances at these margins. lines: coefficients of n other lines to use instead, shape (n, 4); then
+        the chances have the shape (n, margins)."""
         chances: np.ndarray = expit(
             (self.line if lines is None else lines) @ _features(margins, self.scale, self.bends)
         )
@@ -102,11 +103,11 @@ def _features(margins: np.ndarray, scale: float, bends: np.ndarray) -> np.ndarra
 
 @dataclass(frozen=True)
 class Ranking:
-    """All items that are not known to be negative: first the list of positives, then the others, by falling margin.
+    """All items that are not known to be negative: first the list of positives, then the rest, each by falling margin.
 
-    rounds: of the items. margins: of the items. positive: whether each item is known to be positive. listed: length of
-    the list. curve: of the items without an answer (None: too few answers). truth: whether each item is positive, if
-    the data has labels. missed: positives of the data among the items that are known to be negative.
+    rounds, margins: round and margin of each item. positive: whether each item is known to be positive. listed: length
+    of the list. curve: the chances of the items without an answer (None: too few answers). truth: whether each item is
+    positive, if the data has labels. missed: positives of the data among the items known to be negative.
     """
 
     rounds: np.ndarray
@@ -119,8 +120,8 @@ class Ranking:
 
     @cached_property
     def shares(self) -> np.ndarray | None:
-        """At each depth, the share of the items that is right, the share of all positives that is among them, and F1,
-        shape (3, items): exact if the truth is known, else estimated; None if nothing is known."""
+        """Precision, recall and F1 of the first 1, 2, ... items, shape (3, items): exact if the truth is known, else
+        estimated. None with neither truth nor curve."""
         if self.truth is None and self.curve is None:
             return None
         hits = self.positive if self.truth is None else self.truth
@@ -130,7 +131,8 @@ class Ranking:
         return _shares(hits, np.arange(1, hits.size + 1), hits[-1:].sum() + self.missed)
 
     def depths(self, items: Sequence[int]) -> list[Depth] | None:
-        """Return the quality at depths >= 1 with its intervals. None if nothing is known."""
+        """Return the quality of the first k items, with its intervals, for each k >= 1 in `items`. None if the quality
+        is not known."""
         if self.shares is None:
             return None
         values = [self.shares[:, end - 1].tolist() for end in items]
@@ -141,7 +143,8 @@ class Ranking:
         ]
 
     def _intervals(self, items: Sequence[int]) -> tuple[list[list[float]], list[list[float]]]:
-        """Return the lower and the upper ends of the shares at each depth. Neighbors in the ranking count as alike."""
+        """Compute the lower and the upper ends of precision, recall and F1 at each depth, by quasi-random draws.
+        Neighbors in the ranking are grouped and treated alike."""
         assert self.curve
         size = self.rounds.size
         ends = np.unique([0, *items, size, *np.geomspace(1, size, BINS).astype(int)])
@@ -167,19 +170,20 @@ class Ranking:
 
 
 def _shares(hits: np.ndarray, items: ArrayLike, positives: ArrayLike) -> np.ndarray:
-    """Return precision, recall and F1 of lists of some items with some hits, given the number of all positives."""
+    """Compute precision, recall and F1 of lists from the numbers of their items, their hits, and all positives."""
     return np.array([hits / items, hits / np.maximum(positives, 1e-9), 2 * hits / np.add(items, positives)])
 
 
 def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray) -> Curve | None:
-    """Fit the chance of being positive by margin. None if there are too few answers, or a higher margin says nothing.
+    """Fit the chance of being positive as a function of the margin. None if there are too few answers, or if the chance
+    does not rise with the margin.
 
-    margins: of the answered items, each under a model that was trained without it. chances: of being asked.
+    margins: margins of the answered items, each under a model trained without it. chances: their asking probabilities.
     """
     if min(positive.sum(), (~positive).sum()) < FEWEST or not np.ptp(margins):
         return None
     weights = chances**-POWER
-    weights *= weights.sum() / (weights**2).sum()  # they add up to the number of equal answers that they are worth
+    weights *= weights.sum() / (weights**2).sum()  # they add up to the effective number of answers (Kish)
     scale, bends = float(margins.std()), np.quantile(margins, [1 / 3, 2 / 3])
     features, line = _features(margins, scale, bends), np.zeros(4)
     for _ in range(STEPS):
@@ -213,7 +217,7 @@ def of_session(session: Session | OneQuestion, listed: np.ndarray) -> Ranking:
 
 
 def labels_of(session: Session | OneQuestion) -> np.ndarray:
-    """Return the label of each item that a session has learned: an answer, a mark or a known label (0: none)."""
+    """Return the label of each item as the session learned it: an answer, a mark or a known label (0: none)."""
     labels = np.zeros(session.y.size, np.int8)
     for lesson in session.state.lessons:
         labels[lesson.item] = lesson.label
@@ -227,8 +231,8 @@ def _margins(session: Session | OneQuestion, learner: Learner, items: np.ndarray
 
 
 def _margins_without(session: Session | OneQuestion, places: np.ndarray) -> np.ndarray:
-    """Return the margins of the answered items at some places under a model that was trained without these answers."""
-    lessons = session.state.lessons  # of several people in the order of their answers; places follow the questions
+    """Return margins of answered items under a model trained without their answers. places: indices of the answers."""
+    lessons = session.state.lessons  # in the order of answers; `places` count in the order of questions
     answered = sorted((lesson for lesson in lessons if lesson.number and lesson.label), key=attrgetter("number"))
     left_out = [answered[place] for place in places.tolist()]
     numbers = {lesson.number for lesson in left_out}
@@ -238,9 +242,9 @@ def _margins_without(session: Session | OneQuestion, places: np.ndarray) -> np.n
 
 
 def margins_left_out(answers: int, margins: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Return the margin of each answered item under a model that was trained without it and a few others.
+    """Return the cross-validated margin of each answered item: under a model trained without the answers of its fold.
 
-    margins: trains without the answers at some places, and returns the margins of their items.
+    margins: function that trains without the answers at some indices, and returns the margins of their items.
     """
     result = np.zeros(answers)
     for fold in range(min(FOLDS, answers)):

@@ -22,7 +22,7 @@ TELLING, RECENT = 3, 500
 
 @dataclass(frozen=True)
 class Moved:
-    """A weight that answers changed: its column, its class (None: not multiclass), and both values."""
+    """A weight that answers changed: its column, its class (None: not multiclass), and its old and new value."""
 
     column: int
     label: int | None
@@ -31,7 +31,7 @@ class Moved:
 
 
 def common(run: Run) -> np.ndarray:
-    """Return the columns of terms that are too frequent to say much, and about as frequent with each class."""
+    """Return the columns of common terms (stop words) that are about as frequent in each class."""
     if run.dataset.vocabulary is None:
         return np.empty(0, int)
     texts = run.dataset.vocabulary.document_frequency
@@ -55,8 +55,8 @@ def moved(
 ) -> list[Moved]:
     """Return the weights that differ, the largest change first.
 
-    most: number of weights to return. without: columns to leave out. latent: number of last columns, which have no
-    names and are left out, too.
+    most: number of weights to return. without: columns to leave out. latent: number of unnamed columns at the end,
+    which are left out, too.
     """
     old, new = old[: len(old) - latent], new[: len(new) - latent]
     classes = old.shape[1] if old.ndim == 2 else 1
@@ -73,7 +73,7 @@ def strongest(
 ) -> list[tuple[int, float]]:
     """Return the columns that speak most for a class: [(column, weight > 0)].
 
-    With K classes a weight counts above the mean of the classes' weights. most, without, latent: as in `moved`.
+    With K classes, the mean weight over the classes is subtracted first. most, without, latent: as in `moved`.
     """
     weights = weights[: len(weights) - latent]
     for_class = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
@@ -84,8 +84,8 @@ def strongest(
 
 
 def whole_words(run: Run, values: Iterable[tuple[int, np.ndarray]]) -> list[tuple[str, np.ndarray]]:
-    """Return the values of columns by term. The values of a word's beginning, such as "exerc…", are added to those of
-    each word that begins so; a beginning of no other term stays."""
+    """Return the values of columns as (term, values). The values of a prefix, such as "exerc…", are added to the values
+    of each word that begins with it; a prefix that no other term has is kept."""
     named = dict[str, np.ndarray]()
     for column, numbers in values:
         name = term(run, column)
@@ -101,15 +101,15 @@ def whole_words(run: Run, values: Iterable[tuple[int, np.ndarray]]) -> list[tupl
 
 
 def _largest(sizes: np.ndarray, most: int) -> list[int]:
-    """Return the indices of the largest sizes above 0, the largest first, equal ones in their order."""
+    """Return the indices of the `most` largest sizes above 0, the largest first, ties in order of their index."""
     least = np.partition(sizes, -most)[-most] if most < sizes.size else 0
     large = np.flatnonzero((sizes >= least) & (sizes > 0))  # argpartition has no fixed order of ties
     return large[np.argsort(-sizes[large], kind="stable")][:most].tolist()
 
 
 def term(run: Run, column: int) -> str:
-    """Return the term or the name of a column; the same placeholder for all unnamed columns. Terms outside the
-    vocabulary are named after the answered items."""
+    """Return the term or the name of a column; the same placeholder for all unnamed columns. Columns of terms outside
+    the vocabulary are named after the terms of the answered items."""
     dataset = run.dataset
     if dataset.vocabulary:
         if column >= dataset.named:
@@ -123,8 +123,8 @@ def term(run: Run, column: int) -> str:
 
 
 def surprises(log: Sequence[Entry], theta: float = 0.0) -> list[Entry]:
-    """Return the confident mistakes: their margin is further from the threshold than half of the margins of answered
-    questions."""
+    """Return the confident mistakes: wrong predictions whose margin is further from the threshold than the median
+    margin of the answered questions."""
     margins = [abs(entry.margin - theta) for entry in log if entry.label is not None]
     half = np.median(margins) if margins else 0.0
     return [entry for entry in log if entry.mistake and abs(entry.margin - theta) > half]

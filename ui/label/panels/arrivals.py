@@ -25,15 +25,15 @@ def remember(server: CardServer, name: str) -> bool:
 
 
 def may_get_more(session: Session) -> bool:
-    """Tell whether the card has no question, and so may get one although nothing in the store has changed."""
+    """Tell whether the card has no question, and so may get one even if nothing in the store changes."""
     return st.session_state.get(f"shown-{session.id}", (False,))[-1]
 
 
 def arrivals(session: Session) -> None:
     """Say how many items have arrived since the page was opened, and redraw the card if its question may have changed.
 
-    That is after a correction, a mark that trains or another person's arrival; for an idle card also when the stream
-    has grown or a question is free again.
+    The question may change after a correction, a mark that trains, or the arrival of another person. An idle card may
+    also get one when the stream has grown, or when a question is free again.
     """
     changes, items = session.changed
     old_changes, old_items, idle = st.session_state.get(f"shown-{session.id}", (changes, items, False))

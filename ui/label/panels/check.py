@@ -1,4 +1,5 @@
-"""Answers to check: answers that the model of all others contradicts, and answers that the model depends on."""
+"""Answers to check: answers that a model trained on all other answers contradicts, and answers on which the model
+depends most."""
 
 from functools import partial
 from typing import Any
@@ -25,8 +26,8 @@ MEANS = (
 )
 OTHER_ANSWERS = "other answers: {}"
 CHANGE = (
-    "Of {:,} items about {:,} would change class without this answer, and {:,} if it were {}, in the model of all "
-    "answers."
+    "Of {:,} items, about {:,} would be predicted as another class without this answer, and about {:,} if it were {}, "
+    "by a model trained on all answers."
 )
 NO_DIFFERENCE = "No two people differ on an item."
 NO_CHANGE = "You gave the same answer each time you were asked again."
@@ -37,7 +38,7 @@ NONE_AT_ODDS = "No answer is at odds with the others."
 
 
 def show(server: CardServer) -> None:
-    """Show both lists; call it in a fragment."""
+    """Show the panel; call it in a fragment."""
     note(MEANS)
     session, name = server.session, chosen_question(server)
     checks = server.in_background(f"checks {name}", lambda: answer_checks.of_session(part_of(session, name)))
@@ -47,7 +48,7 @@ def show(server: CardServer) -> None:
 
 def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str | None = None) -> dict[str, Any]:
     """Return one page of a view, the most urgent answers first. checks: None while the answers are being checked. name:
-    of one of several questions."""
+    the question, if the session asks several."""
     session, unseen = part_of(server.session, name), server.session.unseen(annotator())
     answers = {entry.id: entry for entry in history.entries_of(server, session) if entry.id not in unseen}
     shows = SHOWS + DIFFER * bool(session.settings.overlap) + CHANGED * bool(session.settings.repeat)
@@ -73,7 +74,7 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
 
 
 def _differing(session: Session | OneQuestion, view: View, pairs: list[AnswerPair], empty: str) -> dict[str, Any]:
-    """Return the items with two different answers, which somebody settles by a correction. empty: text of an empty
+    """Return the page of items with two different answers, each to be settled by a correction. empty: text of an empty
     list."""
     pairs = agreement.differing(pairs)[: item_list.PAGE]
     matches, counts = item_list.page_of(session, [pair.entry.item for pair in pairs], view)

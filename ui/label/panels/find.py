@@ -1,5 +1,5 @@
-"""Find items in the whole stream by their words, or go through the list of positives, and label them; with several
-questions, for one of them."""
+"""Label items of the whole stream that are found by their words or in the list of positives; with several questions,
+for one question at a time."""
 
 import html
 from typing import Any
@@ -56,16 +56,16 @@ def show(server: CardServer) -> None:
 
 
 def label(session: Session, event: RowEvent, by: str, name: str | None = None) -> None:
-    """Store the label of an item as known, or that it is not known any more. name: of the one of several questions that
-    it answers."""
+    """Store the label of an item as known, or remove a known label (SKIP). Raise SessionError if the item was asked.
+    name: the question, if the session asks several."""
     origin = CORRECTION if event.row in part_of(session, name).known_labels else SEARCH
     if session.know(event.id, {event.row: event.action}, origin, by, name):
         raise SessionError(ASKED)
 
 
 def page(server: CardServer, view: View, name: str | None = None) -> dict[str, Any]:
-    """Return one page of the items that have the words of a search, of the list of positives, or of known labels. name:
-    of one of several questions."""
+    """Return one page of the items that a search finds, of the list of positives, or of the known labels. name: the
+    question, if the session asks several."""
     session = part_of(server.session, name)
     unseen = server.session.unseen(annotator())
     asked = {int(session.order[each.question.t]) for each in server.session.state.outstanding.values()}
@@ -115,13 +115,13 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
 def _listed(
     server: CardServer, session: Session | OneQuestion, name: str | None, show: str, asked: set[int]
 ) -> list[int] | None:
-    """Return the items of the list of positives, the surest first, without items that are being asked: the list tells
-    the model's opinion. None while it is being computed. session: as the question `name` sees it."""
+    """Return the list of positives, the surest first, or None while it is being computed. It leaves out items that are
+    being asked, because it shows the model's prediction. session: the session, or its question `name`."""
     ranking: Ranking | None = server.in_background(
         f"ranking {name}", lambda: outcome.of_session(part_of(server.session, name)).ranking
     )
     if ranking is None:
         return None
-    items, labels = session.order[ranking.rounds[: ranking.listed]], labels_of(session)  # later than the ranking
+    items, labels = session.order[ranking.rounds[: ranking.listed]], labels_of(session)  # labels newer than the ranking
     keep = labels[items] != -1 if show == WHOLE_LIST else labels[items] == 0
     return [item for item in items[keep].tolist() if item not in asked]

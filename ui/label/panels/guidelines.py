@@ -28,8 +28,8 @@ WRITTEN_BY = "Written by {}, who owns the session."
 QUESTIONS_NOTE = "A change counts from the next item on; the answers stay as they are."
 CLOSE, CLOSE_HELP = (
     "Close",
-    "Later items are not asked about it, nor about questions that need a yes to it. Its answers stay. It cannot be "
-    "opened again.",
+    "It is no longer asked about later items, nor are the questions that need a yes to it. Its answers stay. A closed "
+    "question cannot be opened again.",
 )
 BEGINS = "Words like it, separated by commas, or an example text"
 ONLY_AFTER, ALWAYS = "Ask it only after a yes to", "Always ask it"
@@ -77,7 +77,7 @@ def _edit(session: Session, words: str) -> None:
 
 
 def _edit_questions(session: Session) -> None:
-    """Offer to close questions, and to add one."""
+    """Show buttons that close a question, and a form that adds one."""
     small_note(QUESTIONS_NOTE)
     asked = [each for each in session.settings.questions or () if session.is_asked(each["name"])]
     for name in (question["name"] for question in asked):
@@ -97,7 +97,7 @@ def _edit_questions(session: Session) -> None:
 
 
 def _changed(change: Callable[[], None]) -> None:
-    """Change the questions of a session, and redraw the page."""
+    """Apply a change to the questions of a session and redraw the page, or show the error."""
     try:
         change()
     except (SessionError, StoreError, DataError) as error:

@@ -37,12 +37,12 @@ def show(server: CardServer) -> None:
 
 
 def list_of(panel: str, question: str | None) -> str:
-    """Return the name of a list. Each question has its own, so that no correction is taken for one of another."""
+    """Return the name of a list. Each question has its own list, so that no correction goes to another question."""
     return panel if question is None else f"{panel} {question}"
 
 
 def change(session: Session, event: RowEvent | RowTag, by: str, name: str | None = None) -> None:
-    """Store a correction made in a row, or a tag of its item. name: of one of several questions."""
+    """Store a correction made in a row, or a tag of its item. name: the question, if the session asks several."""
     if isinstance(event, RowEvent):
         session.correct(event.id, event.row, event.action, by, highlighted=False, name=name)
     elif asked := session.answered(event.row):
@@ -52,7 +52,7 @@ def change(session: Session, event: RowEvent | RowTag, by: str, name: str | None
 
 
 def entries_of(server: CardServer, run: Session | OneQuestion) -> list[Entry]:
-    """Return the history of a session, of several questions as one of them sees it."""
+    """Return the history of a session, or of one of its questions."""
     return (
         server.log
         if isinstance(run, Session)
@@ -61,7 +61,7 @@ def entries_of(server: CardServer, run: Session | OneQuestion) -> list[Entry]:
 
 
 def page(server: CardServer, view: View, name: str | None = None) -> dict[str, Any]:
-    """Return one page of a view, the newest answers first. name: of one of several questions."""
+    """Return one page of a view, the newest answers first. name: the question, if the session asks several."""
     session, unseen = part_of(server.session, name), server.session.unseen(annotator())
     log = entries_of(server, session)
     answered = [entry for entry in reversed(log) if entry.label is not None and entry.id not in unseen]

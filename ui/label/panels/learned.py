@@ -23,13 +23,13 @@ WAITING = "The model waits for its first answer."
 NOTHING = "Nothing is learned yet."
 UPDATED = "Learned from {}, the last one {} ago."
 PREDICTED = " {} of the answers were as predicted."
-ANSWERS_AND_PUSHED = " {} of the answers were {}, against {} of the stream pushed."
+ANSWERS_AND_PUSHED = " {} of the answers were {}; the model pushed {} of the stream."
 RESEARCHERS = "For researchers"
 WEIGHTS = "Weight of each learner"
 STRONGEST = "Speaks for {}"
 
-LAST_ANSWERS = (10, 50)  # over which the terms that moved are shown
-MAX_TERMS, CANDIDATES = 12, 40  # in a list, and before words are joined with their beginnings
+LAST_ANSWERS = (10, 50)  # numbers of last answers over which moved terms can be shown
+MAX_TERMS, CANDIDATES = 12, 40  # terms in a list, and candidates before word beginnings are merged into words
 Lines = list[tuple[str, np.ndarray]]
 STYLE = """<style>
 .oal-terms { display: grid; grid-template-columns: minmax(4.5rem, 1fr) minmax(2rem, 1fr) auto; gap: .1rem .7rem;
@@ -75,7 +75,7 @@ def show(server: CardServer) -> None:
 
 
 def _view(session: Session | OneQuestion) -> tuple[dict[int, Lines], dict[int, Lines]]:
-    """Return the terms that moved, by number of last answers; and the strongest terms, by class."""
+    """Return the terms that moved, {number of last answers: terms}, and the strongest terms, {class: terms}."""
     now, latent, common = session.place.weights, session.dataset.latent, top_terms.common(session)
     strongest = {
         label: top_terms.whole_words(
@@ -94,7 +94,7 @@ def _view(session: Session | OneQuestion) -> tuple[dict[int, Lines], dict[int, L
 
 
 def _moved(session: Session | OneQuestion, moves: list[Moved]) -> Lines:
-    """Return the terms that moved, each with the old and the new weight, and with its class if there are several."""
+    """Return the terms that moved, each with its old and its new weight, and with K classes also with its class."""
     return [
         (name if label is None else f"{name} → {session.names[label]}", values)
         for label in dict.fromkeys(move.label for move in moves)
@@ -105,7 +105,7 @@ def _moved(session: Session | OneQuestion, moves: list[Moved]) -> Lines:
 
 
 def _proof(session: Session | OneQuestion, log: list[Entry]) -> str:
-    """Return numbers that show whether the model is learning."""
+    """Return a sentence with numbers that show whether the model is learning."""
     place = session.place
     labels = place.progress.labels
     if not labels:
@@ -134,8 +134,8 @@ def _heading(words: str) -> None:
 
 
 def _terms(lines: list[tuple[str, float, str]], longest: float = 0) -> None:
-    """Show terms with a bar each: [(term, length of the bar, words at its end)]. longest: a full bar (0: the
-    largest)."""
+    """Show a list of terms with bars. lines: (term, value of its bar, words after the bar). longest: the value of a
+    full bar (0: the largest value)."""
     if not lines:
         st.text("None.")
         return

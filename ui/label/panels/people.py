@@ -17,7 +17,7 @@ ROLES = {
 }
 HELP = "\n".join(f"- {role}: {words}" for role, words in ROLES.items())
 OPEN = "Everybody who may enter is an annotator here, until you name the first person."
-INVITATION = "Everybody named below opens the session at this address."
+INVITATION = "Send this address to the people named below: it opens the session."
 OUTSIDE = "not on the list of people who may enter this app"
 
 

@@ -43,7 +43,7 @@ def show(server: CardServer) -> None:
         note(" ".join(changed))
         st.button(PUT_AWAY, key="put-away", on_click=st.session_state.__setitem__, args=(away, True))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
-    if problem and not session.settings.audited:  # there the table tells it
+    if problem and not session.settings.audited:  # in an audit the table says it
         note(problem)
     for chart in drawn:
         charts.show(chart)
@@ -54,8 +54,8 @@ def show(server: CardServer) -> None:
 def _view(
     session: Session, run: Session | OneQuestion
 ) -> tuple[list[str], list[curves.Chart], list[tuple], str | None, list[str]]:
-    """Return the sentences, the charts, the lines of the table, the reason if it has no estimates, and the
-    changes of the stream. run: the session as its question sees it."""
+    """Return the sentences, the charts, the lines of the table, the reason if there are no estimates, and sentences on
+    changes of the stream. run: the session, or one of its questions."""
     place, log, (metric, title) = session.place, session.log, stopping.METRICS[session.multiclass]
     drawn, lines, problem, closed, late = curves.of_session(run), [], None, None, None
     values: stopping.Curve | None = None

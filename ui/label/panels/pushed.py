@@ -1,5 +1,5 @@
-"""Items that the model passed on without asking, newest first, which can be marked as wrong: the pushed items, or with
-K classes every item with its predicted class. With several questions, the items pushed by one, which can be labeled."""
+"""Items that the model passed on without asking, newest first, to be marked as wrong: the pushed items, or with K
+classes every item with its predicted class. With several questions, the items pushed by one question, to be labeled."""
 
 import html
 from typing import Any
@@ -51,14 +51,14 @@ def show(server: CardServer) -> None:
 
 
 def _item(session: Session, row: int) -> int:
-    """Return the item of a round."""
+    """Return the item of a round (`row`). Raise SessionError if there is no such round."""
     if row >= session.rounds:
         raise SessionError(BAD_ROUND.format(session.rounds, row + 1))
     return int(session.order[row])
 
 
 def _switch(server: CardServer) -> bool:
-    """Show the switch of whether marks train, which holds for everybody in the session, and return its state."""
+    """Show the toggle for whether marks train, which applies to everybody in the session. Return its state."""
     session = server.session
     current, fixed = server.settings().feedback_trains, not server.is_owned()
     chosen = st.toggle("Wrong marks train the model", current, key=f"trains-{session.id}-{current}", disabled=fixed)
@@ -80,8 +80,8 @@ def _cost(session: Session, trains: bool) -> str:
 
 
 def _passed(session: Session | OneQuestion, show: str) -> np.ndarray:
-    """Return the rounds that passed without a question, newest first; with K classes, those predicted as the selected
-    class."""
+    """Return the rounds that passed without a question, newest first: the pushed items, or with K classes the items
+    predicted as the class `show` (or as any class). Known items are left out."""
     _, predicted, asked = session.decided
     wanted = predicted > 0
     if session.multiclass and show not in ("all", "marked"):
@@ -91,8 +91,8 @@ def _passed(session: Session | OneQuestion, show: str) -> np.ndarray:
 
 
 def page(server: CardServer, view: View, trains: bool = False, name: str | None = None) -> dict[str, Any]:
-    """Return one page of a view, the newest items first. name: of one of several questions, whose items are labeled
-    instead of marked."""
+    """Return one page of a view, the newest items first. name: the question, if the session asks several; its items are
+    labeled instead of marked."""
     session, show = part_of(server.session, name), view.show
     marks = {} if isinstance(session, OneQuestion) else session.marks
     rounds = _passed(session, show)

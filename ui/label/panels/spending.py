@@ -15,11 +15,11 @@ LATER = " A forecast appears after {} answers."
 RUNS_OUT = " At this pace they run out at item {:,.0f} of {:,}."
 
 RECENT_LABELS = 50  # from which the pace is computed
-MIN_LABELS = 10  # for a pace
+MIN_LABELS = 10  # fewer give no pace
 
 
 def sentences(settings: Settings, plan: Plan | None, progress: Progress, log: list[Entry]) -> list[str]:
-    """Return sentences on the labels left: how long they last, and how the plan compares."""
+    """Return sentences on the labels left: how long they last, and how their use compares with the plan."""
     spent = [entry.round for entry in log if entry.label]
     stream = max(progress.stream, settings.horizon)
     if not progress.left:
@@ -41,8 +41,8 @@ def sentences(settings: Settings, plan: Plan | None, progress: Progress, log: li
 
 
 def _forecast(progress: Progress, spent: list[int], stream: int) -> str:
-    """Return where the labels run out at this pace, or how many stay unused. The item that waits for its answer will
-    use one label."""
+    """Return a sentence on where the labels run out at this pace, or how many stay unused. The item that waits for its
+    answer will use one label."""
     if progress.end == "stream":
         return ""
     if len(spent) < MIN_LABELS:

@@ -12,10 +12,10 @@ LATER = "Advice on stopping appears after {} labels."
 LAST_SURPRISE = "Last confident mistake: {} ago."
 NO_SURPRISE = "No confident mistake in {:,} labels."
 CHANGED = " {} changed by {:.2f} over {} labels."
-HINT = " More labels may change little, though rare kinds can still come: a hint, no more."
+HINT = " More labels may change little. This is only a hint: rare kinds of items can still appear."
 
-CALM_LABELS = 50  # without a confident mistake, before the hint; also the labels over which the metric is compared
-FLAT = 0.01  # a smaller change of the metric counts as none
+CALM_LABELS = 50  # without a confident mistake before the hint; the metric is compared over the same number
+FLAT = 0.01  # a smaller change of the metric counts as no change
 METRICS = {False: ("f1", "F1"), True: ("accuracy", "Accuracy")}  # by whether there are K classes
 
 
@@ -40,6 +40,6 @@ def sentence(log: list[Entry], theta: float, title: str, curve: Curve | None = N
 
 
 def movement(rounds: ArrayLike, values: ArrayLike, first: int) -> float | None:
-    """Return the range of a curve's values after round `first`, or None if a value is unknown."""
+    """Return the range (largest minus smallest value) of a curve after round `first`, or None if values are missing."""
     recent = np.asarray(values, dtype=float)[np.asarray(rounds) > first]
     return float(np.ptp(recent)) if recent.size > 1 and np.isfinite(recent).all() else None

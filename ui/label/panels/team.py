@@ -22,12 +22,12 @@ CONSISTENT = ("Name", "Asked again", "Same answer")
 AGREEMENT = ("Same answer", "In the whole stream", "Kappa")
 PAIRS = ("Two people", *AGREEMENT)
 QUESTIONS = ("Question", *AGREEMENT, "To decide")
-ALONE = "Everybody who opens this page under a name of their own gets items of their own."
+ALONE = "Anyone who opens this page under another name gets their own items."
 REPEATED = (
     "{:.0f} % of the {} are repeated to the person who answered them. How many got the same answer is shown from {} "
     "on, with a 95 % interval."
 )
-READINGS = " An answer is the same if it is so for each question that could be told both times."
+READINGS = " Two answers are the same if they agree on every question that was answered both times."
 OVERLAP = "{:.0f} % of the {} go to {} people."
 TWO = "two"
 DIFFER = " They differ on {}, listed under Check."
@@ -77,14 +77,14 @@ def _asked(session: Session) -> str:
 
 
 def _show_questions(server: CardServer, kind: str) -> None:
-    """Show the agreement of further answers on each of several questions. kind: as of `agreement.answer_pairs`."""
+    """Show a table of how far further answers agree on each question. kind: as in `agreement.answer_pairs`."""
     words, lines = server.cached(f"agreement {kind}", lambda: _of_questions(server.session, kind))
     table(QUESTIONS, lines, "none")
     _say(words)
 
 
 def _of_questions(session: Session, kind: str) -> tuple[str, list[tuple]]:
-    """Return sentences on the agreement on several questions, and a line of a table for each."""
+    """Return sentences on the agreement on several questions, and a row of a table for each question."""
     pairs = agreement.by_question(session, kind)
     agreements = {name: agreement.of_pairs(agreement.one_each(own)) for name, own in pairs.items()}
     differ = {name: len(agreement.differing(own)) for name, own in pairs.items()}
@@ -93,12 +93,12 @@ def _of_questions(session: Session, kind: str) -> tuple[str, list[tuple]]:
 
 
 def _pace(person: Person) -> tuple[str, ...]:
-    """Return the labels of the last hour, the minutes of all answers, and the usual seconds of one."""
+    """Return cells on a person's pace: labels of the last hour, minutes of all answers, median seconds per answer."""
     return f"{person.last_hour:,}", f"{person.minutes:.0f}", "" if person.time is None else f"{person.time:.1f}"
 
 
 def _agreement(session: Session) -> tuple[str, list[tuple]]:
-    """Return sentences on the agreement of all people, and a line of a table for every two of them."""
+    """Return sentences on the agreement of all people, and a row of a table for each pair of people."""
     pairs = agreement.answer_pairs(session)
     differ = len(agreement.differing(pairs))
     open_items = DIFFER.format(counted(differ, "item")) if differ else ""
@@ -106,12 +106,12 @@ def _agreement(session: Session) -> tuple[str, list[tuple]]:
 
 
 def _by_people(pairs: list[AnswerPair]) -> list[tuple]:
-    """Return a line of a table for every two people."""
+    """Return a row of a table for each pair of people."""
     return [(" and ".join(map(_name, names)), *_cells(own)) for names, own in agreement.by_people(pairs).items()]
 
 
 def _cells(own: Agreement) -> tuple[str, str, str]:
-    """Return how many answers were the same, their share in the stream, and kappa."""
+    """Return cells: how many answers were the same, their share in the stream, and kappa."""
     return f"{own.equal:,} of {own.pairs:,}", _share(own.same), str(own.kappa or "not enough")
 
 
@@ -121,7 +121,7 @@ def _say(words: str) -> None:
 
 
 def _share(share: Estimate | None) -> str:
-    """Return a share with its interval, "" for None."""
+    """Return a share with its interval in percent, or "" for None."""
     return agreement.in_percent(share) if share else ""
 
 
