@@ -536,11 +536,11 @@ def test_the_module_runs_as_a_program(db, numbers):
     )
 
 
-# The issue's own lines
+# Real data
 
 
 @pytest.mark.slow
-def test_happy_moments_as_in_the_issue(ok, shared):
+def test_the_positives_of_happy_moments_are_counted(ok, shared):
     """Importing the happy moments with exercise as the positive class gives 27,775 items, 1,393 of them positive."""
     imported = ok(
         "import",
