@@ -31,7 +31,8 @@ LEAST = 1e-4  # smallest distance from 0 and 1: one wrong certainty would domina
 
 
 def probabilities(data, labels, seed):
-    """Return for each item not asked its probability of a hit, and whether it is one. None with too few answers.
+    """Return for each item not asked its probability of a hit, and whether it is one. None if there are too few
+    answers.
 
     If the margins do not separate hits, every probability is the share of hits, each answer weighted by 1 / its chance.
     """
@@ -59,9 +60,8 @@ def probabilities(data, labels, seed):
 
 
 def quality(told, hits):
-    """Compute the log loss and the Brier score, both relative to a constant prediction, and the expected calibration
-    error; for items with a probability of at least 0.5, also their number, the sum of their probabilities, and their
-    hits."""
+    """Compute the log loss and the Brier score, both relative to a constant prediction, the expected calibration error,
+    and for items with a probability of at least 0.5 their number, the sum of their probabilities, and their hits."""
     share, told = hits.mean(), np.clip(told, LEAST, 1 - LEAST)
     bins = np.minimum((told * BINS).astype(int), BINS - 1)
     loss = -np.log(np.where(hits, told, 1 - told)).mean()

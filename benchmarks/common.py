@@ -117,7 +117,7 @@ def race(starts, passes, seconds=0.1):
 
 
 def table(heads, lines):
-    """Return the lines of a Markdown table, also readable in a terminal; columns of numbers are right-aligned."""
+    """Return the lines of a Markdown table, readable in a terminal too; columns of numbers are right-aligned."""
     lines = [["" if cell is None else str(cell) for cell in line] for line in lines]
     columns = [(head, *(line[k] for line in lines)) for k, head in enumerate(heads)]
     rules, padded = [], []

@@ -109,7 +109,7 @@ def f1(done):
 
 
 def single(every, word, budget):
-    """Return the F1 of a session of one question, with `budget` labels."""
+    """Return the F1 of a session that asks a single question, with `budget` labels."""
     return f1(replace(every[word], budget=budget).replay())
 
 
@@ -186,7 +186,7 @@ def over(own, statistic):
 
 
 def coverage(found):
-    """Return the share of estimates whose interval holds the truth, as text; "" without any estimate."""
+    """Return the share of estimates whose interval holds the truth, as text; "" if there are no estimates."""
     within = [low - 1e-12 <= truth <= high + 1e-12 for _, low, high, truth in filter(None, found)]
     return f"{np.mean(within):.3f}" if within else ""
 

@@ -40,7 +40,7 @@ OA3_AIMS = [  # name, learner, microseconds a round at d = 300, and why it may t
 
 
 def long_enough(data, learner, seconds):
-    """Return the first part of a stream that a learner replays in about `seconds`; also compiles the kernel."""
+    """Return the first part of a stream that a learner replays in about `seconds`. This compiles the kernel, too."""
     rounds, time = PROBE, 0
     while time < seconds / 4 and rounds < data.order.size:
         start = ours(data.first(rounds), learner)

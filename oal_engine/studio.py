@@ -108,8 +108,8 @@ class OpenSession:
         return Question(held[0].number, held[0].probability, cells, held[0])
 
     def answer(self, question: Question, word: str | Collection[str] | None) -> None:
-        """Answer a question with the name of a class, or skip it with None; the answer is stored and learned. word: in
-        a session of several questions, the names of the questions whose answer is yes."""
+        """Answer a question with the name of a class, or skip it with None; the answer is stored and learned. word: if
+        the session asks several questions, the names of the questions whose answer is yes."""
         labels = self._label(word, question.stored.parts)
         self._session.answer(uuid4().hex, question.stored.id, labels, self.annotator)
 
@@ -129,20 +129,20 @@ class OpenSession:
         self._session.undo(uuid4().hex, previous, self.annotator)
 
     def add_question(self, name: str, guidelines: str = "", parent: str = "", **seeds: Sequence[str]) -> None:
-        """Add a question, about all later items, to a session of several questions. parent: the question that needs a
-        yes before the new one is asked. seeds: `seed_words`, `seed_items` or `seed_texts`, with which its model begins.
-        """
+        """Add a question, about all later items, to a session that asks several questions about each item. parent: the
+        question that needs a yes before the new one is asked. seeds: `seed_words`, `seed_items` or `seed_texts`, with
+        which its model begins."""
         self._session.add_question(uuid4().hex, name, guidelines, parent, self.annotator, **seeds)
         self.classes = self._session.settings.question_names
 
     def close_question(self, name: str) -> None:
-        """Stop asking a question about later items, in a session of several questions."""
+        """Stop asking a question about later items, if the session asks several questions about each item."""
         self._session.close_question(uuid4().hex, name, self.annotator)
 
     def know(self, labels: Mapping[str, str | bool | None], question: str | None = None) -> list[str]:
         """Learn labels {item id: word} that are known from elsewhere and cost nothing; None makes an item unknown
-        again. Return the ids of the items that were refused, because they were asked or marked. question: in a session
-        of several questions, the question that the labels answer, with True or False instead of words."""
+        again. Return the ids of the items that were refused, because they were asked or marked. question: if the
+        session asks several questions, the question that the labels answer, with True or False instead of words."""
         places = self._session.dataset.positions([*labels])
         if unknown := [item for item in labels if item not in places]:
             raise SessionError(f"{self._session.dataset.name} has no item {unknown[0]}.")
@@ -181,8 +181,8 @@ class OpenSession:
     @property
     def metrics(self) -> pandas.DataFrame:
         """The metrics of both evaluations: exact if every item of the data has a label, else estimates with their 95 %
-        intervals; attrs["reason"] says why an estimate is missing. With several questions about each item, these are
-        the estimates of each question, then their mean and the worst of them."""
+        intervals; attrs["reason"] says why an estimate is missing. If the session asks several questions, these are the
+        estimates of each question, then their mean and the worst of them."""
         import pandas
 
         self._session.refresh()
@@ -202,8 +202,8 @@ class OpenSession:
         return frame
 
     def _of_questions(self, questions: Sequence[str]) -> pandas.DataFrame:
-        """Return the metrics of several questions: for each metric a row per question, one for the mean, one for the
-        worst question."""
+        """Return the metrics of a session that asks several questions: for each metric a row per question, one for the
+        mean, one for the worst question."""
         import pandas
 
         by_question = {name: estimates.of_session(OneQuestion(self._session, name)) for name in questions}
@@ -269,7 +269,7 @@ class Compared(experiments.Comparison):
 
     @property
     def frame(self) -> pandas.DataFrame:
-        """The results as a DataFrame: a row for each line of the comparison and each run, with every metric."""
+        """The results as a DataFrame: a row for each run of each line (see `Comparison`), with every metric."""
         return results.frame(self)
 
     def figure(self, **view: Any) -> Html:
@@ -284,7 +284,7 @@ class Compared(experiments.Comparison):
             write(self, Path(path), Showing(**view))
 
     def log_to_mlflow(self) -> None:
-        """Log one MLflow run for each line of the comparison: its settings, the mean of each metric over the runs with
+        """Log one MLflow run for each line (see `Comparison`): its settings, the mean of each metric over the runs with
         its 95 % interval, and the figure of its data and budget."""
         try:
             import mlflow

@@ -1,4 +1,4 @@
-"""The tests, in folders after the wings; what several of them use stands in `harness`."""
+"""The tests, in folders named after the parts of the project. Code that several folders use is in `harness`."""
 
 import pytest
 

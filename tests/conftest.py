@@ -11,24 +11,24 @@ MEMORY, ROOM_BYTES = "/dev/shm", 8 * 2**30
 if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:  # every commit waits 7 ms for a disk
     tempfile.tempdir = os.environ["TMPDIR"] = MEMORY
 
-os.environ["OAL_COMPILE"] = "0"  # servers of tests would compile ahead all the time
+os.environ["OAL_COMPILE"] = "0"  # otherwise the servers of tests would compile ahead all the time
 
-FIRST = ("kernel", "browser")  # what compiles for all that follow; then what takes longest, so that it is not the end
+FIRST = ("kernel", "browser")  # kernel compiles code for all other tests; browser takes longest, and must not come last
 
 
 def pytest_xdist_auto_num_workers():
-    """Run two workers a core: tests with a browser wait half of their time."""
+    """Return two workers per core, because tests with a browser wait half of their time."""
     return 2 * (os.cpu_count() or 1)
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the folders that are to be first."""
+    """Sort the tests so that the folders in FIRST come first."""
     items.sort(key=lambda item: (*FIRST, item.path.parent.name).index(item.path.parent.name))
 
 
 @pytest.fixture
 def shared():
-    """A function from the name of a real data file to its path; the test skips where the file is missing."""
+    """A function that returns the path of a real data file by its name, or skips the test if the file is missing."""
 
     def find(name):
         path = SHARED / name
@@ -41,7 +41,7 @@ def shared():
 
 @pytest.fixture
 def command(monkeypatch, capsys):
-    """A function that runs the command line in this process: from arguments to (exit code, output, errors)."""
+    """A function that runs the command line in this process and returns (exit code, output, errors)."""
     from oal_engine.cli import main as cli
 
     def run(*arguments):
@@ -56,7 +56,7 @@ def command(monkeypatch, capsys):
 
 @pytest.fixture
 def app_store(tmp_path, monkeypatch):
-    """The store of an app of its own, whose pages run without a browser."""
+    """The store of a fresh app, whose pages run without a browser."""
     import streamlit as st
 
     from oal_engine.store import Store
@@ -70,7 +70,7 @@ def app_store(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def browser():
-    """A real Chromium, without which the test skips or fails."""
+    """A real Chromium. If it is missing, the test is skipped, or fails if CI requires browser tests."""
     from tests.harness.browser import chromium
 
     with chromium() as launched:
@@ -79,7 +79,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def context(browser):
-    """The browser that most visitors use."""
+    """The browser context that most visitors share."""
     from tests.harness.browser import warmed
 
     with warmed(browser) as opened:
@@ -88,7 +88,7 @@ def context(browser):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Keep a picture of every page that a failed test had open, in build/failed."""
+    """Save a screenshot of every page that a failed test had open, in build/failed."""
     report = yield
     if report.failed and call.when == "call" and "visit" in item.funcargs:
         item.funcargs["visit"].photograph(ROOT / "build" / "failed", item.name)
@@ -97,7 +97,7 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture
 def visit(context):
-    """A function that opens the app in a browser; nothing may go wrong in its console."""
+    """A function that opens the app in a browser. The test fails if the browser's console reports a problem."""
     from tests.harness.browser import Visitors
 
     visitors = Visitors(context)

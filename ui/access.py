@@ -81,7 +81,8 @@ def role(store: Store, session: int, who: Standing) -> str | None:
 
 
 def holder(token: Row) -> Standing:
-    """Return the permissions of an API token's person. With a log-in, a person who is not on the list has none."""
+    """Return the permissions of the person whom an API token names. If the app requires a log-in, a person who is on no
+    list has none."""
     return standing({"is_logged_in": True, "email": token["annotator"]})
 
 

@@ -32,7 +32,7 @@ OF_AUDIT = {"audit": "Audit: the column, corrected by the answers, its likely er
 OF_ALL, OF_ONE = (
     ("labels", "decisions", "report", "methods"),
     ("predictions", "positives", "model"),
-)  # exports of a session of several questions: of all questions, of one question
+)  # exports if a session asks several questions: of all questions, of one question
 OF_EITHER = {"model": "All questions, in a ZIP archive", "report": "All questions"}  # names of the choice ""
 WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them

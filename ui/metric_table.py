@@ -26,8 +26,8 @@ STYLE = """<style>
 
 
 def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem") -> None:
-    """Show a table. heads: the titles of the columns. lines: a title and cells each (numbers or words, escaped
-    here)."""
+    """Show a table. heads: the titles of the columns. lines: rows, each a title followed by its cells (numbers, or
+    words, which are escaped here)."""
     rows = "".join(
         f"<tr>{_title(title)}{''.join(f'<td>{_cell(value)}</td>' for value in values)}</tr>" for title, *values in lines
     )

@@ -291,7 +291,7 @@ def guarded() -> Iterator[None]:
 
 
 def _try_again() -> None:
-    """Rerun the page every few seconds until the database can be read, also after a server restart."""
+    """Rerun the page every few seconds until the database can be read, even after a server restart."""
     first = True
 
     @st.fragment(run_every=RETRY_SECONDS)
@@ -397,7 +397,7 @@ def remove_after_asking(
 
 
 def one_row(name: str) -> DeltaGenerator:
-    """Return a container in one row whose first element leaves room for the buttons after it, also on a phone."""
+    """Return a container in one row whose first element leaves room for the buttons after it, even on a phone."""
     return st.container(key=f"row-{name}", horizontal=True, vertical_alignment="center")
 
 

@@ -21,7 +21,7 @@ Force = Annotated[bool, Option("--force", help="Replace an existing file or data
 def backup(
     file: Annotated[Path, Argument(help="The .tar file to write.")], force: Force = False, db: Db = None
 ) -> None:
-    """Write the database and the rows of its data sets to one file, also while the app is in use."""
+    """Write the database and the rows of its data sets to one file, even while the app is in use."""
     backups.backup(Store(db, read_only=True), file, force)
     print(f"{file}: {file.stat().st_size:,} bytes. `check {file}` verifies it.")
 

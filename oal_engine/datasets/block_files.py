@@ -1,6 +1,6 @@
 """Blocks of strings and arrays in temporary files, so that an import needs little memory however many items it has.
 
-The files have no name on the disk: the system removes them, also if the process is killed.
+The files have no name on the disk: the system removes them, even if the process is killed.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ DEMOS["judged"] = replace(
     session=TWEETS.session | {"budget": 150, "column": "llm", "floor": 0.5, "pace": 1.0},
 )  # fmt: skip
 
-# A session of several questions about the abstracts.
+# A session that asks several questions about each abstract
 FIVE_QUESTIONS: dict[str, Any] = {
     "name": "Demo: five questions (synthetic)",
     "algorithm": "auto",

@@ -175,7 +175,7 @@ class Dataset:
             self._checked_at = monotonic()
 
     def refresh(self) -> None:
-        """Memory-map the data set again, with the items that were appended meanwhile, also by another process."""
+        """Memory-map the data set again, with the items that were appended meanwhile, even by another process."""
         self.record = cast(DatasetRecord, self.store.dataset(self.id))
         self._map(self.record["items"])
 

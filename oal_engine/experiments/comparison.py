@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from ..store import Store
 
 
-Block: TypeAlias = tuple[str, Limit]  # key of one table: a data set, with a budget or one of several hits
+Block: TypeAlias = tuple[str, Limit]  # key of one table: a data set, and its budget or one of several hits
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A finished comparison: its specification, the versions of the software, and the lines of its result."""
+    """A comparison: its specification, the versions of the software, and the lines of its result. A line is one
+    algorithm and setting on one data set with one budget or `hit`, in several runs (one per seed)."""
 
     name: str
     spec: Specification
@@ -50,12 +51,12 @@ class Comparison:
 
     @property
     def has_seconds(self) -> bool:
-        """Whether the times of its runs were measured."""
+        """Whether the processor times of the runs were measured."""
         return any(line.nanoseconds is not None for line in self.lines)
 
     def seconds(self, line: Result) -> np.ndarray:
-        """Return the processor seconds that each run of a line took up to its marks over the stream, shape (runs,
-        marks)."""
+        """Return the processor time, in seconds, of each run of a line from its start to each mark (a checkpoint in the
+        stream): shape (runs, marks)."""
         if line.nanoseconds is None:
             raise ExperimentError(f"no times were measured in {self.name}. Run it with times = true.")
         return line.nanoseconds / 1e9
@@ -67,11 +68,12 @@ class Comparison:
 
     @property
     def has_floors(self) -> bool:
-        """Whether its runs have lower bounds of their metrics."""
+        """Whether the runs have lower bounds of their metrics."""
         return any(line.floor_jobs for line in self.lines)
 
     def floors(self, line: Result, evaluation: str | None = None) -> dict[str, np.ndarray]:
-        """Return the lower bounds of metrics at the end of each run of a line, {metric: bounds}; {} without a floor."""
+        """Return the lower bounds of metrics at the end of each run of a line, {metric: bounds}; {} if the runs have
+        none."""
         if line.worst is None:
             return {}
         tables = {name: tuple(line.worst[:, k].T) for k, name in enumerate(metrics.EVALUATIONS)}
@@ -80,9 +82,10 @@ class Comparison:
     def curve(
         self, line: Result, metric: str, evaluation: str, axis: str = "rounds"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return arrays over the marks: mean rounds and labels asked, and the mean and standard deviation of a metric.
+        """Return the curve of a metric of a line as arrays over its marks (checkpoints): mean rounds, mean labels
+        asked, and the mean and standard deviation of the metric.
 
-        axis: "rounds", or "labels" for marks over the labels, followed by the end of the stream.
+        axis: "rounds" for marks along the stream, "labels" for marks along the labels and the end of the stream.
         """
         if metric == "seconds":
             seconds = self.seconds(line)
@@ -100,7 +103,8 @@ class Comparison:
         return one.sum((-3, -2, -1)).mean(0), asked_of(one).mean(0), values.mean(0), _spread(values)
 
     def _of_one(self, counts: np.ndarray) -> np.ndarray:
-        """Return the counts of the first question, if any: all have the same numbers of items and labels."""
+        """Return the counts of the first question, if there are questions: the numbers of items and labels are equal in
+        all."""
         return counts[:, :, 0] if self.spec.questions else counts
 
     def blocks(self) -> dict[Block, dict[str, Result]]:

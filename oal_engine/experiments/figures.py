@@ -59,7 +59,7 @@ def view(comparison: Comparison, data: str | None = None, budget: Limit = None, 
 
 
 def axes(comparison: Comparison) -> dict[str, str]:
-    """Return the x axes that a comparison can be drawn over, {axis: title}. With several hits, the share of labels
+    """Return the x axes that a comparison can be drawn over, {axis: title}. If it has several hits, the share of labels
     asked comes first."""
     titles = dict(AXES)
     if len(comparison.spec.budgets) > 1:
@@ -212,7 +212,7 @@ class Sweep:
         return "log" if is_wide(np.array(values)) else "linear"
 
     def labels(self, key: str) -> list[str]:
-        """Return the values of a key as texts."""
+        """Return the values of a parameter as texts."""
         return [each if isinstance(each, str) else f"{each:g}" for each in self.values[key]]
 
 

@@ -201,8 +201,8 @@ def record(
 ) -> dict[str, Any]:
     """Run a race, and return its record as JSON.
 
-    It has the points, labels ('1' is positive) and marks of the curves, and for each strategy its questions,
-    boundaries, pushes ('1' is predicted positive), curves, and asking probabilities by margin.
+    It has the points, labels ('1' is positive) and marks (the rounds at which the curves have a value), and for each
+    strategy its questions, boundaries, pushes ('1' is predicted positive), curves, and asking probabilities by margin.
     """
     lanes = [run(rows, y, chosen, view, budget, seed) for chosen in entrants]
     marks = np.unique(np.linspace(1, len(y), POINTS).round().astype(int))

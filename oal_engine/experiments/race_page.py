@@ -1,4 +1,5 @@
-"""Data for race.js: the record of a race, a sentence for each rule, and a text for each item; also as an HTML page."""
+"""Data for race.js: the record of a race, a sentence for each rule, and a text for each item; and a race as an HTML
+page."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -22,12 +22,12 @@ from .specifications import MOST_RUNS
 class ReplayOptions:
     """How a strategy is replayed.
 
-    permutations: number of random item orders (None: one run in the stored order). positive: with K classes, a list of
-    the one that a strategy for two classes takes as positive; all others are negative. audit, audit_trains, pace,
-    floor: as in `spending.plan`; with a floor, each run reports lower bounds of its metrics, also for the case that a
-    person reads all pushed items. prior: weights that the learner begins with. known_share: share of the items whose
-    labels are learned before the first round, drawn with the seed of each run; the other items are the stream. All
-    other options are as in `Specification`.
+    permutations: number of random item orders (None: one run in the stored order). positive: for data of K classes and
+    a strategy for two, a list of the one positive class; all others are negative. audit, audit_trains, pace, floor: as
+    in `spending.plan`; if there is a floor, each run reports lower bounds of its metrics, including bounds for the case
+    that a person reads all pushed items. prior: weights that the learner begins with. known_share: share of the items
+    whose labels are learned before the first round, drawn with the seed of each run; the other items are the stream.
+    All other options are as in `Specification`.
     """
 
     permutations: int | None = None
@@ -113,7 +113,7 @@ def replay_questions(
     rare: bool = True,
 ) -> dict[str, Any]:
     """Replay several questions about each item, once for each item order. An item that is asked about gets the answers
-    to all of them. Return the metrics of each question, their mean and the worst, as JSON.
+    to all questions. Return the metrics of each question, their mean and the worst, as JSON.
 
     labels: {question: labels of all items}. The budget counts items asked about. rare: as in `questions.replay`.
     """
@@ -160,7 +160,8 @@ def replay_column(
 
     One decider is the column as it is. The other is the strategy, which begins with the column as a feature and learns
     every answer. Return the metrics of both deciders as JSON: by known labels, as `replay` does, and as estimated from
-    the answers alone with 95 % intervals. The asking probability is as with several questions (`kernel.questions`).
+    the answers alone with 95 % intervals. The asking probability is computed as for several questions
+    (`kernel.questions`).
     """
     rows, place = with_column(data.rows, SCALE * column.margins), data.rows.columns
     orders, first, n_known = _planned(strategy, rows, data.y, 0, orders, options)
@@ -197,8 +198,8 @@ def replay_column(
 
 def _estimated(run: Run, done: stream.Replay, at_last: np.ndarray, weights: metrics.Weights) -> dict[str, Any]:
     """Estimate the metrics of both evaluations and the number of positives from the answers alone, each as [value, low,
-    high], or None with too few answers. Also return the number of rounds that the estimates are about: the rounds in
-    which items could be asked."""
+    high], or None if there are too few answers. Also return the number of rounds that the estimates are about: the
+    rounds in which items could be asked."""
     asked, spent = done.log[:, 0].astype(np.int64), done.queried == run.budget
     rounds, counts = (int(asked[-1]) + 1, at_last) if spent and asked.size else (run.order.size, done.counts)
     size, passed, pushes = (np.array([n]) for n in (asked.size, rounds, counts[1].sum()))
@@ -232,7 +233,8 @@ def _planned(
 
 
 def _in_order(first: Run, number: int, order: np.ndarray, n_known: int) -> Run:
-    """Return a copy of a run over an item order, without the items of known labels, which its seed draws."""
+    """Return a copy of a run over an item order, without `n_known` items whose labels are known. The seed of the run
+    draws these items."""
     run = replace(first, order=order, seed=first.seed + number)
     if not n_known:
         return run

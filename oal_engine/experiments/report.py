@@ -77,8 +77,8 @@ def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> 
 
 
 def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """Yield a flat dictionary for each run of each line, or with several questions for each question of a run: the
-    settings, and every metric of each evaluation at the end."""
+    """Yield a flat dictionary for each run of each line (if the comparison has questions, for each question of a run):
+    the settings, and every metric of each evaluation at the end."""
     for line in comparison.as_json()["results"]:
         settings = {key: line[key] for key in ("data", "algorithm", "budget", "hit", "tuned") if key in line}
         settings |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
@@ -94,7 +94,7 @@ def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
 
 
 def of_questions(run: dict[str, Any]) -> list[dict[str, Any]]:
-    """Split a run of the JSON into a dictionary for each question. Without questions, return the run alone."""
+    """Split a run of the JSON into a dictionary for each question. If it has no questions, return the run alone."""
     parts = run.get("questions", {})
     return [{"question": name, "seed": run["seed"], **part} for name, part in parts.items()] or [run]
 

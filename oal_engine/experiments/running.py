@@ -247,7 +247,8 @@ def _advance_all(
             advance(number, [counts_by_key[key] for key in keys[number]])
 
     def begin() -> None:
-        """Begin more runs while few replays wait, so that the first runs complete their lines early."""
+        """Start further runs while fewer than CHUNKS_AHEAD chunks are at the workers, so that few runs are open at a
+        time, and the first results are complete early."""
         while len(workers) < CHUNKS_AHEAD and (number := next(fresh, None)) is not None:
             advance(number)
 

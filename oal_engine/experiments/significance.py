@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 
 class PairedTest(TypedDict):
-    """The test of one name against the best: its mean, whether it is the best, its p-values, and whether it is level
-    with the best (not significantly different)."""
+    """The result of testing one name against the best: its mean, whether it is the best, its p-values, and whether it
+    is level with the best (not significantly different)."""
 
     mean: float
     best: bool
@@ -87,7 +87,7 @@ def average_ranks(table: Mapping[str, Sequence[float]], more_is_better: bool = T
     """Rank the names of a table {name: one mean per block}; 1 is best.
 
     Return the average ranks, the p-value of Friedman's test, and the critical difference of Nemenyi's test: ranks that
-    are further apart differ significantly. With too few blocks or names, the last two are omitted (None).
+    are further apart differ significantly. If there are too few blocks or names, the last two are omitted (None).
     """
     from scipy.stats import friedmanchisquare, rankdata, studentized_range
 

@@ -71,9 +71,9 @@ class Specification:
     folds of five, and is measured by its predictions for the fifth (cross-validation): five runs from a seed divisible
     by 5 test each fold once, and the next five use new folds. seed_words, seed_items, seed_texts: words, ids of items
     and example texts that are known to be positive beforehand. floor: share of each budget that gives every item a
-    minimum probability of being asked. times: whether to also measure the processor time up to marks over the stream.
-    questions: label words, or columns of 1 and 0. Each item that is asked about gets the answers to all questions and
-    costs one label; a metric is the mean over the questions.
+    minimum probability of being asked. times: whether to also measure the processor time up to marks (checkpoints)
+    along the stream. questions: label words, or columns of 1 and 0. Each item that is asked about gets the answers to
+    all questions and costs one label; a metric is the mean over the questions.
     """
 
     data: tuple[str | dict[str, Any], ...] = ()

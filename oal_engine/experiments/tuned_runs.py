@@ -79,11 +79,11 @@ class Job(NamedTuple):
 
     part: (kind of stream, seed of its order and draws). ("all", seed) is every item; ("tune", seed) and ("test", seed)
     are the two parts of a 2:1 split; ("fold", seed) is all folds but one; ("held", seed) is the same stream, but the
-    counts are predictions for the fold left out. points: number of marks of a curve, evenly spaced over the labels, and
-    again over the stream; 1: the end alone; 0: the worst counts that the answers allow (needs a floor); -n: nanoseconds
-    of processor time up to each of n marks over the stream, in place of counts. floor: share of the budget. with_list:
-    whether the counts of the list that the run leaves (see `Run.listed`) are appended. With questions, counts have an
-    axis of questions before each table, and rho may differ by question.
+    counts are predictions for the fold left out. points: number of marks (checkpoints) of a curve, evenly spaced along
+    the labels, and again along the stream; 1: the end alone; 0: the worst counts that the answers allow (needs a
+    floor); -n: nanoseconds of processor time up to each of n marks along the stream, in place of counts. floor: share
+    of the budget. with_list: whether the counts of the list that the run leaves (see `Run.listed`) are appended. If the
+    source has questions, counts have an axis of questions before each table, and rho may differ by question.
     """
 
     learner: str
@@ -118,7 +118,7 @@ def open_rows(source: RowSource) -> tuple[Rows, np.ndarray]:
 
 @lru_cache(maxsize=8)
 def labels(source: RowSource) -> list[np.ndarray]:
-    """Return the labels of a source in a list: an array for each question, or a single array without questions."""
+    """Return the labels of a source in a list: an array for each question, or a single array if it has no questions."""
     if not source.questions:
         return [open_rows(source)[1]]
     bits = [np.unpackbits(np.frombuffer(packed, np.uint8), count=source.rounds) for _, packed in source.questions]
@@ -126,8 +126,8 @@ def labels(source: RowSource) -> list[np.ndarray]:
 
 
 def folds(rounds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the items to stream, and the fold left out (cross-validation). FOLDS seeds from a multiple of FOLDS on
-    leave out each item once."""
+    """Return the items to stream, and the fold left out (cross-validation). FOLDS consecutive seeds, the first a
+    multiple of FOLDS, leave out each item once."""
     parts = np.array_split(stream.shuffled(rounds, seed // FOLDS), FOLDS)
     left_out = parts.pop(seed % FOLDS)
     return np.concatenate(parts), left_out
@@ -269,12 +269,13 @@ class Result:
 
     classes: names of the classes that are distinguished; empty for one class against the rest. trials: all settings
     that tuning tried, as (setting, criterion). jobs: keys of the replays. counts: shape (runs, marks, questions if
-    there are any, and a table of counts). label_marks: number of marks over the labels, which come before the marks
-    over the stream (0 in results of early versions). floor_jobs, worst: with a floor, the keys of its replays, and the
-    worst counts that the answers allow: (runs, evaluations, (tp, fp, tn, fn)). has_list: whether the replays also have
-    the counts of the list that a run leaves. listed: these counts, without an axis of marks. hit: if there are several,
-    the target share or number of labels that the rule is scaled to. time_jobs, nanoseconds: if times are measured, the
-    keys of their replays, and the time up to marks over the stream: (runs, marks).
+    there are any, and a table of counts); a mark is a checkpoint. label_marks: number of marks along the labels, which
+    come before the marks along the stream (0 in results of early versions). floor_jobs, worst: if the runs have a
+    floor, the keys of its replays, and the worst counts that the answers allow: (runs, evaluations, (tp, fp, tn, fn)).
+    has_list: whether the replays also have the counts of the list that a run leaves. listed: these counts, without an
+    axis of marks. hit: if there are several, the target share or number of labels that the rule is scaled to.
+    time_jobs, nanoseconds: if times are measured, the keys of their replays, and the time up to marks along the stream:
+    (runs, marks).
     """
 
     data: str
@@ -446,8 +447,8 @@ class TunedRun:
         return float(values[self.spec.criterion].mean())
 
     def _hitting(self, choices: list[Setting]) -> Replays[list[Setting]]:
-        """Scale the smoothing of the rule in each setting, by bisection, so that `hit` labels (or that share) are
-        asked. Return the scaled settings."""
+        """Scale the smoothing of the rule in each setting, by bisection, so that `hit` labels (or this share of them)
+        are asked. Return the scaled settings."""
         hit = self.hit
         if hit is None or asks_everything(self.algorithm):
             return choices

@@ -513,7 +513,8 @@ OAAL_CHOICES: dict[str, list[Choice]] = {
 
 
 def oaal(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """Run the protocol of OAAL: spend a budget of labels, with settings tuned on other rows than the reported ones."""
+    """Run the protocol of OAAL: spend a budget of labels, with settings tuned on different rows from the reported
+    ones."""
     data = read(folder, block.files[0], **block.task)
     validation, test = tuning_and_test_items(data.y.size)
 

@@ -49,7 +49,7 @@ class Asking(Run):
         self._branches: dict[int, tuple[State, int | None]] = {}
         self._branches_served_at = self._last_join_request = -inf  # monotonic times
         self._join_count, self._branches_annotator = 0, ""
-        self._last_opinion: dict[str, int] = {}  # {annotator: question of their last answer, if it gave no label}
+        self._last_opinion: dict[str, int] = {}  # {annotator: question of their last answer, if second or repeated}
         self.version = 0
         self._begins_with_file, self._last_later_label = store.begins_with(session, FILE), 0
         self._rebuild()
@@ -58,8 +58,9 @@ class Asking(Run):
     def _rebuild(self) -> None:
         """Fold the log again from the first round.
 
-        If the prepared questions are stored already, nothing is written, so a session opens while others write. A
-        read-only store gets no prepared questions."""
+        If the prepared questions are stored already, nothing is written, so that a session opens while others write. In
+        a read-only store, no new questions are prepared.
+        """
         if self._begins_with_file and not self.store.read_only:
             self._store_labels_of_new_items()
         with self.store.snapshot():
@@ -121,8 +122,8 @@ class Asking(Run):
 
     def _ahead(self) -> dict[int, State]:
         """Compute the state after each possible answer to the waiting question, {label: state}. Return {} if the states
-        would take too much memory, if other questions wait, too, or in a session of several questions, which has too
-        many possible answers."""
+        would take too much memory, if other questions wait too, or if the session asks several questions, which makes
+        too many possible answers."""
         size = sum(array.nbytes for array in self.state.arrays()) * (1 + len(self.names))
         if [*self.state.outstanding] != [self.state.number] or size > BRANCH_LIMIT or self.several:
             return {}
@@ -134,7 +135,7 @@ class Asking(Run):
         parent = self._ids[-1] if self._ids else 0
         with self.store.transaction():
             if waits := self.state.waits:
-                # With several questions, answers that have the same summary label may lead to different items.
+                # If there are several questions, answers with the same summary label may lead to different items.
                 question = question or self._put(self.state, None if self._shared or self.several else parent, label)
                 self._asked = [*self._asked[: self.state.number - 1], question]
             else:
@@ -160,7 +161,7 @@ class Asking(Run):
         return self.store.put_question(place | self.facts(state.outstanding[state.number]))
 
     def _waiting(self, state: State, id: int | None, number: int | None = None) -> StoredQuestion | None:
-        """Return a waiting question of a state, or None without an id. id: the id that the question is stored under.
+        """Return a waiting question of a state; None for the id None. id: the id that the question is stored under.
         number: its number (None: the question asked last)."""
         if id is None:
             return None
@@ -204,8 +205,8 @@ class Asking(Run):
         return not self.settings.audited and self.store.length(self.dataset.id) > self.rounds
 
     def _take_new_items(self) -> None:
-        """Append the new items to the stream. Continue the current state or the prepared states, if they had reached
-        the end of the stream."""
+        """Append the new items to the stream, in the current state and in the prepared states. A state that had reached
+        the end of the stream continues to its next question."""
         end, self._undo_point = self.rounds, None
         self.dataset.refresh()
         self._take()
@@ -314,8 +315,8 @@ class Asking(Run):
 
     @property
     def branches(self) -> dict[int, Place]:
-        """The prepared place after each possible answer to the waiting question, {label: place}; empty if none is
-        prepared or somebody waits to join."""
+        """The prepared place after each possible answer to the waiting question, {label: place}; empty if no place is
+        prepared or somebody is waiting to join."""
         with self._lock:
             if not self._branches or self.someone_joins:
                 return {}
@@ -355,8 +356,8 @@ class Asking(Run):
             raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
 
     def _parts_of(self, question: int) -> Sequence[Sequence[float]]:
-        """Return the margin and the predicted class of each of several questions, as of when the item was asked; () in
-        a session of one question."""
+        """Return [margin, predicted class] of each question, as of when the item was asked; () if the session asks a
+        single question."""
         number = self._number_of(question) if self.several else 0
         if number in self.state.outstanding:
             return self.state.outstanding[number].parts
@@ -364,8 +365,9 @@ class Asking(Run):
         return entry.parts or () if entry else ()
 
     def _checked(self, answer: int | Iterable[int], question: int) -> tuple[int, tuple[int, ...]]:
-        """Check an answer to a question. Return its label, and the label of each of several questions. Questions that
-        the item was not asked about must have SKIP; questions that were added later may be left out."""
+        """Check an answer to a question. Return its label, and the labels of the questions if the session asks several.
+        The label of a question that was not asked about the item must be SKIP. Labels of questions that were added
+        after the item was asked may be left out."""
         parts, names = self._parts_of(question), self.settings.question_names
         if self.several and not parts:
             raise SessionError("this item is not the current question.")
@@ -414,7 +416,7 @@ class Asking(Run):
             event_number = self.store.put_event(
                 self.id, "answered", event, annotator, question=question, label=label, seconds=seconds, data=data
             )
-            self.store.withdraw(self.id, question, annotator)  # their further answer to a label taken back since
+            self.store.withdraw(self.id, question, annotator)  # their opinion on a label that was taken back since
             self.store.end_lease(self.id, question)
             self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
             last = number == self.state.number
@@ -440,9 +442,10 @@ class Asking(Run):
         self, event: str, question: int, page_question: int, label: int, annotator: str, seconds: float | None,
         data: Row | None,
     ) -> None:  # fmt: skip
-        """Store a further answer to a question: a second or repeated answer that was asked for, or a late one.
+        """Store an opinion on a question: a second or repeated answer that was asked for, or a late one.
 
-        page_question: the question that the page showed; it differs from `question` if that was asked in its place.
+        page_question: the question that the page showed; it differs from `question` if `question` was asked in its
+        place.
         """
         standing = self.store.standing_label(self.id, question)
         was_asked_for = question in self._leases.of(annotator).own
@@ -475,9 +478,9 @@ class Asking(Run):
     # Several people
 
     def held(self, annotator: str) -> list[StoredQuestion]:
-        """Return the questions that are leased to an annotator: the one to answer now and the next one. If they are
-        alone with the current question, return only that, as the next one is prepared. Each question is leased before
-        it is shown: nobody else gets it until the lease has expired."""
+        """Return the questions that are leased to an annotator: the one to answer now and the next one. An annotator
+        who is alone with the current question gets only this one, as the next one is prepared. Each question is leased
+        before it is shown: nobody else gets it until the lease has expired."""
         with self._lock:
             self.refresh()
             held = self._leases.of(annotator)
@@ -561,7 +564,7 @@ class Asking(Run):
 
     def _next_for(self, annotator: str, held: Held) -> int | None:
         """Return the next question for an annotator: an existing one, else a new one that is asked now. Return None if
-        there is none, or not yet."""
+        there is none, or none yet."""
         if free := self._free(annotator, held):
             return free[0]
         if not self.state.asks_on:
@@ -587,7 +590,8 @@ class Asking(Run):
         return self._asked[-1] if self.state.number > before else None
 
     def _stored(self, id: int) -> StoredQuestion | None:
-        """Return a question that an annotator holds, in the form of a waiting question; blind if it was answered."""
+        """Return a question that an annotator holds. If it was answered already, its answer is left out and it is blind
+        (see `StoredQuestion`)."""
         number = self._number_of(id)
         if number in self.state.outstanding:
             return self._waiting(self.state, id, number)

@@ -431,8 +431,8 @@ def _recovered(target: Path, log: Path) -> tuple[list[Path], bool]:
 
 
 def _move_rows(store: Store, target: Path, folders: ExitStack) -> None:
-    """Move the rows of a store, in folders with new names, next to the database that it will replace. `folders` keeps
-    the new folders marked as unfinished, so that they are removed if the restore fails."""
+    """Move the rows of a store into folders with new names, next to the database that the store will replace. `folders`
+    keeps the new folders marked as unfinished, so that they are removed if the restore fails."""
     place = target.with_name(target.stem + ".rows")
     for row in store.datasets():
         new = place / token_hex(8)

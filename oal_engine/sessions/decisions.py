@@ -9,7 +9,7 @@ import numpy as np
 class Decisions:
     """Margin, predicted class and whether the item was asked, in each round; only the first `rounds` have passed.
 
-    With several questions, margins and predicted classes have a first axis of questions.
+    If the session asks several questions, margins and predicted classes have a first axis of questions.
     """
 
     margins: np.ndarray

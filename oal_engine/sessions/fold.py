@@ -92,7 +92,7 @@ class Run:
         self.store, self.settings = store, settings
         self.dataset = _dataset(store, settings)
         self.strategy, self.weights, self.names = settings.strategy, settings.weights, settings.names
-        self.several = len(settings.question_names)  # questions about each item, with closed ones; 0 for one question
+        self.several = len(settings.question_names)  # questions about an item, even closed; 0: a single one
         self.multiclass = self.strategy.multiclass  # an answer is one of K classes, not positive or negative
         self.priors = store.prior_weights(settings.id)
         first = settings.items
@@ -137,7 +137,8 @@ class Run:
         return [name for name in columns if name not in self.settings.audited_columns]
 
     def stream_of(self, state: State) -> Stream:
-        """Return the stream as a state sees it: items that are known, or that a question leaves out, are masked."""
+        """Return the stream as a state sees it: the labels of known items are masked, and for each question the labels
+        of items outside the rounds in which it is asked."""
         own = self._stream
         if own.known_parts is not state.known_parts or own.spans != state.spans:
             y, is_known = self.y.copy(), np.zeros(self.order.size, bool)
@@ -151,7 +152,7 @@ class Run:
         return own
 
     def known_from(self, state: State, t: int) -> int:
-        """Return the number of known items in the rounds from t (from 0) on."""
+        """Return the number of known items in round t (from 0) and all later rounds."""
         return int(self.stream_of(state).rounds[t:].sum())
 
     # The fold
@@ -188,7 +189,7 @@ class Run:
 
     def start(self, questions: int | None = None) -> State:
         """Return the state before any event, with a stream of no rounds. questions: number of questions about each
-        item, 0 for a session of one question (None: as many as the session begins with)."""
+        item, 0 if the session asks a single question (None: as many as the session begins with)."""
         settings, plan, no_question = self.settings, self.settings.plan(), stream.Question(0, *stream.NOTHING)
         several = self.settings.first_questions if questions is None else questions
         parts, counts = tuple(self._part(k) for k in range(several or 1)), self._no_counts()
@@ -464,8 +465,8 @@ class Run:
         return True
 
     def used(self, state: State, k: int = 0) -> set[int]:
-        """Return the items that cannot get a known label, as they were asked or marked. k: index of the question whose
-        label it is; items that were answered before that question was added can get one."""
+        """Return the items that cannot get a known label, as they were asked or marked. k: index of the question that
+        the label answers. An item that was answered before this question was added can get one."""
         taught = [each for each in state.lessons if not each.is_known and k < len(each.labels or (each.label,))]
         waiting = [each for each in state.outstanding.values() if not each.parts or asks(each.parts, k)]
         others = state.known_parts[k].tolist() if k < len(state.known_parts) else ()
@@ -507,7 +508,7 @@ class Run:
         )  # fmt: skip
 
     def facts(self, asked: Outstanding) -> Row:
-        """Return the facts of a question to store, {name in FACTS: value}, with `parts` if there are several
+        """Return the facts of a question to store, {name in FACTS: value}, with `parts` if the session asks several
         questions."""
         question, item = asked.question, int(self.order[asked.question.t])
         parts = {"parts": [*map(list, asked.parts)]} if asked.parts else {}
@@ -542,8 +543,8 @@ class Run:
         return Place(asked, progress, np.array(own) if self.several else own[0], counts)
 
     def decide(self, decisions: Decisions, state: State) -> Decisions:
-        """Add the rounds that a state has decided to the decisions of a session, in the same arrays. Return the new
-        decisions. Call this before the learner changes."""
+        """Write the rounds that a state has decided into the arrays of the session's decisions. Return the decisions
+        with the new number of rounds; the arrays are shared. Call this before the learner changes."""
         rounds = state.streamed
         y = np.atleast_2d(self.stream_of(state).y)
         for part, labels, *own in zip(

@@ -1,6 +1,6 @@
 """Items as the labeling card and the player show them: text or features, and why the item was asked.
 
-Nothing that is shown before an answer reveals the model's opinion of the item: people who see it follow it.
+Nothing that is shown before an answer reveals the model's prediction: people who see it follow it.
 """
 
 from collections.abc import Callable, Iterable
@@ -156,7 +156,7 @@ class Items:
 
 def _marks(weights: Iterable[float]) -> list[Any]:
     """Return True for the terms of an item with the largest weights, of either sign, and 0 for the others. Items with
-    equally many terms get equally many marks, all alike: neither number nor look reveals the model's opinion."""
+    equally many terms get equally many marks, all alike: neither number nor look reveals the model's prediction."""
     sizes = [abs(weight) for weight in weights]
     if not any(sizes):
         return sizes
@@ -234,9 +234,9 @@ def why(run: Run, asked: StoredQuestion, progress: Progress) -> str:
 
 
 def verdict(entry: Entry) -> dict[str, Any] | None:
-    """Return the model's opinion of an answered item: the predicted class, the margin, and the chance of being asked.
-    With several questions, return how many answers it agreed with, not class and margin. None if the margin was 0 or
-    the item has no answer."""
+    """Return how the model judged an answered item when it was asked: the predicted class, the margin, and the chance
+    of being asked. If there are several questions, return how many answers the model agreed with, not class and margin.
+    None if the margin was 0 or the item has no answer."""
     asked = f"{'Random check, chance' if entry.audit else 'Chance'} {percent(entry.probability)}."
     if entry.parts:
         pairs = zip(entry.labels or (), entry.parts)

@@ -48,7 +48,7 @@ class Unanswered:
 
 @dataclass(frozen=True)
 class Corrected:
-    """A correction: question `number` gets another label, or other `labels` in a session of several questions."""
+    """A correction: question `number` gets another label, or other `labels` if the session asks several questions."""
 
     number: int
     label: int
@@ -74,9 +74,9 @@ class Changed:
 
 @dataclass(frozen=True)
 class LabelsKnown:
-    """Labels that are known from elsewhere. They are learned and cost nothing, and their items are not asked any more;
-    with several questions, not about the questions whose label is known. A later label of an item replaces the earlier
-    one; SKIP makes the item unknown again.
+    """Labels that are known from elsewhere. They are learned and cost nothing, and their items are not asked any more.
+    If the session asks several questions, an item may still be asked about the questions whose label is not known. A
+    later label of an item replaces the earlier one; SKIP makes the item unknown again.
 
     Before the first `Grown`, they are the labels that a session begins with.
     """
@@ -268,10 +268,10 @@ class StoredQuestion:
     """A waiting question.
 
     number: number in the session. margin, probability, predicted, audit: as of when it was asked; audit is 1 for a
-    random check. old: its answer if it has one, else the last answer that was taken back; with several questions, the
-    label of each. blind: whether it was answered before and nothing may reveal that answer. parts: (margin, predicted
-    class) of each of several questions, with class 0 if it is not asked about this item; `margin` and `predicted` are
-    then the largest.
+    random check. old: its answer if it has one, else the last answer that was taken back; a list if the session asks
+    several questions. blind: whether it was answered before and nothing may reveal that answer. parts: (margin,
+    predicted class) of each question if the session asks several, with class 0 for a question that is not asked about
+    this item; then `margin` and `predicted` are of the asked question with the largest margin.
     """
 
     id: int

@@ -89,7 +89,8 @@ class Report:
 
     @property
     def verified(self) -> bool:
-        """Whether nothing differs, and every answer is a class of the session."""
+        """Whether the session was reproduced without a difference from its log, and every answer is a class of the
+        session."""
         return self.sentence is None and self.foreign is None
 
     def as_dict(self) -> Row:
@@ -128,8 +129,8 @@ def version(store: Store, session: int) -> Version:
 
 
 class LoggedRun(Run):
-    """A run with its questions (`log`) and, for several questions, its decisions (`decided`): margins, predicted
-    classes and whether each item was asked, in each round."""
+    """A run with its questions (`log`) and, if it asks several about each item, its decisions (`decided`): margins,
+    predicted classes and whether each item was asked, in each round."""
 
     log: list[Entry]
     decided: tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -179,7 +180,7 @@ class Trace(LoggedRun):
             self.log, self.answers = log.entries, len(log.order)
             self.digests = sum(number in log.digests for number, _ in log.events) * settings.exact
         self.state = self._after(max(0, len(self._asked_at) - 1)) if self.mismatch else state
-        self.decided = decisions.passed  # only filled with several questions
+        self.decided = decisions.passed  # filled only if there are several questions
 
     def _states(self, first: int, stop: int) -> Iterator[State]:
         """Yield the states after `first` to `stop` events: one private copy that is changed in place."""
@@ -242,8 +243,9 @@ class Trace(LoggedRun):
         return first, self.log[number - 1].round if number <= len(self.log) else min(self.rounds, self.span[1])
 
     def _inspect(self, number: int, first: int, stop: int) -> tuple[np.ndarray, np.ndarray, State]:
-        """Decide the rounds first .. stop - 1 before question `number` again. Return their margins, probabilities,
-        draws and predictions, shape (rounds, 4), the counts after them, and the state that decided the last one."""
+        """Decide again the rounds first .. stop - 1, which are before question `number`. Return their margins,
+        probabilities, draws and predictions, shape (rounds, 4), the counts after them, and the state that decided the
+        last one."""
         self.state.only()
         facts, counts = np.zeros((stop - first, 4)), None
         begin, parts = self._asked_at[number - 2] + 1 if number > 1 else 0, list[tuple[int, State]]()
@@ -263,8 +265,8 @@ class Trace(LoggedRun):
         return facts, counts, state
 
     def _decide(self, state: State, t: int, counts: np.ndarray, facts: np.ndarray) -> None:
-        """Decide the rounds from t on again with a private state. Fill `facts`, one row for each round, and add the
-        predictions to `counts`."""
+        """Decide the rounds from t on again with a private copy of the state. Fill `facts`, one row for each round, and
+        add the predictions to `counts`."""
         learner, rule, objective, _ = state.only()
         stream.inspect_rounds(
             self.dataset.rows, self.stream_of(state).y, self.order, learner, rule, objective, self.settings.seed, t,

@@ -29,7 +29,7 @@ from .one_question import OneQuestion
 from .session import Session
 
 Rows = rows.Rows
-FORMAT, LATENT, WAVES, BESIDE = 1, 2, 3, 4  # kinds: plain, similar wording, Fourier features, vectors with texts
+FORMAT, LATENT, WAVES, BESIDE = 1, 2, 3, 4  # kinds: plain, similar wording, Fourier features, vectors of texts
 
 
 OF_QUESTION = ("labels", "classes", "calibration", "offset", "similar_weights")  # header keys that differ by question
@@ -46,7 +46,7 @@ class Model:
     head: header (first line) of its file. names: names of the features. numbers: arrays with a number for each feature,
     by kind, such as the document frequencies. weights: weights of the features, then of similar wording and vectors, or
     of Fourier features; shape (columns, 1), or (columns, K) with K classes. projection: computes the columns of similar
-    wording, or None. means: means of vectors given with texts, or None. embedding: makes these vectors, or None.
+    wording, or None. means: means of the vectors of the texts, or None. embedding: computes these vectors, or None.
     """
 
     head: Row
@@ -101,7 +101,8 @@ class Model:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """The columns of the vectors given with texts; empty if an embedding makes the vectors."""
+        """The names of the columns of the vectors that came with the texts. Empty without such vectors, or if an
+        embedding computes them."""
         return tuple(self.head.get("beside", {}).get("columns", ()))
 
     @property
@@ -122,11 +123,11 @@ class Model:
 
     @property
     def width(self) -> int:
-        """Number of values in the vector given with a text, over all of the columns; 0 without such vectors."""
+        """Number of values in the vector that came with each text, over all its columns; 0 without such vectors."""
         return self.head["beside"]["width"] if self.beside else 0
 
     def with_embedding(self, embedding: Embedding | None) -> "Model":
-        """Return the model with the embedding that makes its vectors. Raise ModelError if the model needs another
+        """Return the model with the embedding that computes its vectors. Raise ModelError if the model needs another
         embedding, or none."""
         wanted = self.head.get("beside", {}).get("embedding")
         got = f"{embedding.name} ({embedding.checksum})" if embedding else "none"
@@ -145,7 +146,8 @@ class Model:
     def rows(self, items: Any, vectors: np.ndarray | None = None) -> Rows:
         """Make the rows of new items in the same way as the session's own rows.
 
-        items: texts, or vectors with the columns of the model. vectors: given with the texts, if the model needs them.
+        items: texts, or vectors with the columns of the model. vectors: the vectors that came with the texts, if the
+        model needs them.
         """
         matrix = self.vocabulary.transform(items) if self.vocabulary else items
         more: Row = {"fourier": self.head["fourier"]} if "fourier" in self.head else {}
@@ -210,7 +212,7 @@ class Model:
         return margins, predicted, names, probabilities, *(scores.T if self.multiclass else ())
 
     # The methods of a scikit-learn classifier. items: texts, or a table with the columns of the model; the columns of a
-    # DataFrame are taken by name. vectors: the vectors given with the texts, if the model needs them.
+    # DataFrame are taken by name. vectors: the vectors that came with the texts, if the model needs them.
 
     @property
     def classes_(self) -> np.ndarray:
@@ -345,8 +347,8 @@ def calibrated(session: Session | OneQuestion) -> Calibration:
 
 
 def of_each(session: Session) -> dict[str, Model]:
-    """Return the current model of each question, {name of the question: model}; the name is "" in a session of one
-    question. Raise ModelError if the session audits a column."""
+    """Return the current model of each question, {name of the question: model}; the name is "" if the session asks a
+    single question. Raise ModelError if the session audits a column."""
     if session.settings.audited:
         raise ModelError("a model that begins with a column needs it: export the audit or the predictions.")
     names = session.settings.question_names
@@ -375,8 +377,8 @@ def predicted(
     models: Mapping[str, Model], table: Any, others: Sequence[str], entries: Iterable[tuple[int, Any, int]],
     skipped: dict[str, tuple[int, int]], texts: bool = False, lot: int = BLOCK_ROWS,
 ) -> OutputTable:  # fmt: skip
-    """Predict new items. Return a table of the predictions, with the items' cells of `others`, further columns of the
-    file.
+    """Predict new items. Return a table of the predictions, followed by the items' cells in the columns `others`,
+    further columns of the file.
 
     models: {name of the question: model}, which all make the same rows; the columns are named as in margin:NAME. A
     single model has the name "". table, others, entries: as `reading.open_items` gives them. skipped: is filled with

@@ -1,6 +1,6 @@
 """One question of a session that asks several, as a run of its own: its labels and predictions, and the shared chances.
 
-Given the past, the chance of asking depends on the item alone, so estimates and floors of one question hold with it.
+Given the past, the chance of asking depends on the item alone, so estimates and floors of a single question are valid.
 """
 
 from bisect import bisect_left
@@ -121,8 +121,8 @@ class OneQuestion(Run):
 
 
 class QuestionTrace(OneQuestion, Trace):
-    """The look back at one question of a session that asks several. Its steps are the items that were asked this
-    question, numbered from 1, and its rounds are the rounds of its span."""
+    """The look back at one question of a session that asks several. Its steps are the items about which the question
+    was asked, numbered from 1, and its rounds are the rounds of its span."""
 
     def __init__(self, trace: Trace, name: str) -> None:
         if trace.settings.place_of(name) >= len(trace.state.spans):  # a mismatch came before the question

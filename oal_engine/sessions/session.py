@@ -43,9 +43,9 @@ class Session(Asking):
         self._remarks = Remarks(store, session)
 
     def undo(self, event: str, question: int, annotator: str = "") -> None:
-        """Take back the last answer, which must be the answer to `question`, or the annotator's last answer if it gave
-        no label. A repeated event changes nothing. In a shared session, raise OthersAnsweredError if others have
-        answered or have a question asked since."""
+        """Take back the last answer, which must be the answer to `question`, or the annotator's opinion on `question`
+        if that was their last answer. A repeated event changes nothing. In a shared session, raise OthersAnsweredError
+        if others have answered or have a question asked since."""
         with self._event(event) as new:
             if not new:
                 return
@@ -56,7 +56,7 @@ class Session(Asking):
             if question != self.previous:
                 raise SessionError("only the last answer can be taken back.")
             who = self._by[question]
-            self.store.withdraw(self.id, question, who)  # their further answer was about the label that is taken back
+            self.store.withdraw(self.id, question, who)  # their opinion was about the label that is taken back
             self._leases.give(question, who)
             self.store.put_event(self.id, "undone", event, annotator, question=question)
             number = self._number_of(question)
@@ -72,8 +72,8 @@ class Session(Asking):
             self._rebuild()
 
     def _undo_further_answer(self, event: str, question: int, annotator: str) -> bool:
-        """Take back an annotator's answer that gave no label, and ask them for it again. Return whether there was one.
-        Raise SessionError if somebody else has the question now."""
+        """Withdraw an annotator's opinion on a question, and ask them for it again. Return whether there was one. Raise
+        SessionError if somebody else has the question now."""
         if question in self._leases.of(annotator).others:
             raise SessionError("somebody else has this item now, so your answer to it stays.")
         self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
@@ -98,8 +98,8 @@ class Session(Asking):
         seconds: float | None = None, highlighted: bool | None = None, name: str | None = None,
     ) -> None:  # fmt: skip
         """Replace an earlier answer or skip. Do nothing if the answer is unchanged or the event is repeated. answer: as
-        in `answer`. name: the question that gets this label, in a session of several questions; the others keep their
-        labels, except questions that need a yes to it.
+        in `answer`. name: the question that gets this label, if the session asks several questions; the others keep
+        their labels, except questions that need a yes to it.
 
         The past of the stream stays: the questions, their chances, and the pushed items. The learner is retrained on
         the current answers and continues from there.
@@ -127,8 +127,8 @@ class Session(Asking):
             self._change(Changed((Corrected(number, label, labels),)))
 
     def _with(self, old: Lesson, name: str, label: int | Iterable[int]) -> list[int]:
-        """Return the labels of an answer, with another label for one question. If that is not a yes, questions that
-        need a yes to this question get the same label, unless they have none."""
+        """Return the labels of an answer, with another label for one question. If the new label is not a yes, questions
+        that need a yes to this question get the same label, unless they have none."""
         self._check_label(label)
         part, parents = self.settings.place_of(name), self.settings.parents
         if part >= len(old.labels):
@@ -142,8 +142,8 @@ class Session(Asking):
     def add_question(
         self, event: str, name: str, guidelines: str = "", parent: str = "", annotator: str = "", **seeds: Any
     ) -> None:  # fmt: skip
-        """Ask one more question about each later item, in a session of several questions. A repeated event changes
-        nothing.
+        """Add a question about each later item to a session that asks several questions about each item. A repeated
+        event changes nothing.
 
         Earlier items have no answer to it. guidelines, parent, seeds: as for a question in `Options`.
         """
@@ -269,8 +269,8 @@ class Session(Asking):
         Return the items that were refused, because they were asked or marked. A repeated event changes nothing.
 
         A label replaces an earlier known label of its item; SKIP makes the item unknown again. origin: "file",
-        "search", or another word for the source of the labels. name: the question that the labels answer, in a session
-        of several questions; the items may still be asked about the others.
+        "search", or another word for the source of the labels. name: the question that the labels answer, if the
+        session asks several questions; the items may still be asked about the others.
         """
         if self.settings.audited:
             raise SessionError("an audit has no labels that are known: only answers to its questions judge the column.")
@@ -309,8 +309,8 @@ class Session(Asking):
         return [label if k in same else each for k, each in enumerate(old)]
 
     def _labels_of(self, row: Row | None) -> tuple[int, ...]:
-        """Return the known label of an item, or one for each of several questions, from its row of the log. SKIP
-        without a row."""
+        """Return the known labels of an item from its row of the log: one for each question. SKIP for each if there is
+        no row."""
         if not self.several:
             return (row["label"] if row else SKIP,)
         return padded(row["data"]["labels"] if row else (), self.several)

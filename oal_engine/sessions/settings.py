@@ -49,8 +49,8 @@ class Settings:
     items: length of the stream when the session began; only this part may be shuffled. budget: number of labels,
     without labels added later. classes: names of the labels 1 .. K (None: a positive and a negative class). prior:
     source of the knowledge before the first answer (`Prior.source`), without the weights made from it. questions: a
-    record for each of several questions, with "added" if it was added later, and its own "prior" (None: one question
-    about each item). audited: name, cut and checksum of an audited column of decisions, which is then one of two
+    record for each question if the session asks several, with "added" if it was added later, and its own "prior" (None:
+    a single question). audited: name, cut and checksum of an audited column of decisions, which is then one of two
     questions (`given.COLUMN`), and `others`, the names of further columns that its answers judge (None: no audit). For
     the other settings see `Options`.
     """
@@ -114,7 +114,7 @@ class Settings:
 
     @cached_property
     def question_names(self) -> list[str]:
-        """The names of the questions about each item; empty in a session of one question."""
+        """The names of the questions about each item; empty if the session asks a single question."""
         return [question["name"] for question in self.questions or ()]
 
     @property
@@ -130,12 +130,12 @@ class Settings:
 
     @property
     def first_questions(self) -> int:
-        """Number of questions that the session began with; 0 in a session of one question."""
+        """Number of questions that the session began with; 0 if the session asks a single question."""
         return sum(not question.get("added") for question in self.questions or ())
 
     @property
     def plain_questions(self) -> list[dict[str, str]]:
-        """The records of several questions as they were given, without priors."""
+        """The records of the questions about each item as they were given, without priors."""
         return plain(self.questions)
 
     @property
@@ -151,9 +151,9 @@ class Settings:
         return [self.place_of(name) if (name := each.get("parent")) else None for each in self.questions or ()]
 
     def implied(self, labels: Sequence[int], asked: Sequence[bool]) -> tuple[int, ...]:
-        """Complete the labels of an answer: a question gets the label of its parent, unless that is a yes. asked:
-        whether each question was asked about the item; a parent that was not asked is known to be a yes. Raise
-        SessionError for a yes to a question whose parent has no yes."""
+        """Complete the labels of an answer: a question gets the label of its parent, unless the parent's label is a
+        yes. asked: whether each question was asked about the item; a parent that was not asked is known to be a yes.
+        Raise SessionError for a yes to a question whose parent has no yes."""
         own = list(labels)
         for k, (parent, label) in enumerate(zip(self.parents, labels)):
             if parent is None or not asked[k] or not asked[parent] or labels[parent] == POSITIVE:
@@ -217,8 +217,8 @@ def needs(row: Row) -> str | None:
 
 
 class KnownLabel(NamedTuple):
-    """The label of an item that is known from elsewhere. labels: label of each of several questions; then `label` is
-    their summary."""
+    """The label of an item that is known from elsewhere. labels: the label of each question if the session asks
+    several; then `label` is their summary."""
 
     item: int
     label: int
@@ -260,13 +260,13 @@ class Options:
     columns of the file to show with the items (None: the data set's choice). tags: names of tags that annotators can
     give to items. known_labels: labels that the session begins with, which cost nothing: "file" (all labels of a file
     that has gaps), the number of the file's labels to draw by the seed, or the labels themselves. questions: several
-    yes/no questions about each item, answered together: a name for each, or {"name": ..., "guidelines": ..., "parent":
-    ...} (empty: one question), also with its own seed words, items and texts or prior; the budget counts answers. A
-    question with a parent, the name of another question, is asked only if the parent has a yes; else it gets the label
-    of the parent. answer_each: whether the card waits for an answer to each question; else a question without an answer
-    is a no. column: column of the file to audit, with labels or scores made by something else: each answer judges the
-    column and the algorithm, which begins with it. cut: the smallest score that says positive (`given.decided_column`).
-    others: more such columns, judged by the same answers.
+    yes/no questions about each item, answered together (empty: one question): a name for each, or {"name": ...,
+    "guidelines": ..., "parent": ...}, which may include its own seed words, items and texts or prior; the budget counts
+    answers. A question with a parent, the name of another question, is asked only if the parent has a yes; else it gets
+    the label of the parent. answer_each: whether the card waits for an answer to each question; else a question without
+    an answer is a no. column: column of the file to audit, with labels or scores made by something else: each answer
+    judges the column and the algorithm, which begins with it. cut: the smallest score that says positive
+    (`given.decided_column`). others: more such columns, judged by the same answers.
     """
 
     budget: float = 300
@@ -396,7 +396,8 @@ def session_labels(
 
 def labels_of_questions(dataset: Dataset, questions: Sequence[Mapping[str, Any]]) -> np.ndarray:
     """Return the labels that a file has for several questions, SKIP if missing: shape (questions, items). A yes to a
-    question is also a yes to its parent if that has no label; a no to the parent is also a no to the question."""
+    question is also a yes to its parent, if the parent has no label; a no to the parent is also a no to the
+    question."""
     names, y = [each["name"] for each in questions], np.full((len(questions), dataset.y.size), SKIP, np.int8)
     for name, labels in dataset.labels_of(names, gaps=True).items():
         y[names.index(name)] = labels
@@ -409,7 +410,8 @@ def labels_of_questions(dataset: Dataset, questions: Sequence[Mapping[str, Any]]
 
 
 def known_labels_of(y: np.ndarray, items: Sequence[int]) -> list[KnownLabel]:
-    """Return the labels of items as known labels. y: labels of all items, with a row for each of several questions."""
+    """Return the labels of items as known labels. y: labels of all items; if there are several questions, a row for
+    each."""
     columns = [tuple(own) for own in np.atleast_2d(y)[:, items].T.tolist()]
     return [KnownLabel(item, summary(own), own if y.ndim > 1 else ()) for item, own in zip(items, columns)]
 
@@ -532,7 +534,8 @@ def seeded(data: Dataset, question: Mapping[str, Any]) -> tuple[Row, Prior | Non
 
 
 def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
-    """Check the questions about each item. Return them as records; an empty list in a session of one question."""
+    """Check the questions about each item. Return them as records; an empty list if the session asks a single
+    question."""
     if not options.questions:
         return []
     questions = checked_questions(options.questions)

@@ -26,8 +26,9 @@ def copied(part: Any) -> Any:
 class Stream(NamedTuple):
     """The stream without its known items.
 
-    known_parts, spans: as in `State`. y: the label of each item, or KNOWN_LABEL if it is known or, with several
-    questions, if the question is not asked about it. rounds: whether the item of each round is known.
+    known_parts, spans: as in `State`. y: the label of each item, or KNOWN_LABEL if the label is known; if the session
+    asks several questions, a row for each, with KNOWN_LABEL also for items that the question is not asked about.
+    rounds: whether the item of each round is known.
     """
 
     known_parts: tuple[np.ndarray, ...]
@@ -39,8 +40,8 @@ class Stream(NamedTuple):
 class Outstanding(NamedTuple):
     """A question that was asked and not answered yet, and the cell of the table of counts that its item is in.
 
-    parts: (margin, predicted class) of each of several questions. Then `question` has the largest margin and its class,
-    and `cell` has an index array for each axis.
+    parts: (margin, predicted class) of each question, if the session asks several. Then `question` has the largest
+    margin and its class, and `cell` has an index array for each axis.
     """
 
     question: stream.Question
@@ -57,11 +58,11 @@ class Outstanding(NamedTuple):
 class State:
     """Everything that an event changes.
 
-    parts: learner, rule, objective and average of each question. With several questions, the first axis of the counts
-    is the question, also in `closed` and in `trail`, whose older tables lack questions that were added later. spans:
-    the rounds in which each of several questions is asked, as (first, stop). question: the question asked last, if it
-    waits; if no round is left, its round is `rounds`. outstanding: all waiting questions, {number: question}; only one
-    if a single person labels.
+    parts: learner, rule, objective and average of each question. If the session asks several questions, the first axis
+    of the counts is the question, including the counts in `closed` and in `trail`, whose older tables lack questions
+    that were added later. spans: the rounds in which each of these questions is asked, as (first, stop). question: the
+    question asked last, if it waits; if no round is left, its round is `rounds`. outstanding: all waiting questions,
+    {number: question}; only one if a single person labels.
     """
 
     parts: tuple[stream.Parts, ...]
@@ -151,8 +152,8 @@ class State:
 
     @property
     def known_items(self) -> np.ndarray:
-        """The items whose label is known, ascending; empty with several questions, as such an item may still be asked
-        about the others."""
+        """The items whose label is known, ascending; empty if there are several questions, as an item whose label for
+        one of them is known may still be asked about the others."""
         return self.known_parts[0] if self.known_parts and len(self.parts) == 1 else NONE_KNOWN
 
     @property
@@ -178,7 +179,8 @@ class State:
 
     @property
     def open(self) -> list[int]:
-        """The indices of the questions that are still asked about later items; empty in a session of one question."""
+        """The indices of the questions that are still asked about later items; empty if the session asks a single
+        question."""
         return [k for k, (_, stop) in enumerate(self.spans) if stop == ALL_ROUNDS[1]]
 
     @property

@@ -52,8 +52,8 @@ def what_if(trace: Trace, chosen: Strategy) -> WhatIf:
     """Run the rounds that a session has seen under another strategy, with its budget, order, draws and weights.
 
     The labels of the data answer the questions if every item has one, else the answers of the session. A question
-    without an answer costs its label and teaches nothing. In a session of several questions, all of them run under the
-    strategy; the result is about the question that `trace` looks at.
+    without an answer costs its label and teaches nothing. If the session asks several questions about each item, all of
+    them run under the strategy; the result is about the question that `trace` looks at.
     """
     whole = trace.whole if isinstance(trace, QuestionTrace) else trace
     settings = whole.settings

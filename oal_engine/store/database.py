@@ -312,7 +312,7 @@ class Database:
 
     @contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:
-        """Lend a read-only connection from the pool, which no other thread uses inside the block."""
+        """Lend a read-only connection from the pool. No other thread uses it inside the block."""
         self._check_file()
         try:
             reader = self._readers.pop()

@@ -22,8 +22,8 @@ class DataSets(Tables):
         return self.path.with_name(self.path.stem + ".rows")
 
     def rows_folder(self, name: str) -> Path:
-        """Return the folder with the rows of a data set. name: its stored name. Raise StoreError unless that is a
-        direct subfolder of `folder`, named by 16 hexadecimal digits."""
+        """Return the path of the folder with the rows of a data set. name: the stored name of the folder. Raise
+        StoreError unless it is a direct subfolder of `folder`, named by 16 hexadecimal digits."""
         if not FOLDER.fullmatch(name) or (self.folder / name).resolve().parent != self.folder.resolve():
             raise StoreError(
                 f"a folder of rows must be named by 16 hexadecimal digits, in {self.folder}. Got {name[:80]!r}."
@@ -209,7 +209,8 @@ class DataSets(Tables):
     @writes
     def append_items(self, dataset: int, first: int, items: Iterable[tuple[Any, ...]]) -> int:
         """Insert items (id, text, label, y) from position `first` on. An item without an id gets its number (position +
-        1) as its id. An id that is taken gets this number as a suffix; return how many given ids got one."""
+        1) as its id. An id that is taken gets this number as a suffix, such as `a7#12`. Return how many given ids got a
+        suffix."""
         put = "INSERT OR IGNORE INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)"
         renamed = 0
         for position, (own_id, *rest) in enumerate(items, first):
@@ -222,8 +223,8 @@ class DataSets(Tables):
     @writes
     def put_batch(self, dataset: int, first: int, items: int, words: tuple[int, int], most: int = 0) -> None:
         """Record that a batch of items arrived from position `first` on. words: number of words in it, and how many of
-        them are new. The batch is merged into the previous one, unless that is the import or has `most` items or
-        more."""
+        them are new. The batch is merged into the previous one, unless the previous one is the import or has `most`
+        items or more."""
         joined = self.db.conn.execute(
             "UPDATE batches SET items = items + ?, words = words + ?, new_words = new_words + ?"
             " WHERE dataset = ? AND first > 0 AND items < ?"

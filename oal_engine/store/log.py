@@ -1,4 +1,5 @@
-"""The tables of session logs: questions, events, and the answers that are derived from the events."""
+"""The tables of session logs: questions, events, and the labels and opinions that are derived from the events. An
+opinion is a second, repeated or late answer to a question: it does not set the label."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,12 +10,12 @@ from .database import Row, StoreError, writes
 from .migrations import LABELS, OPINIONS
 from .tables import Tables, decoded, from_json, now
 
-# Fills {labels} in LABELS: the current and the first label of each of several questions.
+# Fills {labels} in LABELS, for sessions that ask several questions: the current and the first label of each question.
 OF_PARTS = ", standing.data ->> '$.labels' AS labels, answered.data ->> '$.labels' AS firsts"
 
 
 def _of_parts(row: Row) -> Row:
-    """Decode the JSON fields of a question in a session of several questions: parts, labels, firsts."""
+    """Decode the JSON fields of a question, if the session asks several questions: parts, labels, firsts."""
     return decoded(row, *(row.keys() & {"parts", "labels", "firsts"})) if row["parts"] else row
 
 
@@ -38,9 +39,10 @@ class Log(Tables):
     )
 
     def answers(self, session: int, after: int = 0) -> list[Row]:
-        """Return the questions of a session with a number above `after`, in order, each with its current label (None:
-        not answered yet), who gave it and when, and the first label. In a session of several questions, parts, labels
-        and firsts hold the facts and the labels of each."""
+        """Return the asked items (rows of `questions`) with a number above `after`, in order, each with its current
+        label (None: not answered yet), who gave it and when, and its first label. If the session asks several
+        questions, the keys `parts`, `labels` and `firsts` hold the facts, the current label and the first label of each
+        question."""
         return [_of_parts(row) for row in self.query(f"{self.ANSWERS} AND number > ? ORDER BY number", session, after)]
 
     def answer(self, session: int, question: int) -> Row | None:
@@ -50,8 +52,8 @@ class Log(Tables):
 
     def events(self, session: int, *kinds: str, after: int = 0) -> list[Row]:
         """Return the events of a session with a number above `after`, in order, or only events of some kinds: number,
-        id (None: not sent by a page), kind, at, annotator, question, item, label, seconds, and the further fields of
-        the kind in `data`."""
+        id (None: not sent by a page), kind, at, annotator, question, item, label, seconds, and the other fields of the
+        kind in `data`."""
         # Without a hint SQLite reads all events, because the primary key has their order.
         table = "events INDEXED BY events_kind" if kinds else "events"
         some = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
@@ -66,8 +68,8 @@ class Log(Tables):
         self, session: int, kind: str, id: str | None = None, annotator: str = "", *, question: int | None = None,
         item: int | None = None, label: int | None = None, seconds: float | None = None, data: Row | None = None,
     ) -> int:  # fmt: skip
-        """Append an event to the log of a session, and update the labels and further answers that are derived from the
-        log. Return the number of the event."""
+        """Append an event to the log of a session, and update the labels and opinions that are derived from the log.
+        Return the number of the event."""
         if question is not None:
             self._check_question(session, question)
         number = self.number("SELECT coalesce(max(number), 0) + 1 FROM events WHERE session = ?", session)
@@ -90,8 +92,9 @@ class Log(Tables):
         self, session: int, labels: Iterable[tuple[int, int, Sequence[int]]], origin: str, id: str | None = None,
         by: str = "",
     ) -> None:  # fmt: skip
-        """Append known labels to the log of a session. labels: (item, label, label of each of several questions). id:
-        the event id with which a page sent them, stored with the first one."""
+        """Append known labels to the log of a session. labels: (item, label, labels), where `labels` has a label for
+        each question if the session asks several, else none. id: the event id with which a page sent the labels; the
+        first label's event gets it."""
         number, at = self.number("SELECT coalesce(max(number), 0) FROM events WHERE session = ?", session), now()
 
         def row(place: int, item: int, label: int, own: Sequence[int]) -> tuple[Any, ...]:
@@ -105,7 +108,7 @@ class Log(Tables):
         )
 
     def first_known(self, session: int) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Return the known labels that a session begins with: (item, label, label of each of several questions)."""
+        """Return the known labels that a session begins with: (item, label, labels), as in `put_known`."""
         rows = self.query(
             "SELECT item, label, data FROM events WHERE session = ? AND kind = 'known' AND number < coalesce("
             "(SELECT min(number) FROM events WHERE session = ? AND kind = 'grown'), 0) ORDER BY number",
@@ -120,7 +123,8 @@ class Log(Tables):
         return row is not None and (from_json(row["data"], "data") or {}).get("origin") == origin
 
     def known_labels(self, session: int) -> dict[int, Row]:
-        """Return the event of the latest known label of each item, {item: event}, without labels that are 0."""
+        """Return the event of the latest known label of each item, {item: event}. Items whose latest known label is 0
+        are omitted."""
         rows = {row["item"]: row for row in self.events(session, "known")}
         return {item: row for item, row in rows.items() if row["label"]}
 
@@ -135,7 +139,7 @@ class Log(Tables):
 
     @writes
     def derive_answers(self, session: int) -> None:
-        """Rebuild the labels and further answers of a session from its events."""
+        """Rebuild the labels and opinions of a session from its events."""
         for table, (select, _) in self.DERIVED.items():
             own = "question IN (SELECT id FROM questions WHERE session = ?)"
             self.db.execute(f"DELETE FROM {table} WHERE {own}", [session])
@@ -143,7 +147,7 @@ class Log(Tables):
             self.db.execute(f"INSERT INTO {table} {derived}", [session])
 
     def _answers_follow(self, session: int) -> bool:
-        """Return whether the stored labels and further answers of a session match its events."""
+        """Return whether the stored labels and opinions of a session match its events."""
         for table, (select, _) in self.DERIVED.items():
             own = select.format(labels=OF_PARTS, where="AND answered.session = ?")
             stored = f"SELECT {table}.* FROM {table} JOIN questions ON questions.id = question WHERE session = ?"
@@ -252,8 +256,8 @@ class Log(Tables):
         return self.one(f"SELECT * FROM labels WHERE {self.QUESTION}", session, question)
 
     def old_label(self, session: int, question: int) -> int | list[int] | None:
-        """Return the last label of a question that was undone, or None if there is no such label. In a session of
-        several questions, return a list with the label of each."""
+        """Return the last label of a question that was undone, or None if there is no such label. If the session asks
+        several questions, return a list with a label for each."""
         row = self.one(
             f"SELECT label, data FROM events WHERE {self.QUESTION} AND kind IN ('answered', 'corrected')"
             " AND EXISTS (SELECT 1 FROM events AS later WHERE later.question = events.question AND kind = 'undone'"
@@ -272,10 +276,11 @@ class Log(Tables):
 
     @writes
     def put_question(self, values: Row) -> int:
-        """Store a question before it is shown, and return its id. The same (session, parent, branch) keeps its id.
+        """Store a question before it is shown, and return its id. A question with the same session, parent and branch
+        is overwritten and keeps its id.
 
-        parent: id of the question before it (None: it follows no single question). parts: of several questions,
-        [margin, predicted class] of each.
+        parent: id of the question before it (None: it follows no single question). branch: the answer to `parent`.
+        parts: [margin, predicted class] of each question, if the session asks several.
         """
         if "parts" in values:
             values = values | {"parts": json.dumps(values["parts"])}
@@ -293,7 +298,7 @@ class Log(Tables):
     @writes
     def number_question(self, session: int, question: int | None, number: int) -> None:
         """Make a question the newest one of its session: number `number`. Other questions with this number or a later
-        one lose theirs. question: None only removes numbers."""
+        one lose their numbers. question: None only removes numbers."""
         self.db.execute(
             "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
             [session, number, question],
@@ -377,7 +382,8 @@ class Log(Tables):
         return self.one(sql, session, question, annotator) is not None
 
     def due_answers(self, session: int, annotator: str) -> list[int]:
-        """Return the ids of the questions that need an answer from another person and that this one never answered."""
+        """Return the ids of the answered questions that still need answers from more people and that this annotator
+        never answered."""
         rows = self.query(
             "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
             " JOIN sessions ON sessions.id = session WHERE session = ? AND labels.label != 0 AND questions.overlap = 1"
@@ -404,7 +410,8 @@ class Log(Tables):
 
     @writes
     def withdraw(self, session: int, question: int, annotator: str, id: str | None = None) -> bool:
-        """Take back the further answer of an annotator to a question. Return whether there was one."""
+        """Withdraw an annotator's opinion on a question (a second, repeated or late answer). Return whether there was
+        one."""
         sql = f"SELECT 1 FROM opinions WHERE {self.QUESTION} AND annotator = ?"
         exists = self.one(sql, session, question, annotator) is not None
         if exists:
@@ -412,9 +419,9 @@ class Log(Tables):
         return exists
 
     def opinions(self, session: int) -> list[Row]:
-        """Return the further answers to the questions of a session, in order: for each person and question, the first
-        one that was not taken back. They do not set the label. Each has the item and the asking probability of its
-        question, who gave the first label, and the label of each of several questions (None: the session asks one)."""
+        """Return the opinions of a session, in order; each person has at most one on a question, the first that was not
+        withdrawn. Each has the item and the asking probability of its question, who gave the first label, and `labels`,
+        a label for each question, if the session asks several."""
         rows = self.query(
             "SELECT opinions.*, questions.item, probability, events.annotator AS first_annotator,"
             " own.data ->> '$.labels' AS labels FROM opinions"

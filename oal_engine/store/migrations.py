@@ -231,7 +231,7 @@ def m2026_11_22_near_duplicates(db: "Database") -> None:
 
 @step
 def m2026_11_22_several_people(db: "Database") -> None:
-    """Let several people share a session: the order of events, leases, and further answers to a question."""
+    """Let several people share a session: the order of events, leases, and opinions (second and late answers)."""
     db.execute("ALTER TABLE sessions ADD COLUMN overlap REAL NOT NULL DEFAULT 0")  # share of questions for two people
     db.execute("ALTER TABLE sessions ADD COLUMN lease REAL NOT NULL DEFAULT 300")  # seconds until another may have it
     db.execute("ALTER TABLE questions ADD COLUMN overlap INTEGER NOT NULL DEFAULT 0")  # whether two people answer it
@@ -300,11 +300,11 @@ def m2026_11_23_tags(db: "Database") -> None:
 
 @step
 def m2026_11_23_asked_again(db: "Database") -> None:
-    """Let questions be repeated to the same person, and further answers be taken back."""
+    """Let questions be repeated to the same person, and opinions be withdrawn."""
     db.execute("ALTER TABLE sessions ADD COLUMN repeat REAL NOT NULL DEFAULT 0")  # share of questions asked again
     db.execute("ALTER TABLE questions ADD COLUMN repeat INTEGER NOT NULL DEFAULT 0")  # whether it is asked again
     for statement in (
-        "ALTER TABLE opinions RENAME TO opinions_before",  # of each person one answer counts, no longer the first one
+        "ALTER TABLE opinions RENAME TO opinions_before",  # one answer per person counts, not always the first
         """CREATE TABLE opinions (
             event TEXT PRIMARY KEY, question INTEGER NOT NULL REFERENCES questions ON DELETE CASCADE,
             label INTEGER NOT NULL, annotator TEXT NOT NULL, kind TEXT NOT NULL, answered_at TEXT NOT NULL,
@@ -321,7 +321,7 @@ def m2026_11_23_asked_again(db: "Database") -> None:
 @step
 def m2026_11_24_names_that_changed(db: "Database") -> None:
     """Rename algorithms in old results to the learner and rule that ran: SOAL-CS, CPA and CW now mean other learners.
-    Store the old default parameters of the rule `asymmetric`, which have changed and which comparisons omit."""
+    Comparisons omit defaults: add the old defaults of the rule `asymmetric` to them, as these have changed."""
     before = {"SOAL-CS": "acog-ii + variance", "CPA": "cpa + all", "CW": "cw + all"}
     for name, ran in before.items():
         where = "WHERE algorithm = ? AND learner || ' + ' || rule = ?"
@@ -406,8 +406,8 @@ OPINIONS = """
 
 @step
 def m2026_11_24_events(db: "Database") -> None:
-    """Store the log of a session as one append-only table of events. Current labels and further answers are derived
-    from it."""
+    """Store the log of a session as one append-only table of events. Current labels and opinions are derived from
+    it."""
     for statement in (
         "ALTER TABLE labels RENAME TO labels_before",
         "ALTER TABLE opinions RENAME TO opinions_before",
@@ -451,8 +451,8 @@ def m2026_11_24_events(db: "Database") -> None:
 
 @step
 def m2026_11_25_later_labels(db: "Database") -> None:
-    """Create the table of labels that arrive after their items. It leaves the labels of the import as sessions and
-    comparisons used them."""
+    """Create the table of labels that arrive after their items. They are stored apart, so that the imported labels,
+    which sessions and comparisons have used, do not change."""
     db.execute(
         """CREATE TABLE later_labels (
             number INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE,
@@ -534,7 +534,7 @@ def m2026_11_27_audited(db: "Database") -> None:
 
 @step
 def m2026_11_28_answer_each(db: "Database") -> None:
-    """Add the setting whether each of several questions needs an answer."""
+    """Add the setting `answer_each`: whether the card waits for an answer to each of several questions."""
     db.execute("ALTER TABLE sessions ADD COLUMN answer_each INTEGER NOT NULL DEFAULT 0")
 
 

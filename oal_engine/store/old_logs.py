@@ -74,7 +74,7 @@ class OldLog:
 
     def _loose(self) -> Iterator[list[Row]]:
         """Yield the events that do not change the state, in lists that stay together: labels that were taken back,
-        further answers, marks that did not train, notes and tags."""
+        opinions, marks that did not train, notes and tags."""
         corrections = {row["event"] for row in self.labels}
         for row in self.labels:
             if row["undone_at"] is not None and row["undone_by"] not in corrections:
@@ -178,7 +178,8 @@ class OldLog:
 
 
 def _subject(row: Row) -> tuple[Any, ...] | None:
-    """Return the key by which an answer or a mark replaces another, (question, item), or None for other events."""
+    """Return the key of an answer or a mark, (question, item), or None for other events. Of the events with the same
+    key, the last one counts."""
     return (row["question"], row["item"]) if row["kind"] in ("answered", "marked") else None
 
 

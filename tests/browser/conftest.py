@@ -15,21 +15,21 @@ COLUMNS = reading.Columns(text=("text",), label="label", id="id")
 
 @pytest.fixture(scope="session")
 def server(browser, tmp_path_factory):
-    """One running app for all tests that need no other; its database is empty at first."""
+    """One running app, shared by the tests that start no app of their own. Its database is empty at first."""
     with running(tmp_path_factory.mktemp("app")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def store(server):
-    """The app's database, seen by a second process."""
+    """The store of the app's database, opened in the test process."""
     return server.store
 
 
 @pytest.fixture
 def app(server, store):
-    """The running app, in which nobody prefers anything yet; a test adds no traceback to its output, and the next one
-    finds it running."""
+    """The running app, without any stored preferences. At the end the fixture restarts an app that was killed, and
+    checks that the test added no traceback to its output."""
     with store.transaction():
         store.db.execute("DELETE FROM annotators")
     before = server.log.stat().st_size
@@ -47,21 +47,21 @@ def second_context(browser):
 
 @pytest.fixture
 def another(second_context, app):
-    """The browser of another person, in which nothing is left of an earlier test."""
+    """The browser context of a second person, without data that an earlier test stored in it."""
     forget(second_context, [app.url("")])
     return second_context
 
 
 @pytest.fixture
 def fragile(browser):
-    """A browser for one test, whose processes it may crash."""
+    """A browser context for a single test, which may crash its processes."""
     with browser.new_context() as context:
         yield context
 
 
 @pytest.fixture(scope="session")
 def keep(store, tmp_path_factory):
-    """A function that imports texts, every fifth of them positive, as a data set; its id."""
+    """A function that imports texts as a data set, every fifth one labeled positive, and returns its id."""
 
     def add(name, texts, ids="i", columns=COLUMNS):
         path = tmp_path_factory.mktemp("texts") / "texts.csv"
@@ -76,13 +76,13 @@ def keep(store, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def texts(keep):
-    """A data set of 300 short texts."""
+    """The id of a data set of 300 short texts."""
     return keep("texts", (f"item {k} has {'good' if k % 5 == 0 else 'other'} words{k % 7}" for k in range(300)))
 
 
 @pytest.fixture
 def label(visit, app, store, texts):
-    """A function that makes a session in which every item is asked, and opens its card; the id and the card."""
+    """A function that makes a session that asks about every item and opens its card. Returns (session id, card)."""
 
     def make(dataset=texts, **settings):
         session = create(store, dataset, **{"learner": "pa-i", "rule": "all"} | settings)
@@ -93,7 +93,7 @@ def label(visit, app, store, texts):
 
 @pytest.fixture(scope="module")
 def page(browser):
-    """A page with the look of the card and nothing else, whose clock stands still."""
+    """A test page with the styles of the card, some other controls, and a paused clock."""
     style = " ".join(f"--st-{name}-color: rgb(9 9 {k});" for k, name in enumerate(THEME))
     body = HTML % (style, text(["base.css", *STYLES]))
     with browser.new_context() as context:
@@ -107,5 +107,5 @@ def page(browser):
 
 @pytest.fixture
 def script(page):
-    """The card on that page, which remembers nothing of an earlier test."""
+    """The scripted card on the test page, without anything that an earlier test stored."""
     return Script(page)

@@ -1,4 +1,4 @@
-"""The running app before strangers: log-ins that end, foreign hosts and frames, and uploads of who is logged out."""
+"""Access to the running app: log-ins that end, foreign hosts and frames, and uploads without a log-in."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ from streamlit.web.server.starlette.starlette_app_utils import create_signed_val
 
 from oal_engine.datasets import demo
 from oal_engine.sessions.settings import create
-from tests.harness.browser import PATIENCE, UPGRADE, Card, running
+from tests.harness.browser import PATIENCE, UPGRADE, Card, guarded
 
 pytestmark = pytest.mark.slow
 
@@ -35,27 +35,22 @@ owners = ["anna@example.org"]
 
 @pytest.fixture(scope="module")
 def app(browser, tmp_path_factory):
-    """The running app with a log-in, which its working directory asks for."""
-    folder = tmp_path_factory.mktemp("guarded")
-    (folder / ".streamlit").mkdir()
-    (folder / ".streamlit" / "secrets.toml").write_text(SECRETS)
-    with running(folder, work=folder) as app:
+    """The running app with a log-in, which is configured by the secrets in its working directory."""
+    with guarded(tmp_path_factory.mktemp("guarded"), SECRETS) as app:
         yield app
 
 
 @pytest.fixture(scope="module")
 def unreadable(browser, tmp_path_factory):
-    """The app started with secrets that cannot be read, and with the host names that its owner allows."""
-    folder = tmp_path_factory.mktemp("unreadable")
-    (folder / ".streamlit").mkdir()
-    (folder / ".streamlit" / "secrets.toml").write_text("[auth\n")
-    with running(folder, work=folder, STREAMLIT_SERVER_ALLOWED_HOSTS="label.example.org 127.0.0.1") as app:
+    """The app, started with unreadable secrets and with the host names that its owner allows."""
+    hosts = {"STREAMLIT_SERVER_ALLOWED_HOSTS": "label.example.org 127.0.0.1"}
+    with guarded(tmp_path_factory.mktemp("unreadable"), "[auth\n", **hosts) as app:
         yield app
 
 
 @pytest.fixture
 def secrets(app):
-    """The secrets of the running app, as they were again afterwards."""
+    """The path of the running app's secrets file, which is restored after the test."""
     path = app.work / ".streamlit" / "secrets.toml"
     yield path
     path.rmdir() if path.is_dir() else None
@@ -64,18 +59,18 @@ def secrets(app):
 
 @pytest.fixture(scope="module")
 def store(app):
-    """The app's database, seen by a second process."""
+    """The store of the app's database, opened in the test process."""
     return app.store
 
 
 @pytest.fixture(scope="module")
 def session(store):
-    """A session in which every item is asked."""
+    """The id of a session that asks about every item."""
     return create(store, demo.dataset(store, "tweets"), learner="pa-i", rule="all", name="a private session")
 
 
 def log_in(server, email):
-    """The cookie of somebody whom the provider has sent back to the app, as Streamlit signs it."""
+    """Return the signed cookie that Streamlit sets for a person after a log-in at the provider."""
     claims = {"origin": server.url(""), "is_logged_in": True, "email": email, "provider": "default"}
     value = create_signed_value(SECRET, "_streamlit_user", json.dumps(claims)).decode()
     return {"name": "_streamlit_user", "value": value, "url": server.url("/"), "httpOnly": True}
@@ -86,13 +81,13 @@ def answers(store, session):
 
 
 def again(page, address):
-    """The page of the same visitor, loaded anew."""
+    """Load an address in a visitor's page again. Return the page."""
     page.goto(address)
     return page
 
 
 def closed(page):
-    """The page offers nothing but a sentence, which is the one that it gives back."""
+    """Check that a page offers nothing but one sentence. Return the sentence."""
     sentence = page.get_by_role("status")
     sentence.wait_for()
     expect(page.get_by_test_id("stPageLink-NavLink")).to_have_count(0)
@@ -101,7 +96,8 @@ def closed(page):
 
 
 def test_a_log_in_that_becomes_unreadable_closes_the_running_app(visit, app, another, secrets, session):
-    """After a typo or without the file nobody enters, logged in or not, until all is well again."""
+    """Nobody, logged in or not, can enter while the secrets are unreadable or missing; restored secrets let people
+    in."""
     nobody, ben = visit(app), visit(app, context=another, cookie=log_in(app, "ben@example.org"))
     nobody.get_by_role("button", name="Log in").wait_for()
     secrets.write_text("[auth\n")
@@ -115,12 +111,12 @@ def test_a_log_in_that_becomes_unreadable_closes_the_running_app(visit, app, ano
 
 
 def test_a_server_that_starts_with_unreadable_secrets_serves_nobody(visit, unreadable):
-    """With a typo in the file a fresh server shows its owner one sentence."""
+    """A server that starts with unreadable secrets shows one sentence and nothing else."""
     assert "The secrets .streamlit/secrets.toml cannot be read" in closed(visit(unreadable))
 
 
 def test_an_open_tab_stops_when_its_person_logs_out_in_another(visit, app, another, store, session):
-    """It shows the button to log in by itself, and no key labels any more."""
+    """An open tab shows the log-in button by itself after a log-out in another tab, and no key labels any more."""
     page = visit(app, f"/Label?session={session}", context=another, cookie=log_in(app, "ben@example.org"))
     card = Card(page)
     card.press("a")
@@ -139,21 +135,21 @@ def test_an_open_tab_stops_when_its_person_logs_out_in_another(visit, app, anoth
 
 
 def test_a_cookie_kept_from_before_the_log_out_is_no_log_in(visit, app, another, session):
-    """Whoever copied it, with its signature spelled in another way too, is asked to log in."""
+    """A cookie copied before the log-out, even with its signature in another spelling, does not log anybody in."""
     cookie = log_in(app, "ben@example.org")
     page = visit(app, f"/Label?session={session}", context=another, cookie=cookie)
     Card(page)
     page.goto(app.url("/auth/logout"))
     page.get_by_role("button", name="Log in").wait_for()
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    last = letters[letters.index(cookie["value"][-1]) ^ 1]  # a bit that decodes to nothing
+    last = letters[letters.index(cookie["value"][-1]) ^ 1]  # flips a bit that base64 ignores
     for copied in (cookie, cookie | {"value": cookie["value"][:-1] + last}):
         page = visit(app, context=another, cookie=copied)
         page.get_by_role("button", name="Log in").wait_for()
 
 
 def test_an_open_tab_stops_when_its_person_is_taken_off_the_list(visit, app, another, secrets, session):
-    """Within seconds, without a restart, it says why and offers to log out."""
+    """The open tab of a person who is removed from the list says so within seconds, and offers a log-out."""
     page = visit(app, f"/Label?session={session}", context=another, cookie=log_in(app, "ben@example.org"))
     Card(page)
     secrets.write_text(SECRETS.replace("ben@", "carla@"))
@@ -162,7 +158,7 @@ def test_an_open_tab_stops_when_its_person_is_taken_off_the_list(visit, app, ano
 
 
 def test_a_forged_cookie_is_no_log_in(visit, app, another):
-    """A person who is signed with another secret is nobody."""
+    """A cookie that is signed with another secret does not log anybody in."""
     cookie = log_in(app, "anna@example.org")
     claims = {"origin": app.url(""), "is_logged_in": True, "email": "anna@example.org"}
     cookie["value"] = create_signed_value("guessed", "_streamlit_user", json.dumps(claims)).decode()
@@ -170,7 +166,7 @@ def test_a_forged_cookie_is_no_log_in(visit, app, another):
 
 
 def asked(server, path, method="GET", **headers):
-    """The status and the headers of an answer."""
+    """Send a request. Return the status and the headers of its response."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     connection.putrequest(method, path, skip_host="Host" in headers)
     for name, value in headers.items():
@@ -186,29 +182,29 @@ PATHS = ["/", "/Label", "/_stcore/health", "/_stcore/host-config", "/media/x", "
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8501", "localhost.evil.example", "127.0.0.1.e", "[::1"])
 def test_a_foreign_host_name_is_refused_everywhere(app, host):
-    """A page whose name leads to this machine gets neither pages nor files nor a connection."""
+    """A request under a foreign host name gets no page, file or connection, so that DNS rebinding fails."""
     for path in PATHS:
         assert 400 == asked(app, path, Host=host)[0]
     assert 400 == asked(app, "/_stcore/stream", Host=host, Origin=f"http://{host}", **UPGRADE)[0]
 
 
 def test_the_names_of_this_machine_are_served(app):
-    """Its own names are, with any port, and connections are made."""
+    """Pages are served and connections are made under the machine's own host names."""
     for host in (f"localhost:{app.port}", f"127.0.0.1:{app.port}", "LOCALHOST"):
         assert 200 == asked(app, "/", Host=host)[0]
         assert 101 == asked(app, "/_stcore/stream", Host=host, Origin=f"http://{host}", **UPGRADE)[0]
 
 
 def test_a_page_of_another_site_makes_no_connection(app):
-    """The right host name does not help where the page that asks is foreign."""
+    """A page of another origin makes no connection, even with the right host name."""
     host = f"127.0.0.1:{app.port}"
-    for origin in ("http://evil.example", "http://127.0.0.1:1", "http://127.0.0.1"):  # also of another port
+    for origin in ("http://evil.example", "http://127.0.0.1:1", "http://127.0.0.1"):  # the last two: other ports
         assert 403 == asked(app, "/_stcore/stream", Host=host, Origin=origin, **UPGRADE)[0]
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_every_answer_forbids_frames_and_guesses(app, path):
-    """Pages, files and refusals say so."""
+    """The headers of pages, files and refusals forbid framing and content sniffing."""
     headers = asked(app, path)[1]
     assert "frame-ancestors 'none'" == headers["Content-Security-Policy"]
     assert ("DENY", "nosniff") == (headers["X-Frame-Options"], headers["X-Content-Type-Options"])
@@ -216,7 +212,7 @@ def test_every_answer_forbids_frames_and_guesses(app, path):
 
 @pytest.fixture
 def foreign(app, tmp_path):
-    """The address of another site on this machine, whose page frames the card."""
+    """The address of another site on this machine, whose page shows the card in a frame."""
     (tmp_path / "index.html").write_text(f'<iframe src="{app.url("/Label")}"></iframe>')
     site = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=tmp_path))
     Thread(target=site.serve_forever, daemon=True).start()
@@ -231,7 +227,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 def test_no_page_can_frame_the_card(browser, foreign):
-    """A browser shows nothing of the app inside another page, not even of another site on this machine."""
+    """A browser shows nothing of the app in a frame of another page, not even of another site on this machine."""
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(foreign)
@@ -241,7 +237,7 @@ def test_no_page_can_frame_the_card(browser, foreign):
 
 
 def session_id(page):
-    """The id of a page's connection, which its uploads are sent with."""
+    """Return the id of a page's connection, under which its uploads are sent."""
     ids = []
 
     def hear(data):
@@ -257,7 +253,7 @@ def session_id(page):
 
 
 def upload(server, page, session, length):
-    """Say that a file comes, with everything that Streamlit asks for, and hear what is answered before a byte of it."""
+    """Send the headers of an upload, with all tokens that Streamlit wants, and no body. Return the open connection."""
     cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
     pairs = "; ".join(f"{name}={value}" for name, value in cookies.items())
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
@@ -270,14 +266,14 @@ def upload(server, page, session, length):
 
 
 def test_uploads_of_who_is_logged_out_are_refused_before_a_byte_is_read(visit, app, another):
-    """With a connection of one's own and its token, all that a stranger's browser can have."""
+    """An upload without a log-in is refused before its body is read, even with the id and token of a connection."""
     page = visit(app, context=another)
     with upload(app, page, session_id(page), 150_000_000) as connection:
         assert connection.recv(100).startswith(b"HTTP/1.1 403 ")
 
 
 def test_uploads_of_who_may_enter_are_taken(visit, app, another):
-    """The same request of somebody on the list is stored."""
+    """An upload by a person on the list is stored."""
     page = visit(app, context=another, cookie=log_in(app, "ben@example.org"))
     body = b'--x\r\nContent-Disposition: form-data; name="a"; filename="a.csv"\r\n\r\ntext\r\n--x--\r\n'
     with upload(app, page, session_id(page), len(body)) as connection:
@@ -286,13 +282,13 @@ def test_uploads_of_who_may_enter_are_taken(visit, app, another):
 
 
 def test_files_made_for_somebody_are_for_who_may_enter(app):
-    """A download has an address; without a log-in it is refused, whatever it is."""
+    """Every address of a download is refused without a log-in, whether the file exists or not."""
     cookie = log_in(app, "ben@example.org")
     assert 403 == asked(app, "/media/anything.csv")[0]
     assert 404 == asked(app, "/media/anything.csv", Cookie=f"{cookie['name']}={cookie['value']}")[0]
 
 
 def test_the_owner_names_the_hosts(unreadable):
-    """Behind a proxy the app answers to the name that browsers use, and to no other."""
+    """The app behind a proxy answers only under the host names that its owner allows."""
     hosts = ("label.example.org", "127.0.0.1", "localhost")
     assert [200, 200, 400] == [asked(unreadable, "/", Host=host)[0] for host in hosts]

@@ -1,4 +1,4 @@
-"""Whoever cannot see well, or uses no mouse: axe-core's rules and the Tab key on every page, in a real browser."""
+"""Accessibility: the rules of axe-core and the Tab key on every page, in a real browser."""
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -12,19 +12,20 @@ from tests.harness.examples import add_texts, answer, compared, imported
 
 SERIOUS = ("serious", "critical")
 OF_COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
-THEMES = {"light": None, "dark": OF_COLOURS}  # what axe looks at (None: all): a theme is colours alone
+THEMES = {"light": None, "dark": OF_COLOURS}  # axe-core's options (None: all rules); the themes differ only in color
 
 
 @pytest.fixture(scope="module")
 def app(browser, tmp_path_factory):
-    """The running app with a session of each kind and a finished comparison."""
+    """The running app, with a database of its own."""
     with running(tmp_path_factory.mktemp("app")) as app:
         yield app
 
 
 @pytest.fixture(scope="module")
 def names(app, tmp_path_factory):
-    """What STATES name in addresses and open: sessions, comparisons and a file, by their names there."""
+    """Create the data behind STATES in the app. Return {name in an address of STATES: id of a session or comparison, or
+    path}."""
     folder, store = tmp_path_factory.mktemp("data"), app.store
     path = folder / "new.csv"
     path.write_text("id,text,label\n" + "".join(f"{k},some words {k % 7},{k % 2}\n" for k in range(30)))
@@ -54,7 +55,7 @@ def unfolded(page, details, words):
 
 
 def beside(name, inside=None):
-    """Open what stands beside the card under a name, and what is closed inside."""
+    """Return a function that opens a tab next to the card, and clicks an element inside it if `inside` is given."""
 
     def act(page, names):
         Card(page)
@@ -65,7 +66,7 @@ def beside(name, inside=None):
     return act
 
 
-# A page in one of its states: its address, and what a person does there before it is looked at.
+# States of pages: (address, actions of a person before the page is checked).
 STATES = {
     "home": ("/", lambda page, names: None),
     "session form": (
@@ -93,7 +94,7 @@ EMPTY = ("/", "/Label", "/Compare", "/Replay", "/Data")
 
 
 def reach(page, names, act):
-    """Bring a page into its state, and wait until nothing on it changes any more."""
+    """Bring a page into a state of STATES, and wait until it no longer changes."""
     done = page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
     page.locator(".st-key-top").wait_for()
     act(page, names)
@@ -101,8 +102,8 @@ def reach(page, names, act):
     expect(page.locator("[data-stale=true], [data-testid=stSkeleton]")).to_have_count(0)
 
 
-# Whether the colours of everything are what they were a moment ago: a theme comes bit by bit, and fades in; and whether
-# the script has run again, which pales what it has not sent yet.
+# True once no color has changed since the last call, because a theme fades in step by step, and once the script has
+# finished, because Streamlit pales elements until it has sent them again.
 SETTLED = """() => {
   const parts = (root) =>
     [...root.querySelectorAll("*")].flatMap((e) => [e, ...(e.shadowRoot ? parts(e.shadowRoot) : [])]);
@@ -117,7 +118,7 @@ SETTLED = """() => {
 }"""
 
 
-# Whether the page is written from now on, as panels are every few seconds.
+# Set `rewritten` once the script runs again from now on, as it does every few seconds for the panels.
 WATCH = """() => {
   const app = document.querySelector("[data-testid=stApp]");
   window.rewritten = app.dataset.testScriptState !== "notRunning";
@@ -127,7 +128,7 @@ WATCH = """() => {
 
 
 def serious_violations(page):
-    """What axe-core finds serious on a page in each theme: theme, rule, why, where."""
+    """Return the serious violations that axe-core finds on a page: [(theme, rule, reason, target elements)]."""
     violations = []
     for theme, options in THEMES.items():
         page.emulate_media(color_scheme=theme)
@@ -138,7 +139,7 @@ def serious_violations(page):
             page.evaluate(WATCH)
             rules = Axe().run(page, options=(options or {}) | {"resultTypes": ["violations"]}).response["violations"]
             found = [rule for rule in rules if rule["impact"] in SERIOUS]
-            if not (found and page.evaluate("rewritten")):  # what is written anew is pale until all of it has come
+            if not (found and page.evaluate("rewritten")):  # elements are pale until all of them are sent again
                 break
         violations += [
             (theme, rule["id"], node["failureSummary"], node["target"]) for rule in found for node in rule["nodes"]
@@ -148,7 +149,8 @@ def serious_violations(page):
 
 @pytest.fixture(scope="module")
 def opened(context, app):
-    """The page in which this module visits one address after another; its console may complain of nothing."""
+    """The page in which this module opens one address after another. Afterwards the fixture checks that its console has
+    no complaints."""
     visitors = Visitors(context)
     yield visitors(app)
     visitors.leave()
@@ -157,7 +159,7 @@ def opened(context, app):
 
 @pytest.mark.slow
 def test_axe_finds_nothing_serious_where_nothing_is_yet(opened, app):
-    """No page of an empty database breaks a rule of axe-core whose impact is serious or critical, in light or dark."""
+    """No page of an empty database breaks an axe-core rule of serious or critical impact, in light or dark."""
     assert not app.store.datasets()
     for address in EMPTY:
         opened.goto(app.url(address))
@@ -167,7 +169,7 @@ def test_axe_finds_nothing_serious_where_nothing_is_yet(opened, app):
 
 @pytest.fixture(scope="module", params=STATES | BESIDE)
 def page(request, opened, app, names):
-    """A page in each of its states, reached once for the tests below; states of one address follow one another."""
+    """A page in each of its states, reached once for the tests below. States with the same address share one visit."""
     address, act = (STATES | BESIDE)[request.param]
     address = address.format(**names)
     if opened.url != app.url(address):
@@ -178,14 +180,14 @@ def page(request, opened, app, names):
 
 @pytest.mark.slow
 def test_axe_finds_nothing_serious(page):
-    """No page breaks a rule of axe-core whose impact is serious or critical, in light or dark."""
+    """No page breaks an axe-core rule of serious or critical impact in any of its states, in light or dark."""
     assert [] == serious_violations(page)
 
 
 # The keyboard
 
-# The controls that Tab should reach, in their order on the page, and those that only a mouse reaches. A group of radio
-# buttons or of tabs is one control: arrows move inside. What is `aside` is left out.
+# The controls that Tab should reach, in page order, and the controls that only a mouse reaches. A group of radio
+# buttons or of tabs is one control: arrow keys move inside. Elements that match `aside` are left out.
 CONTROLS = """([aside, keys]) => {
   const parts = (root) =>
     [...root.querySelectorAll("*")].flatMap((e) => [e, ...(e.shadowRoot ? parts(e.shadowRoot) : [])]);
@@ -218,9 +220,9 @@ CONTROLS = """([aside, keys]) => {
   const mouse = all.filter((e) => e.tabIndex < 0 && whole(e) === e && !e.matches(keys));
   return { tabbed: [...new Set(tabbed.map(whole))].map(name), mouse: mouse.map(name) };
 }"""
-# Streamlit's table and its chips: arrows move inside, and a table's toolbar is there only while it has the focus.
+# Streamlit's tables and toolbars: arrow keys move inside, and a toolbar exists only while its table has the focus.
 GRID = "[data-testid=stDataFrame], [role=toolbar]"
-# Arrows do what these do in their number or choice, Backspace removes a tag, and the drop zone has a button.
+# A mouse suffices here: arrow keys change a number or a choice, Backspace removes a tag, the drop zone has a button.
 OTHER_KEYS = (
     "[data-testid^=stNumberInputStep], [aria-label=Open], [data-tag], [data-tag] *, "
     "[data-testid=stFileUploaderDropzone]"
@@ -229,13 +231,14 @@ STILL = "* { transition: none !important; }"
 
 
 def walk(page):
-    """The controls of a page, those that Tab reaches from the first one, and whether the page was written meanwhile."""
+    """Press Tab through a page from its first control. Return the controls, the controls reached, and whether the page
+    changed meanwhile."""
     page.evaluate(WATCH)
     controls, walked = page.evaluate(CONTROLS, [GRID, OTHER_KEYS]), []
     while len(walked) < 3 * len(controls["tabbed"]):
         page.keyboard.press("Tab")
         here = page.evaluate("here()")
-        if here is None or here["name"] == controls["tabbed"][0]:  # it has left, or begins again
+        if here is None or here["name"] == controls["tabbed"][0]:  # Tab has left the page, or starts over
             break
         walked.append(here)
     return controls, [here for here in walked if not here["aside"]], page.evaluate("rewritten")
@@ -243,11 +246,12 @@ def walk(page):
 
 @pytest.mark.slow
 def test_tab_reaches_every_control_once(page):
-    """In the order of the page, each in sight and with a look of its own while it has the focus; then Tab leaves."""
+    """Tab reaches every control once, in the order of the page, each in view and with a visible focus, and then leaves
+    the page."""
     page.add_style_tag(content=STILL)
     for _ in range(20):
         controls, walked, rewritten = walk(page)
-        if not rewritten:  # panels are written anew every few seconds
+        if not rewritten:  # panels are redrawn every few seconds
             break
     assert not rewritten
     assert controls["tabbed"][1:] == [here["name"] for here in walked]
@@ -264,13 +268,13 @@ OPENERS = {
 
 @pytest.mark.slow
 def test_escape_closes_what_a_key_opened(opened, app, names):
-    """A box that Enter opens holds the focus, and Escape gives it back to where it was."""
+    """A popover that Enter opens holds the focus, and Escape returns the focus to its opener."""
     for address, openers in OPENERS.items():
         opened.goto(app.url(address.format(**names)))
         for name in openers:
             opener = opened.get_by_test_id("stPopover").get_by_role("button", name=name).first
             opened.wait_for_function("window.oalPopover")
-            at_rest = opened.get_by_test_id("stApp")  # a page that is still drawn takes the focus away
+            at_rest = opened.get_by_test_id("stApp")  # a page that is still being drawn takes the focus away
             expect(at_rest).to_have_attribute("data-test-script-state", "notRunning")
             opener.focus()
             opened.keyboard.press("Enter")

@@ -1,4 +1,4 @@
-"""Addresses in a real browser: they follow what is chosen, without a reload, and show the same to somebody else."""
+"""Addresses in a real browser follow the controls without a reload, and show the same view to another person."""
 
 import pytest
 from playwright.sync_api import expect
@@ -8,20 +8,20 @@ from tests.harness.examples import compared, imported
 
 
 def address(page):
-    """The path and query of a page."""
+    """Return the path and query of a page."""
     return page.evaluate("location.pathname + location.search")
 
 
 def marked(page):
-    """Mark a page, so that a reload would be seen."""
+    """Set a variable on a page that a reload would clear. Return the page."""
     page.evaluate("window.loadedOnce = true")
     return page
 
 
 @pytest.mark.slow
 def test_a_comparison_is_sent_by_its_address(visit, another, app, store, tmp_path):
-    """Choices come into the address without a reload, and another browser shows the same. With the comparison they
-    leave the address, and back there address and controls agree."""
+    """Choices enter the address without a reload, and another browser shows the same view. Leaving the comparison
+    removes them from the address, and on return the address and the controls agree."""
     imported(store, tmp_path, "things")
     number = compared(store, "both", data=["things"])
     page = marked(visit(app, f"/Compare?comparison={number}"))
@@ -46,7 +46,8 @@ def test_a_comparison_is_sent_by_its_address(visit, another, app, store, tmp_pat
 
 @pytest.mark.slow
 def test_a_race_is_sent_by_its_address(visit, another, app):
-    """Seed and labels come into the address while what was typed elsewhere stays; the other view has none of it."""
+    """The seed and the labels enter the address, and other typed values stay; the compare view keeps neither in its
+    address."""
     page = marked(visit(app, "/Compare?view=race"))
     page.get_by_role("button", name="Settings").click()
     for name, value in (("Labels per lane", "9"), ("Seed", "7")):

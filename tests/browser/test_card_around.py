@@ -1,4 +1,4 @@
-"""The labeling card alone: notes, guidelines, sizes and keys of one's own, and the skipped items once more."""
+"""The labeling card alone: notes, guidelines, text sizes, custom keys, and the pass over skipped items."""
 
 import re
 
@@ -6,19 +6,19 @@ import pytest
 
 from tests.harness.scripted_card import ALL, COUNTERS, FRAME, place, question
 
-# What lies around the item
+# The parts around the item
 
 TWO_LINES = "Speak of a product.\n**not** <b>adverts</b>"
 
 
 def bottoms(script):
-    """Where the parts of the card end that a hand knows by heart."""
+    """Return the bounding boxes of the card's buttons and counters, which must not move."""
     return [script(part).bounding_box() for part in ("button-1", "button--1", "skip", "undo", "counters")]
 
 
 @pytest.mark.parametrize("key", ["Escape", "Control+Enter", "Meta+Enter"])
 def test_a_note_is_written_under_the_text_and_kept(script, key):
-    """N opens a field in which every key is text; the note is an event of its own about the item, then shown."""
+    """N opens a field in which every key is text. The note is sent as an event about the item, and then shown."""
     script.give(question(1, item=8), ALL)
     places = bottoms(script)
     script.press("n")
@@ -36,7 +36,7 @@ def test_a_note_is_written_under_the_text_and_kept(script, key):
 
 
 def test_a_key_of_a_note_is_nobody_elses(script):
-    """The page around the card, which would run again at R, hears nothing of what is typed."""
+    """The page around the card, where R would rerun the script, gets none of the keys that are typed in a note."""
     script.page.evaluate("""() => {
       window.heard = [];
       for (const kind of ["keydown", "keypress", "keyup"]) addEventListener(kind, ({key}) => heard.push(key));
@@ -50,7 +50,7 @@ def test_a_key_of_a_note_is_nobody_elses(script):
 
 
 def test_a_note_is_changed_and_taken_away(script):
-    """What is there is in the field; the same again is no event, nothing at all takes the note away."""
+    """The field holds the current note; an unchanged note sends no event, and an empty field removes the note."""
     script.give(question(1, item=8, note="old"), ALL)
     assert script("written").inner_text() == "old"
     script.press("n", "Escape")
@@ -68,7 +68,7 @@ def test_a_note_is_changed_and_taken_away(script):
 
 
 def test_an_input_method_may_use_escape_in_a_note(script):
-    """A candidate that is turned down is not the end of the note."""
+    """Escape does not close the note while an input method is composing a letter."""
     script.give(question(1, item=8), ALL)
     script.press("n")
     script("note-field").evaluate(
@@ -78,7 +78,7 @@ def test_an_input_method_may_use_escape_in_a_note(script):
 
 
 def test_a_note_delays_no_answer_and_outlives_a_reload(script):
-    """Unacknowledged notes are sent again in their place among the answers, and are shown until then."""
+    """Unacknowledged notes are sent again in order with the answers, and shown until then."""
     script.give(question(1, item=8), {1: {1: place(question(2, item=9))}})
     script.press("n", "q", "Escape", "a")
     kept = script.ids
@@ -93,7 +93,7 @@ def test_a_note_delays_no_answer_and_outlives_a_reload(script):
 
 
 def test_half_a_letter_in_a_note_is_left_out(script):
-    """A letter of two halves at the limit is dropped whole, as is a half that something put there."""
+    """A surrogate pair that crosses the length limit is dropped as a whole, as is an unpaired surrogate."""
     script.give(question(1, item=8), ALL)
     script.press("n")
     script("note-field").evaluate("field => field.value = '\\ud83d' + 'x'.repeat(1998) + '🙂' + '🙂'")
@@ -103,7 +103,7 @@ def test_half_a_letter_in_a_note_is_left_out(script):
 
 @pytest.mark.parametrize("how", ["answer", "news", "leave", "gone"])
 def test_a_note_half_written_is_kept_however_its_item_goes(script, how):
-    """An answer by mouse, another item from the server, a closed tab and another page save what was typed, once."""
+    """A note in progress is saved once when its item is answered or replaced, the tab is closed or the page is left."""
     script.give(question(1, item=8), {1: {1: place(question(2, item=9))}})
     script.press("n")
     script.page.keyboard.type("half")
@@ -123,7 +123,7 @@ def test_a_note_half_written_is_kept_however_its_item_goes(script, how):
 
 
 def test_guidelines_are_read_while_labeling(script):
-    """G and the button open them as plain text; the keys go on answering, and Escape closes them."""
+    """G or the button opens the guidelines as plain text, keys still answer, and Escape closes the guidelines."""
     script.give(1, ALL, guidelines=TWO_LINES)
     places = bottoms(script)
     script.press("g")
@@ -140,7 +140,7 @@ def test_guidelines_are_read_while_labeling(script):
 
 
 def test_without_guidelines_there_is_no_button(script):
-    """Neither the button nor the key opens an empty panel; what is taken away while it is open closes it."""
+    """Without guidelines there is neither a button nor a panel, and removing the guidelines closes an open panel."""
     script.give(1, ALL)
     script.press("g")
     assert [script(part).is_visible() for part in ("guidelines", "panel")] == [False, False]
@@ -155,7 +155,7 @@ def size(script):
 
 
 def test_the_text_has_five_sizes(script):
-    """A+ and A- change the item's text, no further than the largest and the smallest, and nothing else moves."""
+    """A+ and A- choose one of five sizes for the item's text, which a reload keeps, and move no other part."""
     script.give(1, ALL)
     places, sizes = bottoms(script), [size(script)]
     script.press("+")
@@ -175,7 +175,7 @@ def test_the_text_has_five_sizes(script):
 
 
 def test_preferences_of_a_name_are_kept_by_the_server(script):
-    """Somebody with a name finds them on another machine: a change is an event, and the payload carries them all."""
+    """The server stores a named person's preferences: each change is an event, and the payload has all of them."""
     script.give(1, ALL, preferences={"size": 4})
     largest = size(script)
     script.press("h", "-")
@@ -191,7 +191,7 @@ def test_preferences_of_a_name_are_kept_by_the_server(script):
 
 
 def test_preferences_that_make_no_sense_are_passed_over(script):
-    """Whatever was stored, the card has its keys."""
+    """The card uses its default keys if the stored preferences are invalid."""
     wrong = {"positive": "r", "skip": 7, "negative": "PageDown", "x": "y"}
     unknown = {"positive": "constructor", "negative": ""}
     stored = {"size": 99, "keys": wrong}, {"size": "b", "keys": []}, {"keys": unknown, "highlight": 0}
@@ -201,17 +201,17 @@ def test_preferences_that_make_no_sense_are_passed_over(script):
         assert script.answers == [(first, 1), (first + 1, -1), (first + 2, 0)]
 
 
-# Keys of one's own
+# Custom keys
 
 
 def dialog(script):
-    """Open the dialog of the keys."""
+    """Open the dialog of the keys. Return it."""
     script("keys").click()
     return script("keys-dialog")
 
 
 def choose(script, name, key):
-    """Give an action another key; what the dialog says of it."""
+    """Choose another key for an action in the dialog. Return the dialog's message."""
     box = script("keys-dialog")
     box.get_by_role("button", name=re.compile(f"^{name}: ")).click()
     script.press(key)
@@ -223,7 +223,7 @@ def printed(script, name):
 
 
 def test_keys_are_chosen_and_printed_on_their_buttons(script):
-    """The new key acts, the old ones do nothing, and reset brings them back; kept after a reload."""
+    """A chosen key replaces the old ones, even after a reload, and a reset restores the default keys."""
     script.give(1, ALL)
     box = dialog(script)
     assert (choose(script, "Yes", "j"), choose(script, "No", "K"), choose(script, "Skip", "Backspace")) == (
@@ -255,7 +255,7 @@ CLOSE = {
 
 @pytest.mark.parametrize("way", CLOSE)
 def test_the_key_after_the_dialog_of_keys_is_not_lost(script, way):
-    """It acts before the browser has painted that the dialog is gone."""
+    """A key pressed before the browser has painted the closed dialog still answers."""
     script.give(1, ALL)
     dialog(script)
     script.page.evaluate("""close => {
@@ -282,7 +282,7 @@ REFUSED = {
 
 
 def test_a_key_that_cannot_be_is_refused_with_the_reason(script):
-    """A conflict changes nothing, and another key can be pressed right away."""
+    """A key that cannot be used is refused with the reason, and another key can be pressed right away."""
     script.give(1, ALL)
     box = dialog(script)
     box.get_by_role("button", name=re.compile("^Yes: ")).click()
@@ -294,7 +294,7 @@ def test_a_key_that_cannot_be_is_refused_with_the_reason(script):
 
 
 def test_no_key_acts_while_the_keys_are_chosen(script):
-    """Behind the dialog nothing is labelled; Escape turns down a choice first, and closes then."""
+    """No key labels an item while the dialog is open; Escape cancels the choice of a key, then closes the dialog."""
     script.give(1, ALL, previous=7)
     box = dialog(script)
     script.press("a", "x", "z", "n", "g")
@@ -309,7 +309,7 @@ def test_no_key_acts_while_the_keys_are_chosen(script):
 
 
 def test_keys_of_a_name_travel_as_an_event(script):
-    """All of its own keys in one change; a chosen key is no longer another action's default."""
+    """A change of keys sends all custom keys in one event; a custom key is no longer another action's default."""
     classes = [{"label": n, "name": name, "keys": [str(n)]} for n, name in enumerate(("joy", "fear", "grief"), 1)]
     counters = COUNTERS | {"answers": dict.fromkeys("123", 0)}
     here = {n: place(n, counters=counters) for n in range(1, 6)}
@@ -327,11 +327,11 @@ def test_keys_of_a_name_travel_as_an_event(script):
     assert [event["label"] for event in script.events[1:]] == [1, 2, 3]
 
 
-# The skipped items once more
+# The pass over the skipped items
 
 
 def skipped(*ids, after=0, left=None):
-    """What the server tells of the skipped questions after one."""
+    """Return the server's answer about the skipped questions after a given one."""
     questions = [question(id, item=id) for id in ids]
     return {"after": after, "left": len(ids) if left is None else left, "questions": questions}
 
@@ -341,7 +341,8 @@ def skips(n, labels=2):
 
 
 def test_skipped_items_are_answered_once_more(script):
-    """The same keys answer them as corrections, without waiting; skip again is no event; then the stream goes on."""
+    """The usual keys answer skipped items as corrections without waiting. Skipping again sends no event, and after the
+    last skipped item the stream continues."""
     here = place(20, counters=skips(3))
     script.give(here, ALL)
     assert script("offer").inner_text() == "3 skipped: answer them now"
@@ -369,7 +370,8 @@ def test_skipped_items_are_answered_once_more(script):
 
 
 def test_undo_in_the_pass_goes_back_in_it(script):
-    """An answer taken back is a skip again, for one more event; a skip that stood is just shown again."""
+    """Undo in the pass turns an answer into a skip again, with one event; Undo of a repeated skip only shows its item
+    again."""
     here = place(20, counters=skips(3))
     script.give(here, ALL, previous=19)
     script("offer").click()
@@ -388,7 +390,8 @@ def test_undo_in_the_pass_goes_back_in_it(script):
 
 
 def test_the_pass_goes_on_while_its_answers_are_acknowledged(script):
-    """The server stops counting what was answered; an answer taken back is shown although it has not heard of it."""
+    """The pass continues while its answers are acknowledged. An undone item is shown even before the server has heard
+    of it."""
     here = place(20, counters=skips(3))
     script.give(here, ALL)
     script("offer").click()
@@ -409,7 +412,7 @@ def test_the_pass_goes_on_while_its_answers_are_acknowledged(script):
 
 
 def test_the_pass_can_be_left_at_any_time(script):
-    """Escape and the button go back to the item that waited, whose text was kept from no paint."""
+    """Escape and the button return to the waiting item, which can be answered at once."""
     here = place(20, counters=skips(3))
     for leave in (lambda: script.press("Escape"), lambda: script("offer").click()):
         script.give(here, ALL)
@@ -426,7 +429,7 @@ def test_the_pass_can_be_left_at_any_time(script):
 
 
 def test_the_pass_asks_for_more_before_it_runs_out(script):
-    """Where more were skipped than are known, the server is told how far the pass is."""
+    """If more items were skipped than the card knows, it asks the server for more before the pass runs out."""
     here = place(20, counters=skips(9))
     script.give(here, ALL)
     script("offer").click()
@@ -441,7 +444,7 @@ def test_the_pass_asks_for_more_before_it_runs_out(script):
 
 
 def test_the_pass_ends_with_the_budget(script):
-    """The last label is for the item that waits; without another one nothing is offered."""
+    """The last label is reserved for the waiting item, and without a label left the pass is not offered."""
     here = place(20, counters=skips(3, labels=7))
     script.give(here, ALL)
     script("offer").click()
@@ -457,7 +460,7 @@ def test_the_pass_ends_with_the_budget(script):
 
 
 def test_an_answer_of_the_pass_outlives_a_reload(script):
-    """The correction is sent again, and the stream waits until the server has it."""
+    """A correction from the pass is sent again after a reload, and the stream waits until the server has stored it."""
     here = place(20, counters=skips(2))
     script.give(here, ALL)
     script("offer").click()

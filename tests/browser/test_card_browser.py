@@ -1,4 +1,4 @@
-"""What annotators do on the card besides answering, in the running app: notes, guidelines, own keys, skipped items."""
+"""Features of the card besides answering, in the running app: notes, guidelines, custom keys and skipped items."""
 
 import re
 
@@ -12,7 +12,7 @@ from ui.label.card_server import CLASS_KEYS
 
 
 def revisit(card):
-    """Go to the first skipped item, or back to the stream, and wait until it is painted."""
+    """Open the first skipped item, or return to the stream, and wait until it is painted."""
     old = card.question
     card("offer").click()
     expect(card.root).not_to_have_attribute("data-question", old)
@@ -20,8 +20,8 @@ def revisit(card):
 
 @pytest.mark.slow
 def test_keys_and_sizes_follow_their_annotator(visit, app, another, store, texts):
-    """What anna chose she finds in another browser and another session, ben does not. Each label says whether terms
-    were marked."""
+    """The keys and sizes that anna chose apply in another browser and session, but not to ben. Each stored label says
+    whether terms were highlighted."""
     sessions = [create(store, texts, learner="pa-i", rule="all") for _ in range(3)]
     anna = Card(visit(app, f"/Label?session={sessions[0]}&annotator=anna"))
     anna.press("a")
@@ -64,8 +64,8 @@ SWIPE = """(text, [along, down]) => {
 
 
 def test_a_swipe_answers(visit, app, store, texts):
-    """To the right with the first class, to the left with the other one, and Undo takes it back. A short or a downward
-    movement does not answer."""
+    """A swipe to the right answers with the first class, to the left with the other one, and Undo takes the answer
+    back. A short or a downward movement does not answer."""
     session = create(store, texts, learner="pa-i", rule="all")
     card = Card(visit(app, f"/Label?session={session}", viewport=PHONE))
     for along, down, label in ((120, 10, 1), (-120, 20, -1), (60, 0, None), (120, 100, None)):
@@ -85,7 +85,8 @@ def test_a_swipe_answers(visit, app, store, texts):
 
 @pytest.mark.slow
 def test_skipped_items_are_answered_at_the_end(label, keep, store):
-    """They come once more with the same keys; skip again leaves them, Undo goes back, and the learner has them all."""
+    """The skipped items return at the end with the usual keys. Skipping again leaves one skipped, Undo goes back, and
+    every answer is stored."""
     dataset = keep("a few", (f"item {k} word{k % 3}" for k in range(6)))
     session, card = label(dataset, budget=9, horizon=9)
     for key in "   a x":
@@ -120,14 +121,14 @@ def test_skipped_items_are_answered_at_the_end(label, keep, store):
 
 
 def test_a_page_on_which_nothing_happens_is_not_drawn_again(label):
-    """After one more drawing its browser asks with what it has seen."""
+    """The browser asks for changes since the state that it has seen, so that an unchanged page is not drawn again."""
     _, card = label()
     card.page.wait_for_event("request", lambda request: re.search(r"pulse/\d+\?seen=\w+$", request.url))
 
 
 @pytest.mark.slow
 def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
-    """While others answer and write, the table, an open row's text and a draft of guidelines keep the focus."""
+    """A table, the text of an open row and a draft of guidelines keep the focus while other people answer and write."""
     session, card = label()
     page, other = card.page, Session(store, session)
 
@@ -161,7 +162,7 @@ def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
 
 
 def test_tabs_drawn_anew_leave_the_focus_where_it_was(label):
-    """The tab with the same name gets the focus, unless a click took it away before."""
+    """When tabs are redrawn, the tab with the same name gets the focus again, unless a click had removed the focus."""
     page = label()[1].page
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     tab = page.get_by_role("tab", name="Guidelines")
@@ -178,8 +179,8 @@ def test_tabs_drawn_anew_leave_the_focus_where_it_was(label):
 
 @pytest.mark.slow
 def test_the_end_leads_to_the_files_and_to_another_session(visit, app, store, keep):
-    """Its links are reached by keys and keep who labels: one to the replay and the files, one to a new session on the
-    same data; Back leads to the end again."""
+    """Links at the end of a session lead to the replay with its files and to a new session on the same data. The links
+    can be reached by keys and keep the annotator's name, and Back returns to the end."""
     one, *_ = (keep(name, ("some words", "other words")) for name in ("one", "another"))
     session = create(store, one, learner="pa-i", rule="all", budget=1)
     card = Card(visit(app, f"/Label?session={session}&annotator=emma"))
@@ -208,8 +209,8 @@ def test_the_end_leads_to_the_files_and_to_another_session(visit, app, store, ke
     {"classes": tuple(f"a class with the rather long name {k} of its own" for k in range(7)), "learner": "m-pa-i"},
 ])  # fmt: skip
 def test_long_class_names_wrap(label, names):
-    """Names of sixty letters are wrapped within buttons that a thumb hits, none of which covers another or leaves the
-    screen of a desk or a telephone."""
+    """Names of sixty letters wrap inside their buttons, which are large enough for a thumb, do not overlap, and stay on
+    the screen of a desktop or a phone."""
     _, card = label(**names)
     card.page.get_by_text("Curves and figures appear here").wait_for()
     for window in (DESKTOP, PHONE):
@@ -230,15 +231,15 @@ def test_long_class_names_wrap(label, names):
 
 
 def test_no_class_has_a_key_of_streamlit_or_of_the_card():
-    """Each key of K classes is one, and C, R, G, H, N and Z mean something else."""
+    """The keys of K classes are distinct, and avoid C, R, G, H, N and Z, which have other meanings."""
     assert len(set(CLASS_KEYS)) == len(CLASS_KEYS)
     assert not set(CLASS_KEYS) & set("crghnz")
 
 
 @pytest.mark.slow
 def test_space_skips_wherever_was_clicked(label, store):
-    """After a click on a tab, a switch, Save or the name Space skips an item and presses nothing; whoever moved to a
-    tab with the keyboard means the tab."""
+    """After a click on a tab, a switch, Save or the name, Space skips an item and presses no control. After the arrow
+    keys moved to a tab, Space belongs to the tab."""
     session, card = label()
     page = card.page
 
@@ -283,7 +284,8 @@ ODD = (
 
 @pytest.mark.slow
 def test_every_letter_of_an_item_is_shown_as_it_is(label, keep, store):
-    """Code, markup, control characters, emoji, 100,000 characters and right-to-left words, highlighted or not."""
+    """Code, markup, control characters, emoji, 100,000 characters and right-to-left words are shown exactly,
+    highlighted or not."""
     dataset = keep("odd", [*ODD, *ODD])
     session, card = label(dataset)
     kept = [row["text"] for row in store.query("SELECT text FROM items WHERE dataset = ? ORDER BY position", dataset)]
@@ -303,13 +305,13 @@ def test_every_letter_of_an_item_is_shown_as_it_is(label, keep, store):
 
 
 def js_length(text):
-    """How many UTF-16 units a browser counts."""
+    """Return the length of a text in UTF-16 units, as JavaScript counts it."""
     return len(text.encode("utf-16-le")) // 2
 
 
 def test_only_controls_that_do_something_are_shown_at_the_beginning(label):
-    """Before the first answer the card has at most nine controls, each of which can be used, and no panel is empty;
-    after it, Undo and the panels about answers are there."""
+    """The card has at most nine controls before the first answer, none of them disabled, and no panel is empty. After
+    the first answer, Undo and History appear."""
     _, card = label()
     page, controls = card.page, card.root.locator("button:visible")
     assert controls.count() <= 9

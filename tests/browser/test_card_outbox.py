@@ -1,16 +1,16 @@
-"""The labeling card alone: what it sends to the server, when and how often, and how it comes and goes."""
+"""The labeling card alone: the events that it sends to the server, its retries, and how it is mounted and removed."""
 
 import pytest
 
 from tests.harness.browser import listeners
 from tests.harness.scripted_card import ALL, COUNTERS, place, question
 
-# What the server gets
+# The events that the server gets
 
 
 def test_an_event_says_what_was_answered_and_how_long_it_took(script):
-    """A random id, the question, the action, the label, the tenths of a second since the paint, and whether terms were
-    highlighted."""
+    """An event has a random id, the question, the action, the label, the seconds since the paint in tenths, and whether
+    terms were highlighted."""
     script.give(1, ALL)
     script.run(1200)
     script.press("a", " ")
@@ -23,7 +23,7 @@ def test_an_event_says_what_was_answered_and_how_long_it_took(script):
 
 
 def test_what_is_not_acknowledged_is_sent_again_ever_more_slowly(script):
-    """After 2, 4, 8, 16 and then every 30 seconds, the same events, until the server acknowledges them."""
+    """Unacknowledged events are sent again with backoff: 2, 4, 8 and 16 seconds apart, then every 30 seconds."""
     script.give(1, ALL)
     script.press("a")
     (kept,), counts = script.ids, [1]
@@ -42,7 +42,7 @@ def test_what_is_not_acknowledged_is_sent_again_ever_more_slowly(script):
 
 
 def test_a_card_that_is_drawn_again_sends_what_is_not_acknowledged(script):
-    """At once, as after a restart of the server."""
+    """A card that is drawn again, as after a restart of the server, sends its unacknowledged events at once."""
     script.give(1, ALL)
     script.press("a", "x")
     kept = script.ids
@@ -53,7 +53,7 @@ def test_a_card_that_is_drawn_again_sends_what_is_not_acknowledged(script):
 
 
 def test_what_is_not_acknowledged_outlives_a_reload(script):
-    """The same event goes out again when the page is back, and the item after it is shown."""
+    """An unacknowledged event is sent again after a reload, and the card shows the item after it."""
     script.give(1, ALL)
     script.press("a")
     kept = script.ids
@@ -67,7 +67,7 @@ def test_what_is_not_acknowledged_outlives_a_reload(script):
 
 
 def test_answers_of_one_session_are_not_sent_to_another(script):
-    """Another session in the same place has its own card, and finds its own answers when it comes back."""
+    """Another session on the same page has its own card; each session finds its own unsent answers when it returns."""
     script.give(1, ALL)
     script.press("a")
     kept = script.ids
@@ -81,7 +81,7 @@ def test_answers_of_one_session_are_not_sent_to_another(script):
 
 @pytest.mark.parametrize("name", ["anna", "ben"])
 def test_under_a_log_in_only_ones_own_answers_are_sent(script, name):
-    """What somebody else left unsaved in this browser waits for them."""
+    """The unsaved answers of a person who logged in are sent only when the same person returns to this browser."""
     script.give(1, ALL, login=True)
     script.press("a")
     kept = script.ids
@@ -94,7 +94,7 @@ def test_under_a_log_in_only_ones_own_answers_are_sent(script, name):
 
 
 def test_without_a_log_in_an_answer_keeps_the_name_under_which_it_was_given(script):
-    """Whoever comes next to this browser sends it, but not as their own."""
+    """The next person in this browser sends an unsaved answer, but under the name of the person who gave it."""
     script.give(1, ALL)
     script.press("a")
     script.open()
@@ -104,7 +104,7 @@ def test_without_a_log_in_an_answer_keeps_the_name_under_which_it_was_given(scri
 
 
 def test_what_is_unsaved_comes_back_in_order(script):
-    """Also where several events came within one millisecond, or the clock was set back meanwhile."""
+    """Unsaved events keep their order after a reload, even if several share a millisecond or the clock was set back."""
     script.page.evaluate("Date.now = () => 1000 - (window.back = (window.back ?? 0) + 0.5)")
     script.give(1, ALL)
     script.press("a")
@@ -120,7 +120,7 @@ RUBBISH = ["", "{", "[]", "null", '{"at": 1}', '{"at": 1, "event": {"id": 7}}']
 
 
 def test_what_something_else_left_in_the_storage_is_passed_over(script):
-    """The card opens and keeps its own answers."""
+    """The card opens and keeps its own answers in spite of invalid entries in the browser's storage."""
     script.page.evaluate(
         "rubbish => rubbish.forEach((each, n) => localStorage.setItem(`oal-unsaved card 1 ${n}`, each))", RUBBISH
     )
@@ -130,7 +130,7 @@ def test_what_something_else_left_in_the_storage_is_passed_over(script):
 
 
 def test_a_removed_session_is_an_end_with_a_way_home(script):
-    """Nothing of it can be answered any more, not even what was skipped."""
+    """A removed session takes no more answers, not even to skipped items, and a link leads home."""
     script.give(place(1, counters=COUNTERS | {"skipped": 3}), ALL)
     script("offer").click()
     gone = {"end": "removed", "result": "Its answers are gone with it.", "counters": COUNTERS | {"skipped": 3}}
@@ -142,7 +142,7 @@ def test_a_removed_session_is_an_end_with_a_way_home(script):
 
 
 def test_a_browser_that_forbids_storage_still_labels(script):
-    """Only a reload would forget then."""
+    """Labeling works in a browser that forbids storage, although a reload then loses unsaved answers."""
     forbid = "() => { Storage.prototype.setItem = Storage.prototype.getItem = () => { throw Error('forbidden') } }"
     script.page.evaluate(forbid)
     script.give(1, ALL)
@@ -151,7 +151,7 @@ def test_a_browser_that_forbids_storage_still_labels(script):
 
 
 def test_leaving_the_page_warns_while_something_is_unsaved(script):
-    """The browser asks before it closes the tab with an unsaved answer, and only then."""
+    """The browser warns before it closes the tab while an answer is unsaved, and only then."""
     leave = "dispatchEvent(new Event('beforeunload', {cancelable: true}))"
     script.give(1, ALL)
     assert script.page.evaluate(leave) is True
@@ -162,7 +162,7 @@ def test_leaving_the_page_warns_while_something_is_unsaved(script):
 
 
 def test_undo_names_the_last_answer(script):
-    """The server's last one, or the one that it has not acknowledged yet, skips included; none where there is none."""
+    """Undo refers to the last answer or skip, stored by the server or not yet, and is disabled if there is none."""
     script.give(5, ALL, previous=4)
     script.press("z")
     assert script.posts[-1] == [[4, "undo", None]]
@@ -176,7 +176,7 @@ def test_undo_names_the_last_answer(script):
 
 
 def test_undo_waits_on_the_text_it_was_pressed_at(script):
-    """What comes back is the server's to say: until then the item stays, and keys do nothing."""
+    """After Undo, the item stays and keys have no effect until the server sends the previous item."""
     script.give(5, ALL, previous=4)
     script.press("z", "z", "a", "x", " ")
     script.run(300)
@@ -187,7 +187,7 @@ def test_undo_waits_on_the_text_it_was_pressed_at(script):
 
 
 def test_undo_right_after_an_answer_goes_to_the_server_in_order(script):
-    """An answer and its undo are both sent, and the item comes back with the acknowledgement of both."""
+    """An answer and its undo are sent in order, and the item returns once the two events are acknowledged."""
     script.give(1, ALL)
     script.press("a", "z")
     assert script.posts[-1] == [[1, "label", 1], [1, "undo", None]]
@@ -199,11 +199,11 @@ def test_undo_right_after_an_answer_goes_to_the_server_in_order(script):
     assert script("button-1").locator(".mark").is_visible()
 
 
-# How the component comes and goes
+# How the component is mounted and removed
 
 
 def test_the_clean_up_of_an_overtaken_call_changes_nothing(script):
-    """Streamlit cleans up a call that a newer one overtakes, before or after the newer one: the card stays as it is."""
+    """The card stays as it is when Streamlit cleans up an outdated call, before or after the newer call."""
     script.give(1, ALL)
     script.page.evaluate("window.painted = document.querySelector('[data-testid=oal-text]').firstChild")
     script.page.evaluate("cleanUps[0]()")
@@ -215,7 +215,7 @@ def test_the_clean_up_of_an_overtaken_call_changes_nothing(script):
 
 
 def test_nothing_is_left_of_a_card_that_is_gone(script):
-    """Neither a listener nor a timer outlives the page, however often the card comes and goes."""
+    """No listener and no timer outlives the card, however often it is mounted and removed."""
     before = listeners(script.page)
     for n in range(1, 6):
         script.give(n, ALL, previous=7)
@@ -231,7 +231,7 @@ def test_nothing_is_left_of_a_card_that_is_gone(script):
 
 
 def test_a_card_that_is_gone_comes_back_with_its_answers(script):
-    """Another page and back again: what was unsaved is sent, and the next item is there."""
+    """A card that was removed and mounted again sends its unsaved answers and shows the next item."""
     script.give(1, ALL)
     script.press("a")
     kept = script.ids

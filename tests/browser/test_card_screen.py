@@ -1,16 +1,16 @@
-"""The labeling card alone: what it shows, and what a key means."""
+"""The labeling card alone: the parts that it shows, and the effects of keys."""
 
 import pytest
 
 from tests.harness.markup import MARKUP
 from tests.harness.scripted_card import ADDRESS, ALL, COUNTERS, FRAME, place, question
 
-# What is on the screen
+# The parts on the screen
 
 
 @pytest.mark.parametrize(("key", "answer", "following"), [("a", 1, 2), ("x", -1, 3), (" ", 0, 4)])
 def test_an_answer_paints_its_own_branch_at_once(script, key, answer, following):
-    """The next item under the answer given is shown before the server has said a word."""
+    """The next item for the given answer is shown before the server has replied."""
     counters = {label: COUNTERS | {"labels": 3 + label} for label in (1, -1, 0)}
     ahead = {label: place(n, counters=counters[label]) for label, n in ((1, 2), (-1, 3), (0, 4))}
     script.give(1, {1: ahead})
@@ -21,7 +21,7 @@ def test_an_answer_paints_its_own_branch_at_once(script, key, answer, following)
 
 
 def test_a_key_before_the_paint_labels_nothing(script):
-    """Nobody answers an item that was not on the screen yet."""
+    """A key pressed before the paint of an item does not answer it."""
     script.hand(1, ALL)
     script.page.keyboard.type("ax1 ")
     assert script.posts == []
@@ -31,7 +31,7 @@ def test_a_key_before_the_paint_labels_nothing(script):
 
 
 def test_an_older_payload_throws_nobody_back(script):
-    """What the server says of a time before the answers it has not acknowledged changes nothing on the screen."""
+    """A payload made before unacknowledged answers changes nothing on the screen."""
     script.give(1, {1: {1: 2, -1: 3, 0: 4}})
     script.press("x")
     script.give(1)
@@ -48,7 +48,7 @@ def test_an_older_payload_throws_nobody_back(script):
 
 
 def test_an_old_branch_is_forgotten_with_the_acknowledgement(script):
-    """A place prepared before an answer was taken back is not shown after it."""
+    """A next item that was prepared earlier is not shown any more after the answer before it is acknowledged."""
     script.give(1, {1: {1: 2}})
     script.press("a")
     script.give(1, acked=script.ids)
@@ -58,7 +58,7 @@ def test_an_old_branch_is_forgotten_with_the_acknowledgement(script):
 
 
 def test_the_same_question_is_never_painted_again(script):
-    """A payload about the item on the screen leaves its text, the scroll and the time of its paint alone."""
+    """A payload about the item on the screen does not change its text, its scroll position or the time of its paint."""
     long, other = (question(n, parts=[["long " * 2000, 0]]) for n in (1, 2))
     script.give(long, {1: {1: place(other)}})
     script.page.evaluate("""() => {
@@ -79,7 +79,8 @@ def test_the_same_question_is_never_painted_again(script):
 
 
 def test_without_a_branch_the_card_waits_on_its_item(script):
-    """Until the server says what comes next the item stays, marked as waiting, and takes no further answer."""
+    """Until the server sends the next item, the current one stays, is marked as waiting, and cannot be answered
+    again."""
     script.give(1, previous=7)
     script.press("a", "x", " ", "z")
     for button in ("button-1", "button--1", "skip", "undo"):
@@ -95,7 +96,7 @@ def test_without_a_branch_the_card_waits_on_its_item(script):
 
 
 def test_unsaved_is_said_only_where_it_lasts(script):
-    """The status does not flicker at every label, while data-unsaved changes at once."""
+    """The status shows unsaved answers only after a delay, to avoid flicker; data-unsaved changes at once."""
     script.give(1, ALL)
     script.press("a")
     assert (script.status, script("card").get_attribute("data-unsaved")) == ("Saved", "1")
@@ -106,7 +107,7 @@ def test_unsaved_is_said_only_where_it_lasts(script):
 
 
 def test_an_error_stays_until_the_next_answer(script):
-    """The server's sentence is shown as it is, and an answer makes room for what comes of it."""
+    """The server's error message is shown literally until the next answer."""
     script.give(1, ALL, error="Not stored: somebody was faster.")
     script.run(60_000)
     assert script.status == "Not stored: somebody was faster."
@@ -116,7 +117,7 @@ def test_an_error_stays_until_the_next_answer(script):
 
 
 def test_an_earlier_answer_is_marked_on_its_button(script):
-    """An item that came back says what was answered, on that button and no other."""
+    """An item that is shown again has a mark on the button of its earlier answer, and on no other button."""
     for n, (old, marked) in enumerate([(1, "button-1"), (-1, "button--1"), (0, "skip"), (None, None)], 1):
         script.give(question(n, old=old))
         for button in ("button-1", "button--1", "skip", "undo"):
@@ -133,7 +134,7 @@ ENDS = {
 
 
 def test_at_the_end_only_undo_is_left(script):
-    """The end says why and where the result is; no key answers, and the last answer can be taken back."""
+    """The card gives the reason for the end and the result; no key answers, and the last answer can be undone."""
     for end, sentence in ENDS.items():
         script.give(place(None, end=end, result="Sum 0.9."), previous=4)
         assert script("text").locator("p").all_inner_texts() == [sentence, "Sum 0.9."]
@@ -146,7 +147,7 @@ def test_at_the_end_only_undo_is_left(script):
 
 
 def test_untrusted_text_is_shown_as_it_is_written(script):
-    """No word of the data becomes an element, wherever the card shows it."""
+    """Text from the data never becomes markup, wherever the card shows it."""
     words = MARKUP + "<b>b</b><script>window.pwned=1</script>&amp;"
     classes = [{"label": label, "name": f"{words} {label}", "keys": [key]} for label, key in ((1, "a"), (-1, "x"))]
     asked = question(1, parts=[[words, 0], [words, 0.5]], features=[[words, words, -0.5]], title=words, why=words)
@@ -161,7 +162,7 @@ def test_untrusted_text_is_shown_as_it_is_written(script):
 
 
 def test_the_highlight_is_off_at_first_and_remembered(script):
-    """What the model thinks is shown on demand only, by key or by click, and stays so after a reload."""
+    """Terms are highlighted only on demand, by key or click, and a reload keeps the choice."""
     tinted = question(1, parts=[["good", 0.8], [" and ", 0], ["bad", -0.4]])
 
     def grounds():
@@ -182,11 +183,11 @@ def test_the_highlight_is_off_at_first_and_remembered(script):
     assert script.posts == []
 
 
-# What a key means
+# The effects of keys
 
 
 def test_the_keys_of_two_classes(script):
-    """A and 1, X and 0, each in either case, and Space."""
+    """A and 1 answer with the first of two classes, X and 0 with the second, in either case, and Space skips."""
     script.give(1, ALL)
     for n, key in enumerate(["a", "1", "A", "Shift+A", "x", "0", "X", " "], 1):
         script.press(key)
@@ -197,7 +198,7 @@ def test_the_keys_of_two_classes(script):
 
 
 def test_many_classes_have_keys_of_their_own(script):
-    """Each class has its button and its keys, as the payload says."""
+    """Each class has a button and the keys from the payload."""
     names = ["joy", "anger", "fear", "sadness", "surprise", "disgust", "neutral"]
     classes = [{"label": n, "name": name, "keys": [str(n), "qwertyu"[n - 1]]} for n, name in enumerate(names, 1)]
     counters = COUNTERS | {"answers": dict.fromkeys("1234567", 0)}
@@ -211,7 +212,7 @@ def test_many_classes_have_keys_of_their_own(script):
 
 
 def test_many_classes_are_counted_on_their_buttons(script):
-    """More classes than have a place in the line of counters tell how often each was given; none is the rare one."""
+    """Each button of many classes shows the count of its class, and no button has the color of a rare class."""
     classes = [{"label": n, "name": f"class {n}", "keys": []} for n in range(1, 12)]
     counters = COUNTERS | {"answers": {str(n): n * 1000 for n in range(1, 12)}, "pushed": None}
     script.give(place(1, counters=counters), classes=classes)
@@ -222,7 +223,7 @@ def test_many_classes_are_counted_on_their_buttons(script):
 
 
 def test_keys_of_a_cyrillic_keyboard(script):
-    """Where A and X print other letters, the keys in their places answer."""
+    """The keys in the positions of A and X answer on a keyboard with other letters."""
     script.give(1, ALL)
     script.dispatch(key="ф", code="KeyA")
     script.dispatch(key="ч", code="KeyX")
@@ -230,7 +231,7 @@ def test_keys_of_a_cyrillic_keyboard(script):
 
 
 def test_keys_typed_in_a_field_are_text(script):
-    """Writing a note is not labeling."""
+    """Keys typed in a text field, a select box or an editable element do not answer."""
     script.give(1, ALL, previous=7)
     for field in ("#field", "#area", "#select", "#editable", "#textbox", "#shadow input"):
         script.page.locator(field).focus()
@@ -243,7 +244,7 @@ def test_keys_typed_in_a_field_are_text(script):
 
 
 def test_keys_before_a_dialog_are_not_answers(script):
-    """What lies behind a dialog takes no keys until it is gone."""
+    """The card takes no keys while a dialog in front of it is open."""
     script.give(1, ALL, previous=7)
     for dialog in ("<dialog open>", "<p role=dialog>", "<p role=alertdialog>", "<p aria-modal=true>"):
         script.page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", dialog)
@@ -255,7 +256,7 @@ def test_keys_before_a_dialog_are_not_answers(script):
 
 
 def test_keys_with_modifiers_and_of_an_input_method_are_not_answers(script):
-    """Select all, or a letter on its way to become a Chinese one, labels nothing; nor does what a page has taken."""
+    """Keys with a modifier, keys of an input method, and keys that the page has already handled do not answer."""
     script.give(1, ALL, previous=7)
     script.press("Control+a", "Alt+x", "Meta+z", "Control+Backspace")
     script.dispatch(key="a", code="KeyA", isComposing=True)
@@ -269,7 +270,7 @@ def test_keys_with_modifiers_and_of_an_input_method_are_not_answers(script):
 
 @pytest.mark.parametrize("key", ["a", " ", "z"])
 def test_a_held_key_acts_once(script, key):
-    """However long a key is down, one answer is given or taken back."""
+    """A key that is held down gives or undoes a single answer."""
     script.give(1, ALL, previous=7)
     script.hold(key)
     assert len(script.events) == 1
@@ -277,7 +278,7 @@ def test_a_held_key_acts_once(script, key):
 
 @pytest.mark.parametrize("name", ["button", "box"])
 def test_space_after_a_click_elsewhere_is_the_cards(script, name):
-    """A control that was clicked is not pressed by Space, which skips; one that was reached with Tab is."""
+    """Space skips after a click on a control outside the card, but presses a control that was reached with Tab."""
     page, control = script.page, script.page.locator(f"#{name}")
     page.evaluate("() => { window.clicked = 0; box.onclick = () => (window.clicked += 1); }")
     script.give(1, ALL)
@@ -292,7 +293,7 @@ def test_space_after_a_click_elsewhere_is_the_cards(script, name):
 
 
 def test_space_and_enter_press_the_focused_button_once(script):
-    """A button with the focus is pressed by Space and Enter, held or not, and Space skips nothing beside it."""
+    """Space and Enter press a focused button once, held or not, and Space then skips nothing."""
     script.give(1, ALL)
     script("button--1").focus()
     script.press(" ")
@@ -310,7 +311,7 @@ def test_space_and_enter_press_the_focused_button_once(script):
 
 
 def test_the_mouse_leaves_no_focus_for_space_to_press(script):
-    """Space skips after a click on a class, too."""
+    """Space skips after a click on the button of a class."""
     script.give(1, ALL)
     script("button-1").click()
     script.run(FRAME)
@@ -319,7 +320,7 @@ def test_the_mouse_leaves_no_focus_for_space_to_press(script):
 
 
 def test_a_double_click_answers_once_and_deliberate_clicks_each(script):
-    """The second click of a double click is not meant for the item it falls on; one half a second later is."""
+    """The second click of a double click does not answer the next item, but a click half a second later does."""
     script.give(1, ALL)
     script("button-1").click()
     mouse = script.page.mouse
@@ -331,18 +332,18 @@ def test_a_double_click_answers_once_and_deliberate_clicks_each(script):
 
 
 def test_arrow_keys_scroll_a_long_text(script):
-    """The keyboard reaches the end of an item."""
+    """The arrow keys and PageDown scroll the text of an item."""
     script.give(question(1, parts=[["word " * 3000, 0]]), ALL)
     script.press("ArrowDown", "PageDown", "ArrowUp")
     assert script("text").evaluate("text => text.scrollTop") == 28 * (3 + 12 - 3)
 
 
-# What the model thought
+# The verdict of the model
 
 
 def test_what_the_model_said_is_shown_when_the_server_tells_it(script):
-    """After an answer, with the item's first words: the model's class, its margin, whether the answer was the same and
-    the chance of being asked. The line before stays until then; a skip and an undo empty it."""
+    """After an answer, the card shows the item's first words, the predicted class with its margin, whether the answer
+    agreed, and the chance of being asked. The previous verdict stays until then; a skip or an undo clears it."""
 
     def told(n, **changes):
         return {"question": n, "label": -1, "margin": "-0.42", "asked": "Chance 18 %."} | changes
@@ -356,7 +357,7 @@ def test_what_the_model_said_is_shown_when_the_server_tells_it(script):
         script.give(n + 1, ALL, acked=script.ids, verdict=told(n), previous=n)
         sentence = f"The model said “No” (-0.42); {verdict}. Chance 18 %."
         assert said.locator("> *").all_inner_texts() == [f"item {n}", sentence]
-    script.give(3, ALL, verdict=told(2), previous=2)  # once more, as a payload for another reason has it
+    script.give(3, ALL, verdict=told(2), previous=2)  # the same verdict in another payload
     assert said.locator("q").inner_text() == "item 2"
     script.press(" ")
     assert said.inner_text() == ""
@@ -369,7 +370,7 @@ def test_what_the_model_said_is_shown_when_the_server_tells_it(script):
 
 @pytest.mark.parametrize("way", ["hover", "focus"])
 def test_what_pushed_means_is_one_hover_or_tap_away(script, way):
-    """The counter's word shows its meaning while it is pointed at or has the focus, within the card."""
+    """The word "pushed" shows its meaning, within the card, on hover or focus."""
     script.give(1, ALL, pushed="what it means")
     meaning = script("tally").get_by_text("what it means")
     assert not meaning.is_visible()
@@ -379,8 +380,8 @@ def test_what_pushed_means_is_one_hover_or_tap_away(script, way):
 
 
 def test_marks_are_asked_of_the_server_and_all_look_alike(script):
-    """Without a name the card asks for marked terms when they are switched on; what is marked tells no class, whereas a
-    term with a sign does."""
+    """If no preferences are stored, the card asks the server for marked terms when highlighting is switched on. The
+    marks look alike for all classes and do not reveal the sign of a weight."""
     script.give(question(1, parts=[["item ", 0], ["1", True]]), ALL, preferences=None)
     script("highlight").click()
     assert script.page.evaluate("marks") == [True]
@@ -395,7 +396,7 @@ def test_marks_are_asked_of_the_server_and_all_look_alike(script):
 
 
 def test_a_key_while_the_marks_of_an_item_arrive_answers_it(script):
-    """The item has been seen, and marks are no other item."""
+    """A key answers an item while only its marks arrive, because the item has already been seen."""
     script.give(1, ALL)
     script.hand(question(1, parts=[["item ", 0], ["1", True]]), ALL)
     script.press("a")
@@ -406,7 +407,7 @@ def test_a_key_while_the_marks_of_an_item_arrive_answers_it(script):
 
 
 def test_each_paragraph_has_the_direction_of_its_own_words(script):
-    """Arabic and Hebrew begin at the right, English at the left, also within one item; whitespace stays."""
+    """Arabic and Hebrew paragraphs start at the right, others at the left, even within an item; whitespace is kept."""
     script.give(question(1, parts=[["שלום\nplain\n\tindented", 0]]))
     margins = script("text").evaluate("""text => {
       const range = document.createRange(), node = text.firstChild, box = text.getBoundingClientRect();
@@ -423,7 +424,7 @@ def test_each_paragraph_has_the_direction_of_its_own_words(script):
 
 
 def test_an_empty_item_says_so(script):
-    """Nobody wonders whether the page is broken."""
+    """An item without text or values says so, and can be answered."""
     text, values = "This item has no text.", "This item has no values."
     for n, (sentence, empty) in enumerate([
         (text, {"parts": []}), (text, {"parts": [[" \n\t", 0]]}), (values, {"parts": [], "features": []}),
@@ -437,7 +438,7 @@ def test_an_empty_item_says_so(script):
 
 @pytest.mark.parametrize("parts", [[["word " * 20, 0], ["term", 0.5]] * 1000, [["🙂" * 50_000, 0]]])
 def test_a_long_text_is_there_to_its_end_after_its_beginning_was_painted(script, parts):
-    """The part that nobody sees yet does not delay the paint, and nothing of it is lost or changed."""
+    """The beginning of a long text is painted first; the rest follows without loss or change."""
     whole = "".join(text for text, _ in parts)
     script.hand(question(1, parts=parts))
     beginning = script("text").evaluate("text => text.textContent")
@@ -448,7 +449,7 @@ def test_a_long_text_is_there_to_its_end_after_its_beginning_was_painted(script,
 
 
 def test_a_very_long_text_scrolls_and_the_next_begins_at_its_top(script):
-    """100,000 characters with a thousand highlighted terms are answered like any other text."""
+    """A text of 100,000 characters with a thousand terms scrolls and can be answered; the next starts at its top."""
     long = [["word " * 20, 0], ["term", 0.5]] * 1000
     script.give(question(1, parts=long), {1: {1: place(question(2, parts=long))}})
     script.press("PageDown")
@@ -458,11 +459,11 @@ def test_a_very_long_text_scrolls_and_the_next_begins_at_its_top(script):
     assert script.answers == [(1, 1)]
 
 
-# What comes next
+# Links at the end
 
 
 def test_the_end_leads_on_without_a_load(script):
-    """A click or Enter on a link of the end goes on as the browser's Back does; with Ctrl the browser opens a tab."""
+    """A click or Enter on a link at the end navigates without a page load; a click with Ctrl opens a new tab."""
     script.give(place(None, end="budget", result="R."), links={"Replay": "Replay?session=1", "New": "./?new=2"})
     script.page.evaluate("window.same = true; window.addEventListener('popstate', () => (window.came = location.href))")
     first, second = script("text").get_by_role("link").all()
@@ -479,15 +480,15 @@ def test_the_end_leads_on_without_a_load(script):
 
 
 def sixty(script):
-    """Sixty classes, of which the first has a key, and their items."""
+    """Show an item of a session with sixty classes, only the first of which has a key."""
     classes = [{"label": n, "name": f"Class {n:02} <b>é", "keys": ["1"] * (n == 1)} for n in range(1, 61)]
     places = {n: place(n, counters=COUNTERS | {"answers": dict.fromkeys(map(str, range(61)), 0)}) for n in (1, 2, 3)}
     script.give(places[1], {n: dict.fromkeys(range(61), places[n + 1]) for n in (1, 2)}, classes=classes)
 
 
 def test_a_class_without_a_key_is_found_by_its_name(script):
-    """Slash, letters of the name and Enter answer with the first class that fits, which is shown before; letters there
-    are no keys, and where none fits nothing happens."""
+    """Slash, letters of a name and Enter answer with the first matching class, which is shown before. Keys of classes
+    are letters there, and without a match Enter has no effect."""
     sixty(script)
     script.press("/", *"ss 6")
     assert script("fit").inner_text() == "Enter: Class 60 <b>é"
@@ -500,7 +501,7 @@ def test_a_class_without_a_key_is_found_by_its_name(script):
 
 
 def test_tab_and_enter_reach_every_class(script):
-    """Each of sixty classes has its turn in the order of the screen, in sight, and Enter answers with it."""
+    """Tab reaches each of sixty classes in the order of the screen and in view, and Enter answers with it."""
     sixty(script)
     script("text").focus()
     for n in range(1, 61):
@@ -516,7 +517,7 @@ def test_tab_and_enter_reach_every_class(script):
 
 
 def test_classes_that_all_have_keys_are_not_searched(script):
-    """The field is there only where a class has no key, and else its key does nothing."""
+    """If every class has a key, the search field is hidden and Slash has no effect."""
     script.give(1, ALL)
     assert not script("find").is_visible()
     script.press("/", "a")

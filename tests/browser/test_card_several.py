@@ -1,4 +1,5 @@
-"""The labeling card of a session of several questions, alone: its lines, its keys, and what it sends."""
+"""The labeling card alone, in a session that asks several questions: a line for each question, the keys, and the events
+that the card sends."""
 
 import pytest
 
@@ -7,17 +8,17 @@ from tests.harness.scripted_card import ALL, COUNTERS, place, question
 
 NAMES = {"classes": [{"label": 1, "name": "some", "keys": ["a"]}, {"label": -1, "name": "none", "keys": ["x"]}]}
 KEYS = "123456789qwe"
-DEAF = 400  # ms after a paint
+DEAF = 400  # ms after a paint in which nothing is confirmed
 
 
 def asking(count):
-    """The questions of a session, in the server's words."""
+    """Return the questions of a session as the server sends them."""
     return [{"name": f"topic {n}", "guidelines": f"What {n} means", "keys": [KEYS[n - 1]]} for n in range(1, count + 1)]
 
 
 @pytest.fixture
 def give(script):
-    """A function that shows an item with several lines, and lets the time pass in which nothing is confirmed."""
+    """A function that shows an item with several questions, and waits until answers can be confirmed."""
 
     def shown(here, count=3, **changes):
         script.give(here, questions=asking(count), **NAMES, **changes)
@@ -27,18 +28,18 @@ def give(script):
 
 
 def states(script, count=3):
-    """What each line says: true for yes, mixed for nobody can tell."""
+    """Return the state of each question on the card: "true" for yes, "mixed" for cannot tell, "false" otherwise."""
     return [script(f"line-{n}").get_attribute("aria-pressed") for n in range(1, count + 1)]
 
 
 def sent(script):
-    """The events sent last as (question, action, label, labels)."""
+    """Return the last events sent, as (question, action, label, labels)."""
     return [(each["question"], each["action"], each["label"], each.get("labels")) for each in script.events]
 
 
 def test_keys_set_the_lines_and_enter_confirms_them_all(script, give):
-    """A key says yes and takes it back, Shift and the key that nobody can tell; Enter sends a label for each line, a no
-    for those that say nothing."""
+    """The key of a question sets it to yes or back, and with Shift to cannot tell. Enter sends a label for each
+    question, no if it was not set."""
     give(1, 4)
     assert ["false"] * 4 == states(script, 4)
     script.press("1", "2", "2", "Shift+3", "Shift+4", "4")
@@ -59,14 +60,15 @@ def test_keys_set_the_lines_and_enter_confirms_them_all(script, give):
     ],
 )
 def test_enter_alone_is_none_of_these_and_space_skips(script, give, keys, event):
-    """Without a yes every question gets a no; where nobody can tell any the item is skipped."""
+    """Enter without a yes gives every question a no, or skips if all questions are set to cannot tell; Space always
+    skips."""
     give(1)
     script.press(*keys)
     assert [(1, *event)] == sent(script)
 
 
 def test_only_the_questions_that_an_item_was_asked_have_lines(script, give):
-    """A line of a question that is closed or was added later is hidden, its key does nothing, and its label is 0."""
+    """If a question is not asked about an item, its line is hidden, its key has no effect, and its label is 0."""
     give(question(1, asks=[0, 2]))
     assert [True, False, True] == [script(f"line-{n}").is_visible() for n in (1, 2, 3)]
     script.press("2", "3", "Enter")
@@ -74,7 +76,7 @@ def test_only_the_questions_that_an_item_was_asked_have_lines(script, give):
 
 
 def test_a_question_under_another_one_says_its_yes_too(script, give):
-    """A yes to a question that needs another yes is one key; without that yes both have the same label."""
+    """An answer to a child question sets its parent to yes; without that yes the children have the parent's label."""
     asked = asking(3)
     asked[1]["parent"] = asked[2]["parent"] = "topic 1"
     script.give(1, questions=asked, **NAMES)
@@ -92,7 +94,8 @@ def test_a_question_under_another_one_says_its_yes_too(script, give):
 
 
 def test_letters_are_keys_of_the_later_lines(script, give):
-    """The tenth line has Q, with Shift as well, and lines come in the order of the questions."""
+    """The tenth and later questions on the card have letters as keys, with Shift as well, and are listed in their
+    order."""
     give(1, 12)
     assert [key.upper() for key in KEYS] == [script(f"line-{n}").locator("kbd").inner_text() for n in range(1, 13)]
     assert "topic 12" in script("line-12").inner_text()
@@ -101,7 +104,7 @@ def test_letters_are_keys_of_the_later_lines(script, give):
 
 
 def test_nothing_is_confirmed_before_the_item_can_be_read(script, give):
-    """For 0.4 seconds after the paint neither Enter nor the button confirms, while the lines can be set."""
+    """Neither Enter nor the button confirms for 0.4 seconds after the paint, while labels can already be set."""
     give(1)
     script.give(2, questions=asking(3), **NAMES)
     script.press("1", "Enter")
@@ -113,7 +116,7 @@ def test_nothing_is_confirmed_before_the_item_can_be_read(script, give):
 
 
 def test_the_card_waits_with_its_answer_and_the_next_item_has_none(script, give):
-    """Until the server answers, the lines stay as they were sent and nothing can be changed; then they are off."""
+    """The labels stay as sent and cannot be changed until the server replies; the next item has no labels set."""
     give(1, previous=9)
     script.press("2", "Enter", "1", "Enter", " ", "z")
     assert (1, ["false", "true", "false"], 1) == (script.shown, states(script), len(script.events))
@@ -128,7 +131,7 @@ def test_the_card_waits_with_its_answer_and_the_next_item_has_none(script, give)
 
 
 def test_a_prepared_item_is_shown_at_once(script, give):
-    """Where the next item is known, as among several people, it is there without the server."""
+    """If the server has sent the next item ahead, as with several people, the card shows it without waiting."""
     give(1)
     script.give(1, {1: {1: 2, -1: 3, 0: 4}}, questions=asking(3), **NAMES)
     script.press("3", "Enter")
@@ -137,7 +140,7 @@ def test_a_prepared_item_is_shown_at_once(script, give):
 
 
 def test_an_answer_that_was_refused_stays_on_the_lines(script, give):
-    """The server's sentence is shown, and nothing has to be entered again."""
+    """The labels of a refused answer stay on the card, and the server's message is shown."""
     give(1)
     script.press("2", "Enter")
     give(1, acked=script.ids, error="Not stored: somebody was faster.")
@@ -145,8 +148,8 @@ def test_an_answer_that_was_refused_stays_on_the_lines(script, give):
 
 
 def test_undo_shows_the_lines_as_they_were(script, give):
-    """Z takes the whole answer back; its item comes with its labels, a skipped one with none and the mark on Skip. No
-    button of an item without an answer has a mark."""
+    """Z undoes the whole answer and shows its item with its labels, or a skipped item without labels and with the mark
+    on Skip. An item without an answer has no mark on any button."""
     give(2, previous=1)
     assert not any(mark.is_visible() for mark in script.page.locator(".mark").all())
     script.press("z")
@@ -162,7 +165,8 @@ def test_undo_shows_the_lines_as_they_were(script, give):
 
 @pytest.fixture
 def each(script):
-    """A function that shows an item whose three lines all need an answer, the last one after a yes to the first."""
+    """A function that shows an item with three questions that all need an answer, the third only after a yes to the
+    first."""
 
     def shown(here, **changes):
         asked = asking(3)
@@ -174,8 +178,8 @@ def each(script):
 
 
 def test_where_every_line_needs_an_answer_enter_names_those_without_one(script, each):
-    """Enter confirms nothing until each line has an answer and names the lines that lack one; 0 says no to the first of
-    them, and pressing a key again takes its answer back."""
+    """Enter confirms only once each question has an answer, and otherwise names the questions without one. The key 0
+    says no to the first such question, and pressing the key of a question again clears it."""
     each(1)
     script.press("Enter")
     assert ("No answer yet: topic 1, topic 2", []) == (script("heard").inner_text(), script.posts)
@@ -196,8 +200,8 @@ def test_where_every_line_needs_an_answer_enter_names_those_without_one(script, 
 
 
 def test_a_question_whose_yes_is_known_leaves_the_one_below_it_alone(script, each):
-    """Where an item is not asked about a question, because its yes is known, the one that needs this yes is an ordinary
-    line."""
+    """If an item is not asked about a question because its yes is known, the child question can be answered by
+    itself."""
     each(question(1, asks=[1, 2]))
     script.press("3", "Enter")
     assert "No answer yet: topic 2" == script("heard").inner_text()
@@ -206,7 +210,7 @@ def test_a_question_whose_yes_is_known_leaves_the_one_below_it_alone(script, eac
 
 
 def test_undo_brings_back_lines_that_all_need_an_answer(script, each):
-    """Z shows the item with every answer as it was, and nothing is missing; a skipped item comes without any."""
+    """Z shows the item with all its answers, so that Enter can confirm; a skipped item returns without answers."""
     each(2, previous=1)
     script.press("z")
     each(question(1, old=[1, 0, -1]), acked=script.ids)
@@ -222,8 +226,8 @@ def test_undo_brings_back_lines_that_all_need_an_answer(script, each):
 
 
 def test_a_finger_says_no_where_every_line_needs_an_answer(script, each):
-    """Each line that is asked has a button No, high enough for a finger; the line under another one gets it with the
-    yes. Without the setting no line has it."""
+    """Each question has a No button large enough for a finger; a child question gets it after the yes to its parent. No
+    question has this button if the setting is off."""
     script.page.set_viewport_size(PHONE)
     each(1)
     assert [True, True, False] == [script(f"no-{n}").is_visible() for n in (1, 2, 3)]
@@ -241,7 +245,7 @@ def test_a_finger_says_no_where_every_line_needs_an_answer(script, each):
 
 
 def test_a_skipped_item_gets_a_label_for_each_question(script, give):
-    """In the pass over the skipped items an answer is a correction of all questions."""
+    """An answer in the pass over the skipped items is a correction of all questions."""
     here = place(5, counters=COUNTERS | {"skipped": 1})
     give(here)
     script("offer").click()
@@ -252,7 +256,7 @@ def test_a_skipped_item_gets_a_label_for_each_question(script, give):
 
 
 def test_the_verdict_counts_the_lines_on_which_the_model_agreed(script, give):
-    """After the answer, and not before, the page tells on how many lines the model said the same."""
+    """The page says after the answer, and not before, for how many questions the model had predicted the same label."""
     give(1)
     script.press("1", "Enter")
     assert "" == script("said").inner_text()
@@ -263,8 +267,8 @@ def test_the_verdict_counts_the_lines_on_which_the_model_agreed(script, give):
 
 
 def test_lines_are_buttons_for_fingers_and_screen_readers(script, give):
-    """Each line is a button that tells its state in its name, another one says that nobody can tell, and what a key has
-    set is announced."""
+    """Each question is a button whose name includes its state, a second button says cannot tell, and a state set by a
+    key is announced."""
     give(1)
     script.page.get_by_role("button", name="Cannot tell: topic 2").click()
     line = script("line-2")
@@ -279,7 +283,7 @@ def test_lines_are_buttons_for_fingers_and_screen_readers(script, give):
 
 
 def test_space_and_enter_press_the_line_with_the_focus(script, give):
-    """A line that was reached with Tab is set by Space and Enter, which then neither skip nor confirm."""
+    """If the button of a question has the focus, Space and Enter press it, and neither skip nor confirm."""
     give(1)
     script("line-1").focus()
     script.press(" ")
@@ -289,7 +293,7 @@ def test_space_and_enter_press_the_line_with_the_focus(script, give):
 
 
 def test_enter_after_a_click_elsewhere_is_the_cards(script, give):
-    """A control that was clicked is not pressed by Enter, which confirms."""
+    """After a click on a control outside the card, Enter does not press that control but confirms the answer."""
     script.page.evaluate("window.clicked = 0")
     give(1)
     script.page.locator("#button").click()
@@ -298,7 +302,8 @@ def test_enter_after_a_click_elsewhere_is_the_cards(script, give):
 
 
 def test_enter_in_a_session_of_one_question_does_nothing(script):
-    """There is neither a line nor a button to confirm."""
+    """In a session that asks one question, the card has no list of questions and no Confirm button, and Enter sends
+    nothing."""
     script.give(1, ALL)
     script.run(DEAF)
     script.press("Enter", "2")
@@ -308,7 +313,7 @@ def test_enter_in_a_session_of_one_question_does_nothing(script):
 
 
 def test_twelve_lines_fit_on_a_screen(script, give):
-    """In a usual window twelve lines stand in two columns, none of them cut off, and the button below them."""
+    """Twelve questions fit on a desktop screen in two columns, all fully visible, with the Confirm button below."""
     script.page.set_viewport_size(DESKTOP)
     give(1, 12)
     left, top, _, _ = bounds(script("line-1"))
@@ -320,7 +325,7 @@ def test_twelve_lines_fit_on_a_screen(script, give):
 
 
 def test_a_phone_has_a_line_below_the_other_and_confirms_at_the_bottom(script, give):
-    """Each line has the whole width with its small button, and the thumb finds Confirm below everything else."""
+    """On a phone each question takes the whole width, with its small button, and Confirm is below everything else."""
     script.page.set_viewport_size(PHONE)
     give(1, 5)
     lines = [bounds(script(f"line-{n}")) for n in range(1, 6)]

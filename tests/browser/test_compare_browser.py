@@ -1,4 +1,4 @@
-"""A comparison from click to file, in a real browser."""
+"""A comparison in a real browser, from the form to the downloaded files."""
 
 import json
 
@@ -14,7 +14,7 @@ from tests.harness.markup import MARKUP, RUN
 
 @pytest.fixture
 def comparing(app, store):
-    """The app's database, whose comparisons end with the test."""
+    """The store of the app's database. Afterwards the fixture cancels its comparisons."""
     yield store
     for row in store.comparisons():
         jobs.cancel(store, row["id"])
@@ -22,8 +22,8 @@ def comparing(app, store):
 
 @pytest.mark.slow
 def test_a_comparison_from_click_to_files(app, visit, comparing, tmp_path):
-    """A comparison that the form started shows curves while it runs, outlives its server, and ends by Cancel. A
-    finished one gives files that agree with it, and pages and pictures that fetch nothing."""
+    """A comparison that the form started shows curves while it runs, survives a kill of its server, and ends with
+    Cancel. The files of a finished comparison agree with it, and its pages and pictures fetch nothing."""
     store = comparing
     imported(store, tmp_path)
     page = visit(app, "/Compare")

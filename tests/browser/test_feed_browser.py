@@ -11,7 +11,7 @@ from tests.harness.sessions import stream_of
 
 
 def test_an_open_page_gets_the_items_of_a_feed(visit, app, store):
-    """A card at the end of its stream asks again after an append by another process."""
+    """A card at the end of its stream asks again after another process appends items."""
     dataset = datasets.add(store, "fed", datasets.table(stream_of(3)[1]), "made.npz")
     session = Session(store, create(store, dataset, learner="pa-i", rule="all", horizon=28))
     for k in range(2):

@@ -1,4 +1,4 @@
-"""Where things happen too fast, or not at all: nothing is labelled unseen, nothing is lost or stored twice."""
+"""Fast typing, cut connections and killed servers: no item is labeled unseen, no answer is lost or stored twice."""
 
 import re
 from contextlib import closing
@@ -39,7 +39,7 @@ WATCH = """() => {
 
 @pytest.mark.slow
 def test_fast_typing_labels_nothing_that_was_not_painted(label, store):
-    """Each label belongs to an item that was on the screen before its key was down; other keys are lost."""
+    """Each label belongs to an item that was painted before its key was pressed; earlier keys have no effect."""
     session, card = label()
     card.page.evaluate(WATCH)
     card.page.wait_for_function("Object.keys(painted).length")
@@ -55,7 +55,7 @@ def test_fast_typing_labels_nothing_that_was_not_painted(label, store):
 
 
 def test_keys_typed_into_a_field_or_before_a_dialog_label_nothing(label, store):
-    """A name typed on the Label page is a name."""
+    """A name that is typed on the Label page gives no answers."""
     session, card = label()
     card.page.get_by_test_id("stPopoverButton").click()
     field = card.page.get_by_role("textbox", name="Your name")
@@ -75,8 +75,9 @@ def test_keys_typed_into_a_field_or_before_a_dialog_label_nothing(label, store):
 
 @pytest.mark.slow
 def test_a_reload_keeps_the_item_and_the_unsaved_answers(visit, app, store, texts):
-    """Answers, notes and tags that reached no server outlive a reload, which the browser warns of. They are stored once
-    and in order, with who gave them; notes and tags come back with their item, in every letter and as text."""
+    """Answers, notes and tags that did not reach the server survive a reload, about which the browser warns. They are
+    stored once, in order and with their annotator; notes and tags appear with their item again, every letter as plain
+    text."""
     session = create(store, texts, learner="pa-i", rule="all", tags=["ask a colleague", "late"])
     card = Card(visit(app, f"/Label?session={session}&annotator=anna"))
     page, dialogs, words = card.page, [], f"r, c: rerun? {MARKUP} שלום"
@@ -122,8 +123,8 @@ def test_a_reload_keeps_the_item_and_the_unsaved_answers(visit, app, store, text
 
 @pytest.mark.slow
 def test_a_connection_that_is_cut_loses_nothing(visit, app, store, texts):
-    """Answers given while the network is closed, silent or deaf are stored once when it returns, whether they had
-    reached the server or not. Meanwhile the card says that it keeps them."""
+    """Answers given while the network is closed, silent or deaf are stored exactly once after it returns, whether or
+    not they had reached the server. Meanwhile the card says that it keeps them."""
     session, keys = create(store, texts, learner="pa-i", rule="all"), "axaxaxaxa"
     with closing(Line(app.port)) as line:
         card = Card(visit(line, f"/Label?session={session}"))
@@ -145,7 +146,8 @@ def test_a_connection_that_is_cut_loses_nothing(visit, app, store, texts):
 
 @pytest.mark.slow
 def test_a_server_that_is_away_opens_no_dialog_over_the_card(label, app):
-    """Its keys would be the dialog's. Instead a line at the bottom of the page says it."""
+    """A dialog of Streamlit would take the keys of the card. Instead a line at the bottom of the page says that the
+    server cannot be reached."""
     card = label()[1]
     with card.page.expect_console_message(lambda message: "server is not responding" in message.text):
         app.kill()
@@ -168,7 +170,7 @@ def test_an_address_of_no_page_leads_to_the_first_one_which_says_so(visit, app):
 
 
 def test_answers_that_reach_the_server_twice_are_stored_once(label, app, store):
-    """A reload sends again what a slow server has not acknowledged but gets from the old page, too."""
+    """Answers that reach a frozen server from the old page and again after a reload are stored once."""
     session, card = label()
     card.page.on("dialog", lambda dialog: dialog.accept())
     with card.page.expect_navigation(), app.frozen():
@@ -184,8 +186,8 @@ def test_answers_that_reach_the_server_twice_are_stored_once(label, app, store):
 
 @pytest.mark.slow
 def test_labels_around_a_killed_server_give_the_same_model(visit, app, store):
-    """Every answer around a kill is stored exactly once, also one on its way and those pressed while no server is
-    there. The model rebuilt from the log has the bits of one that was given the same answers without a kill."""
+    """Every answer around a kill of the server is stored exactly once, even one under way and one given while no server
+    runs. The model rebuilt from the log equals, bit for bit, a model given the same answers without a kill."""
     dataset = demo.dataset(store, "tweets")
     session = create(store, dataset, "PAA-I", budget=300)
     Session(store, session)  # compiles here rather than while the page waits
@@ -224,8 +226,8 @@ LEAVE = """([page, late]) => {
 
 @pytest.mark.slow
 def test_a_page_that_was_left_does_not_take_the_next_one_away(label, store):
-    """What is clicked or answered on the old page before the new one has come leaves that one whole, and the answer is
-    stored on the way back."""
+    """A click or an answer on the old page while the next page loads does not disturb the next page, and the answer is
+    stored on return to the Label page."""
     session, card = label()
     page = card.page
 

@@ -1,4 +1,4 @@
-"""What the browser keeps until the server has it: a real browser, tabs that crash, and a database in trouble."""
+"""Events that the browser keeps until the server has stored them: crashed tabs, and a database in trouble."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Error, expect
 
 from oal_engine.sessions.settings import create
-from tests.harness.browser import PHONE, Card, fits, history, tab
+from tests.harness.browser import PHONE, Card, fits, forget, history, tab
 
 HOLD = """
 import sqlite3, sys
@@ -24,14 +24,12 @@ UNSAVED = "Object.keys(localStorage).filter(name => name.startsWith('oal-unsaved
 
 @pytest.fixture(autouse=True)
 def nothing_kept(context, app):
-    """What earlier tests have left unsent is forgotten: a page that closes at once keeps its last answer."""
-    client = context.new_cdp_session(context.pages[0])
-    client.send("Storage.clearDataForOrigin", {"origin": app.url(""), "storageTypes": "local_storage"})
-    client.detach()
+    """Clear the browser's storage: a page of an earlier test that closed at once may have kept its last answer."""
+    forget(context, [app.url("")])
 
 
 def crash(page):
-    """End the process that shows a page, as a lack of memory does."""
+    """Crash the process that shows a page, as running out of memory does."""
     page.on("dialog", lambda dialog: dialog.accept())
     with page.expect_event("crash"), pytest.raises(Error, match="ERR_ABORTED"):
         page.goto("chrome://crash")
@@ -39,7 +37,7 @@ def crash(page):
 
 @contextmanager
 def held(database):
-    """Another process writes to the database, and nobody else can."""
+    """Lock the database exclusively from another process."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(database)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -50,7 +48,7 @@ def held(database):
 
 @contextmanager
 def refusing(database):
-    """The database takes no label."""
+    """Make the database refuse every new label."""
     with closing(sqlite3.connect(database, timeout=30, isolation_level=None)) as other:
         other.execute("CREATE TRIGGER broken BEFORE INSERT ON labels BEGIN SELECT abs(-9223372036854775808); END")
         try:
@@ -61,8 +59,8 @@ def refusing(database):
 
 @pytest.mark.slow
 def test_a_tab_that_crashed_while_no_server_was_there_loses_nothing(visit, app, fragile, store, texts):
-    """The next tab sends the answers and the correction that a crashed tab could not, once, under the name that stood
-    there then, or under none."""
+    """The next tab sends the answers and the correction that a crashed tab could not send. They are stored once, under
+    the name that was set when they were given, if any."""
     names, sessions = ("", "anna"), [create(store, texts, learner="pa-i", rule="all") for _ in range(2)]
     for name, session in zip(names, sessions):
         page = visit(app, f"/Label?session={session}" + f"&annotator={name}" * bool(name), context=fragile)
@@ -96,7 +94,7 @@ def test_a_tab_that_crashed_while_no_server_was_there_loses_nothing(visit, app, 
 
 
 def test_two_tabs_send_what_is_unsaved_once(visit, app, store, texts):
-    """A second tab that finds the first one's answers waiting sends them, too; each is stored once, both drop it."""
+    """A second tab also sends the unsaved answers of the first; each is stored once, and the two tabs drop it."""
     session = create(store, texts, learner="pa-i", rule="all")
     page = visit(app, f"/Label?session={session}")
     cards = [Card(page)]
@@ -118,8 +116,8 @@ def test_two_tabs_send_what_is_unsaved_once(visit, app, store, texts):
 
 
 def test_nothing_is_said_to_be_saved_that_the_database_has_not(label, app, store):
-    """While the database is locked, refuses an answer or is gone, the card says so and keeps the answers, which are
-    then stored once and in order."""
+    """While the database is locked, refuses an answer or is missing, the card says so and keeps the answers, which are
+    later stored once and in order."""
     session, card = label()
     card.press("a")
     card.saved()
@@ -157,11 +155,10 @@ POISON = {
 
 
 def test_a_poisoned_event_is_said_and_dropped(visit, app, store, texts):
-    """Events that nobody can read, left in the browser by an earlier version or anything else, block neither this tab
-    nor the next one."""
+    """Unreadable events in the browser's storage are reported and dropped, and block neither this tab nor the next."""
     session = create(store, texts, learner="pa-i", rule="all")
     made = store.session(session)["created_at"]
-    page = visit(app, "/_stcore/health")  # of the same site, and there at once
+    page = visit(app, "/_stcore/health")  # a page of the same origin that loads at once
     for kind, poison in POISON.items():
         entry = {"at": 1, "event": {"id": kind, "annotator": ""} | poison}
         page.evaluate(
@@ -180,7 +177,8 @@ def test_a_poisoned_event_is_said_and_dropped(visit, app, store, texts):
 
 
 def test_a_session_removed_under_its_card_is_said(visit, app, store, texts):
-    """The page says so by itself and leads home; an answer that comes too late is refused in a sentence and dropped."""
+    """The open page says that its session was removed, and links to Home. A later answer is refused with a sentence and
+    dropped."""
     session, _ = (create(store, texts, learner="pa-i", rule="all") for _ in range(2))
     page = visit(app, f"/Label?session={session}", viewport=PHONE)
     card = Card(page)

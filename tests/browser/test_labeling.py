@@ -1,4 +1,4 @@
-"""Labeling as people do it: a real server, a real browser, real keys, and then a look into the database."""
+"""People label with a real server, a real browser and real keys; then the tests check the database."""
 
 import re
 
@@ -22,8 +22,8 @@ from tests.harness.markup import MARKUP, RUN
 
 @pytest.mark.slow
 def test_keys_answer_with_one_of_several_classes(label, store, tmp_path):
-    """In a session with four classes the number keys give the answers, and the database, the counts on the buttons and
-    Undo agree with the keys pressed."""
+    """Number keys answer in a session of four classes, and the database, the counts on the buttons and Undo agree with
+    the keys that were pressed."""
     words = ("joy", "anger", "fear", "grief")
     path = tmp_path / "feelings.csv"
     path.write_text("id,text,kind\n" + "\n".join(f"m{k},{words[k % 4]} and {k % 9},{words[k % 4]}" for k in range(80)))
@@ -47,13 +47,13 @@ def test_keys_answer_with_one_of_several_classes(label, store, tmp_path):
 
 @pytest.mark.slow
 def test_several_questions_are_answered_by_keys(label, app, store):
-    """Enter stores the labels of all lines, once around a kill of the server too; an undo brings the lines back, and a
-    correction in History is of one question."""
+    """Enter stores the labels of all questions exactly once, even if the server is killed meanwhile. Undo shows the
+    item with its labels again, and a correction in History changes the label of one question only."""
     session, card = label(questions=["good", "even", "hot"], budget=40)
     states = [card(f"line-{n}") for n in (1, 2, 3)]
 
     def readable():
-        card.page.wait_for_timeout(450)  # before that nothing is confirmed
+        card.page.wait_for_timeout(450)  # the card confirms no answer before
 
     for keys in (["1"], [], ["2", "Shift+3"]):
         readable()
@@ -82,7 +82,7 @@ def test_several_questions_are_answered_by_keys(label, app, store):
     assert given == [row["labels"] for row in store.answers(session) if row["labels"]]
     tab(card.page, "History")
     choose(card.page, "Question", "even")
-    row(card.page, "not even").first.wait_for()  # until then it is the list of another question
+    row(card.page, "not even").first.wait_for()  # before that, the list shows another question
     row(card.page, "item 0 ").locator(".head").click()
     row(card.page, "questions already asked stay").get_by_role("button", name="even", exact=True).click()
     row(card.page, "was not even").wait_for()
@@ -95,8 +95,8 @@ def test_several_questions_are_answered_by_keys(label, app, store):
 
 @pytest.mark.slow
 def test_keys_go_through_what_is_found(label, store, texts):
-    """In the panel Find the keys of the classes label the open item and open the next one, and the card hears none of
-    them."""
+    """The keys of the classes label the open item in the panel Find and open the next one, but do not reach the
+    card."""
     session, card = label(texts, learner="pa-i", rule="all")
     page, asked = card.page, card.item
     tab(page, "Find")
@@ -118,7 +118,7 @@ def test_keys_go_through_what_is_found(label, store, texts):
 
 
 def test_counters_and_figures_change_with_the_answer_and_not_with_the_question(visit, app, store, texts):
-    """While an item waits that the model predicts as positive, no number on the page includes it."""
+    """While an item that the model predicts as positive waits for its answer, no number on the page includes it."""
     session = Session(store, create(store, texts, learner="pa-i", rule="all", positive_name="Good"))
     while True:
         *answered, waiting = store.answers(session.id)
@@ -135,8 +135,8 @@ def test_counters_and_figures_change_with_the_answer_and_not_with_the_question(v
 
 
 def test_one_click_leads_to_the_demo_where_keys_answer(visit, app, store):
-    """Try the demo opens the card. The database then holds the answers that the keys gave and no others: a skip uses no
-    label, and Undo brings each item back with its answer marked. The logo needs no network."""
+    """Try the demo opens the card, and the database holds exactly the answers that the keys gave: a skip uses no label,
+    and Undo shows each item again with its answer marked. The logo needs no network."""
     page = visit(app)
     page.locator(".oal-name img").wait_for()
     expect(page.locator("link[rel~=icon]")).to_have_attribute("href", re.compile("^data:image/svg"))
@@ -166,7 +166,7 @@ def test_one_click_leads_to_the_demo_where_keys_answer(visit, app, store):
 
 @pytest.mark.slow
 def test_the_charts_beside_the_card_follow_the_answers(visit, app, store, texts):
-    """Each curve is drawn and ends in the value that the log gives, and an axis of few labels repeats no number."""
+    """Each curve is drawn and ends at the value computed from the log, and a short axis repeats no number."""
     session = create(store, texts, learner="pool", rule="paced", budget=20)
     card = Card(visit(app, f"/Label?session={session}"))
     for key in "axaxaxaxaxa xz":
@@ -195,13 +195,13 @@ ENDS = """([place, ends]) => {
 
 @pytest.mark.slow
 def test_two_people_on_one_session_get_items_of_their_own(visit, app, another, store, texts):
-    """Each answer is stored once and for the item that its annotator saw. An item that both skipped is answered by one
-    and leaves the other's pass. An undo that others have overtaken shows the item once more, and the next answer
+    """Each answer is stored once, for the item that its annotator saw. Once one person answers a skipped item, it
+    leaves the other person's pass. Undo after another person's answer shows the item again, and the next answer
     corrects it."""
     session = create(store, texts, learner="pa-i", rule="all")
     anna = Card(visit(app, f"/Label?session={session}&annotator=anna"))
     ben = Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE, context=another))
-    expect(ben("text")).to_contain_text("item 1 ")  # some seconds later, as anna was alone until then
+    expect(ben("text")).to_contain_text("item 1 ")  # takes some seconds: anna was alone until then
     seen = []
     for who, card, key, answer in (
         ("anna", anna, " ", 0), ("ben", ben, "x", -1), ("anna", anna, "a", 1), ("ben", ben, "a", 1),
@@ -239,8 +239,8 @@ def test_two_people_on_one_session_get_items_of_their_own(visit, app, another, s
 
 @pytest.mark.slow
 def test_items_that_are_asked_twice_come_among_the_others(visit, app, store, texts):
-    """Every key brings the next item, up to the last one that is asked again. A repeated answer costs no label, and
-    Undo brings its item back."""
+    """Every key shows the next item, up to the last repeated one. A repeated answer costs no label, and Undo shows its
+    item again."""
     session = create(store, texts, learner="pa-i", rule="all", repeat=1, budget=23)
     opened = Session(store, session)
     for k in range(19):
@@ -265,8 +265,8 @@ def test_items_that_are_asked_twice_come_among_the_others(visit, app, store, tex
 
 
 def test_the_answers_of_another_process_are_seen(label, store):
-    """An item that another process answered is neither asked again nor overwritten, and an answer that came too late
-    is kept."""
+    """An item that another process answered is neither asked again nor overwritten, and an answer that comes too late
+    is stored as such."""
     session, card = label()
     other = Session(store, session)
     other.answer("elsewhere 1", other.place.asked.id, 1, "carla")
@@ -281,7 +281,7 @@ def test_the_answers_of_another_process_are_seen(label, store):
 
 @pytest.mark.slow
 def test_answers_go_to_the_session_on_the_screen(visit, app, store, texts):
-    """On the way from one session to another through Home and back, each session keeps its own answers."""
+    """A person who switches between two sessions through Home gives each answer to the session on the screen."""
     first, second = (create(store, texts, learner="pa-i", rule="all", name=f"the {nth}") for nth in ("first", "second"))
     page, expected = visit(app), {first: [], second: []}
     for session, key, answer in ((first, "a", 1), (second, "x", -1), (first, " ", 0)):
@@ -298,8 +298,8 @@ def test_answers_go_to_the_session_on_the_screen(visit, app, store, texts):
 
 @pytest.mark.slow
 def test_the_end_says_why_and_what_came_of_it(visit, app, store, texts):
-    """Home lists a session with its number of labels. Once its budget is spent, the card says so with the result and
-    the file of positives, no key answers, Home leads to the result, and the last answer can be taken back."""
+    """Home lists a session with its number of labels. Once the budget is spent, the card says so with the result and
+    the file of positives, keys no longer answer, Home leads to the result, and the last answer can be undone."""
     session = create(store, texts, learner="pa-i", rule="all", budget=2, name="soon over")
     page = visit(app)
     entry = page.get_by_test_id("stHorizontalBlock").filter(has_text="soon over").last
@@ -339,8 +339,8 @@ def test_the_end_says_why_and_what_came_of_it(visit, app, store, texts):
 
 @pytest.mark.slow
 def test_the_card_is_gone_with_its_page(visit, app, store, texts):
-    """After the Label page nothing listens to keys any more, and no key answers. The links keep the session and the
-    name that its address had."""
+    """No listener for keys remains after the Label page is left, and no key answers. The links keep the session and the
+    name from the page's address."""
     session, _ = (create(store, texts, learner="pa-i", rule="all") for _ in range(2))
     page = visit(app, f"/?session={session}&annotator=anna")
     home = button(page, "Try the demo")
@@ -362,18 +362,18 @@ def test_the_card_is_gone_with_its_page(visit, app, store, texts):
     assert [row["annotator"] for row in store.answers(session) if row["label"]] == ["anna", "anna"]
 
 
-# Beside the card
+# The panels next to the card
 
 
 def row(page, text):
-    """The row of a list that shows a text."""
+    """Return the row of a list that shows a text."""
     return page.locator(".rows li", has_text=text)
 
 
 @pytest.mark.slow
 def test_an_answer_is_corrected_in_the_history_beside_the_card(label, store):
-    """A click opens an answer, another one corrects it. The card's counters follow, its item and place stay. The card's
-    keys are letters in the search field, which finds answers by their words."""
+    """One click opens an answer and another corrects it; the card's counters follow, and its item and layout stay. In
+    the search field, which finds answers by their words, the keys of the card are just letters."""
     session, card = label(budget=50)
     page, first = card.page, card.item
     for key in "axa":
@@ -401,7 +401,7 @@ def test_an_answer_is_corrected_in_the_history_beside_the_card(label, store):
 
 @pytest.mark.slow
 def test_a_pushed_item_is_marked_wrong_without_moving_the_card(visit, app, store, keep):
-    """What was pushed is opened, literally, and marked; the mark is in the database, and the card stays where it is."""
+    """A pushed item opens with its literal text and is marked wrong in the database, and the card does not move."""
     dataset = keep("pushed", (f"{MARKUP} {'good' if k % 5 == 0 else 'bad'} {k}" for k in range(300)))
     rule = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 0.3}, "budget": 100}
     session = Session(store, create(store, dataset, **rule))

@@ -1,4 +1,4 @@
-"""Programs and browsers at one real server: nothing is lost or doubled."""
+"""Programs and browsers use one real server at once: no answer is lost or stored twice."""
 
 import json
 import os
@@ -21,7 +21,7 @@ ALONE = 3  # answers of the person before the program joins
 
 @pytest.fixture
 def client(tmp_path):
-    """The client of the documentation, as a file."""
+    """The path of a file with the Python client from the documentation."""
     (code,) = re.findall(r"```python\n(.*?)```", page("docs/http.md"), re.DOTALL)
     assert len(code.splitlines()) <= 30
     path = tmp_path / "client.py"
@@ -31,7 +31,7 @@ def client(tmp_path):
 
 @pytest.mark.slow
 def test_a_program_labels_to_the_end_while_a_person_does(app, store, label, client):
-    """Every item is answered once, by the person or by the program; the log verifies, and the server's log has no
+    """Every item is answered once, by the person or by the program; the session verifies, and the server's log has no
     token."""
     session, card = label(budget=300)
     _, secret = store.add_token(session, "annotator", "bot", timedelta(days=1))
@@ -58,7 +58,7 @@ def test_a_program_labels_to_the_end_while_a_person_does(app, store, label, clie
 
 
 def test_every_line_of_the_documentation_is_answered(app, store, texts, tmp_path):
-    """Each line of curl, in order, gets the status 200."""
+    """Each curl command in docs/http.md, run in order, gets the status 200."""
     program("curl")
     session = create(store, texts, learner="pa-i", rule="all", tags=("odd",))
     _, secret = store.add_token(session, "owner", "bot", timedelta(days=1))

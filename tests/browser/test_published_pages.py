@@ -1,4 +1,4 @@
-"""Published pages in a real browser: without a server, with the keyboard, on a telephone, light and dark."""
+"""Published pages in a real browser: without a server, with the keyboard, on a phone, in light and dark."""
 
 import re
 from itertools import product
@@ -20,7 +20,7 @@ SERIOUS = ("serious", "critical")
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """The files of three pages: of a session with its texts and without them, and of a race."""
+    """The trace of a session, and the addresses of three page files: the session with and without texts, and a race."""
     folder = tmp_path_factory.mktemp("pages")
     store = Store(folder / "studio.db")
     trace = look_back.Trace(store, answer(store, add_texts(store, folder), 80, budget=40, parameters={"delta": 1}))
@@ -36,7 +36,8 @@ def pages(tmp_path_factory):
 
 @pytest.fixture
 def alone(browser, pages):
-    """A function that opens a page from its file; it fetches nothing else, and nothing goes wrong in its console."""
+    """A function that opens a page from its file. Afterwards the fixture checks that the page fetched nothing else and
+    logged no error."""
     contexts, fetched, problems = [], [], []
 
     def open_page(name, query="", viewport=DESKTOP, **media):
@@ -61,7 +62,7 @@ def at(page, name):
 
 @pytest.mark.slow
 def test_a_session_is_looked_at_without_a_server(alone, pages):
-    """Arrows step, Space plays, letters jump, the address names the question, and words stay words."""
+    """Arrow keys step, Space plays, letters jump, the address names the question, and texts are never markup."""
     trace, page = pages[0], alone("session")
     at(page, "q1")
     page.keyboard.press("ArrowRight")
@@ -85,7 +86,8 @@ def test_a_session_is_looked_at_without_a_server(alone, pages):
 
 
 def test_a_question_in_the_address_is_opened(alone, pages):
-    """As in the app; what is no question is left out, and what is behind the end is the end."""
+    """The address opens its question; an invalid number opens the first question, and a number beyond the end opens the
+    end."""
     trace, page = pages[0], alone("session")
     for query, place in (("?question=x", "q1"), ("?question=-2", "q1"), ("?question=9999", f"q{trace.steps}"),
                          ("?question=23", "q23")):  # fmt: skip
@@ -96,7 +98,7 @@ def test_a_question_in_the_address_is_opened(alone, pages):
 
 
 def test_texts_that_were_left_out_are_said_to_be(alone):
-    """In place of the item and of the terms stands a sentence; margins, answers and curves are there."""
+    """A page without texts shows a sentence in place of each item, and still has the curves."""
     page = alone("without texts", "?question=7")
     at(page, "q7")
     expect(page.get_by_test_id("oal-text")).to_have_text(player.WITHOUT)
@@ -104,7 +106,8 @@ def test_texts_that_were_left_out_are_said_to_be(alone):
 
 
 def test_a_race_is_watched_without_a_server(alone):
-    """It plays by itself, Space holds it, and its end is there; whoever wants less motion starts it."""
+    """The race plays by itself, Space pauses it, and End jumps to its end. It does not start by itself for a visitor
+    who prefers reduced motion."""
     page = alone("race")
     shown = page.get_by_test_id("oal-race")
     expect(shown).to_have_attribute("data-playing", "true")
@@ -120,7 +123,7 @@ def test_a_race_is_watched_without_a_server(alone):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["session", "without texts", "race"])
 def test_everybody_can_read_it(alone, name):
-    """Axe finds nothing serious in light or dark, at a desk or on a telephone, and nothing is wider than the window."""
+    """axe-core finds no serious problem in light or dark, on a desktop or a phone, and no part exceeds the window."""
     page = alone(name, reduced_motion="reduce")
     page.locator("[data-testid=oal-player][data-shown=q1], [data-testid=oal-race]").wait_for()
     for theme, viewport in product(("light", "dark"), (DESKTOP, PHONE)):

@@ -1,4 +1,4 @@
-"""The race as people watch it: a real server, a real browser, and the engine's figures beside what is on the screen."""
+"""The race in a real browser with a real server: its numbers on the screen equal the figures of the engine."""
 
 import re
 
@@ -17,7 +17,7 @@ LOST = [f"{word} {MARKUP}" for word in ("lost", "found", "sold", "torn", "new", 
 
 
 class Watched:
-    """A race on a page, as the person before it sees and uses it."""
+    """A race on a page, with the actions of a person who watches it."""
 
     def __init__(self, page):
         self.page, self.root = page, page.get_by_test_id("oal-race")
@@ -31,7 +31,7 @@ class Watched:
         return int(self.root.get_attribute("data-done"))
 
     def reaches(self, rounds):
-        """Wait until so many rounds are on the screen."""
+        """Wait until at least `rounds` rounds are on the screen."""
         node = self.root.element_handle()
         self.page.wait_for_function("([node, rounds]) => Number(node.dataset.done) >= rounds", arg=[node, rounds])
 
@@ -43,7 +43,7 @@ class Watched:
         expect(self.root).to_have_attribute("data-playing", str(playing).lower())
 
     def frames(self, count):
-        """Wait for so many frames."""
+        """Wait for `count` animation frames."""
         self.page.evaluate(
             "count => new Promise(done => (function next() { count-- ? requestAnimationFrame(next) : done(); })())",
             count,
@@ -51,7 +51,7 @@ class Watched:
 
 
 def shown(counts, questions):
-    """What the three counters of a lane say after these rounds."""
+    """Return the texts of a lane's three counters after these rounds."""
     tp, fp, _, fn = metrics.confusion(counts, "push")
     yes = counts[:, 2, 1].sum()
     return [f"{yes} ▲  {questions - yes} ●", f"{tp} of {tp + fn}", f"{fp}"]
@@ -59,8 +59,8 @@ def shown(counts, questions):
 
 @pytest.mark.slow
 def test_it_plays_pauses_and_scrubs_to_the_figures_of_the_engine(visit, app):
-    """The race begins by itself, stands still when paused by key or button, and ends at the figures of stream.replay.
-    Round 0 after the end is the beginning again, and the curves switch with the metric and the evaluation."""
+    """The race starts by itself, pauses by key or button, and ends at the figures of stream.replay. Round 0 after the
+    end is the beginning again, and the curves follow the chosen metric and evaluation."""
     watched = Watched(visit(app, PAGE))
     watched.is_playing(True)
     watched.reaches(20)
@@ -105,7 +105,8 @@ def test_it_plays_pauses_and_scrubs_to_the_figures_of_the_engine(visit, app):
 
 @pytest.mark.slow
 def test_another_stream_and_other_settings_make_another_race(visit, app, keep):
-    """A data set of texts shows its items literally, the note says what the picture leaves out, settings act."""
+    """A race over a data set of texts shows its items literally, says how much of the data its plane shows, and follows
+    the settings."""
     keep("things lost", (f"{LOST[k % 7]} {k % 31}" for k in range(210)))
     watched = Watched(visit(app, f"{PAGE}&strategies=Q_S"))
     page = watched.page
@@ -125,8 +126,8 @@ def test_another_stream_and_other_settings_make_another_race(visit, app, keep):
 
 
 def test_a_full_screen_is_filled(visit, app):
-    """On 1920 x 1080 the race takes the whole screen without scrolling, its planes grow, and it goes back. What
-    the chosen metric and evaluation mean is one hover away."""
+    """The race in full-screen mode fills 1920 x 1080 pixels without scrolling, with larger planes, and returns to its
+    old size. The meanings of the chosen metric and evaluation are one hover away."""
     watched = Watched(visit(app, PAGE, viewport={"width": 1920, "height": 1080}, reduced_motion="reduce"))
     planes = watched.root.locator(".plane")
     before = planes.first.bounding_box()["height"]
@@ -153,8 +154,8 @@ def test_a_full_screen_is_filled(visit, app):
 
 
 def test_less_motion_stands_until_it_is_asked_and_then_jumps(visit, app):
-    """A visitor who wants less motion gets a race that waits, and whose steps are whole fortieths. On a phone nothing
-    but the lanes scrolls sideways, and the chart is as wide as the page."""
+    """The race waits for Play and moves in steps of a fortieth for a visitor who prefers reduced motion. On a phone,
+    only the lanes scroll sideways, and the chart is as wide as the page."""
     watched = Watched(visit(app, PAGE, viewport=PHONE, reduced_motion="reduce", color_scheme="dark"))
     watched.is_playing(False)
     assert 0 == watched.done

@@ -1,4 +1,4 @@
-"""The Replay page in a real browser: what it shows, plays, jumps to and takes in."""
+"""The Replay page in a real browser: playing, scrubbing, jumping, downloads and opening a published session."""
 
 import io
 import re
@@ -16,7 +16,7 @@ from tests.harness.markup import RUN
 
 @pytest.fixture(scope="module")
 def session(store, tmp_path_factory):
-    """A session of 40 labels."""
+    """The id of a session with 40 labels."""
     return answer(
         store,
         add_texts(store, tmp_path_factory.mktemp("texts"), "to be replayed"),
@@ -27,7 +27,7 @@ def session(store, tmp_path_factory):
 
 
 class Player:
-    """The player on a page, as the person before it sees and uses it."""
+    """The player on a page, with the actions of a person who uses it."""
 
     def __init__(self, page):
         self.page = page
@@ -37,7 +37,7 @@ class Player:
         return self.page.get_by_test_id(f"oal-{name}")
 
     def at(self, name):
-        """Wait until a place is on the screen, with all that the server says of it."""
+        """Wait until a question ("q1") or round ("r1") is on the screen with the server's data. Return the player."""
         self.page.locator(f"[data-testid=oal-player][data-shown={name}]").wait_for()
         return self
 
@@ -56,7 +56,7 @@ def open_player(visit, app, session):
 
 
 def test_a_link_opens_a_question_as_it_was(open_player, store, session):
-    """Item, margin, chance, draw, prediction, answer and annotator are those of the log, and words stay words."""
+    """Item, margin, chance, draw, prediction, answer and annotator equal the log, and text is never markup."""
     player, log, trace = open_player(23), store.answers(session), look_back.Trace(store, session)
     entry = log[22]
     expect(player("text")).to_contain_text(trace.dataset.item(entry["item"])["text"])
@@ -79,9 +79,9 @@ def test_a_link_opens_a_question_as_it_was(open_player, store, session):
 
 @pytest.mark.slow
 def test_scrubbing_goes_where_the_pointer_is(open_player, store, session):
-    """A drag over the timeline opens the question under it, keys step, and the address follows. Each button and key
-    opens the next mistake, positive or surprise, with Shift the one before. A round that asked nothing shows its item
-    and margin; the line before a question leads to it."""
+    """Dragging over the timeline opens the question under the pointer, keys step, and the address follows. Each button
+    or key opens the next mistake, positive or surprise, with Shift the previous one. A round without a question shows
+    its item and margin, and is opened from the line above the next question."""
     player = open_player()
     steps = look_back.Trace(store, session).steps
     box = player("timeline").bounding_box()
@@ -141,8 +141,8 @@ def go_to(player, question):
 
 @pytest.mark.slow
 def test_it_plays_and_stops(open_player, app, store, session):
-    """Playing goes on by itself up to the end, stops at a touch, and leaves nothing running on another page, which
-    comes whole: what the player still wants is not asked of a server that is busy with that page."""
+    """The player plays up to the end, stops at a key, and stops when another page is opened. That page loads
+    completely, because the player does not ask a busy server for more data."""
     steps = look_back.Trace(store, session).steps
     player = open_player(steps - 6)
     player("speed").select_option("20")
@@ -163,7 +163,7 @@ def test_it_plays_and_stops(open_player, app, store, session):
     with app.frozen():
         player.page.get_by_role("link", name="Data", exact=True).click()
         player.page.keyboard.press("End")
-        player.page.evaluate("new Promise(done => setTimeout(done, 300))")  # longer than it takes the player to ask
+        player.page.evaluate("new Promise(done => setTimeout(done, 300))")  # longer than the player takes to ask
     expect(player.root).to_have_count(0)
     player.page.get_by_test_id("stFileUploader").wait_for()
     after = listeners(player.page)
@@ -171,7 +171,7 @@ def test_it_plays_and_stops(open_player, app, store, session):
 
 
 def test_it_follows_what_is_answered_elsewhere(open_player, store, session):
-    """A session that goes on is longer the next time the player asks."""
+    """The player has one more question after an answer in another process, as soon as it asks the server again."""
     number = answer(store, store.session(session)["dataset"], 10)
     player = open_player(11, number)
     expect(player("facts")).to_contain_text("waits for its answer")
@@ -185,11 +185,11 @@ def test_it_follows_what_is_answered_elsewhere(open_player, store, session):
 
 @pytest.mark.slow
 def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, store, session, tmp_path):
-    """Nothing is made before the button is pressed; then it is the file that the command line writes."""
+    """A download is made only after its button is pressed, with the same bytes as the command line's file."""
     page = open_player().page
     page.get_by_role("button", name="Download").click()
     button = page.get_by_test_id("stPopoverBody").get_by_test_id("stDownloadButton").get_by_role("button")
-    with page.expect_download(timeout=120_000) as download:  # a process starts for it
+    with page.expect_download(timeout=120_000) as download:  # the export runs in a new process
         button.click()
     assert f"session-{session}-table.csv" == download.value.suggested_filename
     download.value.save_as(tmp_path / "downloaded")
@@ -199,7 +199,7 @@ def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, s
 
 @pytest.mark.slow
 def test_a_session_travels(visit, open_player, store, session, tmp_path):
-    """Downloaded here and opened in another database it verifies there; without the same data a sentence says so."""
+    """A downloaded session opens and verifies in another database; without the same data there, a sentence says so."""
     player = open_player()
     page = player.page
     page.get_by_role("tab", name="Verify").click()
@@ -225,12 +225,12 @@ def test_a_session_travels(visit, open_player, store, session, tmp_path):
         page.get_by_role("link", name="Replay it").click()
         Player(page).at("q1")
         assert look_back.verify(store, session).as_dict() | {"session": 1} == look_back.verify(there.store, 1).as_dict()
-        page.goto("about:blank")  # what it still loads does not fail
+        page.goto("about:blank")  # so that no pending request fails when the app ends
 
 
 @pytest.mark.slow
 def test_another_algorithm_in_the_browser(open_player):
-    """The what-if draws both, and the player stays where it was."""
+    """The what-if draws the curves of the session and of the other algorithm, and the player stays at its question."""
     player = open_player(9)
     player.page.get_by_role("button", name="Run it over the same stream").click()
     player.page.get_by_text("Exact: the data's own labels").wait_for()

@@ -1,4 +1,4 @@
-"""Roles in a session, with people who log in at a real OpenID Connect provider."""
+"""Roles in a session, with people who log in through a real OpenID Connect provider."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from oal_engine.sessions.settings import create
-from tests.harness.browser import PATIENCE, Card, button, free_port, running, tab
+from tests.harness.browser import PATIENCE, Card, button, free_port, guarded, tab
 from tests.harness.examples import add_texts
 
 ANNA, BEN = "anna@example.org", "ben@example.org"
@@ -29,7 +29,7 @@ allowed = ["@example.org"]
 
 @pytest.fixture(scope="module")
 def provider():
-    """The address of a provider that asks for nothing but an e-mail address."""
+    """The address of an OpenID Connect provider that asks only for an e-mail address."""
     pytest.importorskip("authlib", reason="needs requirements-test.txt")
     port = free_port()
     command = [sys.executable, "-m", "oidc_provider_mock", "--host", "127.0.0.1", "--port", str(port)]
@@ -50,18 +50,15 @@ def provider():
 
 @pytest.fixture(scope="module")
 def app(browser, provider, tmp_path_factory):
-    """The running app with a log-in at the provider."""
-    folder = tmp_path_factory.mktemp("roles")
-    (folder / ".streamlit").mkdir()
+    """The running app, with a log-in through the provider."""
     port = free_port()
-    (folder / ".streamlit" / "secrets.toml").write_text(SECRETS.format(port=port, provider=provider))
-    with running(folder, work=folder, port=port) as app:
+    with guarded(tmp_path_factory.mktemp("roles"), SECRETS.format(port=port, provider=provider), port=port) as app:
         yield app
 
 
 @pytest.fixture
 def enter(app, visit, context, another):
-    """A function that opens a page as somebody, who logs in at the provider."""
+    """A function that opens a page as a given person, after a log-in through the provider."""
 
     def opened(who, path):
         page = visit(app, path, context={ANNA: context, BEN: another}[who])
@@ -81,8 +78,8 @@ def answers(store, session):
 
 @pytest.mark.slow
 def test_an_owner_invites_and_the_link_opens_the_card(enter, app, tmp_path):
-    """Whoever opens the invitation comes back to it from the log-in, and labels under their own name until the role is
-    taken away: then the open page says why the next answer is not stored."""
+    """The link of an invitation opens the session after the log-in, and the invited person labels under their own name.
+    After the role is removed, the open page says why the next answer is not stored."""
     store = app.store
     session = create(store, add_texts(store, tmp_path), learner="pa-i", rule="all", owner=ANNA)
     page = enter(ANNA, f"/Label?session={session}")
@@ -95,7 +92,7 @@ def test_an_owner_invites_and_the_link_opens_the_card(enter, app, tmp_path):
     assert app.url(f"/Label?session={session}") == link
     page = enter(BEN, link.removeprefix(app.url("")))
     card = Card(page)
-    expect(card("text")).not_to_contain_text("being prepared")  # for some seconds, as the owner was alone until then
+    expect(card("text")).not_to_contain_text("being prepared")  # takes some seconds: the owner was alone until then
     card.press("a")
     card.saved()
     assert [BEN] == answers(store, session)

@@ -1,4 +1,4 @@
-"""A person who answers many readings of several questions by keys alone, while the questions change."""
+"""A person labels many items with keys alone in a session that asks several questions, while the questions change."""
 
 import pytest
 from playwright.sync_api import expect
@@ -16,9 +16,9 @@ WORDS = ["good", "other", "words1", "words2", "words3", "words4"]  # each is a q
 
 @pytest.mark.slow
 def test_sixty_readings_whose_questions_change(label, app, store, tmp_path):
-    """Sixty readings of five questions by keys, one line corrected, a sixth question added after 30, one closed after
-    40 and the server killed once after 50: every answer is stored as it was given, and the published session verifies
-    elsewhere."""
+    """A person labels sixty items by keys while a label is corrected, a sixth question is added after 30 items, a
+    question is closed after 40, and the server is killed after 50. Every answer is stored as it was given, and the
+    published session verifies in another database."""
     path, elsewhere = tmp_path / "texts.csv", Store(tmp_path / "elsewhere.db")
     texts = (f"i{k},item {k} has {'good' if k % 5 == 0 else 'other'} words{k % 7}" for k in range(300))
     path.write_text("\n".join(["id,text", *texts]))
@@ -31,7 +31,7 @@ def test_sixty_readings_whose_questions_change(label, app, store, tmp_path):
     def answer():
         asked = [k for k in range(len(WORDS)) if card(f"line-{k + 1}").is_visible()]
         words = card("text").inner_text().split()
-        page.wait_for_timeout(450)  # before that nothing is confirmed
+        page.wait_for_timeout(450)  # the card confirms no answer before
         for k in asked:
             if WORDS[k] in words:
                 card.tap(str(k + 1))
@@ -53,7 +53,7 @@ def test_sixty_readings_whose_questions_change(label, app, store, tmp_path):
     page.get_by_label("One more question").fill(WORDS[5])
     button(page, "Add").click()
     expect(page.get_by_test_id("stMain").get_by_text(WORDS[5], exact=True).first).to_be_visible()
-    assert [0, 1, 2, 3, 4] == answer()  # it was asked before
+    assert [0, 1, 2, 3, 4] == answer()  # this item was asked before the sixth question was added
     card.press("Enter")
     read(9)
     assert 6 == len(given[-1])

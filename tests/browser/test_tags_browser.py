@@ -1,4 +1,4 @@
-"""What stands above and below the text of an item: title, facts and links, and the tags that annotators give it."""
+"""The parts above and below the text of an item: its title, facts and links, and the tags from annotators."""
 
 from oal_engine.datasets import reading
 from tests.harness.browser import unharmed
@@ -11,7 +11,7 @@ COLUMNS = reading.Columns(("text",), "label", "id")
 
 
 def tags(script):
-    """The tags that are pressed."""
+    """Return the names of the tags that are set."""
     return script("tags").locator("[aria-pressed=true] span").all_inner_texts()
 
 
@@ -23,7 +23,7 @@ def changes(script):
 
 
 def test_tags_are_given_and_taken_by_key_and_click(script):
-    """Each is an event of its own about the item; several may stand, and no part of the card moves."""
+    """Setting or removing a tag sends an event about the item; several tags can be set, and the card does not move."""
     script.give(question(1, item=8, tags=["late"]), ALL, tags=TAGS)
     places = [script(part).bounding_box() for part in PARTS]
     assert tags(script) == ["late"]
@@ -41,7 +41,7 @@ def test_tags_are_given_and_taken_by_key_and_click(script):
 
 
 def test_no_tag_is_given_before_its_item_is_seen(script):
-    """A key that comes before the paint of an item tags nothing, and neither does one at the end."""
+    """A key before the paint of an item, or at the end of a session, sets no tag."""
     script.hand(question(1, item=8), tags=TAGS)
     script.page.keyboard.press("2")
     assert script.posts == []
@@ -53,7 +53,7 @@ def test_no_tag_is_given_before_its_item_is_seen(script):
 
 
 def test_tags_delay_no_answer_and_outlive_a_reload(script):
-    """What is not acknowledged is sent again in its place among the answers, and shown until the server has it."""
+    """Unacknowledged tags are sent again in order with the answers, and shown until the server has stored them."""
     branches = {1: {1: place(question(2, item=9))}}
     script.give(question(1, item=8), branches, tags=TAGS)
     script.press("2", "a")
@@ -69,7 +69,7 @@ def test_tags_delay_no_answer_and_outlive_a_reload(script):
 
 
 def test_without_tags_there_is_no_line_of_them(script):
-    """It is there as soon as the owner names some."""
+    """The line of tags appears once the owner names some tags."""
     script.give(1, ALL)
     assert script("tags").is_visible() is False
     script.give(1, ALL, tags=TAGS)
@@ -81,7 +81,7 @@ def above(script):
 
 
 def test_title_and_facts_stand_above_the_text_as_they_are_written(script):
-    """A title in bold, then one quiet line, in which a column has its name where it needs one; nothing is markup."""
+    """The title and a line of facts are above the text, literally, some facts with the name of their column."""
     facts = [
         ["", "2019", None],
         ["grade", MARKUP, None],
@@ -96,20 +96,20 @@ def test_title_and_facts_stand_above_the_text_as_they_are_written(script):
 
 
 def test_only_addresses_of_the_web_become_links(script):
-    """Whatever a server would send, no other is one."""
+    """An address that is not a web address never becomes a link, even if the server sends it as one."""
     addresses = ["javascript:window.pwned=1", " https://example.org", "data:text/html,x", "//x.org"]
     script.give(question(1, facts=[["", "words", address] for address in addresses]), ALL)
     assert above(script)[1].evaluate_all("nodes => nodes.map(node => node.tagName)") == ["SPAN"] * 4
 
 
 def test_an_item_of_a_title_alone_is_not_empty(script):
-    """Nothing says that it has no text."""
+    """An item with only a title does not say that it has no text."""
     script.give(question(1, heading=[["A title", 0]], parts=[]), ALL)
     assert script("text").inner_text() == "A title"
 
 
 def test_a_key_opens_the_first_link(script):
-    """In a tab that knows nothing of this one; without a link the key does nothing."""
+    """The key O opens the item's first link in a tab that cannot access this one, and has no effect without a link."""
     script.give(question(1, facts=[["", "2019", None], ["", "x", "http://card.test/one"]]), ALL)
     link = script("text").locator("a.fact")
     assert (link.get_attribute("rel"), link.get_attribute("target")) == ("noopener noreferrer", "_blank")

@@ -1,4 +1,4 @@
-"""A team of real browsers on one stream, and a server that is killed under it."""
+"""Three people in real browsers label one stream while the server is killed."""
 
 import io
 import re
@@ -15,7 +15,7 @@ from tests.harness.browser import Card, warmed
 from tests.harness.examples import add_texts
 
 PEOPLE = ("anna", "ben", "carla")
-BUDGET, KILLED_AT = 20, 8  # labels; answers given
+BUDGET, KILLED_AT = 20, 8  # labels of the session; number of answers after which the server is killed
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def contexts(context, second_context, browser):
 
 @pytest.mark.slow
 def test_a_team_labels_to_the_end_while_the_server_is_killed(visit, app, store, contexts, tmp_path):
-    """Three people label a stream of which two of them answer four fifths of the questions. Around a kill every label
-    is stored once, the kappa is shown, and the exported session verifies bit for bit in another database."""
+    """Three people label one stream, with two answers to four fifths of its questions. Every label around a kill of the
+    server is stored once, kappa is shown, and the exported session verifies bit for bit in another database."""
     dataset, copy = add_texts(store, tmp_path, "messages"), tmp_path / "again.db"
     session = create(store, dataset, "PAA-I", budget=BUDGET, overlap=0.8, shuffled=True)
     opened = Session(store, session)
@@ -35,7 +35,7 @@ def test_a_team_labels_to_the_end_while_the_server_is_killed(visit, app, store, 
         visit(app, f"/Label?session={session}&annotator={name}", context=own) for name, own in zip(PEOPLE, contexts)
     ]
     cards, given = [Card(page) for page in pages], 0
-    for page in pages:  # some seconds later, as the first was alone until then
+    for page in pages:  # takes some seconds: the first person was alone until then
         page.locator("[data-testid=oal-card]:not([data-question=''])").wait_for()
     while any(card.question for card in cards):
         for card in cards:

@@ -1,4 +1,4 @@
-"""Ten files as people have them end in a right session, from Home, with two clicks and without typing."""
+"""Ten typical files of users are imported and labeled correctly from Home, with two clicks and without typing."""
 
 import io
 import json
@@ -19,7 +19,7 @@ FRAME = pandas.DataFrame({"text": TEXTS, "label": LABELS})
 
 
 def saved(write):
-    """The bytes that a function writes into a file."""
+    """Return the bytes that `write` writes to a file object."""
     file = io.BytesIO()
     write(file)
     return file.getvalue()
@@ -48,7 +48,7 @@ FILES = {
                        ["p" if label else "e" for label in LABELS], head="age,rooms,kind,class"),
     "table.parquet": saved(FRAME.to_parquet),
 }  # fmt: skip
-COUNTS = {"lines.txt": (0, 0), "gaps.csv": (12, 12)}  # positives and negatives, if not those of LABELS
+COUNTS = {"lines.txt": (0, 0), "gaps.csv": (12, 12)}  # (positives, negatives), if they differ from LABELS
 
 COUNT = """() => {
   window.clicks = 0;
@@ -61,7 +61,7 @@ COUNT = """() => {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_ten_files_dropped_on_home_end_in_a_right_session(visit, app, store, tmp_path, name):
-    """A file that is dropped is confirmed with one click and labeled with another, with its texts and its labels."""
+    """One click imports a dropped file, and a second click starts labeling, with the right texts and labels."""
     content = FILES[name]
     page = visit(app)
     button(page, "Try the demo").wait_for()
@@ -75,7 +75,7 @@ def test_ten_files_dropped_on_home_end_in_a_right_session(visit, app, store, tmp
     button(page, "Start labeling").click()
     card = Card(page)
     if name != "table.csv":
-        first = 2 if name == "gaps.csv" else 0  # the session begins with the labels of the first ones
+        first = 2 if name == "gaps.csv" else 0  # the file has labels for the first two items
         expect(card("text")).to_contain_text(TEXTS[first])
     clicks, keys = page.evaluate("[clicks, keys]")
     assert (2, 0) == (clicks, keys)

@@ -1,4 +1,4 @@
-"""Every page as it is seen: words stay words, nothing is too wide or moves, and a file is uploaded."""
+"""Whole pages: text is never markup, nothing is wider than the window or moves, and a file is uploaded and imported."""
 
 import csv
 import lzma
@@ -21,7 +21,7 @@ COLUMNS = reading.Columns(("text",), "label", "id")
 
 @pytest.mark.slow
 def test_words_of_the_data_are_never_markup(visit, app, store, keep):
-    """Names and texts that try to be HTML, Markdown or mathematics stand on every page as they are written."""
+    """Names and texts that look like HTML, Markdown or mathematics appear literally on every page."""
     unlabelled = reading.Columns(text=("text",), id="id")
     dataset = keep(MARKUP, (f"{MARKUP} word{k % 3} {k}" for k in range(40)), columns=unlabelled)
     names = {"name": f"S {MARKUP}", "positive_name": f"P {MARKUP}", "negative_name": f"N {MARKUP}"}
@@ -58,7 +58,7 @@ def test_words_of_the_data_are_never_markup(visit, app, store, keep):
 
 @pytest.fixture
 def papers(app, store, tmp_path):
-    """A data set of texts of all kinds and lengths, with titles, years and links."""
+    """The id of a data set of texts of all kinds and lengths, with titles, years and links."""
     path = tmp_path / "papers.csv"
     texts = ["short", "long " * 900, "unbroken" * 200, "👩‍👩‍👧‍👦 " * 40, "short\n\n" * 60, "another"]
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -74,8 +74,8 @@ def papers(app, store, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("window", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_the_buttons_are_on_the_screen_and_never_move(visit, app, store, papers, window):
-    """Whatever the title and text of an item, and whatever is tagged, noted or read in the guidelines, all parts of the
-    card stay where they are, on the screen and large enough for a thumb."""
+    """Whatever the title and text of an item, and while a person tags, writes a note or reads the guidelines, all parts
+    of the card stay in place, on the screen and large enough for a thumb."""
     asked = f"Look for {MARKUP}\n\n- rooms\n" + "W" * 300 + "\nand on. " * 200
     tags = ["one", f"two {MARKUP[:30]}", "three " * 8, "four"]
     session = create(
@@ -123,7 +123,7 @@ def test_the_buttons_are_on_the_screen_and_never_move(visit, app, store, papers,
 
 
 def test_the_player_shows_the_same_above_a_text(visit, app, store, papers):
-    """Title and facts stand in the replay as on the card, close above the text."""
+    """Title and facts appear in the replay as on the card, close above the text."""
     session = Session(store, create(store, papers, learner="pa-i", rule="all"))
     for k in range(2):
         session.answer(f"{session.id} answer {k}", session.place.asked.id, -1)
@@ -138,7 +138,7 @@ def test_the_player_shows_the_same_above_a_text(visit, app, store, papers):
 
 @pytest.mark.slow
 def test_no_page_is_wider_than_its_window(visit, app, store, keep, tmp_path):
-    """Long names push nothing out of sight, on a desk or a telephone, on any page, with its forms open."""
+    """No page, even with long names and open forms, is wider than its window on a desktop or a phone."""
     name = "W" * 110
     dataset = keep(name, ["a word", "a word"], ids="W" * 90)
     session = create(store, dataset, learner="pa-i", rule="all", name=name, positive_name="W" * 60)
@@ -170,7 +170,7 @@ def test_no_page_is_wider_than_its_window(visit, app, store, keep, tmp_path):
 
 @pytest.mark.slow
 def test_a_file_is_uploaded_looked_at_and_imported(visit, app, store, tmp_path):
-    """From the file dialog over the columns to a data set, with a progress bar on the way, and on to a session."""
+    """A file goes from the file dialog through the choice of columns and a progress bar to a data set and a session."""
     path = tmp_path / "moments.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file)
@@ -193,7 +193,7 @@ def test_a_file_is_uploaded_looked_at_and_imported(visit, app, store, tmp_path):
     button(page, "Import").click()
     expect(said.filter(has_text="moments: ")).to_contain_text("3,000")
     page.get_by_text("750 positive, 2,250 negative, 1 in 4.0").wait_for()
-    # A page that is busy may never draw one of two phases that follow each other fast.
+    # A busy page may skip one of two phases that follow each other quickly.
     assert {"Reading…", "Finding the vocabulary…"} & {*page.evaluate("[...phases]")}
     (row,) = (row for row in store.datasets() if row["name"] == "moments")
     assert (row["items"], row["positives"], row["negatives"]) == (3_000, 750, 2_250)
@@ -213,8 +213,8 @@ COUNT = """() => {
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["drop", "paste"])
 def test_own_items_are_three_clicks_from_their_first_question(visit, app, store, tmp_path, way):
-    """After a file was dropped and looked at, or texts were pasted, the class is named, and the first item is on the
-    screen. A file that is chosen takes one click more."""
+    """After a file is dropped, or texts are pasted, and the class is named, the first item appears after two or three
+    clicks. A file chosen in the dialog takes one more click."""
     texts = [f"{'a dog ran' if k % 7 == 0 else 'news of today'} word{k % 13}" for k in range(60)]
     path = tmp_path / f"{way}.csv"
     path.write_text("text,kind\n" + "".join(f"{text},{'dog' if 'dog' in text else 'other'}\n" for text in texts))
@@ -269,7 +269,7 @@ BROKEN = {
 
 @pytest.mark.slow
 def test_a_broken_file_is_refused_in_one_sentence(visit, app, store, tmp_path):
-    """What cannot be read is said where it was chosen, without a traceback, and imports nothing."""
+    """An unreadable file gives one sentence next to the upload, without a traceback, and imports nothing."""
     before, page = store.datasets(), visit(app, "/Data")
     page.get_by_test_id("stFileUploader").wait_for()
     for name, content in BROKEN.items():
@@ -287,7 +287,7 @@ def test_a_broken_file_is_refused_in_one_sentence(visit, app, store, tmp_path):
 
 @pytest.mark.slow
 def test_a_newcomer_takes_home_a_list_of_100_items(visit, app, tmp_path):
-    """From an own file without labels to a downloaded list of 100 items with the share that is right: at most 8 clicks
+    """A file without labels leads to a downloaded list of 100 items with their probable precision, in at most 8 clicks
     and 2 fields, apart from the answers."""
     texts = [f"{'a dog ran' if k % 5 == 0 else 'news of today'} word{k % 13} number {k}" for k in range(600)]
     page = visit(app)
@@ -313,5 +313,5 @@ def test_a_newcomer_takes_home_a_list_of_100_items(visit, app, tmp_path):
     assert 100 == len(listed)
     assert listed["share_right"].between(0, 1).all()
     clicks, fields = page.evaluate("[clicks, fields.size]")
-    assert clicks <= 7  # one more on the slider
+    assert clicks <= 7  # a person clicks on the slider as well, where the test presses a key
     assert fields <= 2

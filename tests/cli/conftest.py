@@ -1,3 +1,5 @@
+"""Fixtures of the command-line tests: a database, functions that run commands, and files to import."""
+
 import csv
 import json
 
@@ -9,7 +11,7 @@ from tests.harness.command_line import ROWS
 
 @pytest.fixture
 def db(tmp_path, monkeypatch):
-    """The database of this test, which OAL_DB names."""
+    """The path of this test's database, which OAL_DB names. The working folder is tmp_path."""
     monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
@@ -51,7 +53,7 @@ def numbers(tmp_path):
 
 @pytest.fixture
 def tweets(tmp_path):
-    """A file of short texts with hashtags, mentions and compound words, about mood or not."""
+    """A file of short texts with hashtags, mentions and compound words, some of them about mood."""
     rng = np.random.default_rng(5)
     words = ["#happy", "happy", "state-of-the-art", "state", "art", "@Ann", "Ann", "day", "😀", "so"]
     path = tmp_path / "tweets.csv"

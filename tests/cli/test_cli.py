@@ -1,7 +1,6 @@
 """The command line: output, errors, and equal numbers for a file and an imported data set."""
 
 import csv
-import io
 import json
 import lzma
 import os
@@ -102,7 +101,7 @@ def test_import_with_classes(ok, run, tmp_path):
 
 
 def test_import_keeps_and_shows_further_columns(ok, run, tmp_path):
-    """By default all remaining columns are stored and the usual ones shown; options can change both."""
+    """By default all remaining columns are stored and the usual ones shown; options choose other columns."""
     lines = "".join(f"{k},a text {k % 3},{2000 + k},n,u{k},{k % 2}\n" for k in range(6))
     (tmp_path / "a.csv").write_text("id,text,year,grade,url,label\n" + lines)
     for name, options, kept, shown in (
@@ -119,7 +118,7 @@ def test_import_keeps_and_shows_further_columns(ok, run, tmp_path):
 
 
 def test_import_features(ok, run, tweets, numbers):
-    """Texts become the features that are named, by default with similar wording; a tokenizer means words."""
+    """Texts get the features that are named, by default with similar wording; naming a tokenizer means words."""
     labels = ("--label", "topics", "--positive", "mood", "--contains")
     for name, options, tokenizer, similar in (
         ("a", (), "rich", True),
@@ -130,17 +129,12 @@ def test_import_features(ok, run, tweets, numbers):
         ok("import", tweets, *labels, "--name", name, *options)
         stored = datasets.Dataset(Store(), name)
         assert (tokenizer, similar) == (stored.vocabulary.settings["tokenizer"], stored.latent > 0)
-    tokenizer = "a tokenizer is for the features words. Got words for rich."
-    for file, options, message in (
-        (tweets, (*labels, "--features", "x"), "features of texts must be one of rich+latent, rich, words. Got x."),
-        (tweets, (*labels, "--features", "rich", "--tokenizer", "words"), tokenizer),
-        (numbers, ("--features", "rich"), "the features rich are for texts. Got vectors."),
-    ):
-        assert (1, "", f"error: {message}\n") == run("import", file, "--name", "x", *options)
+    message = "error: the features rich are for texts. Got vectors.\n"
+    assert (1, "", message) == run("import", numbers, "--name", "x", "--features", "rich")
 
 
 def test_vectors_beside_texts(ok, run, tweets, tmp_path):
-    """A file of vectors goes with an import, an append and a replay; lines of standard input bring their own."""
+    """A file of vectors may come with an import, an append or a replay, but not with lines of standard input."""
     labels = ("--label", "topics", "--positive", "mood", "--contains")
     np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(ROWS, 3)))
     imported = ok("import", tweets, *labels, "--name", "a", "--vectors", "v.npy", "--json")
@@ -157,7 +151,7 @@ def test_vectors_beside_texts(ok, run, tweets, tmp_path):
 
 @pytest.mark.slow
 def test_predict_with_vectors(ok, run, tmp_path):
-    """A model asks for its vectors again, as a column or a file, or for the folder of its embedding, and says so."""
+    """A prediction needs the model's kind of vectors, from a column, file or embedding, and the error says which."""
     pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
     write_embedding(tmp_path / "tiny")
     table = np.random.default_rng(0).normal(size=(60, 3))
@@ -223,7 +217,7 @@ def test_import_by_a_mesh_tree(ok, run, tmp_path):
 
 
 def test_import_reports_what_it_skipped(ok, tmp_path):
-    """Every reason is reported with its count and its first line."""
+    """Every reason for skipped rows is reported with its count and its first line."""
     (tmp_path / "a.csv").write_text('id,text,label\n1,a b,yes\n1,b a,no\n2,,no\n3,a "quoted word,no\n4,b a\n5,a b,no\n')
     imported = ok("import", "a.csv", "--name", "a", "--id", "id", "--json")
     assert {"duplicate id", "empty text", "broken line"} == imported["skipped"].keys()
@@ -283,8 +277,8 @@ def labelled(ok, numbers):
 
 
 def test_export(ok, labelled, tmp_path):
-    """Every question with its numbers, label, margin, probability, times and annotator, the same in both formats, which
-    are imported again without options."""
+    """An export has every question with its features, label, margin, probability, times and annotator. CSV and JSON
+    lines are equal, and can be imported again without options."""
     for kind in ("csv", "jsonl"):
         assert "" == ok("export", labelled.id, "--format", kind, "--out", tmp_path / f"out.{kind}")
         assert (tmp_path / f"out.{kind}").read_bytes().decode() == ok("export", labelled.id, "--format", kind)
@@ -295,28 +289,11 @@ def test_export(ok, labelled, tmp_path):
         (line["number"], line["label"], line["class"]) for line in lines
     ]
     assert ['Ann "A", B', 'Ann "A", B', None] == [line["annotator"] for line in lines]
+    stored = ("item", "margin", "probability", "draw", "asked_at", "answered_at", "seconds")
+    columns = ("round", "id", "position", "margin", "asking_probability", *stored[3:])
     for line, entry in zip(lines, labelled.store.answers(labelled.id)):
-        assert (
-            entry["round"] + 1,
-            entry["item"],
-            labelled.dataset.item(entry["item"])["id"],
-            entry["margin"],
-            entry["probability"],
-            entry["draw"],
-            entry["asked_at"],
-            entry["answered_at"],
-            entry["seconds"],
-        ) == (
-            line["round"],
-            line["position"],
-            line["id"],
-            line["margin"],
-            line["asking_probability"],
-            line["draw"],
-            line["asked_at"],
-            line["answered_at"],
-            line["seconds"],
-        )
+        values = [entry["round"] + 1, labelled.dataset.item(entry["item"])["id"], *(entry[key] for key in stored)]
+        assert values == [line[column] for column in columns]
     with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
         table = list(csv.DictReader(file))
     assert [{key: "" if value is None else str(value) for key, value in line.items()} for line in lines] == table
@@ -338,7 +315,7 @@ def test_labels_are_added_to_a_budget(ok, run, labelled):
 
 
 def test_answers_to_check_are_listed(ok, labelled):
-    """Both lists and the table show the requested number of answers with the suggestion of the others."""
+    """The lists `at odds` and `decisive` have the wanted number of answers, and the table shows the same items."""
     while labelled.place.asked and len(labelled.labels) < 40:
         asked = labelled.place.asked
         labelled.answer(f"more {asked.id}", asked.id, -1 if asked.number % 3 else 1)
@@ -361,26 +338,11 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(run, labelled, tmp_path)
     assert "earlier labels" == out.read_text()
 
 
-def test_text_is_exported_as_it_is(ok, tmp_path, db):
-    """Both formats keep line breaks, quotes and emoji of a text."""
-    texts = ['two\nlines, a "quote"', "so happy 😀\t!", "two lines"]
-    (tmp_path / "texts.jsonl").write_text(
-        "".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8"
-    )
-    ok("import", "texts.jsonl", "--name", "texts", "--text", "text", "--json")
-    store = Store()
-    opened = Session(store, create(store, "texts", learner="pa-i", rule="symmetric", parameters={"delta": 1e9}))
-    for number in range(3):
-        opened.answer(f"event {number}", opened.place.asked.id, 0)
-    assert texts == [json.loads(line)["text"] for line in ok("export", opened.id, "--format", "jsonl").splitlines()]
-    assert texts == [row["text"] for row in csv.DictReader(io.StringIO(ok("export", opened.id), newline=""))]
-
-
 # Errors
 
 
 def cut(path):
-    """A compressed file that breaks off."""
+    """Write a truncated compressed file, and return its path."""
     path.write_bytes(lzma.compress(b"1 2 3\n" * 9999)[:60])
     return path
 
@@ -392,14 +354,8 @@ def cut(path):
         (("replay", "nothing", "--algorithm", "PA"), "data set nothing does not exist. There are: none."),
         (("replay", "DATA", "--algorithm", "PAX"), "Got PAX. Did you mean PA or RPA or PEA?"),
         (("replay", "DATA", "--learner", "pa"), "Give --algorithm NAME, or --learner and --rule."),
-        (("replay", "DATA", "--learner", "pa", "--rule", "variance"), "rule variance works with the learners arow,"),
         (("replay", "DATA", "--algorithm", "PA-I", "--set", "C"), "--set must be KEY=VALUE. Got C."),
         (("replay", "DATA", "--algorithm", "PA-I", "--set", "C=big"), "C must be a number. Got big."),
-        (("replay", "DATA", "--algorithm", "PA-I", "--set", "C=-1"), "C of pa-i must be > 0. Got -1.0."),
-        (("replay", "DATA", "--algorithm", "PA-I", "--set", "tau=1"), "PA-I has no parameter tau. It has C."),
-        (("replay", "DATA", "--algorithm", "D-ADA", "--set", "a=1"), "a of D-ADA is fixed at -1. Got 1.0."),
-        (("replay", "DATA", "--algorithm", "PA", "--metric", "f1"), "metric must be one of sum, cost. Got f1."),
-        (("replay", "DATA", "--algorithm", "PA", "--rho", "high"), "rho must be auto, laplace or a number. Got high."),
         (("replay", "DATA", "--algorithm", "PA", "--rho", "-1"), "rho must be > 0,"),
         (
             ("replay", "DATA", "--algorithm", "PA", "--alpha-p", "2"),
@@ -429,11 +385,9 @@ def cut(path):
         (("import", "DATA", "--name", " "), "a data set needs a name."),
         (("import", "DATA", "--name", "x", "--label", "kind"), "numbers.libsvm has no column 'kind'"),
         (("datasets", "--db", "DATA"), "numbers.libsvm cannot be used: it is not a database."),
-        (("export", "9", "--format", "csv"), "session 9 does not exist."),
         (("predict", "DATA", "--model", "missing"), "missing cannot be opened: No such file or directory."),
         (("predict", "DATA", "--model", "FOLDER"), "cannot be opened: Is a directory."),
         (("predict", "DATA", "--model", "WORDS"), "words.txt is not a model: it must be JSON lines, plain or gzipped"),
-        (("verify", "9"), "session 9 does not exist."),
         (("publish", "9"), "session 9 does not exist."),
         (("adopt", "missing"), "missing cannot be opened: No such file or directory."),
         (("adopt", "WORDS"), "words.txt cannot be adopted: line 1 is not a JSON object: "),
@@ -594,8 +548,8 @@ def test_the_version_is_printed(run):
 
 
 def test_an_import_begins_with_the_labels_of_a_file(run, tmp_path):
-    """The option makes a session that knows the labels of a file with gaps; a file without gaps is imported, and one
-    sentence says why there is no session."""
+    """--begin-with-labels makes a session that knows the labels of a partly labeled file. A fully labeled file is
+    imported, and one sentence says why there is no session."""
     path = tmp_path / "partly.csv"
     lines = [f"words n{k} of kind {k % 3},{['spam', 'ham', ''][k % 3]}\n" for k in range(30)]
     path.write_text("text,label\n" + "".join(lines))
@@ -613,7 +567,7 @@ def test_an_import_begins_with_the_labels_of_a_file(run, tmp_path):
 
 
 def test_tokens_are_made_listed_and_removed(ok, run, numbers):
-    """A new one is printed once, alone on the standard output."""
+    """A new token is printed once, alone on standard output; tokens can be listed and removed."""
     ok("import", numbers, "--name", "numbers", "--json")
     session, store = create(Store(), "numbers", "PAA-I", budget=9), Store()
     code, secret, note = run("token", "new", "--session", session, "--role", "annotator", "--name", "bot", "--days", 2)

@@ -1,4 +1,4 @@
-"""`import --parts`: workers read the files of a folder, and the data set has the bits of an import of the folder."""
+"""`import --parts`: workers read the files of a folder, and the data set equals an import of the folder to the bit."""
 
 import json
 import os
@@ -23,7 +23,7 @@ TABLES = "items", "vocabulary", "details", "firsts", "beginnings", "batches"
 
 
 def written(folder, suffix, ids=True):
-    """Write a folder of parts: the last one is short, one has an empty text, and others add files of their own."""
+    """Write a folder of part files, one of them short and one with an empty text, and two marker files."""
     folder.mkdir()
     texts = topics(ITEMS * PARTS)
     for k in range(PARTS):
@@ -48,7 +48,7 @@ def written(folder, suffix, ids=True):
 
 
 def stored(store, name):
-    """Everything that is stored of a data set, but its number, name, folder and time."""
+    """Return everything that is stored of a data set, except its number, name, folder and times."""
     record = store.dataset(name)
     rows = [store.query(f"SELECT * FROM {table} WHERE dataset = ?", record["id"]) for table in TABLES]
     files = {path.name: path.read_bytes() for path in store.rows_folder(record["folder"]).iterdir()}
@@ -65,8 +65,8 @@ def stored(store, name):
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
 @pytest.mark.parametrize("features", ["words", "rich+latent"])
 def test_the_data_set_has_the_bits_of_one_machine(ok, tmp_path, monkeypatch, suffix, features):
-    """Rows, vocabulary, ids, texts, labels, details, near-duplicates and checksums are those of an import of the
-    folder, and so is the output of the command."""
+    """Rows, vocabulary, ids, texts, labels, details, near-duplicates and checksums equal an import of the folder, and
+    so does the output of the command."""
     monkeypatch.setattr(parts, "SHOWN_BYTES", 1)  # the columns are guessed from two parts
     written(tmp_path / "tweets", suffix)
     options = "tweets", "--multiclass", "--features", features, "--json"
@@ -81,7 +81,7 @@ def test_the_data_set_has_the_bits_of_one_machine(ok, tmp_path, monkeypatch, suf
 
 @pytest.mark.parametrize("ids", ["none", "repeated"])
 def test_lines_are_numbered_over_all_parts(ok, tmp_path, ids):
-    """Items without ids have the line numbers of an import of the folder, also if the ids of two parts repeat."""
+    """Items without ids, or with ids that repeat in another part, get the line numbers of an import of the folder."""
     folder = written(tmp_path / "tweets", "jsonl", ids=ids == "repeated")
     if ids == "repeated":
         path = folder / "part-11.jsonl"
@@ -145,7 +145,7 @@ def test_options_that_do_not_fit_stop(run, tmp_path, options, message):
 
 
 def test_parts_are_files_of_one_folder(run, tmp_path):
-    """A file, a folder of one file and a folder with another one are refused."""
+    """A file, a folder of one file and a folder that contains another folder are refused."""
     folder = written(tmp_path / "tweets", "jsonl")
     command = "--name", "a", "--label", "", "--parts"
     assert (1, "", "error: --parts needs one folder.\n") == run("import", "tweets/part-9.jsonl", *command)
@@ -159,7 +159,7 @@ def test_parts_are_files_of_one_folder(run, tmp_path):
 
 
 def die_at(call):
-    """Let this process be killed when it counts the terms of some part."""
+    """Make this process kill itself at a certain call of `count_all`, which counts the terms of a part."""
     calls, count_all = count(), vectorizer.count_all
 
     def counted(*arguments):
@@ -173,7 +173,7 @@ def die_at(call):
 @pytest.mark.slow
 @pytest.mark.parametrize("call", [2, PARTS + 2], ids=["while it reads", "while it makes rows"])
 def test_a_killed_worker_leaves_nothing_behind(db, tmp_path, call):
-    """The import ends with one sentence and no file, and the same import then succeeds."""
+    """If a worker is killed, the import ends with one sentence and without files, and the same import then succeeds."""
     store, paths = Store(db), parts_of(written(tmp_path / "tweets", "parquet"))
     request = datasets.ImportRequest(features="words")
 

@@ -1,8 +1,7 @@
-"""The models of a session of several questions are one archive, which predicts what each model does by itself."""
+"""The models of a session that asks several questions form one archive, which predicts the same as each model alone."""
 
-import io
 import json
-from zipfile import ZIP_DEFLATED, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 import pandas
@@ -13,6 +12,7 @@ from oal_engine import Studio
 from oal_engine.datasets import reading
 from oal_engine.sessions.files import model_file
 from oal_engine.sessions.model import ModelError
+from tests.harness.files import zipped
 
 NAMES = ["wind", '../a, "b" & c', "日本 7"]
 WORDS = {"wind": "wind", NAMES[1]: "sun", NAMES[2]: "5"}
@@ -22,7 +22,8 @@ PREDICTED = ["margin", "predicted", "predicted_class", "probability"]
 
 @pytest.fixture
 def asked(db):
-    """A function that makes a session of several questions over texts or numbers, and answers all of its budget."""
+    """A function that begins a session that asks several questions, over texts or numbers, and answers until its budget
+    is spent."""
     studio = Studio(db)
 
     def make(kind="texts", names=NAMES, **more):
@@ -40,19 +41,11 @@ def asked(db):
     studio.store.close()
 
 
-def archive(files, kind=ZIP_DEFLATED):
-    """An archive with these contents."""
-    with ZipFile(file := io.BytesIO(), "w", kind) as made:
-        for name, content in files.items():
-            made.writestr(name, content)
-    return file.getvalue()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["texts", "numbers"])
 def test_an_archive_predicts_what_each_model_does(asked, ok, run, tmp_path, kind):
-    """The columns of a question are to the bit those of the model that is exported for it alone, also from standard
-    input, in parts, and from plain lines. Names of files are safe, whatever a question is called."""
+    """The columns of a question equal, to the bit, the predictions of the model that is exported for it alone, and its
+    margins do so too if the items come in parts. Names of files are safe, whatever a question is called."""
     session = asked(kind)
     new = tmp_path / "new.csv"
     new.write_text(
@@ -86,7 +79,7 @@ def test_an_archive_predicts_what_each_model_does(asked, ok, run, tmp_path, kind
 
 
 def test_a_frame_has_the_metrics_of_each_question(asked):
-    """It has a line for each question, the mean, and the worst with its name, and says which estimates are missing."""
+    """The metrics frame has a row for each question, the mean and the worst, and says which estimates are missing."""
     frame = asked(floor=0.5).metrics
     f1 = frame[(frame["metric"] == "f1") & (frame["evaluation"] == "push")].set_index("question")["value"]
     *own, mean, worst = f1.index
@@ -108,7 +101,7 @@ def test_texts_of_predictions_come_back(asked, ok, tmp_path):
 
 
 def test_the_name_of_a_file_tells_how_many_models_it_has(asked, run):
-    """The models of several questions are a .zip file, and the model of one is not."""
+    """Models of several questions are written to a .zip file, and a single model is not."""
     several, one = asked().id, asked(names=None).id
     for session, name, allowed, *more in (
         (several, "model.json.gz", ".zip"),
@@ -122,25 +115,25 @@ def test_the_name_of_a_file_tells_how_many_models_it_has(asked, run):
 
 @pytest.mark.slow
 def test_a_bad_archive_is_refused_in_one_sentence(asked, run, tmp_path, monkeypatch):
-    """What is no archive of models of different questions of one session, and what would unpack to too much, is
+    """An archive that does not hold models of different questions of one session, or would unpack to too much, is
     refused before anything is predicted."""
     asked().export("models.zip", "model")
     asked(names=NAMES[:2]).export("others.zip", "model")
     asked("numbers").export("numbers.zip", "model")
     whole = (tmp_path / "models.zip").read_bytes()
     first, other, numbers = (ZipFile(f"{name}.zip").read("1-wind.json.gz") for name in ("models", "others", "numbers"))
-    encrypted = bytearray(archive({"1.json": b"{}"}))
+    encrypted = bytearray(zipped({"1.json": b"{}"}))
     encrypted[encrypted.index(b"PK\1\2") + 8] |= 1
     (tmp_path / "new.txt").write_text("sun\n")
     cases = {
-        "no models": (archive({}), "not a model"),
-        "27 files": (archive({str(k): first for k in range(27)}), "must hold 1 to 26 models. Got 27 files."),
-        "not a model": (archive({"a.json": b"hello"}), "bad.zip is not a model: it must be JSON lines"),
-        "one question twice": (archive({"1.gz": first, "2.gz": first}), "of different yes/no questions of one session"),
-        "another session": (archive({"1.gz": first, "2.gz": other}), "2.gz is not."),
-        "other features": (archive({"1.gz": first, "2.gz": numbers}), "2.gz is not."),
-        "an archive in it": (archive({"1.zip": whole}), "bad.zip is not a model: it must be JSON lines"),
-        "a bomb": (archive({"1.json": b" " * 2**22}), "more than 200 times its size"),
+        "no models": (zipped({}), "not a model"),
+        "27 files": (zipped({str(k): first for k in range(27)}), "must hold 1 to 26 models. Got 27 files."),
+        "not a model": (zipped({"a.json": b"hello"}), "bad.zip is not a model: it must be JSON lines"),
+        "one question twice": (zipped({"1.gz": first, "2.gz": first}), "of different yes/no questions of one session"),
+        "another session": (zipped({"1.gz": first, "2.gz": other}), "2.gz is not."),
+        "other features": (zipped({"1.gz": first, "2.gz": numbers}), "2.gz is not."),
+        "an archive in it": (zipped({"1.zip": whole}), "bad.zip is not a model: it must be JSON lines"),
+        "a bomb": (zipped({"1.json": b" " * 2**22}), "more than 200 times its size"),
         "encrypted": (bytes(encrypted), "is encrypted"),
         "cut short": (whole[: len(whole) // 2], "is not a model, or is damaged"),
         "a bit turned": (whole[:200] + bytes([whole[200] ^ 1]) + whole[201:], "not a"),

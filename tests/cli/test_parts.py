@@ -62,7 +62,7 @@ def test_finished_files_are_not_predicted_again(ok, run, parts):
 
 
 def test_a_file_that_changed_is_predicted_again(ok, run, parts):
-    """The same command predicts files that changed or are new; an interruption in between leaves nothing stale."""
+    """The same command predicts files that changed or are new, and a failure does not leave outdated predictions."""
     ok(*PREDICT, "--format", "csv")
     (parts / "part-1.csv").write_text("id,text\nother,another text\n")
     (parts / "part-9.csv").write_text("id,text\nnew,a new text\n")
@@ -76,7 +76,7 @@ def test_a_file_that_changed_is_predicted_again(ok, run, parts):
 
 @pytest.mark.slow
 def test_a_file_that_cannot_be_read_is_named(run, parts):
-    """The others are kept, and the missing one can be mended."""
+    """A file that cannot be read is named in the error, and the predictions of the other files are kept."""
     (parts / "part-9.csv").write_text("")
     code, _, error = run(*PREDICT, "--workers", "1")
     assert code == 1
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_read_is_named(run, parts):
     ],
 )
 def test_options_that_do_not_fit_stop(run, arguments, message):
-    """Options of many files are refused for one file, and the other way round."""
+    """Options for a folder of files are refused for one file, and the other way round."""
     code, _, error = run(*arguments)
     assert code == 1
     assert error.startswith(f"error: {message}")

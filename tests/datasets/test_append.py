@@ -29,14 +29,14 @@ from oal_engine.store import Store
 from tests.harness import ROOT
 from tests.harness.sessions import begin, bits, label_until_the_end, say, stream_of, take_back, truth
 
-FIRST, LATER = 120, 180  # items of a stream that are imported, and appended
+FIRST, LATER = 120, 180  # items of a stream that are imported first, and items that are appended later
 TEXTS = [("t1", "so #happy today", "pos"), ("t2", "a sad day today", "neg"), ("t3", "so #happy a day", "pos")]
 COLUMNS = reading.Columns(("text",), "label", "id", positive=("pos",))
 RUNS = [("PAA-I", {}), ("PAA-I", {"shuffled": True, "seed": 5}), ("PAA-I", {"averaged": True})]
 
 
 def part(items, some):
-    """Some items of a stream, with labels as words."""
+    """Return the items of a stream at the indices `some`, with their labels as words."""
     words = [str(y) for y in items.y[some]]
     return reading.Items(
         items.ids[some], None, items.vectors[some], items.feature_names, words, items.y[some], {}
@@ -45,7 +45,7 @@ def part(items, some):
 
 @pytest.fixture
 def stream(store):
-    """A data set `whole` of the stream, one called `first` with its first items; the items of the stream."""
+    """The items of a stream, stored as two data sets: `whole` has all of them, `first` only the first FIRST items."""
     items = stream_of(FIRST + LATER)[1]
     datasets.add(store, "whole", datasets.table(part(items, slice(None))), "made.npz")
     datasets.add(store, "first", datasets.table(part(items, slice(FIRST))), "made.npz")
@@ -53,7 +53,7 @@ def stream(store):
 
 
 def later(store, items, first=FIRST, stop=FIRST + LATER, name="first"):
-    """Append items of the stream, over a connection of its own as another process has."""
+    """Append items of the stream over a separate connection, as another process would, and return the counts."""
     other = Store(store.path)
     taken = feeds.append(Dataset(other, name), part(items, slice(first, stop)))
     other.close()
@@ -62,7 +62,7 @@ def later(store, items, first=FIRST, stop=FIRST + LATER, name="first"):
 
 @pytest.fixture
 def texts(store, tmp_path):
-    """Three texts with ids and labels as the data set `texts`, with a vocabulary of every word."""
+    """The data set `texts`: three texts with ids and labels, and a vocabulary of all their words."""
     path = tmp_path / "texts.jsonl"
     path.write_text("".join(json.dumps(dict(zip(("id", "text", "label"), line))) + "\n" for line in TEXTS))
     return Dataset(store, datasets.import_file(store, path, "texts", COLUMNS, min_df=1, tokenizer="tweets")[0])
@@ -87,7 +87,7 @@ def array(dataset):
 
 
 def test_lines_of_json_become_items(store, texts):
-    """Ids, texts and labels come from the columns of the import, rows from the stored vocabulary; old rows stay."""
+    """JSON lines are read by the import's columns and vectorized with its vocabulary; earlier rows stay unchanged."""
     before = array(texts)
     taken = fed(texts, '{"id": 7, "text": "so sad", "label": "neg", "more": 1}', '{"text": "a day unheardof"}')
     assert AppendCounts(appended=2) == taken
@@ -104,7 +104,7 @@ def test_lines_of_json_become_items(store, texts):
 
 
 def test_exact_duplicates_are_dropped_and_counted(store, texts):
-    """A text that was imported or appended before is dropped, also within one append and under another id."""
+    """A text that was imported or appended before is dropped, even within one append or under another id."""
     again = ('{"id": "x", "text": "so #happy today"}', '{"text": "new"}', '{"text": "new"}', '{"text": "New"}')
     assert AppendCounts(appended=2, duplicates=2, near_duplicates=1) == fed(texts, *again)
     assert AppendCounts(duplicates=4) == fed(texts, *again)
@@ -112,7 +112,7 @@ def test_exact_duplicates_are_dropped_and_counted(store, texts):
 
 
 def test_labels_that_come_later_are_stored(store, texts):
-    """A stored item without a label gets that of an exact duplicate, once; other labels are counted as not taken."""
+    """An unlabeled stored item takes the label of an exact duplicate, once; all other labels are counted as unused."""
     fed(texts, '{"text": "new"}')
     before = stored(store, texts), texts.y.tolist()
     taken = fed(texts, '{"text": "new", "label": "pos"}', '{"text": "so #happy today", "label": "neg"}',
@@ -141,7 +141,7 @@ def test_unknown_label_words_stop_a_file(texts, tmp_path):
     ({"positive": ("Running",), "headings": True}, ("Running/*TH.", "Food; Running", "Rest", ""), [1, 1, -1, -1]),
 ])  # fmt: skip
 def test_new_sets_of_labels_have_a_meaning(store, tmp_path, columns, later, signs):
-    """Where a label cell is a set, a cell that the import did not have is positive by the same rule."""
+    """A new combination of labels in a cell is positive or negative by the rule of the import."""
     first, more = tmp_path / "first.csv", tmp_path / "more.csv"
     first.write_text("text,labels\n" + "the first,exercise|food; Running\nthe second,food\n" * 3)
     more.write_text("text,labels\n" + "".join(f"new {k},{label}\n" for k, label in enumerate(later)))
@@ -154,15 +154,15 @@ def test_new_sets_of_labels_have_a_meaning(store, tmp_path, columns, later, sign
 
 
 def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
-    """An id that exists gets the item's number as a suffix, and a generated id is never one that exists."""
+    """An existing id gets the item's number as a suffix, and a generated id never repeats an existing one."""
     lines = ('{"id": "t1", "text": "edited"}', '{"id": "6", "text": "six"}', '{"text": "made"}', '{"text": "two"}')
     assert AppendCounts(appended=4, renamed=1) == fed(texts, *lines)
     assert ["t1#4", "6", "6#6", "7"] == [id for (id,) in stored(store, texts, "id")][3:]
 
 
 def test_new_words_are_counted_by_batch(store, texts):
-    """Each batch stores its number of words outside the vocabulary, without dropped texts. At the import a word is new
-    if no other text has it. A feed makes batches of about 1,000 items."""
+    """Each batch stores how many of its words are outside the vocabulary, without dropped texts. At the import a word
+    is new if only one text has it. A feed makes batches of about 1,000 items."""
     expected = "0.0 % of the words are new to the vocabulary; 9.1 % at the import."
     assert expected == feeds.report(texts, fed(texts, "so #happy day", "so #happy today")).partition(". ")[2]
     lines = [f"Zebra zebra {k} day" for k in range(1002)]
@@ -200,7 +200,7 @@ def test_plain_lines_are_texts(store, texts):
     ("txt", "so new\na day\n"),
 ])  # fmt: skip
 def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix, content):
-    """Columns are matched by name; a file of plain lines has only texts."""
+    """Columns of an appended file are matched by name; a file of plain lines has only texts."""
     path = tmp_path / f"more.{suffix}"
     path.write_text(content)
     assert AppendCounts(appended=2) == sum(feeds.append_file(texts, path), AppendCounts())
@@ -212,7 +212,7 @@ def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix, conten
 @pytest.mark.parametrize("new", ["dense", "sparse"])
 @pytest.mark.parametrize("scale", ["none", "l2", "standardize+l2"])
 def test_rows_are_scaled_as_at_the_import(store, old, new, scale):
-    """Appended rows get the scaling and the dense or sparse form of the import, and equal rows are dropped."""
+    """Appended rows get the scaling and the dense or sparse form of the import, and duplicate rows are dropped."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(9, 4)) * (rng.random((9, 4)) < 0.7)
     make = {"dense": np.asarray, "sparse": sparse.csr_array}
@@ -234,7 +234,7 @@ def test_rows_are_scaled_as_at_the_import(store, old, new, scale):
 
 
 def test_classes_keep_their_names_and_are_counted(store, tmp_path):
-    """A word that names a class is counted for it; another word means no label and adds no class."""
+    """A label that names a class is counted for it. Any other label leaves the item unlabeled and adds no class."""
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\n" + "".join(f"word{k % 3} number{k},{'abc'[k % 3]}\n" for k in range(9)))
     columns = reading.Columns(("text",), "kind", multiclass=True)
@@ -251,7 +251,7 @@ def test_classes_keep_their_names_and_are_counted(store, tmp_path):
     ("more.csv", "", {}, "more.csv has no items, read as csv."),
 ])  # fmt: skip
 def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_path, name, content, columns, sentence):
-    """A file without the needed columns or rows is refused with their names, and nothing changes."""
+    """A file of another kind, or without the needed columns or items, is refused, and nothing is stored."""
     (tmp_path / name).write_text(content)
     with pytest.raises(reading.DataError) as error:
         list(feeds.append_file(texts, tmp_path / name, columns))
@@ -260,7 +260,7 @@ def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_p
 
 
 def test_numbers_that_do_not_fit_are_refused(store, stream):
-    """Rows with too many features, plain texts and incomplete rows are refused by a data set of numbers."""
+    """A data set of numbers refuses rows with too many features and plain texts, and skips incomplete rows."""
     first = Dataset(store, "first")
     wide = part(stream_of(3, d=9)[1], slice(None))
     with pytest.raises(reading.DataError, match=r"^the data set first has 8 features. Got 9\.$"):
@@ -293,7 +293,7 @@ def test_a_crash_leaves_a_tail_that_the_next_append_overwrites(store, stream, mo
 
 
 def test_an_open_data_set_stays_as_it_was(store, stream):
-    """An append does not change mapped rows; a refresh maps all of them, and then the fingerprint covers them."""
+    """An append does not change an open data set. A refresh maps the new rows, and the fingerprint then covers them."""
     first = Dataset(store, "first")
     before = array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size, first.fingerprint
     later(store, stream)
@@ -304,7 +304,7 @@ def test_an_open_data_set_stays_as_it_was(store, stream):
 
 
 def test_two_appends_at_once_wait_for_each_other(store, stream):
-    """Every item of both appends is stored once, and the rows of the files match the database."""
+    """Every item of two simultaneous appends is stored once, and the row files match the database."""
     halves, problems = (FIRST, FIRST + 90), []
 
     def work(first):
@@ -332,7 +332,7 @@ def test_two_appends_at_once_wait_for_each_other(store, stream):
 
 @pytest.fixture
 def ended(store, stream):
-    """A session over the first items that has reached their end, with labels left."""
+    """A session at the end of the data set `first`, with labels left in its budget."""
     opened = begin(store, "first", budget=200)
     label_until_the_end(opened)
     return opened
@@ -349,7 +349,7 @@ def grown_up(store, opened, stream):
 
 @pytest.mark.parametrize(("algorithm", "more"), RUNS)
 def test_a_session_that_lived_through_appends_equals_one_opened_afresh(store, stream, algorithm, more):
-    """State, place, curves and report are the same bit for bit, and the appended items come last, in their order."""
+    """A session kept open during appends equals a reopened one bit for bit, and appended items come last, in order."""
     opened = begin(store, "first", algorithm, budget=200, **more)
     grown_up(store, opened, stream)
     again = Session(store, opened.id)
@@ -365,7 +365,7 @@ def test_a_session_that_lived_through_appends_equals_one_opened_afresh(store, st
 
 
 def test_in_order_it_equals_a_session_over_the_whole(store, stream):
-    """Appended items are asked and learned as if they had been there from the start."""
+    """In stored order, appended items are asked and learned as if they had been there from the start."""
     opened, whole = begin(store, "first", budget=200), begin(store, "whole", budget=200)
     grown_up(store, opened, stream)
     label_until_the_end(whole)
@@ -373,7 +373,7 @@ def test_in_order_it_equals_a_session_over_the_whole(store, stream):
 
 
 def test_a_session_at_the_end_of_its_stream_gets_its_next_question(store, stream, ended):
-    """A session at its end asks and stores its next question when items are appended."""
+    """A session at the end of its stream asks and stores its next question when items are appended."""
     assert ("stream", FIRST) == (ended.place.progress.end, ended.place.progress.stream)
     later(store, stream)
     ended.refresh()
@@ -382,7 +382,7 @@ def test_a_session_at_the_end_of_its_stream_gets_its_next_question(store, stream
 
 
 def test_an_append_keeps_the_current_question_and_updates_the_prepared_ones(store, stream):
-    """The current question stays, and the place prepared for each answer is no longer the end."""
+    """The current question stays, and the question prepared after each answer is now about an appended item."""
     opened = begin(store, "first", budget=200)
     while any(branch.asked for branch in opened.branches.values()):
         say(opened, truth(opened))
@@ -398,7 +398,7 @@ def test_an_append_keeps_the_current_question_and_updates_the_prepared_ones(stor
 
 
 def test_with_a_spent_budget_appended_items_are_predicted(store, stream):
-    """With a spent budget appended items are counted and not asked."""
+    """Once the budget is spent, appended items are predicted and counted, but not asked."""
     opened = begin(store, "first", budget=5)
     label_until_the_end(opened)
     later(store, stream)
@@ -409,7 +409,7 @@ def test_with_a_spent_budget_appended_items_are_predicted(store, stream):
 
 @pytest.mark.slow
 def test_a_correction_at_the_end_counts_for_appended_items(store, stream):
-    """A learner corrected at the end of the stream predicts appended items, also in a reopened session."""
+    """A learner corrected at the end of the stream predicts appended items, even in a reopened session."""
     opened = begin(store, "first", None, learner="pa-i", rule="random", budget=60)
     for stop in (FIRST + LATER // 2, FIRST + LATER):
         label_until_the_end(opened)
@@ -427,7 +427,7 @@ def test_a_correction_at_the_end_counts_for_appended_items(store, stream):
 
 
 def test_undo_goes_back_over_the_border(store, stream, ended):
-    """Answers to appended items and to those before them can be undone and given again."""
+    """Answers to appended items and to earlier items can be undone and given again."""
     count = len(ended._ids)
     later(store, stream)
     ended.refresh()
@@ -484,7 +484,7 @@ def test_an_append_keeps_the_digest_of_the_end(store, stream, ended):
 
 
 def test_a_refused_answer_leaves_a_grown_session_whole(store, stream, ended):
-    """An outdated answer just after an append changes nothing, and the next question is stored."""
+    """An outdated answer just after an append is refused, and the next question is stored."""
     later(store, stream)
     with pytest.raises(ValueError, match="answered already"):
         ended.answer("stale", ended.previous, POSITIVE)
@@ -494,7 +494,7 @@ def test_a_refused_answer_leaves_a_grown_session_whole(store, stream, ended):
 
 
 def test_another_process_answers_what_was_appended(store, stream, ended):
-    """An open session refreshes to the answers that another process gave to appended items."""
+    """On a refresh, an open session takes over the answers that another process gave to appended items."""
     other = Session(Store(store.path), ended.id)
     later(store, stream)
     other.refresh()
@@ -505,7 +505,7 @@ def test_another_process_answers_what_was_appended(store, stream, ended):
 
 
 def test_a_replay_shows_both_parts(store, stream):
-    """Every question of a grown stream can be opened, and the what-if of its own algorithm asks the same questions."""
+    """A replay can open every question of a grown stream, and a what-if of its own algorithm asks the same ones."""
     opened = begin(store, "first", shuffled=True, budget=200)
     grown_up(store, opened, stream)
     trace = Trace(store, opened.id)
@@ -519,7 +519,7 @@ def test_a_replay_shows_both_parts(store, stream):
 
 
 def test_a_replay_opens_between_an_append_and_the_next_question(store, stream, ended):
-    """The log of a session that was not ended since an append verifies."""
+    """The log of a session verifies even if items were appended after its last refresh."""
     later(store, stream)
     assert verify(store, ended.id).verified
     assert len(ended._ids) == Trace(store, ended.id).steps
@@ -527,7 +527,7 @@ def test_a_replay_opens_between_an_append_and_the_next_question(store, stream, e
 
 @pytest.mark.parametrize("there", [0, 60, LATER])
 def test_a_published_session_goes_where_the_items_are(store, stream, tmp_path, there):
-    """A session is adopted over a data set that begins with its items, and continues over further items."""
+    """A published session is adopted over a data set that begins with its items, and continues over further items."""
     opened = begin(store, "first", shuffled=True, budget=100)
     label_until_the_end(opened)
     later(store, stream, FIRST, FIRST + 60)
@@ -586,7 +586,7 @@ def test_a_feed_that_is_stopped_keeps_what_it_read(texts, store):
 
     taken = sum(feeds.append_lines(texts, io.BufferedReader(Endless()), stopped=stopped), AppendCounts())
     assert 2500 < len(read) < 10_000
-    assert len(read) - taken.appended in (0, 1)  # the one that was being read
+    assert len(read) - taken.appended in (0, 1)  # the last line may not have been appended yet
     assert 3 + taken.appended == store.length(texts.id)
 
 
@@ -610,7 +610,7 @@ def test_the_command_line_takes_a_feed_until_ctrl_c(store, texts):
 
 
 def test_the_command_line_appends_a_file(store, texts, tmp_path, command):
-    """With --json the summary is one object, and an unknown data set is refused in one sentence."""
+    """`append --json` prints the summary as one object, and an unknown data set is refused in one sentence."""
     path = tmp_path / "more.csv"
     path.write_text("text,kind\nso new,pos\nso #happy today,neg\n,pos\n")
 

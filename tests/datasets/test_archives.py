@@ -1,4 +1,4 @@
-"""Archives, folders and several files are read by what is in them; workbooks, pages and databases by their tables."""
+"""Archives, folders and groups of files are read by their contents; workbooks, pages and databases by their tables."""
 
 import bz2
 import gzip
@@ -6,7 +6,6 @@ import io
 import json
 import lzma
 import sqlite3
-import zipfile
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from pyarrow import parquet
 from oal_engine.datasets.reading import Columns, DataError, layout_sentence, peek, read
 from oal_engine.datasets.reading.archives import Files, one_file, pack
 from oal_engine.datasets.reading.sources import LIMITS, Layout
-from tests.harness.files import fails, named
+from tests.harness.files import fails, imported, named, zipped
 from tests.harness.shapes import workbook
 
 COUNT = 24
@@ -29,21 +28,6 @@ SIGNS = [1 if label else -1 for label in LABELS]
 def table(rows=range(COUNT), columns=("id", "text", "label"), end="\n"):
     cells = {"id": lambda k: f"n{k}", "text": lambda k: TEXTS[k], "label": lambda k: int(LABELS[k]), "n": lambda k: k}
     return end.join([",".join(columns), *(",".join(str(cells[each](k)) for each in columns) for k in rows), ""])
-
-
-def zipped(members):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return file.getvalue()
-
-
-def imported(content, name="data.zip", **options):
-    """Return the items of a file, imported without an answer to any question."""
-    head = peek(named(content, name), **options)
-    head.settle(head.guess.label, None)
-    return read(named(content, name), head.guess, **options)
 
 
 def mail(k):
@@ -82,7 +66,7 @@ ARCHIVES = {
 
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_an_archive_is_read_by_what_is_in_it(name):
-    """Every text has its label, and junk of operating systems, notes and pictures are left alone."""
+    """Every text gets its label, and files of operating systems, notes and pictures are ignored."""
     items = imported(zipped(ARCHIVES[name]))
     found = sorted(zip(items.texts, items.y.tolist()), key=lambda pair: TEXTS.index(pair[0]))
     assert [*zip(TEXTS, SIGNS)] == found
@@ -95,7 +79,7 @@ def test_an_archive_is_read_by_what_is_in_it(name):
     ({f"{'relevant' if LABELS[k] else 'irrelevant'}/{k:04}.7a": mail(k) for k in range(COUNT)}, ""),
 ])  # fmt: skip
 def test_a_folder_per_class_is_a_label(members, classes):
-    """The folder of a text or mail is its label; train and test are none, and files elsewhere are named."""
+    """The folder of a text or mail is its label, unless it is train or test, and the report names ignored files."""
     items = imported(zipped(members))
     labels = dict(zip((text.removeprefix("hello\n") for text in items.texts), items.y.tolist()))
     assert dict(zip(TEXTS, SIGNS)) == {text: y for text, y in labels.items() if y}
@@ -104,19 +88,20 @@ def test_a_folder_per_class_is_a_label(members, classes):
 
 
 def test_texts_without_folders_have_no_labels():
-    """Each of many text files is a text, in the order of their numbers, and its name is its id."""
+    """If an archive has many text files and no folders, each file is a text, in numeric order, and its name is its
+    id."""
     items = imported(zipped(OF_TEXTS))
     assert ([*map(str, range(COUNT))], TEXTS, [0] * COUNT) == (items.ids, items.texts, items.y.tolist())
 
 
 def test_documents_of_a_folder_are_items():
-    """JSON files with one object each are a table."""
+    """JSON files with one object each are read as the rows of one table."""
     items = imported(zipped({f"{k}.json": json.dumps({"key": k, "text": text}) for k, text in enumerate(TEXTS)}))
     assert TEXTS == items.texts
 
 
 def test_mails_of_a_folder_are_items():
-    """A folder of mails is like a mailbox."""
+    """A folder of mails is read like a mailbox: each mail is an item."""
     items = imported(zipped({f"inbox/{k}.eml": mail(k) for k in range(5)}))
     assert [f"hello\n{text}" for text in TEXTS[:5]] == items.texts
 
@@ -128,7 +113,7 @@ DIFFERENT = {
 
 
 def test_different_tables_are_asked_about():
-    """Tables that do not belong together are named, and the one that is chosen is read, by its name or its path."""
+    """The import asks which of several unrelated tables to read, and the answer may be a name or a path."""
     head = peek(named(zipped(DIFFERENT), "data.zip"))
     (doubt,) = head.doubts
     assert ("member", ("a.csv", "b/b.csv")) == (doubt.about, doubt.answers)
@@ -140,7 +125,7 @@ def test_different_tables_are_asked_about():
 
 
 def test_few_texts_of_several_lines_are_asked_about():
-    """A few text files could hold one text each or one in each line."""
+    """For a few text files of several lines, the import asks whether each file or each line is a text."""
     content = zipped({"pos.txt": "good\nbetter\n", "neg.txt": "bad\nworse\nworst\n"})
     with pytest.raises(DataError, match=r"--each file or --each line"):
         imported(content)
@@ -150,7 +135,7 @@ def test_few_texts_of_several_lines_are_asked_about():
 
 
 def test_labels_of_other_items_are_not_joined():
-    """A table whose ids are others, or repeat, is not taken for the labels of the texts."""
+    """A table whose ids repeat, or belong to other items, is not used for the labels of the texts."""
     for labels in ("id,label\nm1,1\nm2,0\n", "id,label\nn1,1\nn1,0\n"):
         content = zipped({"texts.csv": table(columns=("id", "text")), "labels.csv": labels})
         with pytest.raises(DataError, match="--member NAME"):
@@ -158,7 +143,7 @@ def test_labels_of_other_items_are_not_joined():
 
 
 def test_labels_may_lack_for_some_texts():
-    """Texts without a row in the file of labels are unlabelled."""
+    """Texts without a row in the file of labels are unlabeled."""
     content = zipped({"texts.csv": table(columns=("id", "text")), "labels.csv": table(range(5), ("id", "label"))})
     assert SIGNS[:5] + [0] * (COUNT - 5) == imported(content).y.tolist()
 
@@ -178,18 +163,18 @@ def encrypted():
     (zipped({"data.csv": table()}).replace(b"PK\1\2", b"PK\1\3"), "data.zip cannot be read: "),
 ])  # fmt: skip
 def test_an_archive_that_cannot_be_read_is_refused(content, sentence):
-    """An empty, encrypted or damaged archive, or one of other files, is refused in one sentence."""
+    """An archive that is empty, encrypted, damaged or without a readable file is refused in one sentence."""
     assert sentence in fails(named(content, "data.zip"))
 
 
 def test_a_reader_is_not_named_for_an_archive():
-    """The files of an archive have readers of their own, so that naming one stops."""
+    """Naming a reader for an archive is an error, because its files have formats of their own."""
     message = fails(named(zipped({"data.csv": table()}), "data.zip"), reader="csv")
     assert message == "data.zip is an archive, whose files have formats of their own: leave out --reader."
 
 
 def test_a_folder_and_several_files_are_read_like_an_archive(tmp_path):
-    """A folder is read with the folders in it, hidden files and links excepted; several files are one table."""
+    """A folder is read recursively, except for hidden files and links. Several files are read as one table."""
     for path, content in (CLASSES | {"data/.git/x.txt": "hidden", "data/pos/.x.txt": "hidden"}).items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(content)
@@ -210,7 +195,7 @@ def test_a_folder_and_several_files_are_read_like_an_archive(tmp_path):
 
 
 def test_the_command_line_takes_folders_and_several_files(tmp_path, command):
-    """A folder or several files are imported and appended; what is missing is named."""
+    """A folder or several files can be imported and appended, and a missing file is named."""
     parts, db = [tmp_path / "part-1.csv", tmp_path / "part-2.csv"], ("--db", tmp_path / "studio.db")
     for path, rows in zip(parts, (range(HALF), range(HALF, COUNT))):
         path.write_text(table(rows))
@@ -223,7 +208,7 @@ def test_the_command_line_takes_folders_and_several_files(tmp_path, command):
 
 
 def test_uploads_are_read_like_a_folder():
-    """Several open files with names are packed into one file."""
+    """Several uploaded files are packed into one, which is read as one table."""
     files = Files((("a.csv", named(table(range(HALF)), "a.csv")), ("b.csv", named(table(range(HALF, COUNT)), "b.csv"))))
     target = io.BytesIO()
     pack(files.files, target)
@@ -234,7 +219,7 @@ def test_uploads_are_read_like_a_folder():
 
 
 def ods(rows):
-    """Return a workbook as LibreOffice writes it, whose last row and cell are repeated."""
+    """Return an OpenDocument workbook as LibreOffice writes it, ending with an empty row repeated a million times."""
 
     def cell(value):
         kind = "float" if isinstance(value, int) else "string"
@@ -295,7 +280,7 @@ def with_class_names(names, values, kind=None):
 
 TABLES = {
     "mail.ods": ods(ROWS),
-    "export.xls": web().encode(),  # under the suffix of another program
+    "export.xls": web().encode(),  # a web page with the suffix of Excel
     "page.html": web().encode(),
     "old.htm": web(before='<meta charset="cp1252"><table><tr><td>A menü</td></tr></table>').encode("cp1252"),
     "mail.sqlite": database("CREATE VIEW all_of_it AS SELECT * FROM mail", "CREATE TABLE empty(a)",
@@ -308,14 +293,14 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_only_table_of_a_file_is_read(name):
-    """Every row is an item with its text and label, whatever the program that wrote the table."""
+    """Every row is an item with its text and label, whatever program wrote the table."""
     items = imported(TABLES[name], name)
     assert (TEXTS, SIGNS) == (items.texts, items.y.tolist())
 
 
 @pytest.mark.parametrize("name", ["mail.xls", "mail.xlsx"])
 def test_an_old_workbook_of_excel_is_read(name):
-    """The only sheet with rows is read, also if the suffix says that the workbook is a new one."""
+    """The only sheet with rows of an old Excel workbook (.xls) is read, even if its suffix is .xlsx."""
     items = imported(lzma.decompress(Path(__file__).with_name("mail.xls.xz").read_bytes()), name)
     assert (["Good words", "Bad words", "More words"], [1, -1, 1]) == (items.texts, items.y.tolist())
     assert "sheet Mail" in layout_sentence(items.description)
@@ -327,7 +312,7 @@ def test_an_old_workbook_of_excel_is_read(name):
     ("a.html", web(before=web([("a", "b"), (1, 2)])), ("1: a, b", "2: text, label")),
 ])  # fmt: skip
 def test_several_tables_are_asked_about(name, content, answers):
-    """Several tables are named with the option that chooses one; the chosen one is read, and an unknown one refused."""
+    """The import asks which of several tables to read. The chosen table is read, and an unknown one is refused."""
     content = content if isinstance(content, bytes) else content.encode()
     (doubt,) = peek(named(content, name)).doubts
     assert ("table", answers) == (doubt.about, doubt.answers)
@@ -338,7 +323,7 @@ def test_several_tables_are_asked_about(name, content, answers):
 
 
 def test_cells_of_a_web_page_that_span_others_are_repeated():
-    """A cell that spans rows or columns is in each of them, and line breaks separate words."""
+    """A cell that spans rows or columns is repeated in each of them, and line breaks separate words."""
     page = web([("text", "a", "b")], before="").replace(
         "<tbody>", "<tbody><tr><td rowspan=2>one<br>two <b>th</b>ree</td><td colspan=2>x</td></tr><tr><td>y<td>z</tr>"
     )
@@ -354,6 +339,6 @@ def test_cells_of_a_web_page_that_span_others_are_repeated():
     ({"names": "broken", "_type": "ClassLabel"}, [0, 1, 5] * 8, ["0", "1", "5"]),
 ])  # fmt: skip
 def test_numbers_of_classes_become_their_names(kind, values, words):
-    """The class names that Hugging Face stores with a table are the labels; without names the numbers stay."""
+    """Class numbers become the class names that Hugging Face stores with a table; without names the numbers stay."""
     rows = peek(named(with_class_names(["ham", "spam"], values, kind), "x.parquet")).rows
     assert words == [row["label"] for row in rows[:3]]

@@ -1,4 +1,4 @@
-"""Vectors of texts become part of the rows by their formula, stay with their text, and work for later items."""
+"""Vectors given with texts become part of the rows by a formula, stay with their texts, and work for later items."""
 
 import json
 import re
@@ -22,7 +22,7 @@ PLAIN = reading.Columns(("text",), "label", "id")
 
 
 def lines(first=0, last=60, **more):
-    """Lines of JSON: an id, a text, a label and a vector each."""
+    """Return records with an id, a text, a label and a vector each. more: values that replace these."""
     return [
         {"id": f"i{k}", "text": TEXTS[k], "label": int(k % 3 == 0), "v": TABLE[k].tolist()} | more
         for k in range(first, last)
@@ -35,14 +35,14 @@ def written(path, entries):
 
 
 def parts(made, latent):
-    """The terms, similar wording and vectors of rows, as dense tables."""
+    """Split rows into terms, similar wording and vectors, as dense tables."""
     dense = rows.matrix(made).toarray()
     ends = made.columns - made.width, made.columns - made.width + latent
     return np.split(dense, ends, axis=1)
 
 
 def expected(table, means_of):
-    """The vectors of a table as rows hold them, by their formula, with the means of another."""
+    """Compute the vectors of a table as rows hold them, by their formula. means_of: the table that gives the means."""
 
     def unit(table):
         lengths = np.linalg.norm(table, axis=1, keepdims=True)
@@ -53,7 +53,7 @@ def expected(table, means_of):
 
 
 def test_rows_hold_terms_wording_and_vectors(tmp_path):
-    """The squared length of a row is .7 of terms, .1 of similar wording and .2 of the vector at length 1, centred."""
+    """The squared length of a row is 0.7 from terms, 0.1 from similar wording and 0.2 from the centered unit vector."""
     made = datasets.table(reading.read(written(tmp_path / "a.jsonl", lines()), LIST))
     terms, similar, given = parts(made.rows, made.projection.numbers.shape[1])
     squares = np.column_stack([(part**2).sum(axis=1) for part in (terms, similar, given)])
@@ -63,7 +63,7 @@ def test_rows_hold_terms_wording_and_vectors(tmp_path):
 
 @pytest.mark.parametrize("features", ["rich", "words"])
 def test_rows_without_similar_wording(tmp_path, features):
-    """Without similar wording the vector also has a fifth of the squared length."""
+    """Without similar wording the vector still has a fifth of the squared length, and the terms have the rest."""
     made = datasets.table(reading.read(written(tmp_path / "a.jsonl", lines()), LIST), features=features)
     terms, _, given = parts(made.rows, 0)
     np.testing.assert_allclose((terms**2).sum(axis=1), 0.8, rtol=1e-6)
@@ -71,7 +71,7 @@ def test_rows_without_similar_wording(tmp_path, features):
 
 
 def test_a_vector_of_zeros_stays_zero():
-    """A vector of zeros stays zero, and the mean itself becomes zero."""
+    """A vector of zeros stays zero, and all other vectors follow the formula."""
     table = np.array([[3.0, 0], [0, 0], [0, 2], [-1, 0]])
     np.testing.assert_allclose(text_vectors.columns(text_vectors.fit(table), table), expected(table, table), atol=1e-7)
 
@@ -117,7 +117,7 @@ WAYS = [as_csv, as_numpy_words, as_columns, as_parquet, as_npy, as_list_file, as
 
 @pytest.mark.parametrize("way", WAYS)
 def test_vectors_come_in_many_ways(tmp_path, way):
-    """A list column, numeric columns and a file of vectors give the same items; a list column is never a guess."""
+    """A list column, numeric columns and a vector file give equal items. A list column is never guessed as features."""
     path, columns, vectors = way(tmp_path / "a.csv", lines())
     items = reading.read(path, columns, vectors=vectors and reading.read_vectors(vectors))
     assert np.array_equal(TABLE, items.vectors)
@@ -128,7 +128,7 @@ def test_vectors_come_in_many_ways(tmp_path, way):
 
 
 def test_what_is_skipped_shifts_nothing(tmp_path):
-    """Broken lines, empty texts, taken ids and vectors that are not finite are skipped, each with its own vector."""
+    """Broken lines, empty texts, repeated ids and non-finite vectors are skipped; other texts keep their vectors."""
     entries = [json.dumps(each) for each in lines()]
     entries[3], entries[7] = "no json", json.dumps(lines()[7] | {"text": " "})
     entries[11] = json.dumps(lines()[11] | {"id": "i2"})
@@ -145,7 +145,7 @@ def test_what_is_skipped_shifts_nothing(tmp_path):
 
 
 def test_lists_that_are_no_vector_are_skipped(tmp_path):
-    """A list with a word, an empty one, and one of another length are skipped and counted."""
+    """Lists that contain a word, are empty or have another length are skipped and counted."""
     entries = lines(last=6)
     for k, cell in ((1, [1, "x", 2, 3]), (2, []), (3, [1.0, 2]), (4, None)):
         entries[k]["v"] = cell
@@ -156,7 +156,7 @@ def test_lists_that_are_no_vector_are_skipped(tmp_path):
 
 @pytest.mark.parametrize("rows_of_file", [59, 61])
 def test_as_many_vectors_as_rows(tmp_path, rows_of_file):
-    """The error for a wrong number of vectors has both counts."""
+    """The error for a wrong number of vectors states the number of vectors and the number of rows."""
     np.save(tmp_path / "v.npy", np.ones((rows_of_file, 3)))
     vectors = reading.read_vectors(tmp_path / "v.npy")
     message = "v.npy must have one vector for each of the 60 rows of a.jsonl, including skipped rows. Got "
@@ -165,7 +165,7 @@ def test_as_many_vectors_as_rows(tmp_path, rows_of_file):
 
 
 def test_files_that_hold_no_vectors(tmp_path):
-    """Pickles, tables of more dimensions, other formats, and vectors for a file without texts are refused."""
+    """Pickles, arrays of three dimensions, other formats, and vectors for a file without texts are refused."""
     np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
     np.save(tmp_path / "d.npy", np.ones((2, 2, 2)))
     np.save(tmp_path / "v.npy", np.ones((1, 2)))
@@ -189,7 +189,7 @@ def test_files_that_hold_no_vectors(tmp_path):
 
 @pytest.fixture
 def kept(store, tmp_path):
-    """The first 40 texts with their vectors as a data set, from a list column."""
+    """A data set of the first 40 texts with their vectors, read from a list column."""
     return Dataset(store, datasets.import_file(store, written(tmp_path / "a.jsonl", lines(0, 40)), "texts", LIST)[0])
 
 
@@ -198,7 +198,7 @@ def contents(dataset, first=0):
 
 
 def test_stored_rows_are_those_of_their_texts(store, kept):
-    """The stored means and projection give texts with vectors their stored rows bit for bit; without, no vector."""
+    """The stored means and projection reproduce the stored rows bit for bit; a text without a vector gets zeros."""
     made = kept.transform(TEXTS[:40], TABLE[:40])
     assert contents(kept) == [rows.content(made, i) for i in range(40)]
     assert (WIDTH, "text", []) == (kept.vector_width, kept.record["kind"], kept.feature_names)
@@ -208,7 +208,7 @@ def test_stored_rows_are_those_of_their_texts(store, kept):
 
 @pytest.mark.parametrize("way", ["file", "feed", "vectors", "parquet"])
 def test_later_items_bring_their_vectors(store, kept, tmp_path, way):
-    """From a file with the column, a feed, or a file of vectors, later items get the rows that they would have had."""
+    """Later items, from a file with the column, a feed or a file of vectors, get the rows that an import would give."""
     before, path = contents(kept), written(tmp_path / "more.jsonl", lines(40))
     if way == "feed":
         with path.open("rb") as feed:
@@ -226,8 +226,8 @@ def test_later_items_bring_their_vectors(store, kept, tmp_path, way):
 
 
 def test_later_items_without_fitting_vectors(store, kept, tmp_path):
-    """Without its column a file is refused, as is a feed of texts; vectors of another length are counted; a data set
-    without vectors takes none."""
+    """A file without the vector column and a feed of plain texts are refused, and vectors of another length are
+    skipped. A data set without vectors refuses a file of vectors."""
     bare = written(tmp_path / "bare.jsonl", [{"text": each} for each in TEXTS[40:]])
     with pytest.raises(reading.DataError, match=r"the file must have the column v, or .* \(--vectors\)\."):
         list(feeds.append_file(kept, bare))

@@ -28,7 +28,7 @@ COLUMNS = reading.Columns(("text",), "label", "id")
 
 
 def table_file(folder, repeated=False):
-    """A file with texts, labels, ids and another column; some ids and texts are `repeated`."""
+    """Write a file of texts, labels, ids and years; some texts repeat. Return its path. repeated: some ids repeat."""
     lines = [
         {"id": f"i{k % 250 if repeated else k}", "text": TEXTS[k - k % 40 // 39], "label": k % 3 % 2, "year": 1990 + k}
         for k in range(COUNT)
@@ -39,7 +39,7 @@ def table_file(folder, repeated=False):
 
 
 def stored(folder, path, columns, **request):
-    """All that an import stores, and what an append stores after it, but names and times."""
+    """Import a file, append it, and return all that is stored, except folder names and times."""
     store = Store(folder / "studio.db")
     dataset, _ = datasets.import_file(store, path, "x", columns, datasets.ImportRequest(**request))
     [*feeds.append_file(datasets.Dataset(store, dataset), path, {"id": None} if columns.guessed_id else None)]
@@ -77,7 +77,7 @@ def test_blocks_of_any_size_give_the_same_bits(tmp_path, monkeypatch, changes, r
 
 
 def test_rows_in_memory_are_those_of_an_import(tmp_path):
-    """`table` gives the rows that an import of the same items writes, and an import leaves no temporary file."""
+    """`table` gives the rows that an import of the same items writes, and an import leaves no temporary files."""
     store, path = Store(tmp_path / "studio.db"), table_file(tmp_path)
     dataset, _ = datasets.import_file(store, path, "x", COLUMNS)
     made, data = datasets.table(reading.read(path, COLUMNS)), datasets.Dataset(store, dataset)
@@ -89,7 +89,7 @@ def test_rows_in_memory_are_those_of_an_import(tmp_path):
 
 
 def test_strings_in_a_file(tmp_path, monkeypatch):
-    """They are a sequence like a list: None, any character, places, slices; and an empty one is falsy."""
+    """A list of strings in a file can hold None and any text, can be indexed and sliced, and is falsy if empty."""
     monkeypatch.setattr(block_files, "BLOCK_STRINGS", 3)
     values = ["a", None, "", "é😀\0\n", *map(str, range(8))]
     strings = block_files.strings(tmp_path, values)
@@ -133,7 +133,7 @@ def test_rows_are_written_block_by_block(tmp_path, kind):
     ],
 )
 def test_a_large_file_is_counted_before_its_import(tmp_path, monkeypatch, name, count, sentence):
-    """The lines or rows of a large file are told before its import, and about how long it takes."""
+    """A large file is described before its import by its number of lines or rows and by the estimated time."""
     monkeypatch.setattr(preview, "LARGE_COUNT", 100)
     monkeypatch.setattr(preview, "LINES_PER_MINUTE", 1000)
     path, lines = tmp_path / name, "a text,1\n" * count
@@ -151,7 +151,7 @@ def test_a_large_file_is_counted_before_its_import(tmp_path, monkeypatch, name, 
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_texts(tmp_path):
-    """Four times as many texts take at most 25 MB more at the peak: their ids, texts and rows would take 100 MB."""
+    """Four times as many texts raise peak memory by less than 25 MB. Their ids, texts and rows would take 100 MB."""
     measure = dedent("""
         import sys
         from pathlib import Path

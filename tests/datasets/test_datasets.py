@@ -32,7 +32,7 @@ SCALINGS = tuple(scaling.SCALINGS)
 
 @pytest.fixture
 def tweets(tmp_path):
-    """A file of five short texts with ids and labels, one of them unknown."""
+    """A file of five short texts with ids and labels, one of them empty."""
     path = tmp_path / "tweets.jsonl"
     lines = ({"id": f"t{k}", "text": text, "label": label} for k, (text, label) in enumerate(zip(TEXTS, LABELS)))
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -68,7 +68,7 @@ def nothing_is_kept(store):
 
 
 def test_an_import_keeps_everything(store, tweets):
-    """Ids, texts, label words, vocabulary, settings and scaling are stored; two classes have no list of names."""
+    """Ids, texts, labels, vocabulary, settings and scaling are stored. A data set of two classes has no class names."""
     number, items = read(store, tweets, scale="none")
     dataset = Dataset(Store(store.path), "tweets")
     assert number == dataset.id
@@ -102,7 +102,7 @@ def test_vectors_keep_their_numbers_and_names(store, make):
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_rows_are_mapped_and_cannot_be_written(store, make):
-    """The rows of an open data set are read-only maps of its files: opening copies nothing."""
+    """The rows of an open data set are read-only memory maps of its files: opening copies nothing."""
     datasets.add(store, "vectors", datasets.table(vectors(make(np.eye(4)))), "x.npy")
     dataset = Dataset(store, "vectors")
     for array in (*(part for part in dataset.rows if isinstance(part, np.ndarray)), dataset.y):
@@ -117,7 +117,7 @@ def test_rows_are_mapped_and_cannot_be_written(store, make):
 
 @pytest.mark.parametrize("scale", SCALINGS)
 def test_the_same_texts_give_the_same_bits_after_reopening(store, tweets, scale):
-    """The stored vocabulary and scaling give the texts of the file their stored rows, bit for bit."""
+    """The stored vocabulary and scaling reproduce the stored rows of the file's texts, bit for bit."""
     read(store, tweets, scale=scale)
     dataset = Dataset(Store(store.path), "tweets")
     assert bits(dataset.transform(TEXTS)) == bits(dataset.rows)
@@ -126,7 +126,7 @@ def test_the_same_texts_give_the_same_bits_after_reopening(store, tweets, scale)
 
 
 def test_progress_reports_each_phase_to_its_end(store, tweets):
-    """Progress is reported for reading, vocabulary and vectors, each to its end."""
+    """Progress is reported for the phases reading and vocabulary, each to its end."""
     calls = []
     read(store, tweets, progress=lambda *call: calls.append(call))
     assert ["reading", "vocabulary"] == list(dict.fromkeys(phase for phase, *_ in calls))
@@ -134,7 +134,7 @@ def test_progress_reports_each_phase_to_its_end(store, tweets):
 
 
 def test_classes_are_kept_in_order(store, tmp_path):
-    """The names and counts of classes are stored in order, labels are 1..K, and an item without one is unlabelled."""
+    """Class names and counts are stored in order, labels are 1..K, and an item without a class has the label 0."""
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\nso happy,C10\nso sad,C2\nso so,a\nso what,b\nso it is,C2\nso be it,\n")
     columns = reading.Columns(("text",), "kind", multiclass=True)
@@ -218,7 +218,7 @@ def test_missing_or_damaged_rows_are_refused(store):
 
 
 def test_remove_deletes_the_rows_of_this_data_set(store):
-    """Removing a data set deletes its folder and no other; one that a session uses cannot be removed."""
+    """Removing a data set deletes its own folder only. A data set that a session uses cannot be removed."""
     for name in ("first", "second"):
         datasets.add(store, name, datasets.table(vectors(np.eye(3))), "x.npy")
     first, second = (store.folder / store.dataset(name)["folder"] for name in ("first", "second"))
@@ -235,7 +235,7 @@ def test_remove_deletes_the_rows_of_this_data_set(store):
 
 
 def plain(X, name):
-    """The scaling in plain numpy, column by column and row by row."""
+    """Scale a table in plain numpy, column by column and row by row."""
     X = X.astype(float)
     if name == "standardize+l2":
         for column in X.T:
@@ -265,14 +265,14 @@ def test_scaling_equals_plain_numpy(make, name, X):
 
 
 def test_a_column_of_one_value_becomes_zero():
-    """A constant feature is standardised to 0, despite the rounding of its mean."""
+    """A constant feature is standardized to 0, despite the rounding of its mean."""
     X = np.column_stack([np.full(1000, 0.1), np.arange(1000)])
     scaled = scaling.apply(scaling.fit(X, "standardize+l2"), X)
     assert 1e-9 > np.abs(scaled[:, 0]).max()
 
 
 def test_a_scaling_learned_once_holds_for_later_rows():
-    """Later rows are standardised by the mean and deviation of the file, not by their own."""
+    """Later rows are standardized by the mean and deviation of the file, not by their own."""
     X = np.array([[0.0, 10], [2, 30]])
     fitted = scaling.fit(X, "standardize+l2")
     later = np.array([[5.0, 20]])
@@ -280,7 +280,8 @@ def test_a_scaling_learned_once_holds_for_later_rows():
 
 
 def test_an_impossible_scaling_is_refused(monkeypatch):
-    """The error for an unknown name lists the scalings, and that for a too large table its size and an alternative."""
+    """The error for an unknown scaling lists the known ones. The error for a table that is too large has its size and
+    an alternative."""
     with pytest.raises(ValueError, match=r"^scaling must be one of l2, none, standardize\+l2\. Got L3\.$"):
         scaling.fit(np.eye(2), "L3")
     monkeypatch.setattr(scaling, "MAX_DENSE_BYTES", 100)
@@ -289,7 +290,7 @@ def test_an_impossible_scaling_is_refused(monkeypatch):
 
 
 def test_the_published_german_is_unit_rows(shared):
-    """A real file, imported with l2, has rows of length 1 and as many positives as the papers state."""
+    """A real file, imported with l2, has rows of unit length and as many positives as the papers state."""
     table = datasets.table(reading.read(shared("german.libsvm.xz")))
     norms = np.linalg.norm(rows.matrix(table.rows).toarray(), axis=1)
     np.testing.assert_allclose(norms, 1, rtol=1e-12)
@@ -298,7 +299,7 @@ def test_the_published_german_is_unit_rows(shared):
 
 @pytest.mark.slow
 def test_happy_moments_import_whole(store, shared):
-    """All 27,775 sentences are kept, 1,393 of them positive, and one of them gives the row that was stored for it."""
+    """All 27,775 sentences are stored, 1,393 of them positive, and a sentence is transformed to its stored row."""
     columns = reading.Columns(text=("moment",), label="concepts", positive=("exercise",), contains=True)
     number, items = datasets.import_file(store, shared("happymoments.csv.xz"), "happy", columns, tokenizer="tweets")
     dataset = Dataset(store, number)
@@ -315,7 +316,7 @@ def test_happy_moments_import_whole(store, shared):
 
 @pytest.mark.parametrize("kind", [sparse.csr_array, np.asarray])
 def test_the_columns_of_a_row_that_are_not_zero(kind):
-    """The non-zero columns of a row are given with their values, for sparse and dense rows."""
+    """`nonzero` gives the non-zero columns of a row with their values, for sparse and dense rows."""
     table = rows.as_rows(kind(np.array([[0.0, 1.5, 0.0], [0.0, 0.0, 0.0], [2.0, 0.0, -3.0]])))
     columns = [tuple(map(list, rows.nonzero(table, i))) for i in range(3)]
     assert [([1], [1.5]), ([], []), ([0, 2], [2.0, -3.0])] == columns

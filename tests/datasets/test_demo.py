@@ -39,13 +39,13 @@ def items(committed):
 
 @pytest.mark.parametrize("which", demo.DEMOS.values(), ids=demo.DEMOS)
 def test_a_demo_carries_its_guidelines(which):
-    """The guidelines of its session explain each of its classes."""
+    """The guidelines of a demo's session explain each class."""
     for name in ("positive_name", "negative_name"):
         assert f"{which.session[name]}: " in which.session["guidelines"]
 
 
 def test_the_generator_reproduces_the_committed_file(name, committed):
-    """The seeded generator writes each committed file bit for bit, and another stream with another seed."""
+    """The seeded generator writes each committed file bit for bit, and a different stream with another seed."""
     header, rows = make_demo["FILES"][name]
     assert make_demo["csv_bytes"](header, rows()) == committed
     assert make_demo["csv_bytes"](header, rows(seed=0)) != committed
@@ -56,7 +56,7 @@ def test_the_generator_reproduces_the_committed_file(name, committed):
     ("abstracts.csv", ["id", "title", "abstract", "label"], 1500, "heart", 1 / 10),
 ])  # fmt: skip
 def test_a_file_is_as_documented(file, columns, count, rare, share):
-    """A file has its columns, its number of items with distinct ids, two labels, and its share of the rare class."""
+    """A demo file has the documented columns, number of distinct ids, two labels and share of the rare class."""
     items = list(csv.DictReader(io.StringIO((DATA / file).read_text(encoding="utf-8"))))
     assert columns == list(items[0])
     assert (count, count) == (len(items), len({item["id"] for item in items}))
@@ -65,7 +65,7 @@ def test_a_file_is_as_documented(file, columns, count, rare, share):
 
 
 def test_rare_class_is_spread_over_the_stream(items):
-    """Every tenth of a stream holds items of the rare class, and not the same number in each."""
+    """Every tenth of a stream has items of the rare class, but not always the same number."""
     size = len(items) // 10
     tenths = [items[start : start + size] for start in range(0, len(items), size)]
     counts = [sum(item["label"] != "other" for item in tenth) for tenth in tenths]
@@ -74,7 +74,7 @@ def test_rare_class_is_spread_over_the_stream(items):
 
 
 def test_texts_are_written_out_once(items):
-    """No two texts are equal apart from case and spaces; no cell is empty or has a leftover of the grammar."""
+    """No two texts are equal apart from case and spaces, and no cell is empty or has leftover syntax of the grammar."""
     texts = [" ".join(item.get("text", item.get("abstract")).lower().split()) for item in items]
     assert len(set(texts)) == len(texts)
     assert [item for item in items if any(not cell or LEFTOVERS.search(cell) for cell in item.values())] == []
@@ -110,7 +110,7 @@ def tweets():
 
 
 def test_sixty_labels_of_auto_give_more_than_those_of_a_published_default(tweets):
-    """In the stored order, which people see, auto beats OAAL, the best of the published algorithms as they are."""
+    """In the stored order, which people see, auto beats OAAL, the best published algorithm with default parameters."""
     auto, published = (
         replay(strategy(algorithm), tweets, options=ReplayOptions(budget=60, rho="laplace"))["mean"]
         for algorithm in ("auto", "OAAL")

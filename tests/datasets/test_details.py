@@ -57,7 +57,7 @@ def test_a_file_without_further_columns_is_as_before(store, tmp_path):
 
 
 def test_the_rows_do_not_depend_on_further_columns(store, papers, tmp_path):
-    """The same texts without them give the same bits."""
+    """The same texts have the same rows, bit for bit, with and without further columns."""
     path = tmp_path / "plain.csv"
     path.write_text("id,text,label\na,so happy a day,1\nb,a sad day,0\nc,so sad a day,0\n")
     plain = Dataset(store, datasets.import_file(store, path, "plain", min_df=1)[0])
@@ -65,7 +65,7 @@ def test_the_rows_do_not_depend_on_further_columns(store, papers, tmp_path):
 
 
 def test_lists_of_numbers_and_columns_beyond_the_first_are_left_out():
-    """MAX_COLUMNS are stored unless others are named, without a column of vectors, and a long cell is cut."""
+    """By default MAX_COLUMNS further columns are stored, without columns of vectors, and a long cell is cut."""
     names = [f"m{k}" for k in range(MAX_COLUMNS + 5)]
     lines = [
         {"text": f"a text {k}", "v": [k, 0.5, 1]} | dict.fromkeys(names, "w" * (CELL_CHARACTERS + k)) for k in range(3)
@@ -77,7 +77,7 @@ def test_lists_of_numbers_and_columns_beyond_the_first_are_left_out():
 
 
 def test_every_word_of_a_cell_is_kept_as_it_is():
-    """Markup, formulas and letters of any alphabet are stored unchanged; half a character becomes a question mark."""
+    """Markup, formulas and letters of any alphabet are stored unchanged; an unpaired surrogate becomes "?"."""
     words = [EVIL, MARKUP, "two\nlines", "漢字", "half \ud800"]
     lines = [json.dumps({"text": "a text", "more": word}) for word in words]
     items = reading.read(upload("\n".join(lines), "x.jsonl"))
@@ -92,7 +92,7 @@ def test_every_word_of_a_cell_is_kept_as_it_is():
     (("user_timezone", "negativereason", "score", "tweet_id", "retweet_count", "url_hash", "included"), ()),
 ])  # fmt: skip
 def test_columns_are_shown_by_their_names(columns, shown):
-    """Only columns named like a title, a year, a source, an author or a link are shown."""
+    """Only columns with names such as title, year, source, author or link are shown."""
     assert (columns if shown == "all" else shown) == details.usually_shown(columns)
 
 
@@ -123,7 +123,7 @@ def test_only_addresses_of_the_web_are_links(column, word, link):
     ((), "", []),
 ])  # fmt: skip
 def test_what_stands_above_a_text_is_what_was_chosen(chosen, title, facts):
-    """The heading has the title, then the chosen facts, links last, with the name of an unusual column."""
+    """The heading has the title and the chosen facts, links last, and names a column only if it is unusual."""
     assert (title, facts, 0) == details.heading(KEPT, ["First", "2019", "https://x.org", "0.5"], chosen)
 
 
@@ -141,7 +141,7 @@ def test_a_title_that_was_joined_to_a_text_is_its_first_line(text, title, rest):
 
 
 def test_a_text_of_title_and_abstract_begins_with_a_title(store, tmp_path):
-    """Texts have titles if the first of several text columns is called a title, even without details."""
+    """Texts have titles if the first of several text columns is named title, even if no details are stored."""
     path = tmp_path / "abstracts.csv"
     path.write_text("title,abstract,label\nOf days,so happy a day,1\nOf more,a sad day,0\n")
     for name, text in (("both", ("title", "abstract")), ("other", ("abstract", "title")), ("one", ("title",))):
@@ -159,12 +159,12 @@ KEEPS = "x.csv keeps no column {} to show with its items; it keeps {}.".format
     ({"details": (), "shown_columns": ("year",)}, KEEPS("'year'", "none")),
 ])  # fmt: skip
 def test_a_column_that_cannot_be_kept_or_shown_is_refused(columns, sentence):
-    """The error names the column and the existing ones; a label is never shown."""
+    """The error names the column and lists the valid ones. The label column is never shown."""
     assert sentence == fails(upload(FILE, "x.csv"), reading.Columns(("text",), "label", "id", **columns))
 
 
 def test_later_items_bring_their_own(papers, tmp_path):
-    """A file and a feed may have the columns in any order; missing ones are empty."""
+    """Appended files and feeds may have the further columns in any order, and missing ones are empty."""
     (tmp_path / "more.csv").write_text("year,more,id,text\n2022,x,d,so happy a week\n2023,y,e,so sad a week\n")
     line = json.dumps({"text": "a sad week", "score": 0.25, "title": ["one", "two"], "id": "f"})
     assert 2 == sum(lot.appended for lot in feeds.append_file(papers, tmp_path / "more.csv"))
@@ -189,7 +189,7 @@ def test_what_is_kept_stays_with_its_item_where_others_are_dropped(store, papers
 
 
 def test_vectors_have_further_columns_too(store, tmp_path):
-    """Words of other columns are stored with vectors, too, and shown by their names."""
+    """A data set of numbers also stores its columns of words, and shows columns such as title and url."""
     path = tmp_path / "table.csv"
     lines = "".join(f"{k},{k % 3},Name {k},https://example.org/{k},{k % 2}\n" for k in range(9))
     path.write_text("a,b,title,url,label\n" + lines)

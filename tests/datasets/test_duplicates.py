@@ -1,4 +1,4 @@
-"""Near-duplicates are found exactly, counted with the first of them, and left out if the owner wants it."""
+"""Near-duplicates are found exactly, counted with the first text of their group, and left out if the owner wants."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def items(texts, first=0):
 
 
 def kept(store, texts, **settings):
-    """The texts as a data set."""
+    """Store texts as a data set, and return it."""
     made = datasets.table(items(texts), min_df=1, **settings)
     return Dataset(store, datasets.add(store, "texts", made, "x.csv"))
 
@@ -31,7 +31,7 @@ def groups(store, dataset):
 
 
 def naive(texts):
-    """How many near-duplicates each text has, by comparing all words of all texts."""
+    """Count the near-duplicates of each first text, {index: number}, by comparing all words of all texts."""
     firsts = {}
     for k, text in enumerate(texts):
         words = set(text.split())
@@ -44,14 +44,14 @@ def naive(texts):
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.lists(st.sampled_from([f"w{k}" for k in range(12)]), max_size=12).map(" ".join), min_size=1))
 def test_near_duplicates_are_those_of_a_full_comparison(texts):
-    """As many near-duplicates are found as where every pair of texts is compared word by word."""
+    """The search finds as many near-duplicates as a comparison of all texts, word by word."""
     known = vectorizer.fit([*texts, "w0 w1 w2 w3", "w0 w1 w2 w4 w4"], min_df=1)
     positions, counts = duplicates.counted(known.read(texts)[1])
     assert [sum(naive(texts).values()), len(naive(texts))] == [counts.sum(), positions.size]
 
 
 def test_near_duplicates_stay_and_are_counted(store):
-    """One word of eleven may differ, capitals and signs do not matter; all texts are items."""
+    """Texts that differ in one word of eleven, in case or in punctuation are near-duplicates, and all are items."""
     dataset = kept(store, TEXTS)
     assert (6, [(2, LONG), (1, "ok")]) == (dataset.record["items"], groups(store, dataset))
     assert "3 items are nearly the same as an earlier one." == duplicates.sentence(store.copies(dataset.id), "keep")
@@ -59,8 +59,8 @@ def test_near_duplicates_stay_and_are_counted(store):
 
 @pytest.mark.parametrize("kind", duplicates.KINDS)
 def test_later_texts_are_compared_with_all_before_them(store, tmp_path, kind):
-    """Appended texts have the near-duplicates that they would have had at the import; exact ones count if they are left
-    out."""
+    """Appended texts have the near-duplicates that they would have had at the import. If near-duplicates are left out,
+    exact ones are counted with them."""
     dataset = kept(store, TEXTS[:2], near_duplicates=kind)
     taken = feeds.append(dataset, items(TEXTS[2:], 2))
     once = kind == duplicates.ONCE
@@ -77,14 +77,14 @@ def test_later_texts_are_compared_with_all_before_them(store, tmp_path, kind):
 
 
 def test_texts_without_spaces_are_compared_by_letters_and_pairs(store):
-    """A text of another character or two is nearly the same; one of the same characters in another order is not."""
+    """In a text without spaces, one other character makes a near-duplicate; the same characters in reverse do not."""
     text = "今天早上我和朋友一起去公园散步然后喝了一杯热茶聊得很开心"
     dataset = kept(store, [text, text.replace("杯", "壶"), text[::-1]])
     assert [(1, text)] == groups(store, dataset)
 
 
 def test_very_many_texts_are_compared_only_where_some_are_left_out(store, monkeypatch):
-    """With more texts than a limit near-duplicates are searched for only if they are left out."""
+    """Above MAX_TEXTS texts, near-duplicates are searched for only if they are left out."""
     monkeypatch.setattr(duplicates, "MAX_TEXTS", 5)
     dataset = kept(store, TEXTS)
     assert [] == groups(store, dataset)
@@ -94,7 +94,7 @@ def test_very_many_texts_are_compared_only_where_some_are_left_out(store, monkey
 
 
 def test_near_duplicates_are_left_out_at_the_import(store):
-    """The first of each group becomes an item, with the row that it has among the others."""
+    """Only the first text of each group becomes an item, and its row is the transform of its text."""
     dataset = kept(store, TEXTS, near_duplicates="once")
     assert ["t0", "t1", "t4"] == [dataset.item(k)["id"] for k in range(3)]
     assert [(2, LONG), (1, "ok")] == groups(store, dataset)
@@ -103,7 +103,7 @@ def test_near_duplicates_are_left_out_at_the_import(store):
 
 
 def test_vectors_beside_texts_are_left_out_with_them(store):
-    """The vector of each item is that of its own text."""
+    """If near-duplicates are left out, each remaining item keeps the vector of its own text."""
     given = items(TEXTS)
     given.vectors = np.random.default_rng(0).normal(size=(6, 3))
     made = datasets.table(given, min_df=1, near_duplicates="once")
@@ -112,7 +112,7 @@ def test_vectors_beside_texts_are_left_out_with_them(store):
 
 
 def test_the_card_says_how_often_a_text_was_seen(store):
-    """Where near-duplicates are left out, the first is shown with their number."""
+    """If near-duplicates are left out, the card of the first text says how often it was seen."""
     kept(store, TEXTS, near_duplicates="once")
     session = begin(store, "texts", "PAA-I", budget=3)
     shown = []
@@ -129,7 +129,7 @@ def test_the_card_says_how_often_a_text_was_seen(store):
     (None, "once", r"^near-duplicates are texts: once is not for vectors\.$"),
 ])  # fmt: skip
 def test_what_cannot_become_of_near_duplicates_is_refused(texts, kind, sentence):
-    """An unknown treatment is refused, and so is any but keep for vectors."""
+    """An unknown way to treat near-duplicates is refused, and so is leaving them out of data without texts."""
     given = items(TEXTS)
     given.texts, given.vectors = texts, None if texts else np.eye(6)
     with pytest.raises(ValueError, match=sentence):

@@ -1,4 +1,4 @@
-"""Static token embeddings: vectors of texts by their formula, from a folder that need not stay."""
+"""Static token embeddings give texts their vectors by a formula, and the folder is not needed after the import."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def folder(tmp_path):
 
 
 def naive(texts, vectors):
-    """The vectors of texts by their formula, one word at a time."""
+    """Compute the vectors of texts by their formula, one word at a time."""
     split = [[word for word in text.split() if word in vectors and word != "[UNK]"] for text in texts]
     came = Counter(word for words in split for word in words)
     share = {word: count / came.total() for word, count in came.items()}
@@ -55,7 +55,7 @@ def naive(texts, vectors):
 
 
 def test_vectors_are_those_of_the_formula(tmp_path):
-    """A text's vector is the sum of w (1 + ln count) times its tokens' vectors; unknown words are nothing."""
+    """A text's vector is the sum over its tokens of w (1 + ln count) vector; unknown words add nothing."""
     vectors, texts = write_embedding(tmp_path / "tiny"), [*TEXTS, "goal goal goal match", "qwertz", ""]
     fitted, made = embeddings.read(tmp_path / "tiny").fit(texts)
     np.testing.assert_allclose(made, naive(texts, vectors), rtol=1e-5, atol=1e-6)
@@ -65,7 +65,7 @@ def test_vectors_are_those_of_the_formula(tmp_path):
 
 
 def test_the_bits_are_those_of_every_machine(folder):
-    """The vectors and columns of texts have the published checksums."""
+    """The vectors and columns of texts have the same checksums on every machine."""
     _, made = embeddings.read(folder).fit(TEXTS)
     columns = text_vectors.columns(text_vectors.fit(made), made)
     assert (1605959192, 1927255009) == (crc32(made), crc32(columns))
@@ -116,7 +116,7 @@ def test_folders_without_an_embedding(folder, tmp_path, monkeypatch):
     refused("embeddings need the packages safetensors and tokenizers: pip install safetensors tokenizers.")
 
 
-G, N = np.ones((37, 8), np.float32), 37  # a table, and its tokens
+G, N = np.ones((37, 8), np.float32), 37  # a table of vectors, and its number of tokens
 
 
 def tensors(**made):
@@ -149,7 +149,7 @@ def sparse_file(path):
         file.truncate(2**40)
 
 
-BPE = {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": [["a", "b"]]}  # over whose merge the library panics
+BPE = {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": [["a", "b"]]}  # its merge makes the library panic
 HOSTILE = {
     "two tables": (tensors(**{"embeddings": G, "embedding.weight": G}), "must have one table of numbers"),
     "no numbers": (tensors(embeddings=G > 0), "must have one table of numbers"),
@@ -182,7 +182,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("change", HOSTILE)
 def test_a_hostile_folder_is_refused_in_a_sentence(folder, change):
-    """Damaged, wrong and endless files of an embedding are refused in one short sentence, and nothing waits or ends."""
+    """Damaged, wrong and endless files of an embedding are refused in one short sentence, without a hang or a crash."""
     damage, message = HOSTILE[change]
     damage(folder)
     with pytest.raises(reading.DataError, match=message) as refused:
@@ -192,7 +192,7 @@ def test_a_hostile_folder_is_refused_in_a_sentence(folder, change):
 
 @pytest.fixture
 def kept(tmp_path, folder):
-    """The first 40 texts with an embedding as a data set, whose folder is gone."""
+    """A data set of the first 40 texts, imported with an embedding whose folder was then deleted."""
     path = tmp_path / "texts.jsonl"
     path.write_text(
         "".join(json.dumps({"text": text, "label": int(k % 3 == 0)}) + "\n" for k, text in enumerate(TEXTS))
@@ -209,7 +209,7 @@ def kept(tmp_path, folder):
 
 
 def test_later_texts_need_no_folder(kept, tmp_path):
-    """Stored and appended texts get the same rows although the folder is gone, and damage is noticed."""
+    """Stored and appended texts get the same rows although the folder is gone, and a damaged table is noticed."""
     before = [rows.content(kept.rows, i) for i in range(40)]
     assert before == [rows.content(kept.transform(TEXTS[:40]), i) for i in range(40)]
     assert 20 == sum(lot.appended for lot in feeds.append_file(kept, tmp_path / "texts.jsonl"))
@@ -223,7 +223,7 @@ def test_later_texts_need_no_folder(kept, tmp_path):
 
 
 def test_embeddings_are_for_texts_without_vectors(tmp_path, folder):
-    """Numbers have no embedding, and vectors come from a file or from an embedding, not from both."""
+    """An embedding is refused for numbers, and for texts whose vectors come from the file."""
     (tmp_path / "a.csv").write_text("x,y,label\n1,2,1\n3,4,-1\n")
     items = reading.read(tmp_path / "a.csv", reading.Columns((), "label", features=("x",)))
     embedding = embeddings.read(folder)

@@ -1,4 +1,4 @@
-"""Messages of real brokers are appended once each, whatever is killed."""
+"""Each message of a real broker is appended exactly once, even if processes are killed."""
 
 import json
 import os
@@ -22,7 +22,7 @@ POISON = [b"no object", b"[1]", b'{"id": "x"}', b'{"text": "\xff"}', b"", b'{"te
 
 @pytest.fixture(params=BROKERS)
 def running(request, tmp_path):
-    """Each broker in turn."""
+    """Each broker in turn, started."""
     with broker(request.param, tmp_path / "broker") as started:
         yield started
 
@@ -41,7 +41,7 @@ def followed(dataset, running, said=None, **more):
 
 
 def later(dataset):
-    """The ids of the items that came with messages."""
+    """Return the ids of the items that came as messages."""
     return kills.ids(dataset)
 
 
@@ -57,7 +57,7 @@ def test_messages_come_once_in_order(running, dataset):
 
 
 class MadeAnew:
-    """The address of a stream that was deleted and has begun again at its first position."""
+    """The address of a stream that was deleted and created again, so that its positions start over."""
 
     def __str__(self):
         return "nats://host:1/stream"
@@ -68,7 +68,7 @@ class MadeAnew:
 
 
 def test_a_stream_that_was_made_anew_is_read_from_its_beginning(dataset):
-    """Its positions may go back, and what cannot be read may have the place of an earlier message."""
+    """A re-created stream's positions may go back, and an unreadable message may have an earlier message's position."""
     appended = [sum(feeds.follow(dataset, MadeAnew(), until_empty=True), AppendCounts()) for _ in range(2)]
     assert [1, 0] == [each.appended for each in appended]
     assert {"": "2"} == dataset.store.feed_positions(dataset.id, str(MadeAnew()))
@@ -76,7 +76,7 @@ def test_a_stream_that_was_made_anew_is_read_from_its_beginning(dataset):
 
 
 def test_a_message_that_cannot_be_read_is_kept_aside(running, dataset, store):
-    """It is stored once with its place and reason, and the feed goes on."""
+    """An unreadable message is stored once with its position and reason, and the feed continues."""
     running.send([message(0), *POISON, message(1)])
     counts = followed(dataset, running, limits=feeds.replace(feeds.LIMITS, line=100))
     assert (2, len(POISON)) == (counts.appended, sum(number for number, _ in counts.skipped.values()))
@@ -87,7 +87,7 @@ def test_a_message_that_cannot_be_read_is_kept_aside(running, dataset, store):
 
 
 def test_a_lost_broker_is_followed_again(running, dataset):
-    """The loss and the return are reported once each, and nothing is lost."""
+    """The loss of a broker and its return are reported once each, and no message is lost."""
     if running.url.startswith("kafka"):
         pytest.skip("Tansu keeps its topics in memory: they do not return")
     running.send(map(message, range(5)))
@@ -114,7 +114,7 @@ def test_a_lost_broker_is_followed_again(running, dataset):
 
 
 def until(true):
-    """Wait until something is true."""
+    """Wait until a condition is true; fail after 20 seconds."""
     deadline = time.monotonic() + 20
     while not true():
         assert time.monotonic() < deadline
@@ -122,7 +122,7 @@ def until(true):
 
 
 def test_messages_that_the_broker_deleted_are_reported(running, dataset):
-    """What was deleted before it was read is reported, and the feed goes on with what there is."""
+    """Messages that were deleted before they were read are reported, and the feed continues with the remaining ones."""
     if running.url.startswith("kafka"):
         pytest.skip("Tansu deletes no records")
     running.send(map(message, range(4)))
@@ -158,7 +158,7 @@ def test_a_second_follower_stops(store, dataset):
     ],
 )
 def test_an_address_that_is_none_is_refused(url):
-    """The reason is one sentence, without the password."""
+    """An invalid URL is refused in one sentence, without its password."""
     with pytest.raises(brokers.BrokerError, match=r"^URL must .*\. Got .*\.$") as refused:
         brokers.Address(url)
     assert "sec" not in str(refused.value)
@@ -166,7 +166,7 @@ def test_an_address_that_is_none_is_refused(url):
 
 @pytest.mark.parametrize("scheme", BROKERS)
 def test_a_broker_that_does_not_listen_is_named_without_its_password(scheme, dataset, monkeypatch):
-    """The first connection fails with one sentence."""
+    """If the first connection fails, one sentence names the URL without its password."""
     monkeypatch.setattr(brokers, "CONNECT_SECONDS", 1)
     address = brokers.Address(f"{scheme}://user:secret@127.0.0.1:9/stream")
     with pytest.raises(brokers.BrokerError, match=rf"^{scheme}://127.0.0.1:9/stream cannot be read: ") as failed:
@@ -192,7 +192,7 @@ def test_the_command_follows_and_shows_what_is_kept_aside(running, dataset, stor
 
 @pytest.mark.slow
 def test_no_kill_loses_or_doubles_a_message(running, tmp_path):
-    """After twenty kills at random moments each message is there once, in the order of its partition."""
+    """After twenty kills at random moments each message is stored once, in the order of its partition."""
     done = kills.run(running, tmp_path / "kills", 20, seed=0)
     assert 20 == done["kills"]
     assert done["messages"]

@@ -1,4 +1,4 @@
-"""The formats: every file is read whole, and lines that cannot be read are reported by number."""
+"""Files of each format are read completely, and lines that cannot be read are reported by number."""
 
 import csv
 import gzip
@@ -29,7 +29,7 @@ TEXTS = st.lists(st.text(st.sampled_from("a\",;|\t\r\n'\0 ") | st.characters(exc
 @settings(deadline=None)
 @given(TEXTS, st.sampled_from(sorted(PACK)))
 def test_csv_round_trip(texts, suffix):
-    """Any text that csv can write comes back the same, quotes and line ends included; blank ones are counted."""
+    """Any text that csv can write comes back the same, quotes and line ends included; blank texts are counted."""
     file = io.StringIO()
     csv.writer(file).writerows([("id", "text", "number"), *((f"n{k}", text, k) for k, text in enumerate(texts))])
     expected = {f"n{k}": text for k, text in enumerate(texts) if text.strip()}
@@ -67,7 +67,7 @@ FEATURES = st.dictionaries(st.integers(1, 9), st.floats(allow_nan=False, allow_i
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([1, -1]), FEATURES), min_size=1), st.randoms())
 def test_svmlight_round_trip(rows, random):
-    """Column k of the file is column k - 1, an all-zero row stays, comments and blank lines are ignored."""
+    """Column k of the file becomes column k - 1, an all-zero row stays, comments and blank lines are ignored."""
     lines, expected, ids = ["# made up"], np.zeros((len(rows), 9)), []
     for at, (label, features) in enumerate(rows):
         lines += random.choice([[], [""], ["# 1 2:3"]])
@@ -110,14 +110,14 @@ def test_tsv_with_stray_quotes():
     [("tab", "\t"), ("comma", ","), ("semicolon", ";"), ("pipe", "|"), ("spaces", " "), ("#", "#")],
 )
 def test_a_delimiter_has_a_sign_and_a_name(word, sign):
-    """A delimiter may be given by its sign or by its name."""
+    """A delimiter may be given as a character or by its name."""
     file = sign.join(("text", "label")) + "\n" + "".join(f"word{k}{sign}{k % 2}\n" for k in range(9))
     items = read(upload(file, "x.txt"), LABELLED, reader="csv", layout=Layout(delimiter=word))
     assert ("word0", "word8", 9) == (items.texts[0], items.texts[-1], len(items.texts))
 
 
 def test_a_delimiter_without_a_name_is_refused_with_those_that_have_one():
-    """The error lists every name of a delimiter, and the unknown one."""
+    """The error for an unknown delimiter name repeats it and lists the known names."""
     assert fails(upload("text,label\nword,1\n", "x.csv"), LABELLED, layout=Layout(delimiter="dash")) == (
         "--delimiter must be characters such as ; or ::, or tab, semicolon, pipe, comma, spaces, \\t, space. "
         "Got 'dash'."
@@ -131,7 +131,7 @@ def test_a_delimiter_without_a_name_is_refused_with_those_that_have_one():
     ("x.jsonl", '{"a": 1, "kind": true, "b": 2.5, "id": "r1"}\n{"a": "3", "kind": false, "b": -4e2, "id": "r2"}\n'),
 ])  # fmt: skip
 def test_numeric_tables(name, content):
-    """All numeric columns but id and label are the features, unless some are chosen."""
+    """All numeric columns but id and label are the features, unless columns are chosen."""
     columns = Columns(label="kind", id="id")
     items = read(upload(content, name), columns)
     assert (items.ids, items.texts, items.feature_names, items.y.tolist()) == (["r1", "r2"], None, ["a", "b"], [1, -1])
@@ -142,7 +142,7 @@ def test_numeric_tables(name, content):
 
 
 def test_parquet(tmp_path):
-    """Text, numbers and labels come from Parquet as they do from CSV, rows counted from 1."""
+    """Texts, numbers and labels are read from Parquet as from CSV, with rows numbered from 1."""
     path = tmp_path / "x.parquet"
     table = {"text": ["one", None, "three"], "label": [1.0, 0.0, None], "a": [1, 2, 3], "b": [0.5, 1.5, float("nan")]}
     parquet.write_table(pyarrow.table(table), path)
@@ -154,7 +154,7 @@ def test_parquet(tmp_path):
 
 
 def test_npy():
-    """A 2-D array is vectors without labels, float64 whatever it was."""
+    """A 2-D array is read as unlabeled vectors and converted to float64."""
     file = io.BytesIO()
     np.save(file, np.array([[1, 2], [np.inf, 4], [5, 6]], np.float32))
     items = read(file, name="x.npy")
@@ -165,7 +165,7 @@ def test_npy():
 
 @pytest.mark.parametrize("keys", [("X", "y", "ids"), ("x", "labels", "ids")])
 def test_npz_arrays(keys):
-    """Arrays X or x, y or labels, and ids are read, with the same words for labels as elsewhere."""
+    """Arrays named X or x, y or labels, and ids are read, and labels may be the same words as in other formats."""
     items = read(arrays(**dict(zip(keys, (np.eye(3), np.array(["no", "Yes", ""]), np.array(["a", "b", "a"]))))))
     assert (items.ids, items.y.tolist(), items.vectors.tolist()) == (["a", "b"], [-1, 1], [[1, 0, 0], [0, 1, 0]])
     assert items.skipped == {"duplicate id": (1, 3)}
@@ -173,7 +173,7 @@ def test_npz_arrays(keys):
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
 def test_npz_of_scipy(kind):
-    """A matrix from scipy.sparse.save_npz is read as CSR, without rows with NaN."""
+    """A matrix from scipy.sparse.save_npz is read as CSR, and rows with NaN are dropped."""
     dense = np.array([[0, 1, 0, 2], [0, 0, 0, 0], [np.nan, 0, 0, 3], [4, 0, 0, 0]])
     file = io.BytesIO()
     sparse.save_npz(file, sparse.csr_array(dense).asformat(kind))
@@ -185,7 +185,7 @@ def test_npz_of_scipy(kind):
 
 
 def test_npz_in_disorder():
-    """Columns are sorted, duplicate ones summed, and stored zeros removed."""
+    """Columns of a sparse matrix are sorted, duplicates are summed, and stored zeros are removed."""
     file, columns = named(b"", "x.npz"), [3, 0, 3, 1]
     sparse.save_npz(file, sparse.csr_array(([1.0, 2.0, 4.0, 0.0], columns, [0, 4]), shape=(1, 5)))
     vectors = read(file).vectors
@@ -273,7 +273,7 @@ TABLE = Columns(label="label", features=("a", "b"), missing="skip")
      {"non-numeric row": (2, 3), "non-finite row": (1, 4)}),
 ])  # fmt: skip
 def test_skipped_lines(name, content, columns, count, skipped):
-    """Each format skips its own kinds of broken lines and keeps the good ones; a column 0 is good in svmlight."""
+    """Each format skips its own kinds of broken lines and keeps the good ones; a column 0 is valid in svmlight."""
     items = read(upload(content, name), columns)
     assert (count, skipped) == (len(items.ids), items.skipped)
 
@@ -329,7 +329,7 @@ def test_wrong_encoding(tmp_path, encoding, line):
 
 
 def test_right_encoding():
-    """A byte order mark is not part of the first name, and an unknown encoding is refused by name."""
+    """A byte order mark is not part of the first column's name, and an unknown encoding is refused by name."""
     assert peek(upload("text\ncafé\n", "x.csv", "utf-8-sig")).columns == ["text"]
     assert "There is no encoding 'utf-9'" in fails(upload("text\nx\n", "x.csv"), encoding="utf-9")
     assert fails(upload("text\nx\n", "x.csv"), encoding="utf-16").startswith("Line 1 of x.csv is not utf-16")
@@ -359,7 +359,7 @@ def test_right_encoding():
     ("x.bin", b"PK\3\4" + bytes(26) + b"X.npy....", "npz"),
 ])  # fmt: skip
 def test_reader_for(name, content, reader):
-    """The suffix without the compression decides, else the content; a reader that is named takes precedence."""
+    """The suffix, without a compression's, selects the reader, else the content; a named reader takes precedence."""
     with open_source(upload(content, name), Opening()) as source:
         assert reader == reader_for(source)
         assert "npy" == reader_for(source, "npy")
@@ -411,7 +411,7 @@ def test_peek():
 
 
 def test_progress(tmp_path):
-    """Progress is reported in bytes of the compressed file, increases, and ends at its size."""
+    """Progress is reported in bytes of the compressed file, increases, and ends at the file's size."""
     path, calls = tmp_path / "x.csv.gz", []
     path.write_bytes(gzip.compress(b"text\n" + b"".join(b"line %d\n" % number**9 for number in range(20_000))))
     read(path, progress=lambda *call: calls.append(call))
@@ -464,7 +464,7 @@ def test_shared_data(name, changes, counts):
     ],
 )
 def test_records_of_labeling_tools(record, label):
-    """The text and the label inside the objects of labeling tools are found; items that come later are read alike."""
+    """The text and the label inside records of labeling tools are found, even in lines that are appended later."""
     lines = [json.dumps(record)] * 3
     head = peek(upload("\n".join(lines), "x.jsonl"))
     words = {row[next(name for name in row if name.rpartition(".")[2] == "label")] for row in head.rows}

@@ -1,4 +1,4 @@
-"""Imports of the page run in a process of their own with limited memory, which leaves nothing behind."""
+"""Imports from a page run in a separate process with limited memory, which leaves nothing behind."""
 
 import io
 import os
@@ -36,7 +36,7 @@ def ignore(phase, done, total):
 
 
 def children():
-    """The import processes that this process has started and that still run."""
+    """Return the import processes that this process has started and that still run, as lines of `ps`."""
     output = subprocess.run(
         ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True
     ).stdout
@@ -44,7 +44,7 @@ def children():
 
 
 def test_an_import_tells_how_texts_are_cut(store):
-    """The report names a script that is not cut as in English, unless words alone are features."""
+    """The report names a script that is not tokenized like English, unless the features are words alone."""
     file = b"text\n" + "".join(f"お茶を 飲みます {k}\n" for k in range(9)).encode()
     for features, told in (("rich", True), ("words", False)):
         made = datasets.import_file(
@@ -81,7 +81,7 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
 
 @pytest.mark.slow
 def test_vectors_come_beside_an_upload(store):
-    """An upload of texts and one of vectors become a data set, are checked, and are appended."""
+    """Uploads of texts and of their vectors can be checked, imported as one data set, and appended to it."""
     vectors = io.BytesIO()
     np.save(vectors, np.random.default_rng(0).normal(size=(30, 3)))
     checked = import_process.check(upload(30), COLUMNS, ImportRequest(), ignore, (vectors, "v.npy"))
@@ -100,7 +100,7 @@ def test_vectors_come_beside_an_upload(store):
 
 @pytest.mark.slow
 def test_an_embedding_comes_from_a_folder(store, tmp_path):
-    """The process makes vectors of texts with the embedding in a folder, and reports a missing file."""
+    """The import process makes vectors of texts with the embedding in a folder, and reports a missing file."""
     pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
     write_embedding(tmp_path / "tiny")
     request = ImportRequest(embedding=tmp_path / "tiny")
@@ -113,7 +113,7 @@ def test_an_embedding_comes_from_a_folder(store, tmp_path):
 
 
 def test_a_preview_is_that_of_the_formats():
-    """A preview equals that of `reading.peek`, except that long cells and many columns are cut."""
+    """A preview equals the result of `reading.peek`, except that long cells and rows of many columns are cut."""
     content = "id,text,a\n1,some words,2.5\n2,more words,3\n"
     assert reading.peek(named(content, "x.csv")) == import_process.peek(named(content, "x.csv"), "x.csv")
     wide = ",".join(f"c{k}" for k in range(300)) + "\n" + ",".join(["x" * 900] * 300) + "\n"
@@ -127,7 +127,7 @@ def test_a_preview_is_that_of_the_formats():
 
 @pytest.mark.slow
 def test_an_unreadable_file_is_refused_in_one_sentence():
-    """The error of a reader in the other process is raised here, for a preview and for a tree."""
+    """A reader's error in the import process is raised in this process, for a preview and for a MeSH tree."""
     with pytest.raises(reading.DataError, match=r"^x.bin is empty; the readers are "):
         import_process.peek(named("", "x.csv"), "x.bin")
     with pytest.raises(reading.DataError, match=r"tree\.bin has no tree number 'C15'"):
@@ -207,7 +207,7 @@ def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
 
 
 def test_few_files_are_read_at_once(monkeypatch):
-    """While all slots are taken, another import waits, reports that, and ends if its page is left."""
+    """While all slots are taken, another import waits, reports that it waits, and ends if its page is left."""
     monkeypatch.setattr(import_process, "READ_SLOTS", BoundedSemaphore(1))
     check, told = partial(import_process.check, upload(3), COLUMNS, ImportRequest()), []
 
@@ -228,7 +228,7 @@ def test_few_files_are_read_at_once(monkeypatch):
 
 
 def test_an_import_that_is_given_up_leaves_no_error(monkeypatch):
-    """The thread that reads its output ends, also if it begins after the output was closed."""
+    """The thread that reads the output of a canceled import ends, even if it starts after the output was closed."""
     late = []
     monkeypatch.setattr(import_process.Thread, "start", lambda thread: late.append(thread))
 

@@ -1,15 +1,13 @@
 """Label words become positive, negative, unknown, or one of several classes."""
 
-import io
 import json
 from dataclasses import replace
-from zipfile import ZipFile
 
 import numpy as np
 import pytest
 
 from oal_engine.datasets.reading import Columns, DataError, peek, read
-from tests.harness.files import LABELLED, arrays, fails, upload
+from tests.harness.files import LABELLED, arrays, fails, upload, zipped
 
 
 @pytest.mark.parametrize(("labels", "y"), [
@@ -42,7 +40,7 @@ def test_well_known_labels(labels, y):
     (("food",), True, [-1, -1, -1, 1, -1, -1]),
 ])  # fmt: skip
 def test_positive_labels(positive, contains, y):
-    """A positive word matches exactly if it occurs so, else in any case; `contains` matches the parts of a cell."""
+    """A positive word matches in its own case if it occurs so, else in any case; `contains` matches parts of a cell."""
     labels = ["spam", "SPAM", "spam|ham", "eggs; food,ham", "", "2.0"]
     content = "".join(json.dumps({"text": "x", "label": label}) + "\n" for label in labels)
     items = read(upload(content, "x.jsonl"), replace(LABELLED, positive=positive, contains=contains))
@@ -50,7 +48,7 @@ def test_positive_labels(positive, contains, y):
 
 
 def test_lists_as_labels():
-    """A list in JSON is a cell with several parts."""
+    """A JSON list is a label cell with several parts."""
     lines = '{"text": "x", "label": ["a", "b"]}\n{"text": "y", "label": ["c"]}\n{"text": "z", "label": []}\n'
     items = read(upload(lines, "x.jsonl"), replace(LABELLED, positive=("b",), contains=True))
     assert (items.labels, items.y.tolist()) == (["a|b", "c", ""], [1, -1, -1])
@@ -58,8 +56,8 @@ def test_lists_as_labels():
 
 @pytest.mark.parametrize("cell", ["['b, c', \"a\"]", "['b, c' 'a']", '["b, c", "a"]', '{"choices": ["b, c", "a"]}'])
 def test_written_lists_as_labels(cell):
-    """A list that Python, numpy, JSON or Label Studio has written into a cell has its words as parts; words in brackets
-    alone are words."""
+    """A list that Python, numpy, JSON or Label Studio has written into a cell is split into its words. A bare word in
+    brackets is not a list."""
     content = "".join(json.dumps({"text": "x", "label": each}) + "\n" for each in [cell, "a", "[]", "[a]", "c [a] b"])
     items = read(upload(content, "x.jsonl"), replace(LABELLED, positive=("a",), contains=True))
     assert [1, 1, -1, 1, -1] == items.y.tolist()
@@ -69,7 +67,7 @@ def test_written_lists_as_labels(cell):
 
 
 def test_unknown_labels():
-    """Unknown words are listed with counts, and the first line where the words no longer form a known pair is named."""
+    """Unknown label words are listed with counts, and with the first line whose word no longer fits a known pair."""
     ham = upload("text,label\n" + "x,ham\n" * 3 + "x,spam\n", "x.csv")
     ways = (
         ". Pick the labels of the rare class (--positive), make each word a class (--multiclass), name the "
@@ -88,7 +86,7 @@ EACH_WORD = replace(LABELLED, multiclass=True)
 
 
 def test_each_word_is_a_class():
-    """Classes are numbered from 1 in the order of their names, an empty label is 0, and the report counts them."""
+    """Classes are numbered from 1 in the order of their names, an empty label is 0, and the report counts the items."""
     content = "text,label\n" + "".join(f"x,{word}\n" for word in ["C10", "b", "C2", "", "A", "C2", "C2"])
     items = read(upload(content, "x.csv"), EACH_WORD)
     assert (items.classes, items.y.tolist()) == (("A", "b", "C2", "C10"), [4, 2, 3, 0, 1, 3, 3])
@@ -98,7 +96,7 @@ def test_each_word_is_a_class():
 
 
 def test_the_report_names_the_largest_classes():
-    """The report names the six largest classes, long names cut, and then the skipped lines."""
+    """The report names the six largest classes, with long names cut, and then the skipped lines."""
     long = f"text,label\nx,{'long ' * 20}\nx,short\n"
     assert f"2 items in 2 classes: {'long ' * 8}(1), short (1)." == read(upload(long, "x.csv"), EACH_WORD).report()
     content = "text,label\n" + "".join(f"x,{k}\n" * (k == 7 or 1) for k in range(30)) + "x,7\n,8\n"
@@ -117,13 +115,13 @@ def test_the_report_names_the_largest_classes():
     (f"a{'9' * 5000} a1 a²", ("a1", f"a{'9' * 5000}", "a²")),
 ])  # fmt: skip
 def test_the_order_of_classes(words, classes):
-    """Numbers are sorted by value, then words by letters, ignoring case, and by the numbers in them."""
+    """Classes are in natural order: numbers by value, then words by letters, ignoring case, and by numbers in them."""
     content = "text,label\n" + "".join(f"x,{word}\n" for word in words.split())
     assert read(upload(content, "x.csv"), EACH_WORD).classes == classes
 
 
 def test_classes_of_a_format_that_brings_its_labels():
-    """Labels of svmlight lines and arrays can be classes too, and skipped rows are left out of them."""
+    """Labels of svmlight lines and of arrays can be classes too, and labels of skipped rows are not counted."""
     lines = "".join(f"{1 + k % 26} {k + 1}:1\n" for k in range(52)) + "7 1:nan\n"
     items = read(upload(lines, "x.libsvm"), Columns(multiclass=True))
     assert items.classes == tuple(map(str, range(1, 27)))
@@ -146,7 +144,7 @@ def test_invalid_classes(content, columns, message):
 
 
 def test_as_many_classes_as_fit():
-    """127 classes are the most."""
+    """A label column may have 127 classes, which is the maximum."""
     items = read(upload("text,label\n" + "".join(f"x,{k}\n" for k in range(127)), "x.csv"), EACH_WORD)
     assert items.y.tolist() == list(range(1, 128))
 
@@ -158,7 +156,7 @@ def test_as_many_classes_as_fit():
     ("ohsumed_single23.jsonl.xz", 7_400, tuple(f"C{k:02}" for k in range(1, 24)), ("C22", 19)),
 ])  # fmt: skip
 def test_classes_of_shared_data(shared, name, count, classes, smallest):
-    """Every word of a real file's label column is a class, and every item has one."""
+    """Every word of a real file's label column is a class, and every item has a class."""
     path = shared(name)
     items = read(path, replace(peek(path).guess, id=None, multiclass=True))
     assert (items.classes if isinstance(classes, tuple) else len(items.classes)) == classes
@@ -186,21 +184,21 @@ def test_words_for_no_label_are_no_labels(words, y):
 
 
 def test_a_word_that_can_be_a_class_stays_one():
-    """Where the other words are no pair, none is a class like any other, and NA is not."""
+    """If the other words are not a known pair, `none` is a class like any other, but NA still means no label."""
     content = "".join(json.dumps({"text": "x", "label": word}) + "\n" for word in ("hate", "none", "insult", "NA"))
     items = read(upload(content, "x.jsonl"), replace(LABELLED, multiclass=True))
     assert (("hate", "insult", "none"), [1, 3, 2, 0]) == (items.classes, items.y.tolist())
 
 
 def test_a_column_with_one_word_is_no_label():
-    """A column called label that holds nothing, or the same word in every row, tells no items apart."""
+    """A column named label is not guessed as the label if it is empty or has the same word in every row."""
     for word in ("", "todo"):
         rows = "".join(f"a text of some words {k},{word}\n" for k in range(5))
         assert peek(upload(f"text,label\n{rows}", "x.csv")).guess.label is None
 
 
 def test_decisions_of_a_screening_are_labels():
-    """What ASReview and Rayyan wrote into the notes of references are labels; a dispute is none."""
+    """Decisions that ASReview and Rayyan wrote into the notes of references are labels, unless two of them conflict."""
     notes = ["ASReview_relevant", "ASReview_irrelevant", "ASReview_not_seen", "x"]
     notes += ['RAYYAN-INCLUSION: {"Ann"=>"Included"}', 'RAYYAN-INCLUSION: {"Ann"=>"Included", "Bo"=>"Excluded"}']
     content = "".join(
@@ -210,8 +208,8 @@ def test_decisions_of_a_screening_are_labels():
 
 
 def test_a_pair_beside_a_text_is_asked_about():
-    """A column such as spam next to a text, whose words are a pair, may be the label: it is neither taken nor left out
-    without a question."""
+    """A column such as spam next to a text, whose words are a known pair, may be the label: the import asks whether it
+    is."""
     head = peek(
         upload("comment,spam,likes\n" + "".join(f"a text of words {k},{k % 2},{k}\n" for k in range(9)), "x.csv")
     )
@@ -229,7 +227,8 @@ def test_single_labels_are_counted_for_cells_that_hold_several():
 
 
 def test_label_words_are_counted_beyond_the_first_rows(tmp_path):
-    """In a file that is sorted by its labels, and in one with several labels in a cell, all words are counted."""
+    """A larger `counted_lines` counts all labels of a file that is sorted by label, including labels that share a
+    cell."""
     path = tmp_path / "sorted.csv"
     lines = (f"words {k},class {k // 500},{'food' if k % 2 else 'food|work'}\n" for k in range(2_000))
     path.write_text("text,label,topics\n" + "".join(lines))
@@ -239,44 +238,43 @@ def test_label_words_are_counted_beyond_the_first_rows(tmp_path):
     assert {"food": 2_000, "work": 1_000} == whole.part_words["topics"]
 
 
-def zipped(*names):
-    """An archive of tables of texts with these names."""
-    file = io.BytesIO()
-    with ZipFile(file, "w") as archive:
-        for name in names:
-            archive.writestr(name, "text\n" + "".join(f"a text of words {k} in {name[:2]}\n" for k in range(9)))
-    return file.getvalue()
+def tables(*names):
+    """Return a ZIP archive with a table of texts under each name."""
+    return zipped(
+        {name: "text\n" + "".join(f"a text of words {k} in {name[:2]}\n" for k in range(9)) for name in names}
+    )
 
 
 @pytest.mark.parametrize(("name", "content", "pairs"), [
     ("twice.csv", "text,label,label\n" + "".join(f"a text {k},{k % 2},{k % 3}\n" for k in range(9)), ("label", "c3")),
     ("rated.csv", "Text;Bewertung\n" + "".join(f"ein Text {k};{1 + k % 5}\n" for k in range(20)), ("Bewertung",)),
-    ("classes.zip", zipped("party.csv", "sport.csv"), ("source",)),
-    ("parts.zip", zipped("train.csv", "test-2.csv"), ()),
+    ("classes.zip", tables("party.csv", "sport.csv"), ("source",)),
+    ("parts.zip", tables("train.csv", "test-2.csv"), ()),
 ])  # fmt: skip
 def test_what_could_be_the_label_is_asked(name, content, pairs):
-    """Two columns of one name, the only other column, and the file of each row are asked about; parts of a split are
-    not."""
+    """The import asks whether the label is one of two columns of the same name, the only other column, or the file of
+    each row, unless the files are parts of a split."""
     head = peek(upload(content, name))
     assert (None, pairs) == (head.guess.label, head.pairs)
 
 
 def test_two_texts_in_a_row_are_one(tmp_path):
-    """Columns that differ only in 1 and 2 are both texts."""
+    """Two columns whose names differ only in 1 and 2 are both guessed as texts."""
     lines = (f"the first one of {k},the other one of {k},{k % 2}\n" for k in range(9))
     head = peek(upload("sentence1,sentence2,label\n" + "".join(lines), "pairs.csv"))
     assert (("sentence1", "sentence2"), "label") == (head.guess.text, head.guess.label)
 
 
 def test_long_numbers_without_a_name_are_ids():
-    """The first column of a table without a header is no feature if its numbers are long and all different."""
+    """If a file has no header, a first column of long numbers that all differ is guessed as the id, not as a
+    feature."""
     lines = (f"{1_000_025 + 7 * k},{k % 9},{k % 4},{'MB'[k % 2]}\n" for k in range(20))
     guess = peek(upload("".join(lines), "tumors.data")).guess
     assert ("c1", "c4", ("c2", "c3")) == (guess.id, guess.label, guess.features)
 
 
 def test_splits_in_one_object_are_read_together():
-    """The arrays of an object that has nothing else are parts of one table."""
+    """If a JSON object holds only arrays, such as train and test, these are read as one table."""
     parts = {part: [{"text": f"{part} {k}", "label": k % 2} for k in range(4)] for part in ("train", "test")}
     items = read(upload(json.dumps(parts), "splits.json"))
     assert [f"{part} {k}" for part in parts for k in range(4)] == [*items.texts]

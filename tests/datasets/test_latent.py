@@ -1,4 +1,4 @@
-"""Similar wording as columns: the same texts get the same bits, through a projection stored with the data set."""
+"""Columns for similar wording: equal texts get equal bits, through a projection that is stored with the data set."""
 
 import json
 import re
@@ -20,7 +20,7 @@ TEXTS = topics(300)
 
 @pytest.fixture
 def read(tmp_path):
-    """A function from texts to the items of a file of them."""
+    """A function that writes texts to a file and reads its items."""
 
     def read(texts):
         path = tmp_path / "texts.jsonl"
@@ -32,7 +32,7 @@ def read(tmp_path):
 
 @pytest.fixture
 def kept(store, read):
-    """The first 200 texts as a data set."""
+    """A data set of the first 200 texts."""
     return Dataset(store, datasets.add(store, "texts", datasets.table(read(TEXTS[:200])), "texts.jsonl", TEXT))
 
 
@@ -56,7 +56,7 @@ def test_similar_wording_brings_texts_of_a_topic_together(read):
 
 
 def test_a_text_without_a_known_term_is_a_row_of_zeros(kept):
-    """Nothing is similar to a text of which no term is known; its new words share the columns of such."""
+    """A text without a known term is a row of zeros, except for the shared columns of its new words."""
     new, empty = rows.matrix(kept.transform(["qwertz", ""])).toarray()
     own, similar = len(kept.vocabulary.terms) - kept.vocabulary.shared, kept.named
     assert not empty.any()
@@ -64,14 +64,14 @@ def test_a_text_without_a_known_term_is_a_row_of_zeros(kept):
 
 
 def test_stored_rows_are_those_of_their_texts(kept):
-    """The stored vocabulary and projection give the texts their stored rows bit for bit, alone or together."""
+    """The stored vocabulary and projection reproduce the stored rows bit for bit, alone or together."""
     for texts in (TEXTS[:200], TEXTS[7:8]):
         made, places = kept.transform(texts), range(7, 8) if len(texts) == 1 else range(200)
         assert [rows.content(kept.rows, i) for i in places] == [rows.content(made, i) for i in range(len(texts))]
 
 
 def test_later_texts_go_through_the_stored_projection(store, kept, read):
-    """Appended texts get the rows that they would have had, those before do not move, and the whole is sound."""
+    """Appended texts get the rows that an import would give, earlier rows stay, and all checksums are right."""
     before = [rows.content(kept.rows, i) for i in range(200)]
     assert 100 == feeds.append(kept, read(TEXTS[200:])).appended
     grown, made = Dataset(Store(store.path), "texts"), kept.transform(TEXTS[200:])
@@ -81,7 +81,7 @@ def test_later_texts_go_through_the_stored_projection(store, kept, read):
 
 
 def test_a_damaged_projection_is_noticed(kept):
-    """A projection that is not as it was written, or cut short, is refused by name."""
+    """The error for a projection file that was altered or truncated names the file."""
     path = kept.folder / "projection.npy"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
@@ -94,7 +94,7 @@ def test_a_damaged_projection_is_noticed(kept):
 
 @pytest.mark.parametrize(("count", "texts"), [(latent.MIN_TEXTS - 1, TEXTS), (30, ["one"])])
 def test_few_texts_or_terms_have_no_latent_part(read, count, texts):
-    """With fewer than twenty texts, or two terms, rows have only rich terms."""
+    """If there are fewer than 20 texts, or fewer than two terms, rows have only rich terms."""
     made = datasets.table(read((texts * 30)[:count]))
     assert (rows.SparseRows, None) == (type(made.rows), made.projection)
     assert "rich" == made.vocabulary.settings["tokenizer"]
@@ -110,7 +110,8 @@ def test_few_texts_or_terms_have_no_latent_part(read, count, texts):
     ({"tokenizer": "words"}, rows.SparseRows, "words"),
 ])  # fmt: skip
 def test_features(read, settings, kind, tokenizer):
-    """Texts get the richest features that the scale allows, unless features or a tokenizer are chosen."""
+    """By default, texts get the richest features that work with the setting `scale`. A chosen `features` or `tokenizer`
+    overrides this."""
     made = datasets.table(read(TEXTS[:60]), **settings)
     assert (kind, tokenizer) == (type(made.rows), made.vocabulary.settings["tokenizer"])
 
@@ -127,7 +128,7 @@ def test_features_that_do_not_fit(read, settings, message):
 
 
 def test_the_bits_are_those_of_every_machine():
-    """The rows of the demo's texts have the published checksums."""
+    """The rows of the demo's texts have the same checksums on every machine."""
     shown = demo.DEMOS["tweets"]
     made = datasets.table(reading.read(demo.FOLDER / shown.file, shown.columns)).rows
     assert (2127885901, 1743607490) == tuple(crc32(part.data) for part in (made.values, made.block))

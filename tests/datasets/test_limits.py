@@ -11,9 +11,9 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import zipfile
 from contextlib import closing
 from threading import Event
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 import pyarrow
@@ -26,7 +26,7 @@ from oal_engine.datasets import feeds, reading
 from oal_engine.datasets.reading import Columns, DataError, read
 from oal_engine.datasets.reading.sources import LIMITED, LIMITS, Limits
 from tests.harness import ROOT
-from tests.harness.files import fails, named
+from tests.harness.files import fails, named, zipped
 from tests.harness.shapes import workbook
 
 MEMORY = 250 * 2**20  # bytes that a refusal may take
@@ -35,7 +35,7 @@ TEXT, FED = Columns(("text",)), Columns(("text",), features=())
 
 
 def saved(save, *arguments, **options):
-    """The bytes that a function saves into an open file."""
+    """Return the bytes that a function writes to an open file."""
     file = io.BytesIO()
     save(*arguments[:0], file, *arguments, **options)
     return file.getvalue()
@@ -48,17 +48,9 @@ def table(**columns):
 
 
 def header(shape, dtype="<f8"):
-    """The header of a .npy file without its data."""
+    """Return the header of a .npy file, without its data."""
     fields = {"descr": dtype, "fortran_order": False, "shape": shape}
     return saved(lambda file: np.lib.format.write_array_header_1_0(file, fields))
-
-
-def zipped(**members):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(f"{name}.npy", data)
-    return file.getvalue()
 
 
 def coo(rows, columns):
@@ -70,53 +62,42 @@ def distinct_keys():
 
 
 def far_row():
-    """A workbook whose second row says that it is one of many billions."""
-    made = io.BytesIO()
-    book = zipfile.ZipFile(io.BytesIO(workbook(("Mail", [("text",), ("words",)]))))
-    with zipfile.ZipFile(made, "w") as damaged:
-        for name in book.namelist():
-            damaged.writestr(name, book.read(name).replace(b'<row r="2"', b'<row r="20000000000"'))
-    return made.getvalue()
+    """Return a workbook whose second row is numbered 20 billion."""
+    book = ZipFile(io.BytesIO(workbook(("Mail", [("text",), ("words",)]))))
+    parts = {name: book.read(name).replace(b'<row r="2"', b'<row r="20000000000"') for name in book.namelist()}
+    return zipped(parts, ZIP_STORED)
 
 
 def sparse_rows():
-    """An ARFF file of rows of one number each, in a table of many columns."""
+    """Return an ARFF file of 20,000 columns whose rows have one number each."""
     names = b"".join(b"@attribute a%d numeric\n" % k for k in range(20_000))
     return b"@relation r\n" + names + b"@data\n" + b"{1 1}\n" * 5000
 
 
-def archive(members, kind=zipfile.ZIP_DEFLATED):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", kind) as made:
-        for name, data in members.items():
-            made.writestr(name, data)
-    return file.getvalue()
-
-
 def declared(size):
-    """Return an archive whose only member declares another size than it has."""
-    content = bytearray(archive({"a.csv": b"text\n" + b"some words\n" * 10**6}))
+    """Return an archive whose only member declares a wrong size."""
+    content = bytearray(zipped({"a.csv": b"text\n" + b"some words\n" * 10**6}))
     for at in (22, content.index(b"PK\1\2") + 24):
         content[at : at + 4] = min(size, 2**32 - 2).to_bytes(4, "little")
     return bytes(content)
 
 
 def entities(body):
-    """Return XML with entities that grow a thousandfold at each of three steps."""
+    """Return XML whose entities grow a thousandfold at each of eight steps (a billion laughs)."""
     steps = b"".join(b"<!ENTITY %c '%s'>" % (ord("a") + k, b"&%c;" % (ord("a") + k - 1) * 1000) for k in range(1, 9))
     return b"<?xml version='1.0'?><!DOCTYPE x [<!ENTITY a 'words'>" + steps + b"]>" + body
 
 
 def open_workbook(before, cell):
-    """Return a workbook of OpenDocument in which a row is repeated a million times. before: the root element."""
+    """Return an OpenDocument workbook that repeats a row a million times. before: XML in front of the root element."""
     kind = b"application/vnd.oasis.opendocument.spreadsheet"
     spaces = b'xmlns:t="urn:oasis:names:tc:opendocument:xmlns:table:1.0"'
     row = b'<t:table-row t:number-rows-repeated="999999">%s<t:p/></t:table-cell></t:table-row>' % cell
-    return archive({"mimetype": kind, "content.xml": before + b"<x %s>%s</x>" % (spaces, row)})
+    return zipped({"mimetype": kind, "content.xml": before + b"<x %s>%s</x>" % (spaces, row)})
 
 
 def endless_database():
-    """Return a database whose only rows are those of a view that never ends."""
+    """Return a database without a table, whose only view has endless rows."""
     with closing(sqlite3.connect(":memory:")) as made:
         made.execute("CREATE VIEW v AS WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k FROM n) SELECT * FROM n")
         return made.serialize()
@@ -146,8 +127,8 @@ HOSTILE = {
     "header.npy": (lambda: header((10**9, 10**3)), "more than 2,147,483,648 bytes"),
     "cut.npy": (lambda: header((10**5, 10**3)) + bytes(800), "truncated: its header declares shape (100000, 1000)"),
     "wide.npy": (lambda: header((1, 2**22 + 1), "|i1") + bytes(2**22 + 1), "features"),
-    "header.npz": (lambda: zipped(X=header((10**6, 10**3)) + bytes(100)), "size"),
-    "ids.npz": (lambda: zipped(X=header((2, 2)) + bytes(32), ids=header((2,), "<U400000000")), "size"),
+    "header.npz": (lambda: zipped({"X.npy": header((10**6, 10**3)) + bytes(100)}), "size"),
+    "ids.npz": (lambda: zipped({"X.npy": header((2, 2)) + bytes(32), "ids.npy": header((2,), "<U400000000")}), "size"),
     "zeros.npz": (lambda: saved(np.savez_compressed, X=np.zeros((1, 2**22))), "ratio"),
     "wide.npz": (lambda: coo(1, 5 * 10**8), "features"),
     "long.npz": (lambda: coo(10**9, 1), "bytes when it is unpacked"),
@@ -157,13 +138,13 @@ HOSTILE = {
     "shared.parquet": (lambda: table(text=["x" * 500_000] * 500), "ratio"),
     "list.parquet": (lambda: table(text=pyarrow.array([[None] * 10**7], pyarrow.list_(pyarrow.int8()))), "ratio"),
     "row.xlsx": (far_row, "row number exceeds the sheet limit of 1,048,576"),
-    "ratio.zip": (lambda: archive({"a.csv": b"text\n" + b"some words\n" * 10**6}), "ratio"),
-    "files.zip": (lambda: archive(dict.fromkeys(map(str, range(2**17 + 1)), b""), zipfile.ZIP_STORED), "files"),
+    "ratio.zip": (lambda: zipped({"a.csv": b"text\n" + b"some words\n" * 10**6}), "ratio"),
+    "files.zip": (lambda: zipped(dict.fromkeys(map(str, range(2**17 + 1)), b""), ZIP_STORED), "files"),
     "declared.zip": (lambda: declared(2**33), "size"),
     "lies.zip": (lambda: declared(100), "lies.zip cannot be read: Bad CRC-32"),
-    "members.zip": (lambda: archive({"a.csv.gz": gzip.compress(b"text\n" + b"some words\n" * 10**6)}), "ratio"),
-    "itself.zip": (lambda: archive({"a.zip": archive({"b.zip": b"PK\3\4"})}), "holds no file that can be imported"),
-    "outside.zip": (lambda: archive({"../../etc/passwd": b"\0\1\2", "/etc/shadow": b"\0"}), "holds no file"),
+    "members.zip": (lambda: zipped({"a.csv.gz": gzip.compress(b"text\n" + b"some words\n" * 10**6)}), "ratio"),
+    "itself.zip": (lambda: zipped({"a.zip": zipped({"b.zip": b"PK\3\4"})}), "holds no file that can be imported"),
+    "outside.zip": (lambda: zipped({"../../etc/passwd": b"\0\1\2", "/etc/shadow": b"\0"}), "holds no file"),
     "entities.xml": (
         lambda: entities(b"<xml><records><record><titles>&i;</titles></record></records></xml>"),
         "Entities",
@@ -202,7 +183,7 @@ for path in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def refusals(tmp_path_factory):
-    """For each hostile file the memory, the seconds and the message of a process that read it."""
+    """The memory, the seconds and the message of a process that read each hostile file, by the file's name."""
     folder = tmp_path_factory.mktemp("hostile")
     for name, (make, _) in HOSTILE.items():
         (folder / name).write_bytes(make())
@@ -333,7 +314,7 @@ def test_a_time_out_of_range_is_a_skipped_row():
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.tsv"])
 def test_utf_16_is_not_read_as_utf_8(name, encoding, end):
-    """A UTF-16 file is read by its mark, or by the zeros between its letters."""
+    """A UTF-16 file is recognized by its byte order mark, or by the zero bytes between its letters."""
     data = f"text{end}some words{end}".encode(encoding)
     assert "some words" == read(named(data, name), TEXT).texts[-1]
     assert "some words" == read(named(data, name), TEXT, encoding=encoding).texts[-1]
@@ -393,7 +374,7 @@ def test_abstracts_of_many_lines_come_in_as_they_are(abstracts):
 
 
 def fed(data, columns=FED, as_json=True, encoding="utf-8", limits=LIMITS):
-    """The items of each batch of a feed."""
+    """Read a feed, and return the items of each batch."""
     feed = feeds.feed_lines(io.BytesIO(data), "the feed", encoding, limits)
     return [reading.read_lines(batch, columns, {}, as_json) for batch in feeds.batches(feed, Event())]
 
@@ -443,7 +424,7 @@ def test_a_feed_in_another_encoding():
 
 @pytest.mark.slow
 def test_no_length_of_a_line_ends_a_feed(tmp_path, command):
-    """A line of any length is skipped with a note, at once where it never ends, and the lines around it are kept."""
+    """A line of any length is skipped with a note, at once if it never ends, and the lines around it are kept."""
     path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")
     path.write_text("text,label\n" + "some words,1\n" * 3)
     assert 0 == command("import", path, "--name", "x", *db)[0]

@@ -1,4 +1,4 @@
-"""MEDLINE records are read whole, and their MeSH headings decide which are positive."""
+"""MEDLINE records are read whole, and their MeSH headings decide which items are positive."""
 
 import json
 import lzma
@@ -32,7 +32,7 @@ MEDLINE = Columns(("title", "abstract"), "mesh", "medline_id", positive=HEART, h
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("before", ["", "\n", "stray words\n"])
 def test_ohsumed(end, before):
-    """Records are read with all fields, on the tag's line or below it; a broken one is reported by its first line."""
+    """Records are read with all fields, on the tag's line or below it; broken records are reported by first line."""
     file = upload((before + OHSUMED).replace("\n", end), "x.ohsumed.xz")
     preview, stray = peek(file), "stray" in before
     assert preview.rows[0] == {
@@ -79,7 +79,7 @@ def test_ohsumed_is_streamed():
     ("", -1),
 ])  # fmt: skip
 def test_headings(label, y):
-    """A heading must match whole, ignoring qualifiers, stars, final dot and case; an item without any is negative."""
+    """A MeSH heading must match whole, ignoring qualifiers, stars, final dot and case; no heading means negative."""
     content = json.dumps({"text": "x", "label": label}) + '\n{"text": "y", "label": "Heart Arrest"}\n'
     items = read(upload(content, "x.jsonl"), replace(LABELLED, positive=HEART, headings=True))
     assert items.y.tolist() == [y, 1]
@@ -99,7 +99,7 @@ def test_headings_of_which_none_occurs():
 
 @pytest.mark.parametrize("suffix", sorted(PACK))
 def test_mesh_terms(suffix):
-    """A tree number selects its descriptor and those below it, each once, but no number that only begins with it."""
+    """A tree number selects its descriptor and all below it, each once, but no number that only shares its prefix."""
     tree = upload(TREE, f"tree.bin{suffix}")
     assert mesh_terms(tree, "C14.280") == mesh_terms(tree, " c14.280. ") == HEART
     assert mesh_terms(tree, "C14") == ("Cardiovascular Diseases", *HEART, "Induction")
@@ -112,7 +112,7 @@ def test_mesh_terms(suffix):
 
 
 def test_heart_diseases_of_mesh(shared):
-    """C14.280 and below are 226 lines of the tree of 2019, which hold 180 descriptors."""
+    """In the MeSH tree of 2019, C14.280 and the numbers below it have 226 lines and 180 descriptors."""
     path = shared("mesh_mtrees2019.bin.xz")
     with lzma.open(path, "rt") as file:
         lines = [line.strip() for line in file if line.partition(";C14.280")[1]]

@@ -1,4 +1,4 @@
-"""Numbers are shown as the file has them, whatever the rows are scaled to."""
+"""Items show their numbers as in the file, however the rows are scaled."""
 
 import json
 
@@ -30,7 +30,7 @@ def shown(data):
 
 @pytest.mark.parametrize("scale", ["l2", "none", "standardize+l2"])
 def test_numbers_are_those_of_the_file(store, path, scale):
-    """Zeros and all digits are there, after an import as after items were appended."""
+    """All numbers of the file are shown with all digits, zeros included, for imported and for appended items."""
     data = Dataset(store, datasets.import_file(store, path, "vectors", None, datasets.ImportRequest(scale=scale))[0])
     assert SHOWN == shown(data)
     assert ["a", "b", "c"] == [name for _, name, _ in file_numbers(data, 0)]
@@ -42,7 +42,7 @@ def test_numbers_are_those_of_the_file(store, path, scale):
 
 
 def test_numbers_of_a_sparse_file_are_those_that_it_names(store, tmp_path):
-    """A row of svmlight keeps its columns with their numbers."""
+    """An item of an svmlight file shows only the columns that its line names, with their numbers."""
     path = tmp_path / "rows.svm"
     path.write_text("1 2:4 7:0.5\n-1 1:3\n1 7:100\n")
     data = Dataset(store, datasets.import_file(store, path, "rows", None, datasets.ImportRequest(features="plain"))[0])
@@ -51,7 +51,7 @@ def test_numbers_of_a_sparse_file_are_those_that_it_names(store, tmp_path):
 
 
 def test_a_data_set_of_before_shows_its_rows(store, path):
-    """If an older version stored no numbers, the scaled ones are shown, and items are appended as before."""
+    """If an older version stored no numbers, the scaled numbers are shown, and items can still be appended."""
     request = datasets.ImportRequest(features="plain")
     data = Dataset(store, datasets.import_file(store, path, "vectors", None, request)[0])
     (data.folder / numbers.NAME).unlink()
@@ -66,7 +66,7 @@ def test_a_data_set_of_before_shows_its_rows(store, path):
 
 
 def test_of_many_columns_those_that_weigh_most_are_shown(store):
-    """The largest of a row are chosen, and stay in the order of the file."""
+    """An item of many columns shows its largest numbers by absolute value, in the order of the file."""
     table = np.zeros((3, 60))
     table[0, [50, 3, 20]] = 1, -9, 4
     data = Dataset(store, datasets.add(store, "wide", made(table), "wide.npy"))
@@ -76,7 +76,7 @@ def test_of_many_columns_those_that_weigh_most_are_shown(store):
 
 
 def made(vectors):
-    """A table of vectors without labels."""
+    """Make a table of three vectors without labels."""
     names = [str(k + 1) for k in range(vectors.shape[1])]
     ids, y = list("abc"), np.zeros(3, np.int8)
     return datasets.table(reading.Items(ids, None, vectors, names, [""] * 3, y, {}))

@@ -14,7 +14,7 @@ TEXTS = ["the gym opens", "the dog runs in the gym", "the dog barks", "a cat and
 
 @pytest.fixture(params=["table", "stored"])
 def data(request, tmp_path):
-    """Five texts as they are read from a file, and as a stored data set."""
+    """Five texts, as a table in memory and as a stored data set."""
     ids, y = [f"i{k}" for k in range(5)], np.array([1, 1, -1, -1, -1], np.int8)
     made = datasets.table(reading.Items(ids, TEXTS, None, [], ["word"] * 5, y, {}), tokenizer="words")
     if request.param == "table":
@@ -35,14 +35,14 @@ def by_term(data, known):
 
 
 def test_each_word_counts_the_same(data):
-    """The weights of words, however rare, are equal, and together of the length of their trust."""
+    """Seed words get equal weights, however rare they are, and the vector of weights has the length TRUST["words"]."""
     known = prior.make_prior(data, [" gym ", "Cat", "gym", ""])
     assert ("gym", "Cat") == known.words
     assert by_term(data, known) == pytest.approx(dict.fromkeys(["gym", "cat"], prior.TRUST["words"] / np.sqrt(2)))
 
 
 def test_words_that_no_item_has_are_named(data):
-    """Unknown words are kept apart from known ones, and refused by name where no word is known."""
+    """Unknown seed words are listed apart from known ones. If no word is known, the error names all of them."""
     known = prior.make_prior(data, ["gym", "swim", "run"])
     assert (("gym",), ("swim", "run")) == (known.words, known.unknown)
     assert "The model began with the word gym. Not in the data: swim, run." == prior.described(known.source)
@@ -51,7 +51,7 @@ def test_words_that_no_item_has_are_named(data):
 
 
 def test_example_texts_weigh_as_items_do(data):
-    """The text of an item has the weights of the item, and a text without a known word is refused."""
+    """An example text gives the same weights as an item with this text. A text without a known word is refused."""
     text = "gym cat"
     known = prior.make_prior(data, texts=[TEXTS[1], text, f" {text} "])
     assert known.texts == (TEXTS[1], text)
@@ -64,7 +64,7 @@ def test_example_texts_weigh_as_items_do(data):
 
 
 def test_items_bring_their_rows(data):
-    """The weights of one item are its row; of several items, the mean of their rows at the same length."""
+    """The weights of a seed item are its row, of several items the mean of their rows, at the length TRUST["items"]."""
     row = kernel_rows.nonzero(data.rows, 1)
     assert dict(zip(*row)) == pytest.approx(
         {
@@ -80,7 +80,7 @@ def test_items_bring_their_rows(data):
 
 
 def test_a_model_brings_the_weights_of_its_features(data, monkeypatch):
-    """The weights of a model are taken as they are in the columns of the same names, the largest at most."""
+    """A prior copies a model's weights for features of the same names, at most the MAX_WEIGHTS largest."""
     names = {"gym": 2.0, "cat": -1.0, "swim": 9.0}
     assert {"gym": 2.0, "cat": -1.0} == by_term(data, prior.make_prior(data, model=("sports", names)))
     monkeypatch.setattr(prior, "MAX_WEIGHTS", 1)
@@ -90,7 +90,7 @@ def test_a_model_brings_the_weights_of_its_features(data, monkeypatch):
 
 
 def test_scores_bring_the_rows_that_have_high_ones(data):
-    """The weights of scores are the sum of the rows, each times its score less the mean score."""
+    """The weights of scores are the sum of the rows, each multiplied by its score minus the mean score."""
     known = prior.make_prior(data, scores={"i0": 0.9, "i2": 0.1, "i3": 0.2})
     rows = kernel_rows.matrix(data.rows).toarray()
     wanted = 0.5 * rows[0] - 0.3 * rows[2] - 0.2 * rows[3]
@@ -119,7 +119,7 @@ def test_words_and_items_add_up(data):
     ids=lambda known: next(iter(known)),
 )
 def test_what_is_known_fits_the_usual_features(known):
-    """Over the features that texts get unless others are chosen, items alike have a higher margin than others."""
+    """If texts have the default features, items that resemble the seeds have a higher margin than others."""
     texts = [f"{'gym workout' if k % 4 == 0 else 'cat dog'} day{k % 3} town{k % 5}" for k in range(40)]
     items = reading.Items([f"i{k}" for k in range(40)], texts, None, [], ["word"] * 40, np.ones(40, np.int8), {})
     made = datasets.table(items)
@@ -133,7 +133,7 @@ def test_what_is_known_fits_the_usual_features(known):
 
 
 def test_vectors_have_no_words(vectors):
-    """Seed items work with vectors, and seed words are refused with the way out."""
+    """Seed items work with vectors. Seed words are refused, and the error says to use seed items."""
     assert {0: 0.6, 1: 0.8} == pytest.approx(
         {
             column: value / prior.TRUST["items"]
@@ -145,5 +145,5 @@ def test_vectors_have_no_words(vectors):
 
 
 def test_nothing_known_is_no_prior(data):
-    """Without words, items and a model the prior is None."""
+    """If no words, items or model are given, the prior is None."""
     assert prior.make_prior(data, [" "], []) is None

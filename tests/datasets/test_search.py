@@ -1,4 +1,4 @@
-"""Searches find items by their words in any script, and new items, too."""
+"""Searches find items by their words in any script, including items that are appended later."""
 
 import io
 import json
@@ -56,8 +56,8 @@ def search(store, tmp_path):
     ('lake" OR "café', set()), ("", set()),
 ])  # fmt: skip
 def test_words_are_found(search, wanted, found):
-    """Words are found by their beginnings, whatever their case, accents and vowel signs in Arabic and Hebrew; the marks
-    of Hindi and Thai tell words apart. Quoted words must be neighbors."""
+    """Words are found by their prefixes, ignoring case, accents and the vowel signs of Arabic and Hebrew, but not the
+    marks of Hindi and Thai. Quoted words must be neighbors."""
     assert found == {*search.find(wanted)}
 
 

@@ -1,31 +1,23 @@
-"""Files in usual shapes are read right without an option, or refused with a sentence on the way out."""
+"""Files in common layouts are read correctly without an option, or refused with a sentence that says what to do."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from oal_engine.datasets.reading import DataError, layout_sentence, peek, read
-from tests.harness.files import named
+from oal_engine.datasets.reading import DataError, layout_sentence, read
+from tests.harness.files import imported, named
 from tests.harness.shapes import SHAPES
 
 
-def imported(shape):
-    """The items of a file, imported without any option."""
-    content = shape.make()
-    head = peek(named(content, shape.name))
-    head.settle(head.guess.label, None)
-    return read(named(content, shape.name), head.guess)
-
-
 def test_there_are_enough():
-    """The corpus has more than sixty files, each under a name of its own."""
+    """The corpus has more than sixty files, each with a unique name."""
     assert 60 < len({shape.name for shape in SHAPES}) == len(SHAPES)
 
 
 @pytest.mark.parametrize("shape", [each for each in SHAPES if not each.stops], ids=lambda shape: shape.name)
 def test_a_file_comes_in_right_without_an_option(shape):
-    """Every row is an item with its text or its numbers and its label, and the report names the detected layout."""
-    items = imported(shape)
+    """Every row is an item with its text or numbers and its label, and the report names the detected layout."""
+    items = imported(shape.make(), shape.name)
     assert shape.counts == (len(items.ids), (items.y == 1).sum(), (items.y == -1).sum()), items.report()
     if items.texts:
         assert shape.first == items.texts[0]
@@ -39,7 +31,7 @@ def test_a_file_comes_in_right_without_an_option(shape):
 def test_a_doubtful_file_stops_with_what_to_do(shape):
     """A doubtful file is refused in one sentence, with the option that settles it or another way out."""
     with pytest.raises(DataError) as stopped:
-        imported(shape)
+        imported(shape.make(), shape.name)
     message = str(stopped.value)
     assert shape.stops in message
     assert message.endswith(".")
@@ -47,7 +39,7 @@ def test_a_doubtful_file_stops_with_what_to_do(shape):
 
 
 def test_a_percent_sign_in_a_damaged_file_is_no_format():
-    """The library puts words of the file into its message, which must not be used as a format."""
+    """Words of a damaged file in a library's error message are not used as a format string."""
     damaged = b"@relation r\n@attribute a numeric\n@attribu,75,0.5\n-5yes,no}\n@data\n-9.0,0.%,yes\n"
     with pytest.raises(DataError, match=r"^x.arff cannot be read: .*\.$"):
         read(named(damaged, "x.arff"))

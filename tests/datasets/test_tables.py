@@ -1,4 +1,4 @@
-"""Tables of numbers and words come in with all their columns, and later items use the same ones."""
+"""Tables of numbers and words are imported with all their columns, and later items use the same columns."""
 
 import io
 import json
@@ -30,14 +30,14 @@ LINES = [
 
 
 def german(random):
-    """A row of german.data: 13 codes, 7 numbers and a class."""
+    """Return a random row in the format of german.data: 13 codes, 7 numbers and a class."""
     numbers = {1: 72, 4: 9999, 7: 4, 10: 4, 12: 70, 15: 4, 17: 2}
     cells = [random.randint(1, numbers[k]) if k in numbers else f"A{k + 1}{random.randint(1, 4)}" for k in range(20)]
     return " ".join(map(str, (*cells, random.randint(1, 2))))
 
 
 def adult(random):
-    """A row of adult.data: numbers and words, some of them gaps, and the income."""
+    """Return a random row in the format of adult.data: numbers and words, some of them missing, and the income."""
     words = (
         ["Private", "?", "Local-gov"],
         ["HS-grad", "11th"],
@@ -53,7 +53,7 @@ def adult(random):
 
 
 def bank(random):
-    """A row of bank-full.csv: quoted words and numbers between semicolons, the last one yes or no."""
+    """Return a random row in the format of bank-full.csv: quoted words, numbers, and a quoted yes or no at the end."""
     pair = ["no", "yes"]
     cells = [
         random.randint(18, 95), ["admin.", "unknown"], ["married", "single"], ["primary", "tertiary"], pair,
@@ -64,7 +64,7 @@ def bank(random):
 
 
 def mushroom(random):
-    """A row of agaricus-lepiota.data: letters, the class first."""
+    """Return a random row in the format of agaricus-lepiota.data: letters, the class first."""
     return ",".join(map(random.choice, ("pe", *["xbsf", "fysg", "nbcg", "tf", "alcy", "bcuez?"] * 3, "glmpuwd")))
 
 
@@ -82,7 +82,7 @@ LAYOUTS = [
 
 @pytest.mark.parametrize(("name", "head", "row", "columns", "label"), LAYOUTS, ids=[each[0] for each in LAYOUTS])
 def test_tables_of_the_uci_archive_use_all_columns(name, head, row, columns, label):
-    """Files of the layouts in which the archive publishes them lose no column, and the label is found."""
+    """Tables in the layouts of the UCI archive are read with all columns, and the label column is found."""
     random = Random(name)
     content = "\n".join([*filter(None, [head]), *(row(random) for _ in range(ROWS))]) + "\n"
     guess = peek(named(content.encode(), name)).guess
@@ -94,7 +94,7 @@ def test_tables_of_the_uci_archive_use_all_columns(name, head, row, columns, lab
 
 @pytest.fixture
 def path(tmp_path):
-    """A table of numbers, categories with gaps, yes and no, money and per cent."""
+    """A table of numbers, categories with missing cells, yes and no, money and percentages."""
     path = tmp_path / "people.csv"
     path.write_text("\n".join([HEAD, *LINES]))
     return path
@@ -102,7 +102,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def data(store, path):
-    """This table as a data set."""
+    """The table at `path` as a data set."""
     request = datasets.ImportRequest(features="plain", scale="none")
     return Dataset(store, datasets.import_file(store, path, "people", None, request)[0])
 
@@ -113,7 +113,8 @@ def numbers_of(data):
 
 
 def test_words_become_features(data, path):
-    """A category has a feature for each word, and a gap none; yes is 1 and no is 0; signs and groups are left away."""
+    """Categories are one-hot encoded, a missing cell as zeros; yes is 1 and no is 0; currency signs, per cent signs and
+    thousands separators are dropped."""
     assert ["age", "job = cook", "job = nurse", "owns", "wage", "rate"] == data.feature_names
     assert [[20, 1, 0, 1, 1000, 0], [21, 0, 1, 0, 1001, 1], [22, 0, 0, 1, 1002, 2]] == numbers_of(data)[:3]
     assert "3 columns of numbers; 2 columns of words, which are 3 features" in layout_sentence(read(path).description)
@@ -130,7 +131,7 @@ def test_items_show_the_words_of_the_file(data):
 
 @pytest.mark.parametrize("as_feed", [False, True], ids=["file", "feed"])
 def test_later_items_use_the_same_columns(data, path, as_feed):
-    """A file or a feed of later items has the words of the import; another word has no feature, and is counted."""
+    """Later items, from a file or feed, are one-hot encoded with the import's words; new words are only counted."""
     if as_feed:
         later = [{"age": 50, "job": "pilot", "owns": "no", "wage": "$9", "rate": "5%"},
                  {"age": 51, "job": "nurse", "owns": "Yes", "wage": "2,000", "rate": 7.5}]  # fmt: skip
@@ -147,7 +148,7 @@ def test_later_items_use_the_same_columns(data, path, as_feed):
 
 
 def test_a_data_set_without_codings_is_appended_to_as_before(store, tmp_path):
-    """Words in the columns of numbers of an older data set are no numbers, and their rows are skipped."""
+    """In a data set without codings, as older ones are, appended rows with words in columns of numbers are skipped."""
     path = tmp_path / "old.csv"
     path.write_text("a,b,label\n" + "".join(f"{k},{k % 7},{k % 2}\n" for k in range(20)))
     data = Dataset(store, datasets.import_file(store, path, "old", None)[0])
@@ -161,7 +162,7 @@ def test_a_data_set_without_codings_is_appended_to_as_before(store, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", tables.FORMATS)
 def test_an_export_has_the_columns_of_the_file(data, tmp_path, kind):
-    """Exported items have their words, and come in again as they were."""
+    """An export has the words of the file's columns, and importing it gives the same features and rows."""
     session = Session(data.store, create(data.store, "people", learner="pa-i", rule="all", budget=60))
     while session.place.asked:
         say(session, 1 - 2 * (session.place.asked.round % 2))
@@ -201,7 +202,7 @@ def test_a_model_file_reads_tables_of_words(data, tmp_path):
     (["2024-01-02", "2024-02-03"], None), (["(5", "6)"], None), ([], None),
 ])  # fmt: skip
 def test_formatted_numbers_are_read_if_one_decimal_mark_fits(cells, mark):
-    """The cells of a column agree on a decimal mark, or are left as they are."""
+    """Formatted numbers are parsed only if all cells of a column agree on a decimal mark."""
     assert mark == codings.number_format(cells)
 
 
@@ -211,12 +212,12 @@ def test_formatted_numbers_are_read_if_one_decimal_mark_fits(cells, mark):
     ("5 apples", "point", None),
 ])  # fmt: skip
 def test_a_formatted_number_has_one_value(cell, mark, number):
-    """Signs, units and groups of digits do not count."""
+    """A number is parsed without its currency, unit and thousands separators. A cell with other words has no value."""
     assert number == codings.formatted_number(cell, mark)
 
 
 def test_a_column_with_too_many_words_is_left_out_by_name(tmp_path):
-    """If more than fifty words come after the rows that were looked at, the column is kept but not learned from."""
+    """If a column turns out to have more than fifty words after the sampled rows, it is stored but not learned from."""
     rows = [f"{k % 30},{'ab'[k % 2]},w{k % 40 if k < 1500 else k},{k % 2}" for k in range(1700)]
     items = read(named("\n".join(["size,kind,code,label", *rows]).encode(), "a.csv"))
     assert ["size", "kind = a", "kind = b"] == items.feature_names
@@ -225,7 +226,7 @@ def test_a_column_with_too_many_words_is_left_out_by_name(tmp_path):
 
 
 def test_a_wide_table_of_words_is_sparse():
-    """Many words are stored as sparse rows, which have the same numbers."""
+    """A wide table of words is one-hot encoded as sparse rows, with a 1 for each word."""
     rows = [",".join(f"w{(k * (c + 1)) % 45}" for c in range(8)) + f",{k % 2}" for k in range(400)]
     items = read(named("\n".join(rows).encode(), "a.csv"))
     assert items.vectors.shape == (400, len(items.feature_names))
@@ -233,7 +234,7 @@ def test_a_wide_table_of_words_is_sparse():
 
 
 def made(row, head=""):
-    """Make a table of forty rows from a function of their numbers."""
+    """Make a table of forty rows. row: function from the number of a row to its line."""
     return "".join([head, *(row(k) + "\n" for k in range(40))])
 
 
@@ -247,7 +248,7 @@ ROLES = {
 
 @pytest.mark.parametrize("name", ROLES)
 def test_the_roles_of_a_table_without_texts(name):
-    """Categories and names are no texts, and the label is the column that tells two classes apart."""
+    """Categories and names are not guessed as texts, and the label is the column that has two classes."""
     content, label = ROLES[name]
     guess = peek(named(content.encode(), "a.csv")).guess
     assert ((), label) == (guess.text, guess.label)
@@ -260,8 +261,8 @@ def test_the_roles_of_a_table_without_texts(name):
     (made(lambda k: f"some words {k},{k % 2 > 0},{k % 3 > 0}", "text,toxic,insult\n"), "toxic, insult"),
 ])  # fmt: skip
 def test_a_column_that_could_be_the_label_is_asked_about(content, column):
-    """No labels are lost silently: a pair in the middle of a table, ratings, numbers beside texts without names,
-    and two columns of yes and no."""
+    """The import asks whether a column is the label, instead of losing it: a pair inside a table, ratings, numbers next
+    to texts without names, or two columns of yes and no."""
     head = peek(named(content.encode(), "a.csv"))
     with pytest.raises(DataError, match=f"The label could be in the column .*{column}.*--label ''"):
         head.settle(head.guess.label, None)

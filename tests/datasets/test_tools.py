@@ -1,4 +1,4 @@
-"""Files as labeling tools, databases of references, mail programs and sites write them come in with text and label."""
+"""Files of labeling tools, reference databases, mail programs and sites are imported with their texts and labels."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from oal_engine.datasets.reading import DataError, peek, read
 from oal_engine.datasets.reading.columns import Columns
-from tests.harness.files import named
+from tests.harness.files import imported, named
 
 TEXTS = [f"Note {k} is about the harbour, and about 5% of its boats" for k in range(6)]
 LABELS = [k % 2 == 1 for k in range(6)]
@@ -138,17 +138,10 @@ TOOLS = {
 }  # fmt: skip
 
 
-def imported(name, content):
-    """Return the items of a file, imported without an option."""
-    head = peek(named(content, name))
-    head.settle(head.guess.label, None)
-    return read(named(content, name), head.guess)
-
-
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_labels_of_tools_come_in(name):
     """Every text has its label, whether it is stored as an annotation, a verdict, a category or a note."""
-    items = imported(name, TOOLS[name])
+    items = imported(TOOLS[name], name)
     assert (TEXTS, [1 if label else -1 for label in LABELS]) == (
         [each.split("\n")[-1] for each in items.texts],
         [*items.y],
@@ -156,7 +149,7 @@ def test_the_labels_of_tools_come_in(name):
 
 
 def test_several_choices_are_in_the_column_of_single_ones():
-    """A short export of Label Studio has one choice as a word and several as an object: both come in as one column."""
+    """Label Studio's short export has one choice as a word and several as an object; all are read into one column."""
     choices = ["a", {"choices": ["a", "b"]}, "b"] * 4
     content = json.dumps([{"text": f"some words {k}", "topic": each} for k, each in enumerate(choices)]).encode()
     items = read(named(content, "min.json"), Columns(("text",), "topic", multiclass=True))
@@ -220,22 +213,22 @@ SOURCES = {
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_references_have_title_and_abstract(name):
-    """The text of a reference is its title and its whole abstract, also if they go on in further lines."""
-    items = imported(name, SOURCES[name])
+    """The text of a reference is its title and its whole abstract, even if they continue on further lines."""
+    items = imported(SOURCES[name], name)
     expected = [f"Study {k} with a title that goes on.\n{text}" for k, text in enumerate(TEXTS)]
     assert (expected, [0] * 6) == (items.texts, [*items.y])
 
 
 def test_a_reference_of_pubmed_has_its_doi():
-    """Of the identifiers of an article only the DOI is one."""
+    """Of the several identifiers of an article, only the DOI is read as its doi."""
     rows = peek(named(SOURCES["pubmed.nbib"], "pubmed.nbib")).rows
     assert [f"10.1000/j.{k}" for k in range(6)] == [row["doi"] for row in rows]
 
 
 def test_commands_of_latex_become_characters():
-    """Accents, braces and percent signs of BibTeX are read as they are printed; a broken entry is counted."""
+    """LaTeX accents, braces and percent signs in BibTeX are decoded to characters, and a broken entry is skipped."""
     entries = '@article{a, title={Caf{\\\'e} \\& {B}ar}, abstract="About 5% of {\\"U}bung"}\n@article{b, title={One'
-    items = imported("x.bib", f"{entries}\n@misc{{c, title={{Two}}, title={{Three}}}}\n")
+    items = imported(f"{entries}\n@misc{{c, title={{Two}}, title={{Three}}}}\n", "x.bib")
     assert ["Café & Bar\nAbout 5% of Übung", "Three"] == items.texts
 
 
@@ -265,10 +258,10 @@ Content-Transfer-Encoding: 8bit
 )
 @pytest.mark.parametrize("name", ["x.eml", "x.mbox", "mail.txt"])
 def test_a_mail_is_decoded_as_it_declares(name, charset, encoding, kind, body):
-    """Subject and body of a mail are texts, whatever its encoding, also without a suffix that tells what it is."""
+    """The subject and body of a mail are read in any encoding, even if the suffix does not tell that it is a mail."""
     content = MAIL.format(kind=kind, charset=charset, body=body).encode(encoding)
     before = b"From ann@x.example Mon Jan  1 10:00:00 2024\n" if name == "x.mbox" else b""
-    words = " ".join(imported(name, before + content).texts[0].split())
+    words = " ".join(imported(before + content, name).texts[0].split())
     assert words == "café " + body.replace("<p>", "").replace("</p>", "").replace("&amp; <b>words</b>", "& words")
 
 
@@ -291,14 +284,14 @@ SITES = {
 
 @pytest.mark.parametrize("name", SITES)
 def test_texts_of_sites_have_no_labels(name):
-    """The archives and interfaces of sites come in as texts that nothing has labelled."""
-    items = imported(name, SITES[name])
+    """Archives and API results of social sites are imported as texts without labels."""
+    items = imported(SITES[name], name)
     assert (TEXTS, [0] * 6) == (items.texts, [*items.y])
 
 
 def test_several_labels_of_fasttext_are_asked_about():
-    """Labels at the start of a line never become a part of the text."""
+    """Several fastText labels in a line are asked about, and never become a part of the text."""
     content = "".join(f"__label__a __label__{'bc'[k % 2]} {text}\n" for k, text in enumerate(TEXTS))
     with pytest.raises(DataError, match=r"hold several labels, such as 'a\|[bc]'.*--contains"):
-        imported("x.txt", content)
+        imported(content, "x.txt")
     assert TEXTS == [row["text"] for row in peek(named(content, "x.txt")).rows]

@@ -62,7 +62,7 @@ def test_tokens(tokenizer, tokens):
 
 
 def test_rich_tokens():
-    """The terms of a word are itself, its first five letters, its form with digits as zeros and a mark for capitals; of
+    """The terms of a word are itself, its five-letter prefix, its form with digits as zeros and a mark for capitals; of
     punctuation, its first three signs. Terms of more than half of the texts and single letters are left out."""
     known = fit(["RUNNING 5k!!!! now", "Run 12km, now"], tokenizer="rich", min_df=1)
     assert ["12km", "5k", "c:", "n:00km", "n:0k", "p:runni", "run", "running", "s:!!!", "s:,"] == known.terms
@@ -78,8 +78,8 @@ def test_rich_tokens():
 
 
 def test_terms_without_a_column_share_some():
-    """A term outside the vocabulary has a hash column, unless most texts contain it or it is a letter. It is
-    highlighted, and named by the texts that contain it."""
+    """A term outside the vocabulary has a hash column, unless most texts contain it or it is a single letter. It is
+    highlighted, and its column is named by the new terms of a text."""
     texts = ["the cat", "the cat", "the dog", "the dog", "the cow x"]
     known = fit(texts, tokenizer="rich", new=64)
     assert (64, ["the"], ["cat", "dog"]) == (known.shared, known.settings["frequent"], known.terms[:2])
@@ -96,8 +96,8 @@ def test_terms_without_a_column_share_some():
 
 
 def test_the_words_of_texts_are_numbered_the_rarest_first():
-    """A text has each of its words once, with the number of texts of the vocabulary that contain it. Parts and signs
-    are not words; single letters and words of most texts are not new."""
+    """A text has each of its words once, sorted by the number of texts of the vocabulary that contain it. Prefixes and
+    punctuation are not words; single letters and words of most texts are not new."""
     known = fit(["the cat sat", "the cat ran!", "the dog ran x", "the", "the"], tokenizer="rich", min_df=1, new=8)
     texts = ["The CATS ran, the cat: zebra zebra x 12", "", "the"]
     words = known.read(texts)[1]
@@ -116,7 +116,7 @@ def test_the_words_of_texts_are_numbered_the_rarest_first():
     st.sampled_from(sorted(TOKENIZERS)),
 )
 def test_spans_show_the_terms_of_the_row(text, tokenizer):
-    """The highlighted spans of any text are exactly the terms of its row, also where lower case changes the length."""
+    """The highlighted spans of any text are exactly the terms of its row, even if lower case changes the length."""
     known = fit([text + " ab", "ab"], tokenizer=tokenizer, min_df=1)
     spans = known.spans(text)
     if tokenizer != "rich":
@@ -125,7 +125,7 @@ def test_spans_show_the_terms_of_the_row(text, tokenizer):
 
 
 def test_the_most_frequent_terms_are_kept():
-    """Of all terms in min_df texts the max_terms in most texts stay, ties by the alphabet, columns in its order."""
+    """Of terms in min_df texts, the max_terms most frequent are kept. Ties and columns are in alphabetical order."""
     texts = ["d c b", "d c b", "d a", "z z z z"]
     assert fit(texts, min_df=2).terms == ["b", "c", "d"]
     assert fit(texts, min_df=1, max_terms=3).terms == ["b", "c", "d"]
@@ -136,7 +136,7 @@ def test_the_most_frequent_terms_are_kept():
 
 @pytest.mark.parametrize("texts", [["one", "two"], ["!", "?"]])
 def test_no_terms(texts):
-    """Texts that share no term are refused, and so are too few texts."""
+    """Texts that share no term are refused, and so is a single text."""
     with pytest.raises(ValueError, match=r"^No term occurs in at least 2 of the 2 texts\.$"):
         fit(texts)
     with pytest.raises(ValueError, match=r"^The file has only 1 text; at least 2 are needed\.$"):
@@ -144,7 +144,7 @@ def test_no_terms(texts):
 
 
 def test_unknown_tokenizer():
-    """The message names the tokenizers that there are."""
+    """The error for an unknown tokenizer lists the known ones."""
     with pytest.raises(ValueError, match=r"tokenizer must be one of words, tweets, rich\. Got 'japanese'"):
         fit(["a"], tokenizer="japanese")
 
@@ -190,9 +190,9 @@ def test_progress(monkeypatch):
     ("\u200fאב\u200f!\u200b \u200b 1", "n:0 s:! אב"),
 ])  # fmt: skip
 def test_tokens_of_all_scripts(text, terms):
-    """Scripts without spaces give letters with their marks and pairs, Han and kana also triples; Hangul gives the first
-    two syllables, others are cut as English. However its marks are composed, a text has the same row, and all terms are
-    highlighted, in spans that do not overlap."""
+    """Scripts without spaces are tokenized into letters with their marks and pairs, Han and kana also triples; Hangul
+    words give their first two syllables, others are tokenized like English. Composed and decomposed texts (NFC, NFD)
+    have the same row, and all terms are highlighted in spans that do not overlap."""
     known = fit([text, "", ""], tokenizer="rich", min_df=1)
     assert sorted(terms.split(" ")) == known.terms
     for form in ("NFC", "NFD"):
@@ -212,7 +212,7 @@ def test_tokens_of_all_scripts(text, terms):
     ("שלום 茶道", [["שלום"], ["茶"], ["茶", "道"], ["道"]]),
 ])  # fmt: skip
 def test_spans_are_places_in_the_text_as_written(text, marked):
-    """What is highlighted for each term is cut from the text itself, not from its normal form."""
+    """Highlighted spans are positions in the text as written, not in its Unicode normal form."""
     known = fit([text, "", ""], tokenizer="rich", min_df=1)
     spans = dict[int, list[str]]()
     for start, end, column in known.spans(text):
@@ -222,7 +222,7 @@ def test_spans_are_places_in_the_text_as_written(text, marked):
 
 def test_older_data_sets_are_cut_as_before():
     """A vocabulary that stores the older pattern keeps its terms: whole clauses, words that end at vowel signs, and
-    another term for another composition."""
+    different terms for different Unicode compositions."""
     known = fit(["x"], tokenizer="rich", min_df=1)
     older = Vocabulary(known.terms, known.document_frequency, 1, known.settings | {"pattern": vectorizer.PLAIN})
     text = "日本語は楽しい हिन्दी cafe\u0301 １２Ａ 한국어 RUNNING"
@@ -241,13 +241,13 @@ def test_older_data_sets_are_cut_as_before():
     ("only one 茶", ""), ("Привет", ""), ("12 !", ""),
 ])  # fmt: skip
 def test_scripts_are_told(text, told):
-    """An import tells how texts are cut if a quarter of the letters are not cut as in English."""
+    """An import reports how texts are tokenized if a quarter of the letters are not tokenized like English."""
     assert told == scripts.sentence([text])
 
 
 def test_pairs_stand_for_words():
-    """Letters and pairs of scripts without spaces count as words; triples, beginnings and signs do not. Pairs and
-    triples are named as they are."""
+    """Letters and pairs of scripts without spaces count as words; triples, prefixes and signs do not. The names of
+    pairs and triples are their characters."""
     known = fit(["我爱茶。", "", ""], tokenizer="rich", min_df=1)
     assert 5 == known.read(["我爱茶。"])[1].counts()[0]
     assert ["。", "我爱茶", "我", "我爱", "爱", "爱茶", "茶"] == [known.readable(column) for column in range(7)]

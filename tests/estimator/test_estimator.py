@@ -1,4 +1,5 @@
-"""The scikit-learn estimator passes scikit-learn's checks, equals the replay, and works with scikit-learn's tools."""
+"""The scikit-learn estimator passes scikit-learn's checks, gives the results of a replay, and works with scikit-learn's
+tools."""
 
 import contextlib
 import io
@@ -29,14 +30,14 @@ SEVERAL = ["MPAA-I"]
 
 
 def data(classes=2, n=200, d=6, seed=0):
-    """Rows, and labels 0 .. classes - 1 that hyperplanes through the origin nearly separate."""
+    """Return rows, and labels 0 .. classes - 1 that hyperplanes through the origin nearly separate."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)
     return X, (X @ rng.normal(size=(d, classes)) + 0.3 * rng.normal(size=(n, classes))).argmax(1)
 
 
 def replayed(algorithm, X, y, classes, rule=None, **options):
-    """The engine's replay of the same stream with its own labels, and the rule that it started with."""
+    """Replay the stream in the engine, with the engine's labels. Return the replay and the rule that was built."""
     chosen, table = strategy(algorithm), rows.as_rows(X)
     learner, asks = chosen.build(table.columns, classes * chosen.multiclass)
     labels = y + 1 if chosen.multiclass else 2 * y - 1
@@ -47,7 +48,7 @@ def replayed(algorithm, X, y, classes, rule=None, **options):
 
 
 def bits(parts):
-    """Every bit of a learner or a rule."""
+    """Return the parts of a learner or a rule, with arrays as bytes."""
     return [part.tobytes() if isinstance(part, np.ndarray) else part for part in parts]
 
 
@@ -61,7 +62,7 @@ def test_scikit_learn_checks_it(algorithm):
 
 
 def test_y_is_one_column():
-    """Answers to several questions are refused with their shape: a model answers one."""
+    """Labels of several questions are refused with their shape, because a model answers one question."""
     X, y = data()
     message = r"y should be a 1d array, got an array of shape \(200, 2\) instead"
     with pytest.raises(ValueError, match=message):
@@ -109,7 +110,7 @@ EVERY_WAY = [*TWO, *SEVERAL, "auto", "auto-sum", "auto-classes", "SEL-ada"]
 @pytest.mark.parametrize("matrix", [np.asarray, csr_array])
 @pytest.mark.parametrize("algorithm", EVERY_WAY)
 def test_rows_that_come_one_at_a_time_equal_the_stream(algorithm, matrix):
-    """query and learn, and iterators over rows or tables, have the questions and the bits of fit_stream."""
+    """query and learn, and fit_stream over iterators, give the questions and the bits of fit_stream over a table."""
     classes = 4 if strategy(algorithm).multiclass else 2
     X, y = data(classes)
     X, n = matrix(X), y.size
@@ -135,7 +136,7 @@ def test_rows_that_come_one_at_a_time_equal_the_stream(algorithm, matrix):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["auto", "auto-sum", "auto-classes"])
 def test_a_learner_that_visits_rows_again_goes_on(algorithm):
-    """partial_fit in portions learns as a replay that asks for every label, and goes on after fit, dense or sparse."""
+    """partial_fit in portions equals a replay that asks for every label, and continues after fit, dense or sparse."""
     classes = 3 if strategy(algorithm).multiclass else 2
     X, y = data(classes)
     expected = replayed(algorithm, X, y, classes, query_rules.build("all", strategy(algorithm).learner))[0].learner
@@ -152,8 +153,8 @@ def test_a_learner_that_visits_rows_again_goes_on(algorithm):
 
 @pytest.mark.slow
 def test_probabilities_are_those_of_the_questions():
-    """predict_proba is there after enough questions about both classes, orders rows as the margin does, and is
-    calibrated: its log loss is below that of the share of positives."""
+    """predict_proba exists after enough questions about each class, orders rows as the margin does, and is calibrated:
+    its log loss is below the log loss of a constant share of positives."""
     X, y = data(n=4000)
     words = np.where(y > 0, "exercise", "other")
     for algorithm, positive in (("PAA-I", None), ("auto", None), ("OA3-diag", "exercise")):
@@ -208,7 +209,7 @@ def test_partial_fit_equals_supervised_learning(algorithm):
 
 @pytest.mark.slow
 def test_the_labels_of_partial_fit_reach_the_rule():
-    """A rule that counts the learner's mistakes counts those on the labels of partial_fit too."""
+    """A rule that counts the learner's mistakes also counts mistakes on the labels of partial_fit."""
     X, y = data()
     expected = replayed("SEL-ada", X, y, 2, budget=40)[0].log
     *asked_rows, last = expected[:, 0].astype(int)
@@ -221,7 +222,8 @@ def test_the_labels_of_partial_fit_reach_the_rule():
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["PAA-I", "CSPAA(a)", "OA3-diag", "MD-AMD"])
 def test_the_next_margin_and_probability_equal_the_replay(algorithm):
-    """After t rows the next row's margin and probability of being asked equal those of the replay, to the bit."""
+    """After t rows, the next row has the same margin and the same probability of being asked as in a replay, to the
+    bit."""
     X, y = data()
     y[:2] = 0, 1
     expected = replayed(algorithm, X, y, 2)[0].log
@@ -264,7 +266,8 @@ def test_the_positive_class():
 
 
 def test_what_a_positive_weighs():
-    """rho is estimated, a number, or computed from y or the cost weights; a rho that the paper fixes overrides it."""
+    """The weight rho of a positive is estimated by default, set to a number, or computed from y or from the cost
+    weights. If an algorithm's paper fixes rho, the setting is ignored."""
     X, y = data()
     ratio = (y == 0).sum() / (y == 1).sum()
     for algorithm, settings, rho in (
@@ -292,18 +295,18 @@ def test_it_is_cloned_and_tuned():
     grid = [
         {"algorithm": ["OA3-diag"], "eta": [1e-9, 1.0]},
         {"algorithm": ["pa-i + symmetric"], "delta": [0.5], "eta": [None]},
-        {"algorithm": ["MD-AMD"], "learner.delta": [2], "eta": [None]},
+        {"algorithm": ["MPAA-I"], "learner.C": [2], "eta": [None]},
     ]
     search = GridSearchCV(model, grid, cv=3, scoring="balanced_accuracy", error_score="raise").fit(X, y)
     assert 4 == len(search.cv_results_["params"])
     assert [0.5, 2] == [
         OnlineActiveClassifier("pa-i + symmetric", delta=0.5).fit(X, y).rule_.delta,
-        clone(model).set_params(**{"algorithm": "MD-AMD", "learner.delta": 2}).fit(X, y).learner_.delta,
+        clone(model).set_params(**{"algorithm": "MPAA-I", "learner.C": 2}).fit(X, y).learner_.C,
     ]
 
 
 def test_it_works_in_a_pipeline():
-    """The estimator works behind tf-idf and a scaler, with cross-validation and a grid search."""
+    """The estimator works after tf-idf and a scaler, with cross-validation and a grid search."""
     texts = ["free prize, call now", "lunch at noon?"] * 20
     words = ["spam", "ham"] * 20
     pipeline = make_pipeline(TfidfVectorizer(), OnlineActiveClassifier("OA3-diag", budget=10))
@@ -366,7 +369,7 @@ MODEL = OnlineActiveClassifier
 
 
 def asking():
-    """A model that waits for the label of its first row."""
+    """Return a model that waits for the label of its first row."""
     model = MODEL("PA")
     assert model.query(X[0], [0, 1])
     return model

@@ -1,3 +1,5 @@
+"""The fixture of the tests of experiments: a store with small data sets."""
+
 import pytest
 
 from tests.harness.comparing import stored

@@ -1,4 +1,4 @@
-"""An audit of a column of decisions by something else: one reading, two deciders, and the same answers for both."""
+"""An audit of a column of given decisions: the same answers judge the column alone and the column with answers."""
 
 import json
 from types import SimpleNamespace
@@ -19,24 +19,24 @@ TEXTS = 400
 
 
 def read(cells, cut=None, **columns):
-    """Read a column of a file."""
+    """Read a column of decisions from its cells."""
     return decided_column(cells, Columns(label="llm", **columns), cut, "posts.csv")
 
 
 @pytest.fixture(scope="module")
 def posts():
-    """Texts of which a quarter names rain, and a column that is wrong about every eighth."""
+    """A data set of random rows, a quarter of them positive, and a column that is wrong for every eighth row."""
     rng = np.random.default_rng(3)
     y = np.where(rng.random(TEXTS) < 0.25, 1, -1)
     table = np.column_stack([(y > 0) + 0.3 * rng.standard_normal(TEXTS), rng.standard_normal((TEXTS, 4))])
     said = np.where(np.arange(TEXTS) % 8, y, -y)
-    data = SimpleNamespace(rows=rows.as_rows(table), y=rows.read_only(y, np.int8), classes=())
+    data = SimpleNamespace(rows=mixed(table), y=rows.read_only(y, np.int8), classes=())
     return data, read(["yes" if each > 0 else "no" for each in said])
 
 
 @pytest.mark.parametrize("kind", [csr_array, np.asarray, mixed])
 def test_a_column_is_the_last_of_rows_of_any_kind(kind):
-    """The other columns keep their values."""
+    """`with_column` appends a column to rows of any kind, and the other columns keep their values."""
     table = np.array([[1.0, 0, 2], [0, 3, 0]])
     longer = rows.with_column(rows.as_rows(kind(table)), np.array([0.5, -1]))
     whole = rows.matrix(longer)
@@ -46,8 +46,8 @@ def test_a_column_is_the_last_of_rows_of_any_kind(kind):
 
 @pytest.mark.slow
 def test_both_are_judged_by_the_same_answers_and_the_column_never_changes(posts):
-    """The column's predictions are its cells in every order; both have the same number of answers, and the strategy
-    that begins with the column is better than it."""
+    """In every order the column's predictions are its cells. Both deciders have the same number of answers, and the
+    column with answers has a higher F1 than the column alone."""
     data, column = posts
     options = ReplayOptions(permutations=2, budget=60, floor=0.5, pace=1)
     result = replay_column(strategy("auto"), data, column, None, options)
@@ -67,7 +67,7 @@ def test_both_are_judged_by_the_same_answers_and_the_column_never_changes(posts)
 
 
 def test_an_audit_without_answers_estimates_nothing(posts):
-    """There is a result, and no number that no answer supports."""
+    """An audit without answers has a result, in which every estimate is None."""
     result = replay_column(strategy("auto"), *posts, None, ReplayOptions(budget=0, floor=0.5, pace=1))
     (run,) = result["runs"]
     assert {None} == {*run["deciders"][COLUMN]["estimates"]["push"].values()}
@@ -75,7 +75,7 @@ def test_an_audit_without_answers_estimates_nothing(posts):
 
 
 def test_labels_are_minus_and_plus_one_and_scores_are_distances_from_the_cut():
-    """A pair of words, 1 and 0, chances, margins, and scores of any range with a cut."""
+    """Labels are read as -1 and 1, and scores (chances, margins, any range with a cut) as distances from the cut."""
     assert [1, -1] == read(["yes", "no"]).margins.tolist()
     assert [-1, 1, 1] == read(["0", "1", "1"]).margins.tolist()
     assert [1, -1] == read(["spam", "ham"], positive=("spam",)).margins.tolist()
@@ -107,7 +107,7 @@ def test_labels_are_minus_and_plus_one_and_scores_are_distances_from_the_cut():
     ],
 )
 def test_a_column_that_decides_nothing_is_refused(cells, cut, problem):
-    """The sentence names the column, what is allowed and what came."""
+    """The error names the column, the allowed values and the given ones."""
     with pytest.raises((DataError, ValueError)) as error:
         read(cells, cut)
     assert problem in str(error.value)

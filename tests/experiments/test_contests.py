@@ -31,7 +31,7 @@ from tests.harness.comparing import ROUNDS, spec, table
     ],
 )
 def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
-    """The counts at every mark are those of stream.replay over the same order, seed, rho and budget, bit for bit."""
+    """The counts at every mark equal stream.replay over the same order, seed, rho and budget, bit for bit."""
     wanted = spec(algorithms={algorithm: setting}, **changes)
     (line,) = experiments.run(wanted, store)
     data, chosen = table(0), experiments.chosen(algorithm, setting)
@@ -55,8 +55,8 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [20, ROUNDS])
 def test_floors_are_those_of_replays(store, budget):
-    """The lower bounds of a comparison, also after loading, equal those of `replay`, whether the budget is spent early
-    or lasts."""
+    """The lower bounds of a comparison, also after loading, equal the bounds of `replay`, whether the budget is spent
+    early or lasts."""
     wanted = spec(budgets=[budget], floor=0.6, alpha_p=0.7)
     made = experiments.compare(wanted, store)
     expected = replay(
@@ -72,7 +72,7 @@ def test_floors_are_those_of_replays(store, budget):
 
 @pytest.mark.parametrize("points", [1, 5])
 def test_the_list_is_that_of_replays(store, points):
-    """The third evaluation of a comparison, also after loading, equals that of `replay`, and stands in its tables."""
+    """A comparison's third evaluation (list) equals the list of `replay`, also after loading, and is in its tables."""
     wanted = spec(budgets=[20], points=points)
     made = experiments.compare(wanted, store)
     options = ReplayOptions(permutations=3, seed=wanted.seed, budget=20)
@@ -87,7 +87,7 @@ def test_the_list_is_that_of_replays(store, points):
 
 
 def test_predictions_for_a_fold_left_out_are_no_list(store):
-    """A comparison that predicts items left out has no third evaluation, and says so."""
+    """A comparison that predicts held-out folds has no third evaluation, the list, and the error says so."""
     made = experiments.compare(spec(budgets=[20], held_out=True), store)
     assert not made.has_list
     assert "list" not in made.as_json()["results"][0]["mean"]
@@ -111,7 +111,7 @@ def test_the_curve_is_over_the_runs(store):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["OA3-diag", "PAA-I"])
 def test_a_curve_over_labels_has_marks_by_labels(store, algorithm):
-    """Each mark over labels is where a run had asked that many, and the last is the end of the stream."""
+    """Each mark over labels is where a run had asked for that many labels, and the last is the end of the stream."""
     comparison = experiments.compare(spec(algorithms={algorithm: {}}, budgets=[10], points=5), store)
     (line,) = comparison.lines
     items, asked, mean, _ = comparison.curve(line, "sum", "push", "labels")
@@ -148,7 +148,7 @@ def test_several_classes(store):
 
 
 def test_two_thirds_tune_and_one_third_tests(store):
-    """No test row is in a tuning stream, and streams and results are those of OAAL's protocol in `reproduce`."""
+    """No test row is in a tuning stream, and streams and results equal OAAL's protocol in `reproduce`."""
     choices = [{"delta_plus": p, "delta_minus": m} for p in (0.1, 1.0) for m in (0.1, 1.0)]
     wanted = spec(
         algorithms={"OAAL": {"delta_plus": [0.1, 1.0], "delta_minus": [0.1, 1.0]}}, budgets=[10], tune="2:1", trials=3
@@ -188,7 +188,7 @@ def test_test_labels_change_nothing_that_is_tuned(tmp_path):
 
 
 def held_out(data, algorithm, values, seed, budget=None):
-    """The counts on one fold of a learner that streamed over the other four, computed by hand."""
+    """Compute the counts on one fold of a learner that was trained on the other four, by hand."""
     folds = np.array_split(stream.shuffled(ROUNDS, seed // 5), 5)
     visits = np.concatenate([fold for k, fold in enumerate(folds) if k != seed % 5])
     replay = stream.replay(
@@ -235,7 +235,7 @@ def test_held_out_measures_the_final_model(store):
 
 
 def test_hindsight_tunes_on_the_very_orders(store):
-    """The score of the best trial equals the result."""
+    """Hindsight tunes on the orders of the result: the score of the best trial equals the result."""
     comparison = experiments.compare(spec(algorithms={"PAA-I": {"C": [0.01, 1, 10]}}, tune="hindsight"), store)
     (line,) = comparison.lines
     assert [comparison.values(line).mean()] == [score for setting, score in line.trials if setting == line.setting]
@@ -253,7 +253,7 @@ def test_a_cost_is_tuned_to_be_low(store):
 
 
 def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
-    """Beyond MOST_SETTINGS one parameter at a time is searched, twice through, from the middle of the grid."""
+    """A grid of more than MOST_SETTINGS settings is searched one parameter at a time, twice over, from its middle."""
     monkeypatch.setattr(specifications, "MOST_SETTINGS", 12)
     values = {"C": [0.01, 0.1, 1.0, 10.0, 100.0], "delta": [0.01, 1.0, 1e-5, 10.0]}
     (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
@@ -265,7 +265,7 @@ def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
         tried += [tuple(choice.values()) for choice in choices]
         best = max(choices, key=lambda choice: scores[tuple(choice.values())])
     assert list(dict.fromkeys(tried)) == list(scores)
-    assert len(scores) > 5 + 4 - 1  # the second time finds others
+    assert len(scores) > 5 + 4 - 1  # the second search tries other settings
     assert best == line.setting
     monkeypatch.setattr(specifications, "MOST_SETTINGS", 20)
     (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
@@ -278,7 +278,7 @@ def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
     "algorithm", ["PAA-I", "OAAL", "D-AMD", "RPA-I", "MPAA-I", "SEL-ada", "SEL-2nd", "perceptron + margin"]
 )
 def test_hit_reaches_the_labels_wanted(tmp_path, algorithm, hit):
-    """The mean number of labels is within three percent of the hit, for every kind of rule."""
+    """The mean number of labels is within three percent of the target (`hit`), for every kind of rule."""
     store = Store(tmp_path / "studio.db")
     data = table(3, 2500, ("x", "y", "z") if algorithm == "MPAA-I" else ())
     datasets.add(store, "a", data, "a")
@@ -289,7 +289,7 @@ def test_hit_reaches_the_labels_wanted(tmp_path, algorithm, hit):
 
 
 def test_hit_keeps_the_proportion_of_two_deltas(store):
-    """Both deltas of the setting are scaled by the same factor."""
+    """To reach a target number of labels (`hit`), both deltas of a setting are scaled by the same factor."""
     (line,) = experiments.run(spec(algorithms={"OAAL": {"delta_plus": 3, "delta_minus": 1}}, hit=0.3), store)
     assert line.setting["delta_plus"] / line.setting["delta_minus"] == pytest.approx(3)
 

@@ -36,7 +36,7 @@ SPECIFICATION = experiments.specification(
 
 @pytest.fixture(scope="module")
 def local():
-    """A scheduler with two workers, each a process of its own that is started again when it dies."""
+    """A scheduler with two workers, each in a process of its own that is restarted when it dies."""
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=QUIET
     ) as dask_cluster:
@@ -56,13 +56,13 @@ def store(tmp_path):
 
 
 def compare_as_json(store, name, executor=None, **options):
-    """The JSON of the comparison under a name, run by an executor."""
+    """Run the comparison under a name with an executor, and return its JSON."""
     return json.dumps(experiments.compare(SPECIFICATION, store, name, executor, **options).as_json())
 
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_changes_nothing(local, store):
-    """When one of two worker processes is killed, every replay still finishes and the JSON is that of threads."""
+    """When one of two worker processes is killed, every replay finishes, and the JSON equals the JSON of threads."""
     sources = experiments.sources(SPECIFICATION, store)
     killed = []
     with cluster.executor(local.scheduler_address, sources) as executor:
@@ -88,7 +88,7 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
 
 @pytest.mark.slow
 def test_questions_have_the_same_figures(local, tmp_path):
-    """A comparison whose readings answer several questions has the JSON of threads."""
+    """A comparison of several questions gives the same JSON on a cluster and with threads."""
     data = {"file": days(tmp_path, 90).name, "label": "topics", "contains": True, "positive": ["a"]}
     wanted = spec(data=[data], algorithms={"auto": {}}, budgets=[20], questions=["b", "a"])
     store = Store(tmp_path / "studio.db")
@@ -104,7 +104,7 @@ def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
     jobs = [experiments.TunedRun(SPECIFICATION, source, "PAA-I", 9, {}).job({}, ("test", seed)) for seed in range(4)]
     expected = [counts.tolist() for counts in tuned_runs.replayed(source, jobs)]
     monkeypatch.chdir(store.path.parent)
-    unseen = source._replace(folder=os.path.relpath(source.folder))  # seen from here, not from where the workers are
+    unseen = source._replace(folder=os.path.relpath(source.folder))  # exists here, not in the workers' folder
     for known, count in ((source, 0), (unseen, 2), (unseen, 2)):
         with cluster.executor(local.scheduler_address, [known]) as executor:
             futures = [executor.submit(tuned_runs.replayed, known, [job]) for job in jobs]
@@ -118,7 +118,7 @@ def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
 
 
 def places(local):
-    """The folders of uploaded rows on all workers."""
+    """Return the folders of uploaded rows on all workers."""
     with distributed.Client(local.scheduler_address, set_as_default=False) as client:
         return {folder for folders in client.run(lambda: tuned_runs.UPLOADED).values() for folder in folders.values()}
 
@@ -171,7 +171,7 @@ def test_a_scheduler_or_worker_without_the_project_is_one_sentence(tmp_path, wit
 
 
 def test_the_option(local, store, command):
-    """compare --scheduler prints the same JSON as threads."""
+    """`compare --scheduler` prints the same JSON as a run with threads."""
     line = ["compare", "a", "--algorithms", "PAA-I", "--set", "C=1,2", "--permutations", "3", "--json"]
     printed = []
     for more in ([], ["--scheduler", local.scheduler_address, "--save", "cluster"]):
@@ -189,7 +189,7 @@ def test_the_option(local, store, command):
     ],
 )
 def test_a_scheduler_that_is_not_there(address, message, monkeypatch):
-    """The error names the address in one sentence."""
+    """If no scheduler answers at an address, or it is invalid, the error names the address in one sentence."""
     monkeypatch.setattr(cluster, "TIMEOUT_SECONDS", 0.5)
     with pytest.raises(experiments.ExperimentError, match=message) as error, cluster.executor(address, []):
         pass

@@ -38,7 +38,7 @@ def begun(store, values, name=None):
 
 
 def until(condition):
-    """The first true value of a condition, which must come in time."""
+    """Wait until a condition has a true value, and return the value; fail after PATIENCE seconds."""
     end = time.monotonic() + PATIENCE
     while not (value := condition()):
         assert time.monotonic() < end
@@ -47,7 +47,7 @@ def until(condition):
 
 
 def ended(store, comparison):
-    """The status of a job that no longer runs."""
+    """Wait until a job no longer runs, and return its status."""
     return until(lambda: (status := jobs.status(store, comparison))["state"] != "running" and status)
 
 
@@ -131,7 +131,7 @@ def test_a_job_that_cannot_work_says_why_in_a_sentence(store):
 
 
 def test_a_process_that_is_not_the_job_does_nothing(store):
-    """A process that is not the one that the database names runs no replay."""
+    """A process that the database does not name as the job runs no replay."""
     comparison = begun(store, SHORT)
     store.put_job(comparison, os.getpid() + 1, "now")
     jobs.work(store.path, comparison)

@@ -1,4 +1,4 @@
-"""Comparisons whose readings answer several questions: the figures of a replay, a mean and the worst question."""
+"""Comparisons of several questions per item: the figures of a replay, their mean and the worst question."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def data(tmp_path, store):
 
 
 def spec(**values):
-    """A small comparison of two questions with some values replaced."""
+    """Return a small comparison of two questions, with some values replaced."""
     small = {"data": ["days"], "algorithms": ALGORITHMS, "budgets": [20], "permutations": 2, "points": 4}
     return specification(small | {"questions": ["a", "b"]} | values)
 
@@ -44,7 +44,7 @@ def spec(**values):
     ],
 )
 def test_one_question_is_a_comparison_of_today(data, store, changes):
-    """Settings, counts at every mark, lists, tests and ranks of one question are those without it, to the bit."""
+    """Settings, counts at every mark, lists, tests and ranks of one question equal a plain comparison, to the bit."""
     today, one = (experiments.compare(spec(questions=names, **changes), store, str(names)) for names in ([], ["a"]))
     for line, same in zip(today.lines, one.lines):
         assert line.counts.tobytes() == same.counts[:, :, 0].tobytes()
@@ -62,7 +62,7 @@ def test_one_question_is_a_comparison_of_today(data, store, changes):
 
 @pytest.mark.parametrize("names", [("a", "b"), ("x", "y")])
 def test_the_figures_are_those_of_a_replay(data, store, names):
-    """Each question has the metrics of `replay --questions` in every run; the line has their mean and the worst."""
+    """Each question has the metrics of `replay --questions` in every run; a line has the mean and the worst of them."""
     result = experiments.compare(spec(questions=names), store).as_json()["results"]
     for line in result:
         chosen = experiments.chosen(line["algorithm"], line["settings"], several=True)
@@ -88,7 +88,7 @@ def test_any_workers_and_a_stored_result_give_the_same_json(data, store):
 
 
 def test_other_answers_are_other_replays(data, store):
-    """Replays that are stored for the same rows are not used for questions with other answers."""
+    """Stored replays are not used for questions with other answers, even over the same rows."""
     (source,) = experiments.sources(spec(), store)
     job = experiments.TunedRun(spec(), source, "auto", 20, {}).job({}, ("all", 0))
     (name, answers), *others = source.questions
@@ -98,7 +98,7 @@ def test_other_answers_are_other_replays(data, store):
 
 @pytest.mark.slow
 def test_the_command_and_its_files(data, store, command):
-    """The table has a line with the worst question, and CSV a row for each question, run and line."""
+    """The table has a line with the worst question, and the CSV has a row for each line, run and question."""
     line = ["compare", "days", "--algorithms", "auto", "--budget", 20, "--permutations", 2, "--questions", "b, a"]
     code, out, err = command(*line, "--save", "both", "--db", store.path)
     assert (0, "") == (code, err)

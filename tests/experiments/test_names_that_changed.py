@@ -33,7 +33,7 @@ BEFORE = {
 
 
 @pytest.fixture
-def store(tmp_path):
+def old(tmp_path):
     """A store with a comparison as version 0.2.0 stored it: its lines have only the parameters that were set."""
     store = stored(tmp_path)
     experiments.compare(spec(algorithms=NOW, budgets=[20]), store, "old")
@@ -51,20 +51,20 @@ def store(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_comparison_says_what_it_ran(store):
-    """Learners and parameters that a name implied are written out, and running it again gives what is stored."""
-    with store.transaction():
-        migrated(store.db)
-    comparison = experiments.load(store, "old")
+def test_a_comparison_says_what_it_ran(old):
+    """Learners and parameters that a name implied are written out, and a new run gives the stored result."""
+    with old.transaction():
+        migrated(old.db)
+    comparison = experiments.load(old, "old")
     assert list(NOW.items()) == list(comparison.spec.algorithms.items())
-    again = experiments.run(comparison.spec, store)
+    again = experiments.run(comparison.spec, old)
     assert [(line.algorithm, line.setting, line.jobs) for line in again] == [
         (line.algorithm, line.setting, line.jobs) for line in comparison.lines
     ]
 
 
 def test_a_tuned_comparison_keeps_its_grid(tmp_path):
-    """If parameters were tuned over their usual values, nothing is written into the specification."""
+    """If parameters were tuned over their usual values, no values are written into the specification."""
     store = stored(tmp_path)
     experiments.begin(spec(algorithms={"OAAL": {}, "CPA": {}}, tune="2:1"), store, "tuned")
     with store.transaction():
@@ -74,7 +74,7 @@ def test_a_tuned_comparison_keeps_its_grid(tmp_path):
 
 
 def test_a_session_says_what_it_ran(store):
-    """A session under a name that denoted another pair is renamed to that pair; others keep their names."""
+    """A session whose stored name denoted another pair is renamed to that pair; other sessions keep their names."""
     parts = [*((name, *parts) for name, parts in FORMER.items()), ("PAA", "pa", "symmetric"), ("CPA", "cpa-pb", "all")]
     for name, learner, rule in parts:
         store.update_session(create(store, "a", learner=learner, rule=rule), {"algorithm": name})
@@ -88,8 +88,8 @@ def test_a_session_says_what_it_ran(store):
 @pytest.mark.slow
 @pytest.mark.parametrize("tune", ["none", "2:1"])
 def test_a_comparison_with_the_former_auto_says_what_it_ran(tmp_path, tune):
-    """`auto` of a comparison becomes the learner and rule that it stood for, untuned as before, and running it again
-    gives what is stored."""
+    """`auto` in a stored comparison becomes the learner and rule that it stood for, without tuning, and the migrated
+    comparison equals one of this pair."""
     store = stored(tmp_path)
     was = {"auto": {}, "pool + paced": {"C": 2.0}, "PAA-I": {"C": 1.0} if tune != "none" else {}}
     now = {"pool + paced ": {"temperature": 0.05}, "pool + paced": {"C": 2.0}, "PAA-I": was["PAA-I"]}

@@ -25,7 +25,7 @@ def clouds(seed):
 
 
 def replay(name, seed, budget=race.BUDGET, **settings):
-    """The clouds of a seed replayed with the strategy that the race begins with."""
+    """Replay the clouds of a seed with a strategy that the race begins with."""
     rows, y, _ = clouds(seed)
     goal, order = stream.objective(), np.arange(len(y))
     parts = race.entrant(name, race.TUNED[name]).build(rows.columns)
@@ -36,7 +36,7 @@ def replay(name, seed, budget=race.BUDGET, **settings):
 @pytest.mark.parametrize("budget", [race.BUDGET, 7])
 @pytest.mark.parametrize("name", race.TUNED)
 def test_a_lane_is_the_replay_of_its_strategy(name, budget):
-    """Questions, counts of every round and the final weights are those of stream.replay, bit for bit."""
+    """Questions, counts of every round and the final weights equal stream.replay's, bit for bit."""
     rows, y, view = clouds(3)
     lane = race.run(rows, y, race.entrant(name, race.TUNED[name]), view, budget, 3)
     expected = replay(name, 3, budget, marks=np.arange(1, len(y) + 1))
@@ -108,7 +108,7 @@ def test_equal_rows_have_a_view():
 
 
 def test_the_record_is_small_and_ends_as_the_replay():
-    """The JSON of four lanes has under 300 kB, and its curves end at the metrics of the replay."""
+    """The JSON of four lanes is smaller than 300 kB, and its curves end at the metrics of the replay."""
     rows, y, view = clouds(race.SEED)
     entrants = [race.entrant(name, values) for name, values in race.TUNED.items()]
     record = json.loads(json.dumps(race.record(rows, y, view, entrants, race.BUDGET, race.SEED)))
@@ -125,7 +125,7 @@ def test_the_record_is_small_and_ends_as_the_replay():
 
 
 def test_chances_are_the_probabilities_of_the_questions():
-    """The plotted probability at a margin is the question's; a rule that depends on more has no plot."""
+    """The plotted chance at a margin equals the question's; a rule that depends on more than the margin has no plot."""
     rows, y, view = clouds(3)
     for name, values in race.TUNED.items():
         chosen = race.entrant(name, values)
@@ -154,7 +154,7 @@ def test_deltas_follow_the_size_of_the_rows():
 
 
 def test_a_stream_is_sampled_from_a_data_set(tmp_path):
-    """A long data set gives 1,500 rows in an order by seed with their own labels; one without labels gives a reason."""
+    """A long data set gives 1,500 rows with their labels, in an order by seed. Unsuitable data are refused."""
     store = Store(tmp_path / "studio.db")
 
     def imported(name, words, **columns):
@@ -179,7 +179,7 @@ def test_a_stream_is_sampled_from_a_data_set(tmp_path):
 
 @cache
 def measured(metric="sum"):
-    """A metric of every lane (lanes, streams) under push."""
+    """Compute a metric of every lane and stream under push, of shape (lanes, streams)."""
     return np.array([[evaluated(name, seed)[metric] for seed in range(race.STREAMS)] for name in race.TUNED])
 
 
@@ -189,7 +189,7 @@ def evaluated(name, seed):
 
 
 def test_what_the_race_teaches_is_true_on_average():
-    """The page's mean sums are those over 200 streams, and the asymmetric rule is significantly the best."""
+    """The mean sums on the page are the means over 200 streams, and the asymmetric rule is significantly the best."""
     sums = measured()
     assert race.MEAN_SUMS == {name: round(mean, 3) for name, mean in zip(race.TUNED, sums.mean(1))}
     better = sums[0] - sums[1:]
@@ -197,7 +197,7 @@ def test_what_the_race_teaches_is_true_on_average():
 
 
 def test_the_documentation_tells_how_often_the_asymmetric_rule_wins():
-    """Its shares of races won and its mean F1 are those over 200 streams; by F1 it is level with random asking."""
+    """The documented win rates and mean F1 are values over 200 streams; by F1 the rule is level with random asking."""
     text = " ".join((ROOT / "docs" / "demos.md").read_text().split())
     sums, f1 = measured(), measured("f1")
     asymmetric, _, random, _ = f1
@@ -211,7 +211,7 @@ def test_the_documentation_tells_how_often_the_asymmetric_rule_wins():
 
 
 def test_the_documentation_tells_who_leads_the_first_race_by_every_metric():
-    """The table has each metric under both evaluations at the end, who leads then, and from which item on."""
+    """The table has the final value of each metric under both evaluations, the leader, and from which item it leads."""
     text = (ROOT / "docs" / "demos.md").read_text()
     rows, y, view = race.clouds(race.SEED)
     lanes = [race.run(rows, y, race.entrant(*each), view, race.BUDGET, race.SEED) for each in race.TUNED.items()]
@@ -228,7 +228,7 @@ def test_the_documentation_tells_who_leads_the_first_race_by_every_metric():
 
 
 def test_the_first_race_is_a_typical_one():
-    """The sums of the tuned lanes and the asymmetric rule's lead are in the middle third of all streams."""
+    """The sums of the tuned lanes and the lead of the asymmetric rule are in the middle third of all streams."""
     sums = measured()[:3]
     for values in (*sums, *(sums[0] - sums[1:])):
         rank = (values < values[race.SEED]).mean()
@@ -236,8 +236,8 @@ def test_the_first_race_is_a_typical_one():
 
 
 def test_the_first_race_shows_the_story_that_is_told():
-    """From the described points on, the asymmetric rule asks less on its shaded side than the symmetric one, and its
-    sum leads; at the end the order is that of the mean sums."""
+    """From the documented items on, the asymmetric rule asks less on its shaded side than the symmetric one, and its
+    sum leads. At the end the lanes rank as by their mean sums."""
     rows, y, view = race.clouds(race.SEED)
     lanes = [race.run(rows, y, race.entrant(*each), view, race.BUDGET, race.SEED) for each in race.TUNED.items()]
     sums = np.array([metrics.evaluate(lane.counts.cumsum(0), "push")["sum"] for lane in lanes])

@@ -22,7 +22,7 @@ ALGORITHMS = {"OAAL": {}, "PAA-I": {}, "RPA-I": {}}
 
 
 def counts(rng, runs, marks, classes, right):
-    """Growing tables of counts, with more correct predictions the greater `right` is."""
+    """Return random counts that grow from mark to mark; the larger `right`, the more predictions are correct."""
     shape = (classes, classes + 1, 2) if classes else (2, 3, 2)
     chances = np.ones(shape)
     chances[:, 0 if classes else 1] = 0
@@ -33,7 +33,7 @@ def counts(rng, runs, marks, classes, right):
 
 
 def made(algorithms=ALGORITHMS, data=("one", EVIL), budgets=(5, None), permutations=6, classes=(), name=EVIL, **more):
-    """A comparison with random counts instead of replays."""
+    """Make a comparison with random counts instead of replays."""
     spec = experiments.specification(
         {"data": data, "algorithms": algorithms, "budgets": budgets, "permutations": permutations}
         | ({"criterion": "macro_f1"} if classes else {}) | more
@@ -80,7 +80,7 @@ def comparison(request):
 
 
 def test_csv_and_parquet_have_a_row_for_each_line_and_run(comparison):
-    """CSV and Parquet have one row for each run, and question, of each line, with the numbers of the JSON."""
+    """CSV and Parquet have a row for each line, run and question, with the numbers of the JSON."""
     import pandas
 
     frame = pandas.read_parquet(io.BytesIO(report.parquet(comparison)))
@@ -147,7 +147,7 @@ def test_the_page_of_html_needs_neither_scripts_nor_a_network(comparison):
     assert all(line.algorithm in page.text and line.data in page.text for line in comparison.lines)
     assert comparison.name in page.text
     metrics = METRICS[bool(comparison.lines[0].classes)]
-    swept = 2 * len([*figures.sweeps(comparison, figures.view(comparison))])  # by the criterion and the query ratio
+    swept = 2 * len([*figures.sweeps(comparison, figures.view(comparison))])  # by criterion and by query ratio
     over = len(metrics) * len(comparison.spec.data) * bool(figures.AMOUNTS.keys() & figures.axes(comparison))
     curves = 2 if len(comparison.spec.hits) > 1 else len(metrics) + 1
     wanted = over + len(comparison.blocks()) * (curves + swept)
@@ -155,7 +155,7 @@ def test_the_page_of_html_needs_neither_scripts_nor_a_network(comparison):
     drawn = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert wanted + ranked == len(drawn)
     identities = [set(re.findall(r'id="([mp][0-9a-f]{10})"', each)) for each in drawn]
-    assert sum(map(len, identities)) == len(set.union(*identities))  # a figure's parts are not those of another
+    assert sum(map(len, identities)) == len(set.union(*identities))  # no id occurs in two figures
     printed = html.unescape(re.search(r"<pre>(.*)</pre>", text, re.DOTALL)[1])
     assert comparison.versions == json.loads(printed)["versions"]
 
@@ -171,7 +171,7 @@ def test_figures_are_of_their_kind_and_the_same_again(comparison):
 
 
 def test_hits_are_drawn_over_the_share_of_labels_asked():
-    """A curve over several hits has the values of the tables at the shares that were asked, within its band."""
+    """With several targets (`hit`), a curve has the tables' values at the shares that were asked, within its band."""
     comparison = made(**COMPARISONS["hits"])
     view = figures.view(comparison)
     assert ("share", ("PAA-I", "PA-I")) == (view.axis, view.names)
@@ -186,7 +186,7 @@ def test_hits_are_drawn_over_the_share_of_labels_asked():
 
 
 def test_budgets_are_an_axis():
-    """Over budgets each algorithm has one point per budget; no limit is drawn at the number of items."""
+    """Over budgets each algorithm has one point per budget; a run without a budget is drawn at the number of items."""
     comparison = made(budgets=(5, 20, None), data=("one",))
     view = figures.view(comparison, axis="budget", metric="cost")
     for name, x, mean, *_ in figures.curves(comparison, view):
@@ -212,7 +212,7 @@ def test_a_sweep_of_the_smoothing_is_drawn_over_what_it_asks():
 
 
 def test_a_supervised_algorithm_is_a_level_line():
-    """An algorithm that asks everything at each hit is drawn from the smallest share to the whole."""
+    """An algorithm that asks for all labels at each target (`hit`) is drawn from the smallest share to 1."""
     comparison = made(**COMPARISONS["hits"])
     for line in comparison.lines:
         if line.algorithm == "PA-I":
@@ -234,7 +234,7 @@ def test_the_query_ratio_is_a_metric_of_sweeps():
 
 
 def test_a_wide_axis_has_few_ticks_within_it():
-    """Ticks are 1, 2 and 5 times powers of ten, or the powers alone over many of these."""
+    """Ticks are 1, 2 and 5 times the powers of ten, or only the powers if there are many."""
     assert [0.01, 0.02, 0.05, 0.1, 0.2] == pytest.approx(figures.ticks(np.array([0.01, 0.3])))
     assert [0.001, 0.01, 0.1, 1] == pytest.approx(figures.ticks(np.array([0.0005, 0.0010, 1])))
 
@@ -305,7 +305,7 @@ def test_a_line_keeps_its_style_whichever_others_are_drawn():
 
 @pytest.mark.parametrize("axis", figures.AXES)
 def test_every_curve_ends_at_the_value_of_the_table(axis):
-    """The last point of a curve, over labels too, is the value at the end of the stream."""
+    """The last point of a curve, on any axis, is the table's value, at the end of the stream."""
     comparison = made()
     view = figures.view(comparison, axis=axis)
     rows = {row.name: row.cells for row in report.table(comparison, view.data, view.budget, view.evaluation)}
@@ -314,7 +314,7 @@ def test_every_curve_ends_at_the_value_of_the_table(axis):
 
 
 def test_curves_over_labels_of_an_older_version_end_where_the_last_is_spent():
-    """Of marks over the stream alone those after the last label share one x: they are left out, except for the end."""
+    """In results with marks over the stream alone, marks after the last label are left out, except for the end."""
     comparison = made(budgets=(5,))
     line = comparison.lines[0]
     line.counts[:, 4:] = line.counts[:, 3:4]
@@ -351,7 +351,7 @@ def test_names_that_do_not_differ_are_joined(ranks, apart, expected):
 
 
 def test_two_comparisons_share_what_ran_on_the_same_data_under_the_same_budget():
-    """The lines that both comparisons have are listed with the means of both."""
+    """The lines that occur in both comparisons are listed, with a mean from each."""
     one, other = made(), made(algorithms={"PAA-I": {}, "Q_S": {}}, budgets=(None, 9))
     differences = report.differences(one, other, "f1", "push")
     assert [("one", None, "PAA-I"), (EVIL, None, "PAA-I")] == [each[:3] for each in differences]

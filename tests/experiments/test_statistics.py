@@ -1,4 +1,4 @@
-"""Paired tests and ranks: against scipy, and by hand."""
+"""Paired tests and ranks equal scipy's, and figures computed by hand."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,8 @@ TESTS = ("friedman", "critical_difference")
 
 
 def test_holm_by_hand():
-    """The smallest p is times the number of tests, the next times one less, never below one before it, never over 1."""
+    """The Holm correction multiplies the smallest p by the number of tests, the next by one less, and so on; no result
+    is below an earlier one or over 1."""
     assert [0.03, 0.06, 0.06, 0.02] == pytest.approx(significance.holm([0.01, 0.04, 0.03, 0.005]))
     assert [1.0, 0.8, 1.0] == pytest.approx(significance.holm([0.9, 0.8 / 3, 0.6]))
     assert [] == significance.holm([]).tolist()
@@ -19,7 +20,7 @@ def test_holm_by_hand():
 @pytest.mark.parametrize("more", [True, False])
 @pytest.mark.parametrize("seed", range(5))
 def test_against_best_equals_scipy(seed, more):
-    """The best has the best mean, and the others have the p-values of scipy's paired tests, corrected by Holm."""
+    """The best has the best mean, and the others have scipy's p-values of paired tests, with the Holm correction."""
     rng = np.random.default_rng(seed)
     values = {name: rng.normal(loc, 1, 12) for name, loc in zip("abcd", rng.normal(size=4))}
     best = (max if more else min)(values, key=lambda name: values[name].mean())
@@ -59,8 +60,8 @@ def test_one_run_cannot_be_tested():
 
 
 def test_ranks_by_hand():
-    """Ranks within each of four blocks, averaged; Friedman's chi square is 12 / (4 * 3 * 4) times the sum of squared
-    rank sums (4.5, 7.5, 12), less 3 * 4 * 4, corrected for the one tie; its p-value with 2 degrees of freedom."""
+    """Ranks within each of four blocks are averaged. Friedman's chi square is 12 / (4 * 3 * 4) times the sum of squared
+    rank sums (4.5, 7.5, 12), less 3 * 4 * 4, corrected for the one tie, and gives p with 2 degrees of freedom."""
     table = {"a": [0.9, 0.8, 0.7, 0.6], "b": [0.8, 0.7, 0.6, 0.6], "c": [0.7, 0.6, 0.5, 0.5]}
     ranking = significance.average_ranks(table)
     assert {"a": 4.5 / 4, "b": 7.5 / 4, "c": 12 / 4} == ranking["ranks"]
@@ -72,7 +73,7 @@ def test_ranks_by_hand():
     ("level", "q"), [(0.05, [1.960, 2.343, 2.569, 2.728, 2.850]), (0.1, [1.645, 2.052, 2.291, 2.459, 2.589])]
 )
 def test_critical_differences_of_demsar(level, q):
-    """Nemenyi's critical values for 2 to 6 names are those of Demsar (2006), table 5."""
+    """Nemenyi's critical values for 2 to 6 names equal table 5 of Demsar (2006)."""
     for names, value in enumerate(q, 2):
         table = {name: np.random.default_rng(name).random(14) for name in range(names)}
         difference = significance.average_ranks(table, level=level)["critical_difference"]
@@ -86,7 +87,7 @@ def test_ranks_where_less_is_better():
 
 
 def test_what_cannot_be_ranked():
-    """One block or one name has ranks and no test, two names have no Friedman test, and all tied have p = 1."""
+    """One block or one name has ranks but no test, two names have no Friedman test, and all tied have p = 1."""
     assert (None, None) == tuple(significance.average_ranks({"a": [1], "b": [2]})[key] for key in TESTS)
     assert ({}, 0, None, None) == tuple(significance.average_ranks({}).values())
     assert ({"a": 1.0}, 2, None, None) == tuple(significance.average_ranks({"a": [1, 2]}).values())

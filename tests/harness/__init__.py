@@ -1,4 +1,4 @@
-"""What several test modules use: no test module imports another."""
+"""Code that several test modules share, because no test module may import another."""
 
 from pathlib import Path
 

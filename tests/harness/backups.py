@@ -1,4 +1,4 @@
-"""A small labelled database for the tests of backups and checks, and damage to it."""
+"""A small labeled database for the tests of backups and checks, and functions that damage it."""
 
 import os
 import sqlite3
@@ -22,7 +22,7 @@ PAGE_BYTES = 4096
 
 
 def items(n, first=0, make=np.asarray):
-    """Vectors of three columns, every third of them positive."""
+    """Return `n` items with vectors of three columns, every third one positive."""
     numbers = range(first, first + n)
     X = np.array([[k, k % 3, 1.0] for k in numbers])
     y = np.array([1 if k % 3 == 0 else -1 for k in numbers], np.int8)
@@ -66,14 +66,14 @@ def problems_of(backup):
 
 
 def change_byte(path, at, byte):
-    """Overwrite one byte of a file. at: its offset; from the end if it is negative."""
+    """Overwrite one byte of a file. at: offset, counted from the end if it is negative."""
     with path.open("r+b") as file:
         file.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
         file.write(bytes([byte]))
 
 
 def damage_page(path, page, rng):
-    """Replace a page of a database by noise, as a disk may do it."""
+    """Overwrite a page of a database with random bytes, as a failing disk might."""
     with open(path, "r+b") as file:
         file.seek(PAGE_BYTES * page)
         file.write(rng.randbytes(PAGE_BYTES))
@@ -102,8 +102,8 @@ for line in sys.stdin:
 
 @contextmanager
 def killable(events, call):
-    """Run a call in other processes: yield a function from n to the exit code of one that is killed at the n-th audit
-    event of these kinds."""
+    """Yield a function of n that runs a call in a child process, kills it at its n-th audit event of these kinds, and
+    returns its exit code."""
     script = [sys.executable, "-c", KILLED.format(events=events, call=call)]
     with subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT, text=True) as process:
 

@@ -1,4 +1,4 @@
-"""Brokers that a test starts, stops and fills: Redis, NATS, and Tansu, which speaks the protocol of Kafka."""
+"""Message brokers that a test starts, stops and fills: Redis, NATS, and Tansu, which speaks the protocol of Kafka."""
 
 import json
 import os
@@ -20,7 +20,7 @@ PARTITIONS = 3
 
 
 class Broker:
-    """A broker in a folder. Messages have numbers, and partition k % PARTITIONS where there are partitions."""
+    """A broker with its files in a folder. Message k goes to partition k % PARTITIONS if there are partitions."""
 
     def __init__(self, folder, scheme):
         self.folder, self.port = folder, free_port()
@@ -96,7 +96,7 @@ class Kafka(Broker):
     def send(self, contents):
         settings = {"bootstrap.servers": f"127.0.0.1:{self.port}"}
         if not self.made:
-            admin = AdminClient(settings)  # its requests end with it
+            admin = AdminClient(settings)  # in a variable, because its requests end with it
             admin.create_topics([NewTopic("stream", PARTITIONS, 1)])["stream"].result(20)
             self.made = True
         producer = Producer(settings | {"linger.ms": 5})
@@ -110,7 +110,7 @@ BROKERS = {"redis": Redis, "nats": Nats, "kafka": Kafka}
 
 @contextmanager
 def broker(scheme, folder):
-    """A running broker of a scheme."""
+    """Start the broker of a scheme (redis, nats or kafka), yield it, and stop it."""
     folder.mkdir()
     started = BROKERS[scheme](folder, scheme)
     started.start()
@@ -121,5 +121,5 @@ def broker(scheme, folder):
 
 
 def message(number):
-    """A message whose words no other has."""
+    """Return a message with words that no other message has."""
     return json.dumps({"id": f"m{number}", "text": f"word{number} other{number} third{number}"}).encode()

@@ -1,4 +1,4 @@
-"""What the browser tests share: a real Chromium, the app as a process of its own, and the card in a person's words."""
+"""Tools for tests in a real Chromium: the app as a separate process, its visitors, and the card as a person uses it."""
 
 import os
 import re
@@ -25,8 +25,8 @@ ARGUMENTS = (
     " --disable-component-update --disable-sync --disable-auto-reload --process-per-site"
 ).split()
 DESKTOP, PHONE = {"width": 1366, "height": 900}, {"width": 390, "height": 844}
-PATIENCE = 120  # seconds; a busy machine is no failure, and what comes at once is not waited for
-# Streamlit's deep links, and what it and the browser say of a server that is killed.
+PATIENCE = 120  # seconds until a timeout: long, because a slow machine must not fail a test
+# Console errors to ignore: from Streamlit's deep links, and from Streamlit and the browser when a server is killed.
 CALM = (
     "favicon",
     "/_stcore/",
@@ -38,7 +38,7 @@ CALM = (
     "DoInitPings timed out",
     "status of 503",  # the card says why
     "status of 401",
-    "dynamically imported module: ",  # where the server lives a script that is missing is an error of its own, a 404
+    "dynamically imported module: ",  # if the server runs, a missing script is reported as a 404 too
 )
 
 UPGRADE = {
@@ -47,7 +47,7 @@ UPGRADE = {
     "Sec-WebSocket-Version": "13",
     "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
 }
-# The widths of what is wider than its window.
+# The widths of elements that are wider than their window.
 WIDE = """() => [...document.querySelectorAll("html, [data-testid=stMain]")]
   .filter(e => e.scrollWidth > e.clientWidth).map(e => e.scrollWidth)"""
 
@@ -55,7 +55,8 @@ expect.set_options(timeout=1000 * PATIENCE)
 
 
 def program(*names):
-    """The first of some programs that this machine has; without one the test skips, or fails where CI requires it."""
+    """Return the path of the first of these programs that is installed. If none is, skip the test, or fail it if CI
+    requires browser tests."""
     path = next(filter(None, map(shutil.which, names)), None)
     if path is None:
         missing = pytest.fail if os.environ.get("OAL_BROWSER_TESTS") == "required" else pytest.skip
@@ -65,7 +66,7 @@ def program(*names):
 
 @contextmanager
 def chromium():
-    """This machine's Chromium."""
+    """Launch this machine's Chromium, and close it in the end."""
     path = program(*NAMES)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
@@ -80,8 +81,8 @@ STREAMLIT = (
 
 
 class Server:
-    """The app as a person starts it, by a command that ends with its port, with a database of its own, in any working
-    directory."""
+    """The app in a separate process, with its own database and any working directory. command: starts the app as a
+    person would; the port is appended."""
 
     def __init__(self, folder, work=ROOT, port=None, command=STREAMLIT, **environment):
         self.command = command
@@ -90,7 +91,7 @@ class Server:
         self.start()
 
     def start(self):
-        """Start it, again on the same port, and wait until it answers."""
+        """Start the server, or start it again on the same port, and wait until it answers."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*self.command, str(self.port)],
@@ -106,13 +107,13 @@ class Server:
                 time.sleep(0.05)
 
     def kill(self):
-        """End it as a loss of power would."""
+        """Kill the server without warning, like a power failure."""
         self.process.kill()
         self.process.wait()
 
     @contextmanager
     def frozen(self):
-        """It does nothing for a while, and then goes on."""
+        """Freeze the server while the body runs (SIGSTOP), then let it continue."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -125,7 +126,7 @@ class Server:
 
 @contextmanager
 def running(folder, **settings):
-    """The app, running with a database of its own, its `store`, in a folder; its log holds no traceback in the end."""
+    """Run the app with its own database, opened as `store`, in a folder. Its log must have no traceback."""
     server = Server(folder, **settings)
     try:
         with closing(Store(server.database)) as server.store:
@@ -133,6 +134,13 @@ def running(folder, **settings):
     finally:
         server.kill()
     assert "Traceback" not in server.log.read_text()
+
+
+def guarded(folder, secrets, **settings):
+    """Run the app in a folder with these secrets, which configure its log-in and who has access."""
+    (folder / ".streamlit").mkdir()
+    (folder / ".streamlit" / "secrets.toml").write_text(secrets)
+    return running(folder, work=folder, **settings)
 
 
 def free_port():
@@ -143,7 +151,7 @@ def free_port():
 
 @contextmanager
 def warmed(browser):
-    """A browser in which the app's scripts, once compiled, stay so: one page of its site is always open."""
+    """Yield a browser context in which the app's scripts stay compiled, because one page of its site is always open."""
     with browser.new_context() as context:
         page = context.new_page()
         page.route("http://127.0.0.1/", lambda route: route.fulfill(body=""))
@@ -152,7 +160,7 @@ def warmed(browser):
 
 
 def forget(context, origins):
-    """Let a browser that was warmed keep nothing of what apps have stored in it."""
+    """Clear all cookies, and everything that apps at these origins have stored, from a warmed browser context."""
     context.clear_cookies()
     client = context.new_cdp_session(context.pages[0])
     for origin in origins:
@@ -161,14 +169,14 @@ def forget(context, origins):
 
 
 class Visitors:
-    """People who open the app; `problems` is what the consoles of their browsers complain of."""
+    """People who open the app. `problems` collects the errors in the consoles of their browsers."""
 
     def __init__(self, context):
         self.context, self.pages, self.origins, self.problems = context, [], set(), []
 
     def __call__(self, server, path="/", viewport=DESKTOP, context=None, cookie=None, **media):
-        """The page of one more visitor, in the browser of most or in another `context`, of which `cookie` is the only
-        one."""
+        """Open a page for another visitor, in the shared browser context or in `context`. cookie: replaces all cookies
+        of that context."""
         page = (context or self.context).new_page()
         if cookie:
             page.context.clear_cookies()
@@ -188,21 +196,21 @@ class Visitors:
             self.problems.append(words)
 
     def photograph(self, folder, name):
-        """Store a picture of each page that is open."""
+        """Save a screenshot of each open page."""
         folder.mkdir(parents=True, exist_ok=True)
         for nth, page in enumerate(self.pages, 1):
             with suppress(Error):  # a page that has crashed
                 page.screenshot(path=folder / f"{re.sub(r'[^a-z0-9]+', '-', name.lower())[:80]}-{nth}.png")
 
     def leave(self):
-        """Close what they opened; the browser of most forgets it."""
+        """Close all pages, and clear what they stored in the shared browser context."""
         for page in self.pages:
             page.close()
         forget(self.context, self.origins)
 
 
 class Card:
-    """The card on a page of Streamlit's, as the person before it sees and uses it."""
+    """The card on a page of the app, as a person sees and uses it."""
 
     def __init__(self, page):
         self.page = page
@@ -210,16 +218,16 @@ class Card:
         self.ready()
 
     def __call__(self, name):
-        """A part of the card by its test id."""
+        """Locate a part of the card by its test id."""
         return self.page.get_by_test_id(f"oal-{name}")
 
     def ready(self):
-        """Wait until the card has painted an item, or the end."""
+        """Wait until the card has painted an item, or the end of the session."""
         self._wait("[data-question]")
 
     @property
     def question(self):
-        """The id of the question on the screen, "" at an end."""
+        """The id of the question on the screen, or "" at the end of the session."""
         return self.root.get_attribute("data-question")
 
     @property
@@ -228,19 +236,19 @@ class Card:
         return self.root.locator(".title").inner_text()
 
     def press(self, key):
-        """Press a key and wait for the item that it brings."""
+        """Press a key and wait until the card shows another question."""
         old = self.question
         self.tap(key)
         self._wait(f":not([data-question='{old}'])")
 
     def tap(self, key):
-        """Press a key, whatever comes of it."""
-        self.page.bring_to_front()  # a tab behind another one is slow, and may not have painted its item
+        """Press a key without waiting for its effect."""
+        self.page.bring_to_front()  # a background tab is slow, and may not have painted its item
         self.painted()
         self.page.keyboard.press(key)
 
     def saved(self):
-        """Wait until the server has acknowledged everything, and what it said is painted."""
+        """Wait until the server has acknowledged everything, and the card has painted the response."""
         self._wait("[data-unsaved='0']")
         self.painted()
 
@@ -260,7 +268,7 @@ class Card:
 
 
 def listeners(page):
-    """The kinds of events that document and window listen to, as often as they do."""
+    """Return the event types that document and window listen to, sorted, once for each listener."""
     client, heard = page.context.new_cdp_session(page), []
     for target in ("document", "window"):
         object = client.send("Runtime.evaluate", {"expression": target})["result"]["objectId"]
@@ -270,7 +278,7 @@ def listeners(page):
 
 
 def history(store, session):
-    """Every answer that was ever stored, in order: item, label, and whether it stands."""
+    """Return every answer that was ever stored, in order: item, label, and whether the answer is still valid."""
     rows = store.query(
         "SELECT items.id, answer.label, NOT EXISTS (SELECT 1 FROM events AS later WHERE later.number > answer.number"
         " AND later.question = answer.question AND later.kind IN ('answered', 'corrected', 'undone')) AS stands"
@@ -283,19 +291,19 @@ def history(store, session):
 
 
 def button(page, name):
-    """The button that says exactly this."""
+    """Locate the button with exactly this name."""
     return page.get_by_role("button", name=name, exact=True)
 
 
 def choose(page, label, option):
-    """Choose an option of a box for one or several as a person does, once the page has come to rest."""
+    """Choose an option of a select or multiselect box as a person does, once the page has settled."""
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     field, wanted = page.get_by_role("combobox", name=label), page.get_by_role("option", name=option, exact=True)
     several = page.get_by_test_id("stMultiSelect").filter(has=field)
-    for last in (False, False, True):  # a page that is drawn anew meanwhile closes an open list, or ignores the click
+    for last in (False, False, True):  # a page that is redrawn meanwhile closes an open list, or ignores the click
         field.evaluate("field => field.scrollIntoView({block: 'center'})")  # at the window's edge a list closes at once
         field.click()
-        field.fill(option)  # a long list has only the options in view; typing opens one that was closed
+        field.fill(option)  # a long list has only the options in view; typing opens a closed list
         try:
             wanted.click(timeout=None if last else 5000)
             expect(wanted).to_have_count(0, timeout=5000)
@@ -316,25 +324,25 @@ def upload(page, path):
 
 
 def tab(page, name):
-    """Open a tab beside the card."""
+    """Open a tab next to the card."""
     page.get_by_role("tab", name=name).click()
     expect(page.get_by_role("tab", name=name)).to_have_attribute("aria-selected", "true")
 
 
 def unharmed(page):
-    """Nothing on a page came of markup in the data."""
+    """Check that no markup from the data took effect on a page."""
     assert page.locator(RUN).count() == 0
     assert page.evaluate("window.pwned") is None
 
 
 def bounds(locator):
-    """Where an element is: left, top, right, bottom."""
+    """Return the edges of an element: left, top, right, bottom."""
     box = locator.bounding_box()
     return box["x"], box["y"], box["x"] + box["width"], box["y"] + box["height"]
 
 
 def fits(page):
-    """Nothing on a page is wider than its window, once its layout has settled."""
+    """Check that nothing on a page is wider than its window, once its layout has settled."""
     with suppress(TimeoutError):
         page.wait_for_function(f"({WIDE})().length === 0")
     assert [] == page.evaluate(WIDE)

@@ -1,4 +1,4 @@
-"""What the tests of comparisons share: small data sets and a small specification."""
+"""Small data sets and a small specification that the tests of comparisons share."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ ROUNDS = 90
 
 
 def table(seed=0, rounds=ROUNDS, classes=()):
-    """Random rows whose label is linear in them: a quarter is positive, or classes are equally many."""
+    """Make a table of random rows labeled by a linear score: a quarter positive, or equally frequent classes."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rounds, 4))
     score = X @ rng.normal(size=4)
@@ -27,8 +27,8 @@ def table(seed=0, rounds=ROUNDS, classes=()):
 
 
 def days(folder, items):
-    """Write texts whose label words `a` and `b`, of which a cell may hold both, are also columns of 1 and 0, `x` and
-    `y`. Return the path."""
+    """Write a CSV file of texts with the labels `a` and `b`: in `topics`, whose cells have none, one or both of them,
+    and as 1 or 0 in the columns `x` and `y`. Return the path."""
     has = np.random.default_rng(0).random((items, 2)) < [0.5, 0.2]
     texts = [" ".join([*np.array(["sun", "rain"])[row], "day", f"n{k % 7}"]) for k, row in enumerate(has)]
     cells = [
@@ -40,7 +40,7 @@ def days(folder, items):
 
 
 def stored(folder):
-    """A store with two data sets of two classes, `a` and `b`, and one of three, `letters`."""
+    """Return a store with two data sets of two classes, `a` and `b`, and one of three classes, `letters`."""
     store = Store(folder / "studio.db")
     datasets.add(store, "a", table(0), "a")
     datasets.add(store, "b", table(1, 70), "b")
@@ -49,5 +49,5 @@ def stored(folder):
 
 
 def spec(**values):
-    """A small specification with some values replaced."""
+    """Return a small specification with some values replaced."""
     return specification({"data": ["a"], "algorithms": {"PAA-I": {}}, "permutations": 3, "points": 5} | values)

@@ -1,4 +1,4 @@
-"""Small data sets, sessions and comparisons, whose names and texts try to be markup."""
+"""Small data sets, sessions and comparisons with markup in their names and texts, to test escaping."""
 
 import json
 
@@ -14,7 +14,7 @@ NAME = f"made {MARKUP}"
 
 
 def imported(store, folder, name=NAME, classes=2, items=90, **columns):
-    """A small data set, whose name tries to be markup; its labels are 0 and 1, or letters."""
+    """Import a small data set of vectors with markup in its name. Its labels are 0 and 1, or letters. Return its id."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, classes, items)
     words = [str(k) if classes == 2 else f"{'abc'[k]}{MARKUP}" for k in y]
@@ -26,7 +26,7 @@ def imported(store, folder, name=NAME, classes=2, items=90, **columns):
 
 
 def compared(store, name, **values):
-    """Run a comparison of two algorithms, with some values replaced; its id."""
+    """Run a comparison of two algorithms, with some values of its specification replaced. Return its id."""
     spec = experiments.specification({"algorithms": {"PAA-I": {}, "OAAL": {}}, "budgets": [5, 20], "permutations": 3}
                                      | values)  # fmt: skip
     experiments.compare(spec, store, name)
@@ -34,7 +34,7 @@ def compared(store, name, **values):
 
 
 def add_texts(store, folder, name="texts", label="label"):
-    """A data set of 240 short texts, every fifth positive; the first tries to be markup."""
+    """Import a data set of 240 short texts that contain markup, every fifth one positive. Return its id."""
     path = folder / f"{name}.csv"
     lines = [f'i{k},{MARKUP.replace(chr(34), "")} {"good" if k % 5 == 0 else "other"} word{k % 7},{int(k % 5 == 0)}'
              for k in range(240)]  # fmt: skip
@@ -51,7 +51,7 @@ TOPICS = (
 
 
 def topics(count):
-    """Different texts of three topics in turn, each of five words of its topic and one that any may have."""
+    """Return different texts on three topics in turn, each with five words of its topic and one that any may have."""
     rng = np.random.default_rng(0)
     return [
         " ".join([*rng.choice(TOPICS[k % 3].split(), 5, replace=False), f"day{rng.integers(9)}", "x" * (k % 7), f"{k}"])
@@ -60,7 +60,7 @@ def topics(count):
 
 
 def add_topics(store, folder, count=200):
-    """A data set of texts of three topics, one of them positive, with similar wording."""
+    """Import a data set of texts on three topics, one of them positive, with similar wording. Return its id."""
     path = folder / "topics.jsonl"
     lines = [json.dumps({"text": text, "label": int(k % 3 == 0)}) for k, text in enumerate(topics(count))]
     path.write_text("\n".join(lines))
@@ -68,7 +68,7 @@ def add_topics(store, folder, count=200):
 
 
 def answer(store, dataset, labels=60, **settings):
-    """A session whose answers are right, but wrong every seventh and skipped every eleventh time; its id."""
+    """Create a session and answer it, every seventh time wrong, with every eleventh question skipped. Return its id."""
     session = create(store, dataset, "PAA-I", **{"budget": 60} | settings)
     opened = Session(store, session)
     for k in range(labels):
@@ -80,7 +80,7 @@ def answer(store, dataset, labels=60, **settings):
 
 
 def write_embedding(folder, seed=0, width=8, **tensors):
-    """A static embedding of the words of the topics in a folder, in the format of model2vec; the vectors by word."""
+    """Write a static embedding of the topics' words to a folder, in the format of model2vec. Return {word: vector}."""
     from safetensors.numpy import save_file
     from tokenizers import Tokenizer, models, pre_tokenizers
 

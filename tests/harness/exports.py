@@ -1,4 +1,4 @@
-"""Read the tables that an export writes, each with a library of its format."""
+"""Read the tables that an export writes, each with a library for its format."""
 
 import csv
 import gzip
@@ -10,8 +10,7 @@ from pyarrow import parquet
 
 from oal_engine.output import tables
 
-TYPED = ("jsonl", "parquet")  # formats that tell numbers from words, and nothing from an empty word
-GUARDED = tuple(kind for kind in tables.FORMATS if kind not in TYPED)  # formats for spreadsheets
+TYPED = ("jsonl", "parquet")  # formats that keep numbers apart from words, and missing values apart from empty words
 
 
 def rows_of(kind, content):

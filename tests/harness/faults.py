@@ -1,7 +1,8 @@
-"""A crash simulator: one seed makes a random run of several people on one session, in processes and threads that are
-killed between any two steps, while the disk is full, the database locked, and the clock put forward and back.
+"""A crash simulator: each seed gives a random run of several people on one session. Their processes and threads are
+killed between any two steps, while the disk is full, the database locked, and the clock set forward and back.
 
-What was acknowledged must be there once at the end, what was refused must not, and the session must verify and go on.
+At the end every acknowledged event must be stored exactly once and no refused one, and the session must verify and
+continue.
 """
 
 import os
@@ -29,7 +30,7 @@ from oal_engine.store import StorageError, Store
 from tests.harness.sessions import stream_of
 
 PEOPLE = ("anna", "ben", "carla")
-SETTINGS = (  # what tests of sessions compile anyway
+SETTINGS = (  # only settings that tests of sessions compile anyway
     {},
     {"overlap": 0.4},
     {"audit": 0.25, "pace": 0.5, "horizon": 120, "shuffled": True},
@@ -43,23 +44,23 @@ ACTS = {
 }  # fmt: skip
 TAGS = ("unsure", "excluded")
 FAULTS = ("kill", "fail", "others")
-STEPS = 60  # of a call: a fault comes in one of the first so many
+STEPS = 60  # a fault is triggered in one of the first STEPS steps of a call
 LEASE = 60
-AGAIN_AFTER = 2  # answers of somebody before a question comes again
+AGAIN_AFTER = 2  # answers that a person gives before a question is repeated to them
 
 
 class Killed(BaseException):
-    """The process has ended: nothing of it runs any more."""
+    """The process was killed: none of its code may run any more."""
 
 
 class Clock:
-    """The time of all processes."""
+    """The clock that all processes share."""
 
     def __init__(self):
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
 
     def now(self, zone):
-        """The time, which is later at every look."""
+        """Return the time, which is a millisecond later at every call."""
         self.time += timedelta(milliseconds=1)
         return self.time.astimezone(zone)
 
@@ -68,7 +69,7 @@ class Clock:
 
 
 class Connection(sqlite3.Connection):
-    """A connection, to which every statement is a step of its process, and so is what follows a commit."""
+    """A connection that reports each statement, and the moment after each commit, as a step of its process."""
 
     process = None
 
@@ -94,14 +95,14 @@ class Connection(sqlite3.Connection):
 
 
 class Process(Store):
-    """A process with connections of its own to the database, and a session open in each of two windows."""
+    """A simulated process with its own connections to the database, and with the session open in two windows."""
 
     def __init__(self, world, place, fault=None):
         self.world, self.place, self.connections, self.dead, self.fault = world, place, [], False, fault
         try:
             super().__init__(world.path, patience=world.patience)
             with self._failures():
-                self._db.conn.execute("PRAGMA synchronous = OFF")  # no power is lost here
+                self._db.conn.execute("PRAGMA synchronous = OFF")  # power failures are not simulated
             self.windows = [Session(self, world.session) for _ in range(2)]
         except BaseException:
             self.end()
@@ -114,7 +115,7 @@ class Process(Store):
         return connection
 
     def step(self, after=False):
-        """Let the planned fault come at its step."""
+        """Count a step, and trigger the planned fault at its step. Raise Killed if the process has ended."""
         if self.dead:
             raise Killed
         if self.fault:
@@ -124,10 +125,10 @@ class Process(Store):
                 strike(self, after)
 
     def end(self):
-        """Close the files, as when a process ends: what was not committed is gone. Connections that other threads may
-        be reading from are closed with the world."""
+        """Close the database as when a process ends: uncommitted changes are lost. Connections that other threads may
+        still be reading from are closed at the end of the run."""
         self.dead = True
-        with self._lock:  # whoever writes notices the end first
+        with self._lock:  # waits until a thread that is writing has noticed the end
             for connection in self.connections[: 1 if self.world.threads else None]:
                 connection.close()
         self.world.left += self.connections
@@ -135,18 +136,18 @@ class Process(Store):
 
 @dataclass
 class Event:
-    """What somebody sent, again and again until it is acknowledged or refused. before: the answer after which its item
-    was prepared, which is sent first."""
+    """An event that a person sends again and again until it is acknowledged or refused. before: the answer for which
+    its question was prepared ahead, and which is sent first."""
 
     id: str
     kind: str
     who: str
     values: tuple
     before: "Event | None" = None
-    state: str = "sent"  # or acknowledged, or refused
+    state: str = "sent"  # then "acknowledged" or "refused"
 
     def send(self, opened):
-        """Send it to a session."""
+        """Send the event to an open session."""
         match self.kind, self.values:
             case "answer", (question, label, _):
                 opened.answer(self.id, question, label, self.who)
@@ -169,7 +170,7 @@ class Event:
 
 
 def prepared(folder):
-    """A folder with a database that every run begins with a copy of."""
+    """Create the database that every run begins with a copy of. Return its folder."""
     store = Store(folder / "studio.db")
     datasets.add(store, "sparse", datasets.table(stream_of(80)[1]), "made.npz")
     store.close()
@@ -177,8 +178,8 @@ def prepared(folder):
 
 
 class World:
-    """The run of a seed in a folder of its own. threads: people act at the same time, so that the seed does not choose
-    in which order. real: processes that are killed are processes of the system, killed by its signal."""
+    """The run of one seed in its own folder. threads: people act at the same time, so that the seed does not determine
+    the order. real: some events are sent by real processes, which are killed by SIGKILL."""
 
     def __init__(self, seed, template, folder, real=False):
         self.chance = random.Random(seed)
@@ -191,7 +192,7 @@ class World:
             settings = {"budget": self.chance.randint(6, 20), "lease": LEASE, "tags": TAGS}
             settings |= self.chance.choice(SETTINGS)
             self.session = create(store, "sparse", "PAA-I", **settings)
-        self.left: list[Connection] = []  # of processes that have ended
+        self.left: list[Connection] = []  # connections of processes that have ended
         self.people = PEOPLE[: self.chance.choice((1, 2, 3, 3))]
         self.processes = [None] * self.chance.choice((1, 2, 3))
 
@@ -203,7 +204,7 @@ class World:
         raise Killed
 
     def fail(self, process, after=False):
-        """The disk refuses a statement."""
+        """Raise an I/O error, or the error of a full disk, in place of a statement."""
         if not after:
             self.counts["errors"] += 1
             error = sqlite3.OperationalError("a fault")
@@ -211,7 +212,7 @@ class World:
             raise error
 
     def others(self, process, after=False):
-        """Other processes go on between two statements, which may hold the lock of the database."""
+        """Let other processes act between two statements. This process may hold the database's lock meanwhile."""
         places = [place for place in range(len(self.processes)) if place != process.place]
         if places and not after and not self.between:
             self.between = True
@@ -222,14 +223,14 @@ class World:
                 self.between = False
 
     def planned(self, chance):
-        """A fault at some step of the next call, or None."""
+        """Return a random fault for the next call, as (number of steps before it, fault), or None."""
         if chance.random() < 0.4:
             return chance.randrange(STEPS), getattr(self, chance.choice(FAULTS[: 2 if self.threads else 3]))
         return None
 
     @contextmanager
     def faulty(self):
-        """The clock is that of this world, and rows are written in two steps."""
+        """Patch the engine to use the simulated clock and connections, and to write rows in two steps."""
         write = row_files.write_behind
 
         def in_two(path, array, size):
@@ -254,7 +255,7 @@ class World:
 
     @contextmanager
     def ending(self):
-        """End what still runs."""
+        """End all processes and close their connections when the body ends."""
         try:
             yield
         finally:
@@ -266,7 +267,7 @@ class World:
     # What people do
 
     def run(self):
-        """Play, lift every fault, label to the end, and check what is stored; how often what happened."""
+        """Play, lift every fault, label to the end, and check what is stored. Return counts of events and faults."""
         with self.faulty(), self.ending():
             if self.threads:
                 self.play_in_threads()
@@ -288,7 +289,7 @@ class World:
         return self.counts
 
     def play_in_threads(self):
-        """Everybody acts in a thread of their own."""
+        """Let each person act in a thread of their own. Raise the first failure, if any."""
         failures, ended = [], []
 
         def play(who, seed):
@@ -309,7 +310,7 @@ class World:
             raise failures[0]
 
     def window(self, place, number, fault=None):
-        """A window of a process, which is started where it does not run."""
+        """Return a window of a process with this fault planned. Start the process if it is not running."""
         with self.lock:
             process = self.processes[place]
             if process is None:
@@ -318,11 +319,11 @@ class World:
                 process.fault = fault
         with process._lock, process._failures():
             pages = 2**30 if not self.full else process._db.conn.execute("PRAGMA page_count").fetchone()[0]
-            process._db.conn.execute(f"PRAGMA max_page_count = {pages}").fetchall()  # one left open keeps a snapshot
+            process._db.conn.execute(f"PRAGMA max_page_count = {pages}").fetchall()  # an open cursor keeps a snapshot
         return process.windows[number]
 
     def turn(self, chance, place, who):
-        """Somebody does something in a process, which may fail where there is a fault."""
+        """Let a person act in a process. Storage errors are only accepted if a fault may have caused them."""
         errors = self.counts["errors"]
         try:
             self.act(chance, place, who)
@@ -365,7 +366,7 @@ class World:
                 self.deliver(event, opened)
 
     def kill_for_real(self, event, place, step):
-        """Send an event in a process of the system, which is killed at a step."""
+        """Send an event in a forked process that is killed by SIGKILL at a step."""
         for each in range(len(self.processes)):  # SQLite's connections must not be carried into another process
             self.stop(each)
         if not (child := os.fork()):
@@ -382,7 +383,7 @@ class World:
         self.counts["real kills"] += ended < 0
 
     def made(self, chance, act, opened, who):
-        """What somebody does next, from what they see; None where there is nothing to do."""
+        """Make the next event of a person from what they see. Return None if there is nothing to send."""
         values = following = None
         if act == "look":
             opened.held(who)
@@ -414,13 +415,13 @@ class World:
         with self.lock:
             event = Event(f"event {len(self.events)}", act, who, values)
             self.events.append(event)
-            if following:  # somebody goes on with what is prepared, while the line is cut
+            if following:  # the person also answers the prepared question, while offline
                 values = following.id, chance.choice((1, -1, SKIP)), following.item
                 self.events.append(Event(f"event {len(self.events)}", act, who, values, event))
             return event
 
     def deliver(self, event, opened):
-        """Send an event; where that returns it is acknowledged, and stored."""
+        """Send an event: it is acknowledged if the call returns, and refused if the session refuses it."""
         known = event.state == "acknowledged"
         try:
             event.send(opened)
@@ -438,7 +439,7 @@ class World:
             event.state = "acknowledged"
 
     def finish(self):
-        """When the leases have run out one person can answer all that is left."""
+        """Let the leases expire, and check that one person can answer all remaining questions."""
         self.clock.jump(2 * LEASE)
         opened = self.window(0, 0)
         for _ in range(200):
@@ -453,7 +454,7 @@ class World:
     # What must hold
 
     def check(self):
-        """Everything that is promised, in a fresh process."""
+        """Check everything that is promised, with a freshly opened database."""
         with closing(Store(self.path)) as store:
             assert store.problems() == []
             report = look_back.verify(store, self.session)
@@ -473,7 +474,8 @@ class World:
             self.compare(store, history)
 
     def compare(self, store, history):
-        """Every acknowledged event is stored once, as it was sent; one that was refused is not, and nothing else is."""
+        """Check that each acknowledged event is stored once, as sent, and that no refused or unknown event is
+        stored."""
         items = {row["id"]: row["item"] for row in history.questions}
         parts = {"answered": {}, "corrected": {}, "second": {}, "late": {}, "again": {}}
         undone, others = set(), set()
@@ -498,10 +500,10 @@ class World:
             }.get(event.kind, event.id in others)
             may_be = {"acknowledged": (1,), "refused": (0,), "sent": (0, 1)}[event.state]
             if event.kind == "correct" and event.state == "acknowledged":
-                may_be = (0, 1)  # the label may have been the same
+                may_be = (0, 1)  # the correction may have been to the same label
             assert times in may_be, f"{event} is stored {times} times"
             if event.kind == "answer" and event.id in labels:
-                row = labels[event.id]  # of another question where that was asked about the item instead
+                row = labels[event.id]  # perhaps of another question about the same item
                 assert event.values[1:] == (row["label"], items[row["question"]])
         assert all(sent[each].state != "refused" for each in undone)
         given = {row["number"]: row["annotator"] for row in history.events}
@@ -519,12 +521,12 @@ class World:
         kinds = [row["kind"] for row in standing]
         kinds += ["ahead, late" for event in self.events if event.before and event.id in opinions]
         kinds += ["ahead" for event in self.events if event.before and event.id in labels]
-        self.counts |= Counter(kinds)  # of all checks the largest
+        self.counts |= Counter(kinds)  # the maximum over all checks
 
 
 def replay(seed, template, folder, real=False):
-    """The run of a seed in a new folder, which is removed after it; how often what happened. A seed that fails is
-    named."""
+    """Play the run of a seed in a new folder, which is removed afterwards. Return counts of what happened. An error
+    gets a note with the seed."""
     try:
         return World(seed, template, folder, real).run()
     except BaseException as error:

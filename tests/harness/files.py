@@ -1,15 +1,16 @@
-"""Open files with made-up content, and the messages with which files are refused."""
+"""Open files with invented content, and the messages with which files are refused."""
 
 import bz2
 import gzip
 import io
 import lzma
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pytest
 
-from oal_engine.datasets.reading import Columns, DataError, read
+from oal_engine.datasets.reading import Columns, DataError, peek, read
 
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 LABELLED = Columns(text=("text",), label="label")
@@ -81,27 +82,42 @@ Human.
 
 
 def named(content, name, encoding="utf-8"):
-    """An open file as a browser would hand it over."""
+    """Return an open file in memory with a name, like an upload from a browser."""
     file = io.BytesIO(content if isinstance(content, bytes) else content.encode(encoding))
     file.name = name
     return file
 
 
 def upload(content, name, encoding="utf-8"):
-    """The same, compressed as its name says."""
+    """Return an open file in memory, compressed as the suffix of its name says (.gz, .bz2 or .xz)."""
     pack = PACK.get(Path(name).suffix, bytes)
     return named(pack(content if isinstance(content, bytes) else content.encode(encoding)), name)
 
 
+def zipped(members, kind=ZIP_DEFLATED):
+    """Return a ZIP archive with these members, {name: content}, in memory."""
+    with ZipFile(file := io.BytesIO(), "w", kind) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def imported(content, name="data.zip", **options):
+    """Import a file with the guessed columns, without answering any question. Return its items."""
+    head = peek(named(content, name), **options)
+    head.settle(head.guess.label, None)
+    return read(named(content, name), head.guess, **options)
+
+
 def fails(file, columns=None, **options):
-    """The message with which a file is refused."""
+    """Check that a file is refused. Return the message."""
     with pytest.raises(DataError) as caught:
         read(file, columns, **options)
     return str(caught.value)
 
 
 def arrays(**arrays):
-    """An open .npz file of these arrays."""
+    """Return an open .npz file with these arrays."""
     file = named(b"", "x.npz")
     np.savez(file, **arrays)
     return file

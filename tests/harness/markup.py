@@ -1,4 +1,4 @@
-"""Texts that try to be markup of every kind, and a parser of pages."""
+"""Texts that contain markup of every kind, to test escaping, and a parser of pages."""
 
 from html.parser import HTMLParser
 

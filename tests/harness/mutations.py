@@ -1,4 +1,4 @@
-"""Valid files damaged at random, and how each is read: it gives what it holds, or is refused in one sentence."""
+"""Damage valid files at random (fuzzing) and read them: each file is read, or refused in one sentence."""
 
 import gzip
 import io
@@ -22,11 +22,11 @@ from oal_engine.sessions import look_back, model
 from oal_engine.sessions.files import bundle, model_file
 from oal_engine.store import Store
 from tests.harness import shapes
-from tests.harness.files import OHSUMED, PACK, arrays, named
+from tests.harness.files import OHSUMED, PACK, arrays, named, zipped
 from tests.harness.sessions import database, erase, labelled, text_of
 
-SECONDS = 5.0  # of processor time that no file of a few kilobytes may take
-MEMORY = 2 * 2**30  # bytes that it may map besides what the process had
+SECONDS = 5.0  # limit of processor time for reading a file of a few kilobytes
+MEMORY = 2 * 2**30  # limit of memory, in bytes, that reading may map in addition to the process's own
 EDGES = (
     *(b"0", b"-1", b"1e999", b"nan", b"null", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\n", b'"'),
     *(b"9" * 30, b"[" * 999),
@@ -37,13 +37,13 @@ COLUMNS = {
     "jsonl": Columns(("text",), "label", "id", contains=True, positive=("x",)),
     "ohsumed": Columns(("title", "abstract"), "mesh", positive=("Atrial Fibrillation",), headings=True),
     "sgm": Columns(("text",), "topics", positive=("earn",), contains=True),
-}  # where they are not guessed
-ALONE = {"parquet", "arrow"}  # pyarrow may end the process: the pages read files in one of their own
+}  # of formats whose columns are not guessed
+ALONE = {"parquet", "arrow"}  # pyarrow may crash the process, so the pages read files in a separate process
 SHEET = "xl/worksheets/sheet1.xml"
 
 
 class Target(NamedTuple):
-    """What is read: its name, valid files, and a function that reads the bytes of one."""
+    """A reader to fuzz: its name, valid files for it, and a function that reads the bytes of a file."""
 
     name: str
     files: list[bytes]
@@ -51,8 +51,8 @@ class Target(NamedTuple):
 
 
 def mutated(content, others, random):
-    """A file with one to four damages: bits flipped, a part cut out, repeated, moved, set to an edge case, or replaced
-    by one of another file; a line moved or repeated, another number."""
+    """Return a copy of a file with one to four random damages: a flipped bit; a part deleted, repeated, moved, or
+    replaced by an edge case or by a part of another file; a line moved or repeated; or a changed number."""
     data = bytearray(content)
     for _ in range(random.randint(1, 4)):
         start = random.randint(0, len(data))
@@ -89,7 +89,8 @@ def mutated(content, others, random):
 
 
 def refusal(target, content):
-    """The sentence with which a file is refused, or None where it is read; AssertionError where it is no sentence."""
+    """Return the sentence with which a file is refused, or None if it is read. Raise AssertionError if the message is
+    not a sentence on one line."""
     try:
         target.read(content)
     except ValueError as error:
@@ -101,7 +102,7 @@ def refusal(target, content):
 
 
 def _files():
-    """Valid files by the suffix of their format."""
+    """Return valid files by the suffix of their format."""
     vectors = io.BytesIO(), io.BytesIO()
     np.save(vectors[0], np.eye(4))
     np.save(vectors[1], np.arange(12, dtype=np.float32).reshape(4, 3))
@@ -137,8 +138,8 @@ def _files():
         ],
         "html": [b"<table><tr><th>text</th><th>label</th></tr><tr><td rowspan=2>a b<td>1<tr><td>0</table>"],
         "zip": [
-            shapes.zipped(a_csv=lines, b_csv=lines),
-            shapes.zipped(pos__1_txt="a b", pos__2_txt="c", neg__3_txt="d"),
+            zipped({"a.csv": lines, "b.csv": lines}, zipfile.ZIP_STORED),
+            zipped({"pos/1.txt": "a b", "pos/2.txt": "c", "neg/3.txt": "d"}, zipfile.ZIP_STORED),
         ],
         "sqlite": [_database()],
     }
@@ -160,21 +161,17 @@ def _reader(suffix, folder):
 
 
 def _workbook(name, folder):
-    """The sheet of an Excel file is damaged before it is packed: what is damaged afterwards is found by its sum."""
+    """Return a target whose files are sheets of Excel workbooks. A sheet is damaged before it is zipped, because the
+    checksum of the archive would reveal any later damage."""
     books = [
         zipfile.ZipFile(io.BytesIO(shapes.workbook(("Mail", rows)))) for rows in (shapes.messages(), shapes.table())
     ]
     members = {member: books[0].read(member) for member in books[0].namelist()}
 
-    def packed(sheet):
-        with zipfile.ZipFile(file := io.BytesIO(), "w") as book:
-            for member, content in members.items():
-                book.writestr(member, sheet if member == SHEET else content)
-        return file.getvalue()
+    def report(sheet):
+        return read(named(zipped(members | {SHEET: sheet}, zipfile.ZIP_STORED), "x.xlsx")).report()
 
-    return Target(
-        name, [book.read(SHEET) for book in books], lambda sheet: read(named(packed(sheet), "x.xlsx")).report()
-    )
+    return Target(name, [book.read(SHEET) for book in books], report)
 
 
 def _session(name, folder):
@@ -220,5 +217,5 @@ MAKERS |= {"xlsx": _workbook, "session": _session, "model": _model, "model.json"
 
 
 def target(name, folder):
-    """What reads files of this kind; what it needs is made in a folder."""
+    """Make the target of this name. The files and databases that it needs are stored in a folder."""
     return MAKERS[name](name, Path(folder))

@@ -1,4 +1,4 @@
-"""The reference for tests: every learner and rule again, dense and slow, straight from the formulas in plain numpy."""
+"""Reference implementations for tests: every learner and rule, dense and slow, straight from the formulas in numpy."""
 
 import numpy as np
 from scipy.optimize import brentq
@@ -8,7 +8,7 @@ MASK = 2**64 - 1
 
 
 def draw(seed, t):
-    """splitmix64 of (seed, t) with Python's whole numbers, as a number in [0, 1)."""
+    """Return splitmix64 of (seed, t), computed with Python's integers, as a number in [0, 1)."""
     z = (seed + (t + 1) * 0x9E3779B97F4A7C15) & MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
@@ -16,7 +16,7 @@ def draw(seed, t):
 
 
 def orthonormal(V):
-    """Gram-Schmidt over the rows."""
+    """Orthonormalize the rows (Gram-Schmidt)."""
     basis = []
     for row in V:
         for other in basis:
@@ -30,13 +30,14 @@ DUAL = {"C": 2.0, "bias": 0.4, "exponent": 0.5, "visits": 10, "memory": 2000}
 
 
 class Remembering:
-    """What the dual learners share: a bias, and earlier answers that are visited again."""
+    """The common part of the dual learners: a bias, and a memory of earlier answers that are learned again."""
 
     def with_bias(self, x):
         return np.append(x, self.bias) if self.name in BIASED else x
 
     def visited(self, x, y):
-        """Keep an answer in the place of the oldest: that answer and the earlier ones drawn, each [x, y, alpha]."""
+        """Remember an answer, in place of the oldest if the memory is full. Return it and the earlier answers drawn to
+        be learned again, each as [x, y, alpha]."""
         n, others = len(self.answers), min(len(self.answers), self.memory - 1)
         self.kept[n % self.memory] = [self.with_bias(x), y, 0.0]
         self.answers.append(y)
@@ -45,7 +46,7 @@ class Remembering:
 
 
 class Learner(Remembering):
-    """Weights, a covariance (a matrix even where the real one keeps a diagonal or a sketch) and AdaGrad's sums."""
+    """A binary learner: weights, a covariance (full even if the real one is a diagonal or a sketch), AdaGrad's sums."""
 
     def __init__(self, name, d, **parameters):
         self.name, self.w, self.Sigma, self.t = name, np.zeros(d), np.eye(d), 0
@@ -194,7 +195,7 @@ class Learner(Remembering):
         return max(((negatives + 1) / (positives + 1)) ** (self.exponent + more), self.least) if y > 0 else 1.0
 
     def moved(self, w, answer):
-        """Move the alpha of an answer to its best: the weights that follow."""
+        """Move the alpha of an answer to its best value. Return the new weights."""
         x, y, alpha = answer
         if x @ x == 0:
             return w
@@ -202,7 +203,7 @@ class Learner(Remembering):
         return w + (answer[2] - alpha) * y * x
 
     def pooled(self, x, y):
-        """Judge both members by what they say of a row, let them learn it, and weigh them by their F1."""
+        """Record the margins of both members for a row, let each learn its label, and weight them by their F1."""
         for record, w in zip(self.records, self.members):
             record.append((float(self.with_bias(x) @ w), y))
         visited = self.visited(x, y)
@@ -230,8 +231,8 @@ class Learner(Remembering):
 
 
 def weight_by_f1(asked, memory):
-    """The weight of a positive by the F1 that can be had, from all answers (margin, chance, label) so far; after 300
-    from those at the last estimate."""
+    """Return the weight of a positive for the best attainable F1, estimated from the answers (margin, chance, label) so
+    far; beyond 300 answers, from those at the last estimate."""
     n = len(asked)
     while n > 300 and n % (n // 100):
         n -= 1
@@ -263,7 +264,7 @@ def weight_by_f1(asked, memory):
 
 
 class MulticlassLearner(Remembering):
-    """K weight vectors and, for the adaptive learners, AdaGrad's sums for each."""
+    """A multi-class learner: K weight vectors and, if it is adaptive, AdaGrad's sums for each of them."""
 
     def __init__(self, name, d, classes, **parameters):
         self.name, self.classes, self.w = name, classes, np.zeros((classes, d + (name in BIASED)))
@@ -273,7 +274,7 @@ class MulticlassLearner(Remembering):
 
     def scores(self, x):
         terms = self.w * self.with_bias(x)
-        return np.cumsum(terms, axis=1)[:, -1]  # from the first feature to the last: ties must be ties here too
+        return np.cumsum(terms, axis=1)[:, -1]  # summed from first to last: ties of the engine are ties here too
 
     def margin(self, x):
         best, second = np.sort(self.scores(x))[[-1, -2]]
@@ -290,7 +291,7 @@ class MulticlassLearner(Remembering):
         return v[top] + max(v[:top] + v[top + 1 :])
 
     def moved(self, answer):
-        """Move the alphas of an answer to their best, and the weights with them."""
+        """Move the alphas of an answer to their best values, and update the weights accordingly."""
         x, y, alphas = answer
         right, xx = np.arange(self.classes) == y, x @ x
         if xx == 0:
@@ -313,7 +314,7 @@ class MulticlassLearner(Remembering):
         scores, xx, y = self.scores(x), x @ x, y - 1
         r = max((k for k in range(self.classes) if k != y), key=lambda k: (scores[k], -k))
         loss = max(0.0, 1 - (scores[y] - scores[r]))
-        self.w = self.w.copy()  # the weights of past rounds are averaged
+        self.w = self.w.copy()  # a copy, because the weights of past rounds are averaged
         if self.name.startswith("m-ada"):
             for k, g in ((y, -x), (r, x)) if loss > 0 else ():
                 self.g_sum[k] += g
@@ -379,8 +380,8 @@ def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
 
 
 class Plan:
-    """Shares of a budget for audits, evenly among the rounds to the horizon, and for a floor under the chance of every
-    item, and a pace for the rest."""
+    """A plan of a budget: a share for audits, spread evenly over the rounds to the horizon, a share for a floor under
+    the chance of every item, and a pace for the rest."""
 
     def __init__(self, rule, budget, horizon, audit=0.0, trains=True, pace=None, early=500, floor=0.0):
         self.audits, self.horizon, self.trains = round(audit * budget), horizon, trains
@@ -394,7 +395,7 @@ class Plan:
             self.paced = max(1, min(round(horizon / 4), 40 * (labels - self.reserve)))
 
     def chances(self, t, pi, predicted):
-        """The chance of an audit in round t, and of any question, given the rule's."""
+        """Return two chances in round t: of an audit, and of any question. pi: the rule's probability."""
         check = min(1, self.audits / (self.horizon - t)) if t < self.horizon else 0.0
         wishes, least = self.wishes, self.floor
         if self.floor:
@@ -440,7 +441,8 @@ class Plan:
 
 
 class PlanOfQuestions(Plan):
-    """A plan for the probabilities of several questions. rare: one with few positives so far gets more readings."""
+    """A plan for several questions with a probability each. rare: the fewer positive answers a question has so far, the
+    more items are asked for it."""
 
     def __init__(self, questions, rare, *values, **more):
         super().__init__(*values, **more)
@@ -463,8 +465,8 @@ class PlanOfQuestions(Plan):
 
 
 def replay_questions(X, Y, order, learners, rule, plan, budget, seed=0):
-    """Replay several questions with one reading for all; the readings (round, margins, probability) and the predictions
-    (round, question)."""
+    """Replay several questions that are asked together. Return the asked items (round, margins, probability) and the
+    predictions (round, question)."""
     readings, predictions, seen = [], [], np.zeros((len(Y), 2), int)
     for t, i in enumerate(order):
         margins = [learner.margin(X[i]) for learner in learners]
@@ -489,7 +491,7 @@ def replay(
     X, y, order, learner, rule, rule_parameters=(), theta=0.0, rho=0.0, ratio=1.0, budget=None, seed=0, averaged=False,
     plan=None,
 ):  # fmt: skip
-    """Replay a stream; its counts [predicted, class, asked] and its questions (round, margin, probability)."""
+    """Replay a stream. Return its counts [predicted, class, asked] and its questions (round, margin, probability)."""
     classes = getattr(learner, "classes", 0)
     counts = np.zeros((classes, classes + 1, 2) if classes else (2, 3, 2), int)
     questions, seen, past, mistakes = [], {-1: 0, 1: 0}, [], 0
@@ -517,15 +519,16 @@ def replay(
 
 
 def count_bound(martingales, risk, counts):
-    """Of the counts of positives (in rising order) those that a mean of martingales does not refute at this risk.
+    """Return the values of `counts` (in increasing order) that the mean of the martingales does not refute, at this
+    risk, as the number of positives.
 
-    martingales: functions of a count; each is the product over the positives of what its questions make of them.
+    martingales: functions of a count; each returns a product with one factor for every positive, asked or not.
     """
     return [count for count in counts if np.mean([each(count) for each in martingales]) < 1 / risk]
 
 
 def drift_capital(values, seed, bets, jumps):
-    """The mean capital of all bets on the ranks of the items after each of them, with whole lists counted again."""
+    """Return the mean capital of all bets on the ranks of the items, after each item, counting each rank in full."""
     held = {(k, j): np.full(len(bets), 1 / len(bets)) for k in range(values.shape[1]) for j in range(len(jumps))}
     course = []
     for t in range(len(values)):
@@ -539,8 +542,9 @@ def drift_capital(values, seed, bets, jumps):
 
 
 def share_steps(positive, pushed, chance, rounds, pushes, split):
-    """By how many standard errors the share of positives after `split` answers differs from the share before, and these
-    shares: of all items, of the pushed ones and of the others, with sums over the answers of each part."""
+    """Return [difference, share before, share after] for all items, the pushed items and the others: the share of
+    positives before and after `split` answers, from sums over the answers of each part, and their difference in
+    standard errors."""
     answers = [*zip(positive, pushed, 1 / chance)]
     rate = {
         kind: sum(w for p, k, w in answers if p and k == kind) / sum(w for _, k, w in answers if k == kind)
@@ -549,7 +553,7 @@ def share_steps(positive, pushed, chance, rounds, pushes, split):
     halves = (answers[:split], rounds[split], pushes[split]), (
         answers[split:], rounds[-1] - rounds[split], pushes[-1] - pushes[split],
     )  # fmt: skip
-    parts = {"items": [], True: [], False: []}  # the share in each half, and its squared standard error
+    parts = {"items": [], True: [], False: []}  # the share of positives in each half, and its squared standard error
     hits = [
         sum(w * (p - rate[k]) for p, k, w in half) + rate[False] * (items - pushed) + rate[True] * pushed
         for half, items, pushed in halves

@@ -58,12 +58,12 @@ class Clock(datetime):
 
     @classmethod
     def now(cls, tz=None):
-        """Return one time."""
+        """Return the same time at every call."""
         return datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def lines():
-    """Yield lines of items with a text, three numbers, a label of two and a topic of three."""
+    """Yield items as lines of JSON: an id, a text, three numbers, one of two labels and one of three topics."""
     rng = np.random.default_rng(0)
     for k, text in enumerate(topics(ITEMS + LATER)):
         a, b, c = rng.normal((k % 3, k % 2, 0))
@@ -72,7 +72,7 @@ def lines():
 
 
 def imported(store, folder):
-    """Import every kind and append to it; yield the names and bytes of the files."""
+    """Import a data set of every kind and append items to it. Yield the names and bytes of its files."""
     write_embedding(folder / "tiny")
     items = [*lines()]
     first, later = folder / "first.jsonl", folder / "later.jsonl"
@@ -91,7 +91,7 @@ def imported(store, folder):
 
 
 def labelled(store, data, settings):
-    """Label a session, with skips and wrong answers, and by several people if it asks for second answers."""
+    """Create a session and answer it, with skips and wrong answers, by two people if it asks for second answers."""
     session = Session(store, create(store, data, budget=BUDGET, **settings))
     people = PEOPLE if session.settings.overlap else ("ann",)
     for k in range(2 * BUDGET):
@@ -120,7 +120,7 @@ def exported(store, session, folder, name):
 
 
 def replayed():
-    """Yield the names and bytes of long replays of the project's own algorithms, with all that they learned."""
+    """Yield the names of long replays of the project's own algorithms, and digests of what they logged and learned."""
     for name in ("auto", "auto-sum", "auto-classes"):
         chosen = strategy(name)
         X, y, order = promises.data_for(chosen.learner, n=1500, huge=1)
@@ -129,7 +129,7 @@ def replayed():
 
 
 def made(folder):
-    """Yield the names and bytes of everything."""
+    """Yield the names and bytes of all files."""
     store = Store(folder / "studio.db")
     yield from replayed()
     yield from imported(store, folder)
@@ -152,7 +152,7 @@ def made(folder):
 
 
 def write(folder):
-    """Write everything to a folder."""
+    """Write all files below a folder, with a clock that never advances."""
     with ExitStack() as stack:
         stack.enter_context(patch("oal_engine.store.tables.datetime", Clock))
         for module in ("kernel.stream", "sessions.fold"):

@@ -1,4 +1,4 @@
-"""The project as it is installed: its wheel, and environments that hold nothing else of it."""
+"""The project as users install it: its wheel, and virtual environments that contain nothing else of it."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ PRIVATE = shutil.ignore_patterns("__pycache__", "secrets.toml")
 
 
 def wheel(folder):
-    """The path of the wheel, built from the sdist of a copy of the sources, because building writes beside them."""
+    """Build the wheel from the sdist of a copy of the sources, because a build writes next to them. Return its path."""
     source = folder / "source"
     for name in FOLDERS:
         shutil.copytree(ROOT / name, source / name, ignore=PRIVATE)
@@ -26,24 +26,24 @@ def wheel(folder):
 
 
 def environment(folder):
-    """The folder of the programs of an empty environment."""
+    """Create an empty virtual environment. Return the folder of its programs."""
     venv.create(folder, with_pip=False)
     return folder / ("Scripts" if sys.platform == "win32" else "bin")
 
 
 def install(programs, *arguments):
-    """Install into an environment, as pip is told."""
+    """Install packages into an environment. arguments: further arguments of `pip install`."""
     run(sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet", *arguments)
 
 
 def packages(programs):
-    """The folder in which an environment has its packages."""
+    """Return the site-packages folder of an environment."""
     done = run(programs / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
     return Path(done.stdout.strip())
 
 
 def run(*command, **options):
-    """Run a program to its end; where it fails, its own words are the error."""
+    """Run a program to its end. If it fails, raise AssertionError with its output."""
     done = subprocess.run(command, capture_output=True, text=True, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done

@@ -7,12 +7,12 @@ from streamlit.testing.v1 import AppTest
 from tests.harness import ROOT
 
 BINARY = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 1}}
-ADMIN = "admin@example.org"  # who owns the studio, where `become` has people log in
+ADMIN = "admin@example.org"  # the owner of the studio in tests where people log in
 WAIT = 60  # seconds; the first run of a page compiles
 
 
 def run(page, **query):
-    """Run a page with a query in its address; it must not fail."""
+    """Run a page with these query parameters in its address, and check that it does not fail."""
     at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=WAIT)
     if page != "home.py":
         at.switch_page(page)
@@ -23,7 +23,7 @@ def run(page, **query):
 
 
 def press(at, key):
-    """Press a button; the page must not fail."""
+    """Press a button, and check that the page does not fail."""
     assert not at.button(key=key).click().run().exception
 
 
@@ -35,7 +35,7 @@ def form():
 
 
 def data_page(path):
-    """Open the Data page with a file on the server."""
+    """Open the Data page and enter the path of a file on the server."""
     at = run("pages/4_Data.py")
     at.segmented_control(key="way").set_value("File on the server").run()
     at.text_input(key="path").set_value(str(path)).run()
@@ -43,14 +43,14 @@ def data_page(path):
 
 
 def words(at):
-    """All literal HTML and text of a page."""
+    """Return all literal HTML, unescaped, and all plain text of a page as one string."""
     return " ".join(
         [*(html.unescape(str(element.proto.body)) for element in at.get("html")), *(t.value for t in at.text)]
     )
 
 
 def listed(session, name, at=None, **state):
-    """Run the Label page with the state that one of its lists would send from a browser; it must not fail."""
+    """Run the Label page with the state that a browser would send for one of its lists. Check that it does not fail."""
     at = at or run("pages/1_Label.py", session=str(session), annotator="carla")
     at.session_state["panel"] = name.title()
     at.run()

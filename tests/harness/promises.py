@@ -1,7 +1,7 @@
-"""The promises of every learner and every rule: checks as plain functions of the names of a learner and a rule.
+"""The promises of every learner and every rule, as functions that check a learner and a rule given by name.
 
-They run over whatever is registered: a learner with the rule `symmetric`, a rule with one binary and one multi-class
-learner that it works with (`fitting`).
+They run over everything that is registered: each learner with the rule `symmetric`, and each rule with one binary and
+one multi-class learner that it works with (`fitting`).
 """
 
 import io
@@ -26,7 +26,7 @@ CLASSES = 4
 SURELY = {"delta": 1e308}  # symmetric asks about every margin up to 1e300
 MARGINS = [0.0, 5e-324, 1e-300, 1e-100, 1e-9, 0.01, 0.1, 0.5, 1.0, 3.0, 1e3, 1e9, 1e100, 1e200, 1e300]
 
-# The power of the rows' unit that a parameter is in where w.x has none, and for the adaptive learners.
+# Units of the parameters as powers of the rows' unit, if margins w.x have no unit; then for the adaptive learners.
 UNITS = {"C": -2, "bias": 1, "eta": -2, "gamma": 2, "r": 2, "a": 2}
 ADAPTIVE_UNITS = {"eta": -1, "delta": 1}
 
@@ -51,7 +51,7 @@ EXCEPTIONS = {
 
 
 def data(seed=0, n=120, d=7, huge=1e3):
-    """Rows of very different size: ordinary, tiny, huge, repeated, with one feature, and zero."""
+    """Return rows of very different size (ordinary, tiny, huge, repeated, one feature, zero), labels and an order."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
     X /= np.maximum(1e-9, np.linalg.norm(X, axis=1, keepdims=True))
@@ -65,14 +65,14 @@ def data(seed=0, n=120, d=7, huge=1e3):
 
 
 def labels_for(learner, y):
-    """The labels for a learner: those given, or for a multi-class one four classes out of them."""
+    """Return labels that fit a learner: `y` itself, or four classes made from it for a multi-class learner."""
     return np.where(y > 0, 2, 1 + np.arange(y.size) % 5 % CLASSES) if is_multiclass(learner) else y
 
 
 def data_for(learner, **options):
-    """Rows, labels and an order for a learner; Gram-Schmidt magnifies rounding by the largest row of a sketch, rows
-    that come twice tie the wrong classes of m-dual, so that rounding decides, and labels that no plane separates square
-    the variances of cw-exact until no number holds them."""
+    """Return rows, labels and an order for a learner. Sketches get smaller rows, because Gram-Schmidt magnifies
+    rounding by the largest one; m-dual gets no repeated rows, which tie its wrong classes so that rounding decides;
+    cw-exact gets separable labels, because others square its variances until no float holds them."""
     X, y, order = data(**options | ({"huge": 3} if "sacog" in learner else {}))
     if learner == "cw-exact":
         y = np.where(X @ np.arange(1, X.shape[1] + 1) > 0, 1, -1)
@@ -82,18 +82,18 @@ def data_for(learner, **options):
 
 
 def built(learner, d, values=()):
-    """A fresh learner for rows with d features."""
+    """Build a fresh learner for rows with `d` features."""
     return learners.build(learner, d, values, CLASSES * is_multiclass(learner))
 
 
 def mixed(X):
-    """Rows of a table with the second half of its columns as a dense block of float32."""
+    """Convert a table to mixed rows: the first half of its columns is sparse, the second a dense block of float32."""
     first = X.shape[1] // 2
     return rows.mixed_rows(rows.as_rows(csr_array(X[:, :first])), X[:, first:])
 
 
 def run(X, y, order, learner, rule, values=(), rule_values=(), start=None, theta=0.0, rho=0.0, ratio=1.0, **options):
-    """A replay with the log, of a fresh learner or of the one to start with."""
+    """Replay a stream with a fresh learner, or with the learner `start`. The result has the log."""
     table = rows.as_rows(X)
     return stream.replay(
         table,
@@ -108,7 +108,8 @@ def run(X, y, order, learner, rule, values=(), rule_values=(), start=None, theta
 
 
 def assert_twins(X, y, order, learner, rule, values=(), rule_values=(), matrix=csr_array, plan=None, **options):
-    """The engine and the textbook formulas ask the same rounds and learn the same weights, under a plan or none."""
+    """Check that the engine asks in the same rounds and learns the same weights as the plain implementation (naive.py).
+    plan: arguments of a plan, or None."""
     many, d = is_multiclass(learner), X.shape[1]
     values, rule_values = dict(values), dict(rule_values)
     twin = naive.MulticlassLearner(learner, d, CLASSES, **values) if many else naive.Learner(learner, d, **values)
@@ -126,17 +127,17 @@ def assert_twins(X, y, order, learner, rule, values=(), rule_values=(), matrix=c
 
 
 def arrays(parts):
-    """The arrays of a named tuple."""
+    """Return the arrays of a named tuple."""
     return [value for value in parts if isinstance(value, np.ndarray)]
 
 
 def bits(log, counts, learner):
-    """A digest of every bit of a run: its questions, counts and state."""
+    """Return a digest of every bit of a run: its questions, its counts and the learner's state."""
     return sha256(b"".join(array.tobytes() for array in (log, counts, *arrays(learner)))).hexdigest()
 
 
 def digest(learner, rule):
-    """The bits of a replay with a budget and averaged weights."""
+    """Return the digest of a replay with a budget and averaged weights."""
     X, y, order = data_for(learner, seed=4)
     result = run(csr_array(X), y, order, learner, rule, seed=11, budget=30, averaged=True)
     return bits(result.log, result.counts, result.learner)
@@ -146,19 +147,19 @@ def digest(learner, rule):
 
 
 def it_equals_its_dense_twin(learner, rule):
-    """The same rounds are asked and the same weights learned as by the textbook formulas."""
+    """The engine asks in the same rounds and learns the same weights as the plain implementation (naive.py)."""
     X, y, order = data_for(learner)
     assert_twins(X, y, order, learner, rule)
     assert_twins(X, y, order, learner, rule, rho=4.0, theta=0.05, budget=40, seed=3, averaged=True)
 
 
 def rows_of_one_feature_equal_the_twin(learner, rule):
-    """A table with a single column is learned as the formulas say."""
+    """The engine gives the results of the plain implementation (naive.py) on a table with a single column."""
     assert_twins(*data_for(learner, d=1), learner, rule)
 
 
 def a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits(learner, rule):
-    """Questions answered one by one, all state written and read in between without pickle, equal a replay."""
+    """Answering one by one, with all state saved and loaded in between without pickle, equals a replay."""
     X, y, order = data_for(learner, seed=4)
     table, y = rows.as_rows(csr_array(X)), rows.read_only(y, np.int8)
     order = stream.checked_order(order, table)
@@ -184,21 +185,21 @@ def _loaded(part):
 
 
 def threads_give_the_same_bits(learner, rule):
-    """Replays side by side in threads equal a replay alone: they share rows and nothing else."""
+    """Replays that run in threads at the same time have the same bits as a replay that runs alone."""
     with ThreadPoolExecutor(4) as threads:
         digests = set(threads.map(lambda _: digest(learner, rule), range(8)))
     assert {digest(learner, rule)} == digests
 
 
 def another_process_gives_the_same_bits(learner, rule):
-    """The same seed gives the same questions, counts and state in a process that was started afresh."""
+    """The same seed gives the same questions, counts and state in a freshly started process."""
     task = other_process().submit(_digest_of, learner, rule, LEARNERS[learner], QUERY_RULES[rule])
     assert digest(learner, rule) == task.result()
 
 
 @cache
 def other_process():
-    """One process for all promises, started afresh."""
+    """Return an executor with one freshly started process, which all promises share."""
     return ProcessPoolExecutor(1, get_context("spawn"))
 
 
@@ -210,7 +211,7 @@ def _digest_of(learner, rule, *kinds):
 
 @contextmanager
 def compiled_afresh(*kinds):
-    """Keep the machine code of classes outside the engine off the disk, where no other process could read it."""
+    """Disable the disk cache of machine code for classes outside the engine, because no other process could load it."""
     kernels = [kernel for kernel in vars(stream).values() if hasattr(kernel, "_cache")]
     caches = [kernel._cache for kernel in kernels]
     if any(kind.__module__.partition(".")[0] != "oal_engine" for kind in kinds):
@@ -224,7 +225,7 @@ def compiled_afresh(*kinds):
 
 
 def replay(chosen, rho=2.0):
-    """The replay of a strategy over 80 small rows, with its log."""
+    """Replay a strategy over 80 small rows. The result has the log."""
     rng = np.random.default_rng(8)
     X = rng.normal(size=(80, 4)) * (rng.random((80, 4)) < 0.8)
     classes = 3 * chosen.multiclass
@@ -234,7 +235,7 @@ def replay(chosen, rho=2.0):
 
 
 def settings_that_share_a_pass_have_the_bits_of_replays_of_each(learner, rule, matrix=csr_array):
-    """Where several settings can share a pass over the rows, each counts, asks and learns as in a replay of its own."""
+    """If several settings can share a pass over the rows, each counts, asks and learns as in a separate replay."""
     X, y, order = data_for(learner, seed=4)
     table = rows.as_rows(matrix(X))
     if not stream.share_a_pass(LEARNERS[learner], table):
@@ -254,7 +255,7 @@ def settings_that_share_a_pass_have_the_bits_of_replays_of_each(learner, rule, m
 
 
 def _setting(learner, rule, features, k):
-    """The parts of setting k: parameters, the threshold and what positives weigh differ."""
+    """Return the learner, rule and objective of setting k. Parameters, threshold and class weights depend on k."""
 
     def values(kind):
         numbers = {name: spec.default * 0.95**k for name, spec in parameters(kind).items()}
@@ -279,7 +280,7 @@ PROMISES = [
 
 
 def rows_in_order_are_rows_visited_in_that_order(learner, rule):
-    """Rows sorted by the order of visit, and visited from first to last, give the same bits."""
+    """Sorting the rows by the item order and visiting them from first to last gives the same bits."""
     X, y, order = data_for(learner)
     visited = run(csr_array(X), y, order, learner, rule)
     sorted_ = run(csr_array(X[order]), y[order], np.arange(order.size), learner, rule)
@@ -287,8 +288,8 @@ def rows_in_order_are_rows_visited_in_that_order(learner, rule):
 
 
 def permuted_columns_permute_the_weights(learner, rule):
-    """With the columns of the rows and of the fresh state in another order, the questions and the weights are the same
-    to rounding."""
+    """Permuting the columns of the rows and of the fresh state permutes the weights and changes no question, up to
+    rounding."""
     X, y, order = data_for(learner)
     columns = np.random.default_rng(1).permutation(X.shape[1])
     start = _each_array(built(learner, X.shape[1]), lambda array: _along_features(array, columns))
@@ -314,8 +315,8 @@ def _along_features(array, columns):
 
 
 def a_column_of_zeros_changes_nothing(learner, rule):
-    """A feature that is 0 in every row changes no question and no other weight, and gets no weight itself, if the first
-    directions of a sketch do not include it."""
+    """A feature that is 0 in every row changes no question and no other weight, and gets no weight itself, if the
+    initial directions of a sketch do not include it."""
     X, y, order = data_for(learner)
     narrow, wide = built(learner, X.shape[1]), built(learner, X.shape[1] + 1)
     for small, large in zip(arrays(narrow), arrays(wide)):
@@ -323,7 +324,7 @@ def a_column_of_zeros_changes_nothing(learner, rule):
             large[:, -1] = 0
         large[tuple(map(slice, small.shape))] = small
     with_zeros = csr_array(np.hstack([X, np.ones((len(X), 1))]))
-    with_zeros.data[with_zeros.indptr[1:] - 1] = 0  # stored, as some files do
+    with_zeros.data[with_zeros.indptr[1:] - 1] = 0  # stored zeros, as in some files
     one, other = run(csr_array(X), y, order, learner, rule), run(with_zeros, y, order, learner, rule, start=wide)
     np.testing.assert_allclose(other.log, one.log, rtol=1e-7, atol=1e-9)
     weights = learners.weights(other.learner)
@@ -332,8 +333,8 @@ def a_column_of_zeros_changes_nothing(learner, rule):
 
 
 def another_unit_of_the_rows_changes_no_prediction(learner, rule):
-    """Rows times a power of two, with the parameters in that unit, give the same predictions and, bit for bit, the same
-    margins, or margins times the square of the unit (the perceptrons, which have no parameter)."""
+    """Scaling the rows by a power of two, and the parameters to match, changes no prediction. The margins keep their
+    bits, or are multiplied by the square of the scale (perceptrons, which have no parameter)."""
     X, y, order = data_for(learner)
     unit, kind = 1024.0, LEARNERS[learner]
     units = ADAPTIVE_UNITS if getattr(kind, "provides", None) == "adaptive" else UNITS
@@ -346,8 +347,8 @@ def another_unit_of_the_rows_changes_no_prediction(learner, rule):
 
 
 def a_zero_row_changes_no_prediction(learner, rule):
-    """A row of zeros is predicted positive, or as the first class, and when asked leaves the weights as they are,
-    whatever its label: at the start and later."""
+    """A row of zeros is predicted positive, or as the first class, and does not change the weights if it is asked,
+    whatever its label, at the start and later."""
     X, y, order = data_for(learner)
     n, many = len(order), is_multiclass(learner)
     table = csr_array(np.vstack([X, np.zeros(X.shape[1])]))
@@ -362,14 +363,14 @@ def a_zero_row_changes_no_prediction(learner, rule):
 
 
 def margins_up_to_1e300_give_numbers(learner, rule):
-    """Rows as small and as large as floats go, at the start and later, leave no NaN in margins, chances and weights."""
+    """Rows as small or as large as floats can be, at the start or later, leave margins, chances and weights finite."""
     X, y, order = data_for(learner, huge=1)
     for size in (5e-324, 1e-300, 1e-150, 1e-9, 1e9, 1e75, 1e150):
         for place in (order[:1], order[60:61], order[::7], order):
             extreme = X.copy()
             extreme[place] *= size
             _assert_numbers(run(csr_array(extreme), y, order, learner, rule, rule_values=SURELY))
-    for place in (0, 60):  # twice would be a margin of 1e600
+    for place in (0, 60):  # one row only: with two, a margin would be 1e600
         extreme = X.copy()
         extreme[order[place]] = 1e300 * np.eye(X.shape[1])[3]
         _assert_numbers(run(csr_array(extreme), y, order, learner, rule, rule_values=SURELY))
@@ -396,7 +397,7 @@ LEARNER_PROMISES = [
 
 
 def fitting(rule):
-    """The names of a binary and of a multi-class learner that a rule works with, where there are such."""
+    """Return the names of one binary and one multi-class learner that a rule works with, if it has them."""
     return list({is_multiclass(name): name for name in reversed(query_rules.partners(rule))}.values())
 
 
@@ -409,8 +410,8 @@ def _probabilities(rule, learner, table, i, margins, v, rho, theta, t):
 
 
 def chances(learner, rule):
-    """The chances of asking for margins growing away from 0 on each side, in many situations: (situations, sides,
-    margins)."""
+    """Return the chances of asking in many situations, for margins of increasing size on each side of 0. Shape:
+    (situations, sides, margins)."""
     table, one, probabilities = rows.as_rows(csr_array(np.diag([1.0, 1e-9, 1e154, 0.0]))), built(learner, 4), []
     signs = [1.0] if is_multiclass(learner) else [1.0, -1.0]
     for size in (None, 1e-9, 0.75, 1e9):
@@ -433,14 +434,14 @@ def _allowed(spec, value):
 
 
 def every_chance_is_a_probability(learner, rule):
-    """The probability lies between 0 and 1 for every margin up to 1e300, variance, class ratio, threshold and round."""
+    """The probability is between 0 and 1 for every margin up to 1e300, variance, class ratio, threshold and round."""
     probabilities = chances(learner, rule)
     assert ((probabilities >= 0) & (probabilities <= 1)).all()
 
 
 def where_it_is_stochastic_any_item_may_be_asked_and_sure_ones_less(learner, rule):
-    """A rule that draws asks every item with a probability > 0 that never rises with the margin; the probabilities of
-    other rules are 0 or 1."""
+    """A rule that draws asks every item with a probability > 0, which never increases with the size of the margin. The
+    probabilities of other rules are 0 or 1."""
     probabilities = chances(learner, rule)
     if rule in query_rules.paceable():
         assert (probabilities > 0).all()

@@ -1,4 +1,4 @@
-"""A line between browsers and a server, to be cut as a network is: Chromium's own switch leaves websockets open."""
+"""A TCP proxy between browsers and a server that tests cut: Chromium's own offline switch leaves WebSockets open."""
 
 import os
 import socket
@@ -6,12 +6,12 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 
-CUT = float(os.environ.get("OAL_CUT_SECONDS", "3"))  # for which tests cut a line
+CUT = float(os.environ.get("OAL_CUT_SECONDS", "3"))  # seconds for which tests cut a line
 
 
 class Line:
-    """Passes on what goes through a port of its own to a server's port. While it is cut it is `closed` (connections,
-    also new ones, end), `silent` (nothing arrives until it is whole again) or `deaf` (what the server says is lost)."""
+    """A proxy from its own port to a server's port. While it is cut, it is `closed` (old and new connections end),
+    `silent` (nothing arrives until the cut is over) or `deaf` (data from the server are lost)."""
 
     def __init__(self, port):
         self.server, self.state, self.sockets = port, None, set()
@@ -26,7 +26,7 @@ class Line:
 
     @contextmanager
     def cut(self, state):
-        """Cut it, for CUT seconds from here to the end of what is done meanwhile."""
+        """Cut the line while the body runs, for at least CUT seconds. state: `closed`, `silent` or `deaf`."""
         end = time.monotonic() + CUT
         self.state = state
         self.whole.clear()
@@ -40,7 +40,7 @@ class Line:
         self.whole.set()
 
     def close(self):
-        """End it with all connections."""
+        """Close the port and all connections."""
         self.state = "closed"
         self.whole.set()
         self.listener.close()
@@ -69,7 +69,7 @@ class Line:
             self.sockets -= {browser, server}
 
     def _pass(self, source, target, said=False):
-        """Pass on what comes from one end until it closes; said: by the server."""
+        """Forward data from `source` to `target` until `source` closes. said: whether `source` is the server."""
         with suppress(OSError):
             while data := source.recv(2**16):
                 if self.state == "silent":

@@ -1,4 +1,4 @@
-"""What a published page holds: its data, and whether its browser would run and fetch nothing else."""
+"""Read the data of a published page, and check that a browser would run only its script and fetch nothing."""
 
 import hashlib
 import json
@@ -7,13 +7,13 @@ from base64 import b64encode
 
 
 def held(page):
-    """The data in a page, which stand in it once, without anything that could end them."""
+    """Return the data in a page. They must occur once and contain no `<`, which could end their script element."""
     (data,) = re.findall(r'<script type="application/json" id="data">([^<]*)</script>', page.decode())
     return json.loads(data)
 
 
 def is_sealed(page):
-    """Whether a page may run nothing but its one script, and fetch nothing at all."""
+    """Tell whether a page may run only its one script (by its Content-Security-Policy) and fetches nothing."""
     words = page.decode()
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', words)
     (script,) = re.findall(r'<script type="module">(.*?)</script>', words, re.DOTALL)

@@ -1,4 +1,4 @@
-"""The labeling card alone, in a real browser: payloads and the clock by hand, what it would send in a list."""
+"""The labeling card alone in a real browser: tests give it payloads, run its clock, and read the events it sends."""
 
 from ui.components import text
 from ui.components.card import SCRIPTS
@@ -56,7 +56,7 @@ def question(id, **changes):
 
 
 def place(asked, **changes):
-    """A place by its question, the question's id, or None for an end."""
+    """Return a place for a question, a question's id, or None for an end. A place is returned unchanged."""
     asked = question(asked) if isinstance(asked, int) else asked
     if asked and "counters" in asked:
         return asked
@@ -64,26 +64,26 @@ def place(asked, **changes):
 
 
 class Script:
-    """The card on an otherwise empty page whose clock stands still unless it is told to run."""
+    """The card on a page without the rest of the app, whose clock runs only on demand."""
 
     def __init__(self, page):
         self.page = page
         self.open(fresh=True)
 
     def open(self, fresh=False):
-        """Load the page as a reload does, or with nothing stored in the browser."""
+        """Load the page as a reload does. fresh: first clear everything that is stored in the browser."""
         self.page.goto(ADDRESS)
         if fresh:
             self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
         self.page.evaluate(MOUNT, text(SCRIPTS))
 
     def give(self, here, branches=(), **changes):
-        """The server's next payload, painted."""
+        """Give the card the server's next payload, and let it paint."""
         self.hand(here, branches, **changes)
         self.run(FRAME)
 
     def hand(self, here, branches=(), **changes):
-        """The server's next payload, not painted yet."""
+        """Give the card the server's next payload, without time to paint."""
         ahead = {
             str(id): {str(label): place(then) for label, then in outcomes.items()}
             for id, outcomes in dict(branches).items()
@@ -93,7 +93,7 @@ class Script:
         self.page.evaluate("give", payload)
 
     def run(self, ms):
-        """Let the clock run."""
+        """Let the clock run for `ms` milliseconds."""
         self.page.clock.run_for(ms)
 
     def press(self, *keys):
@@ -103,14 +103,14 @@ class Script:
             self.run(FRAME)
 
     def hold(self, key, times=5):
-        """Hold a key so long that it repeats, with a paint after each repetition."""
+        """Hold a key down until it repeats, with a paint after each repetition."""
         for _ in range(times):
             self.page.keyboard.down(key)
             self.run(FRAME)
         self.page.keyboard.up(key)
 
     def dispatch(self, **event):
-        """A key event that Playwright's keyboard cannot make."""
+        """Dispatch a keydown event that Playwright's keyboard cannot make."""
         script = """event => { document.body.dispatchEvent(new KeyboardEvent("keydown",
           {bubbles: true, composed: true, cancelable: true, ...event})) }"""
         self.page.evaluate(script, event)
@@ -121,17 +121,17 @@ class Script:
 
     @property
     def posts(self):
-        """All that was sent: lists of (question, action, label)."""
+        """Everything that the card sent: for each request, a list of (question, action, label)."""
         return self.page.evaluate("sent.map(events => events.map(e => [e.question, e.action, e.label]))")
 
     @property
     def events(self):
-        """The events sent last."""
+        """The events of the last request."""
         return self.page.evaluate("sent.at(-1) ?? []")
 
     @property
     def answers(self):
-        """The events sent last as (question, label), a skip as (question, 0)."""
+        """The events of the last request as (question, label). A skip is (question, 0)."""
         return [(event["question"], {"skip": 0}.get(event["action"], event["label"])) for event in self.events]
 
     @property

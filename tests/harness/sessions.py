@@ -12,12 +12,12 @@ from oal_engine.datasets import reading
 from oal_engine.sessions.files.bundle import adopt, publish
 from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import create
+from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
 
 PEOPLE = ("anna", "ben", "carla")
 EVENTS = (f"event {number}" for number in count())
-RUNS = [  # data, algorithm, more settings: what the tests share, for every pair is compiled once
+RUNS = [  # data, algorithm, more settings; shared, so that each pair of data and algorithm is compiled only once
     ("sparse", "PAA-I", {}),
     ("sparse", "PAA-I", {"shuffled": True, "seed": 5}),
     ("sparse", "OA3-diag", {"parameters": {"eta": 0.3}}),
@@ -36,7 +36,7 @@ RUNS = [  # data, algorithm, more settings: what the tests share, for every pair
 
 
 def stream_of(n=300, d=8, seed=0, density=0.6, labels=(-1, 1)):
-    """Items of two classes, one in five positive, that a linear learner tells apart."""
+    """Return sparse rows, and items of two classes, one in five positive, that a linear learner can separate."""
     rng = np.random.default_rng(seed)
     X = sparse.random_array((n, d), density=density, rng=rng, data_sampler=rng.normal).tocsr()
     score = X @ rng.normal(size=d)
@@ -44,38 +44,43 @@ def stream_of(n=300, d=8, seed=0, density=0.6, labels=(-1, 1)):
     return X, reading.Items([f"i{k}" for k in range(n)], None, X, [f"f{j}" for j in range(d)], ["word"] * n, y, {})
 
 
+_SCORES = stream_of()[0] @ np.random.default_rng(7).normal(size=(8, 4))
+# The true labels of four questions about each item of the stream, as 1 and -1: [question, item].
+TRUTHS = np.where(_SCORES > np.quantile(_SCORES, (0.5, 0.8, 0.95, 0.9), axis=0).diagonal(), 1, -1).T
+
+
 def begin(store, data="sparse", algorithm="PAA-I", **more):
-    """A new session, opened."""
+    """Create a session and open it."""
     return Session(store, create(store, data, algorithm, **{"budget": 40} | more))
 
 
 def truth(opened):
-    """The true label of the item of the current question."""
+    """Return the true label of the item that the current question asks about."""
     return int(opened.y[opened.place.asked.item])
 
 
 def reply(opened, who, label=None, place=0):
-    """Answer a question that somebody has, truly if not otherwise; the question."""
+    """Answer a question that a person holds, with the true label unless another is given. Return the question."""
     asked = opened.held(who)[place]
     opened.answer(next(EVENTS), asked.id, int(opened.y[asked.item]) if label is None else label, who)
     return asked
 
 
 def leave(store, who):
-    """Let somebody's leases run out."""
+    """Let the leases of a person expire."""
     with store.transaction():
         store.db.execute("UPDATE leases SET leased_at = '2000' WHERE annotator = ?", [who])
 
 
 def say(opened, label, event=None, **more):
-    """Answer the current question; the event."""
+    """Answer the current question. Return the id of the event."""
     event = event or next(EVENTS)
     opened.answer(event, opened.place.asked.id, label, **more)
     return event
 
 
 def take_back(opened, event=None):
-    """Undo the last answer; the event."""
+    """Undo the last answer. Return the id of the event."""
     event = event or next(EVENTS)
     opened.undo(event, opened.previous)
     return event
@@ -88,13 +93,22 @@ def label_truly(opened, count):
 
 
 def label_until_the_end(opened):
-    """Give true answers until nothing more is asked."""
+    """Give true answers until the session asks no more questions."""
     while opened.place.asked:
         say(opened, truth(opened))
 
 
+def give(opened, count=1, truths=TRUTHS):
+    """Answer `count` items truly, on the questions that they are asked about. Return the id of the last one."""
+    for _ in range(count):
+        asked = opened.current
+        labels = [int(truths[k, asked.item]) if predicted else SKIP for k, (_, predicted) in enumerate(asked.parts)]
+        opened.answer(next(EVENTS), asked.id, labels)
+    return asked.id
+
+
 def standing(store, opened):
-    """The labels that were not undone, in order, straight from the tables."""
+    """Return the labels that were not undone, in order, read directly from the tables."""
     return [
         row["label"]
         for row in store.query(
@@ -106,7 +120,7 @@ def standing(store, opened):
 
 
 def twin(store, opened, labels):
-    """A new session with the settings of another, given labels and nothing else."""
+    """Create a session with the settings of another one, and answer its questions with these labels. Return it."""
     settings = store.session(opened.id)
     again = Session(
         store,
@@ -121,12 +135,13 @@ def twin(store, opened, labels):
 
 
 def bits(opened):
-    """The bytes of all arrays of a session's state."""
+    """Return the bytes of each array in a session's state."""
     return [array.tobytes() for array in opened.state.arrays()]
 
 
-def labelled(store, data="sparse", algorithm="PAA-I", wrong=9, **more):
-    """A session with skips, an undo, and every ninth answer wrong; and the places that it showed."""
+def labelled(store, data="sparse", algorithm="PAA-I", **more):
+    """Label a new session to its end, with skips, an undo, and every ninth answer wrong. Return the session and the
+    places that it showed."""
     opened = begin(store, data, algorithm, **more)
     places = []
     while opened.place.asked:
@@ -145,7 +160,7 @@ def labelled(store, data="sparse", algorithm="PAA-I", wrong=9, **more):
 
 
 def database(path, name, **changes):
-    """A database with the stream of the sessions' tests in two classes and in four."""
+    """Create a database with the same stream as `name`, in two classes, and as `classes`, with four class names."""
     store = Store(path)
     items = stream_of(**changes)[1]
     datasets.add(store, name, datasets.table(items), "made.npz")
@@ -155,15 +170,15 @@ def database(path, name, **changes):
 
 
 def text_of(store, session):
-    """The file of a published session, as text."""
+    """Publish a session. Return its file as text."""
     file = io.StringIO()
     publish(store, session, file)
     return file.getvalue()
 
 
 def travelled(store, session, there):
-    """Publish a session and adopt it in another database. Return it there, opened, after checking that it verifies and
-    is published as the same file, but for the name of its data set."""
+    """Publish a session and adopt it in another database. Check that it verifies there and is published as the same
+    file, except for the name of its data set. Return the adopted session, opened."""
     text = text_of(store, session)
     adopted = adopt(there, io.StringIO(text))
     assert verify(there, adopted).verified
@@ -174,6 +189,6 @@ def travelled(store, session, there):
 
 
 def erase(store, session):
-    """Remove a session for good."""
+    """Delete a session for good."""
     with store.transaction():
         store.db.execute("DELETE FROM sessions WHERE id = ?", [session])

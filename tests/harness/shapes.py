@@ -1,4 +1,4 @@
-"""Files in the shapes that people have, made up, and what a person expects of each: what it holds, or why it stops."""
+"""Invented files in the shapes that people have, each with the expected result: its items, or why its import stops."""
 
 import bz2
 import csv
@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import lzma
-import zipfile
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,6 +13,8 @@ import numpy as np
 import pyarrow
 from pyarrow import feather, parquet
 from scipy import sparse
+
+from tests.harness.files import zipped
 
 COUNT = 40
 LABELS = [int(k % 5 == 0) for k in range(COUNT)]
@@ -26,19 +27,19 @@ FEW = "sport food travel".split()
 
 
 class Shape(NamedTuple):
-    """A file, and what a person expects of it: (items, positives, negatives) and its first text, or its first row of
-    numbers; or else words of the sentence with which it stops."""
+    """A file and the expected result of its import: the counts (items, positives, negatives) and the first text, or the
+    first row of numbers; or else words of the sentence with which the import stops."""
 
     name: str
     make: Callable[[], bytes]
     counts: tuple[int, int, int] = BOTH
     first: object = TEXTS[0]
     stops: str = ""
-    words: str = ""  # that what is said about it must hold
+    words: str = ""  # words that the report about the file must contain
 
 
 def joined(delimiter=",", rows=None, head=("id", "text", "label"), end="\n", **dialect):
-    """Rows as a table of text."""
+    """Return rows as delimited text (CSV)."""
     file = io.StringIO()
     writer = csv.writer(file, delimiter=delimiter, lineterminator=end, **dialect)
     writer.writerows([head] if head else [])
@@ -51,7 +52,7 @@ def messages(labels=LABELS, texts=TEXTS):
 
 
 def table(labels=LABELS):
-    """Rows of three numbers and a label."""
+    """Return rows of three numbers and a label."""
     return [(*numbers, label) for numbers, label in zip(NUMBERS, labels)]
 
 
@@ -72,7 +73,7 @@ def columns():
 
 
 def svmlight(base, delimiter=" ", labels=LABELS):
-    """Sparse rows of three numbers; column `base` is the first."""
+    """Return sparse rows of three numbers in svmlight format. base: number of the first column."""
     rows = [
         [label, *(f"{column + base}:{value!r}" for column, value in enumerate(numbers) if value)]
         for numbers, label in zip(NUMBERS, labels)
@@ -112,7 +113,7 @@ def ris():
 
 
 def references(record, head="", tail=""):
-    """References whose records are made of a number, a title and an abstract that goes on in a second line."""
+    """Return references as text. record: template with a number, a title and the two lines of an abstract."""
     return head + "".join(record.format(k, f"Title {k}", *text.split("; ")) for k, text in enumerate(TEXTS)) + tail
 
 
@@ -136,7 +137,7 @@ def saved(save, *arguments, **options):
 
 
 def workbook(*sheets):
-    """An Excel file of sheets (name, rows)."""
+    """Return an Excel file with these sheets, each (name, rows)."""
     from openpyxl import Workbook
 
     book = Workbook()
@@ -146,14 +147,6 @@ def workbook(*sheets):
         for row in rows:
             sheet.append(row)
     return saved(book.save)
-
-
-def zipped(**members):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name.replace("__", "/").replace("_", "."), content)
-    return file.getvalue()
 
 
 def arrow(kind):
@@ -169,7 +162,7 @@ def arrow(kind):
 
 
 def text(make, *arguments, encoding="utf-8", **options):
-    """A function that makes a file of text."""
+    """Return a function that makes a text file. make: the text, or a function that returns it."""
     return lambda: (make if isinstance(make, str) else make(*arguments, **options)).encode(encoding)
 
 
@@ -179,7 +172,7 @@ def tagged(separator="|"):
 
 
 def repeated():
-    """A table whose ids begin again behind the first rows."""
+    """Return a table whose ids start again at 0 after 1,200 rows."""
     return joined(rows=[(k % 1200, f"text {k} is here", int(k % 5 == 0)) for k in range(3000)])
 
 
@@ -191,7 +184,7 @@ def gapped(word, rows=(7,), head=True):
 
 
 def tweets():
-    """The columns of a well-known table of tweets."""
+    """Return a table with the columns of a well-known data set of tweets about airlines."""
     head = ("tweet_id", "airline_sentiment", "airline_sentiment_confidence", "airline", "text", "tweet_created",
             "user_timezone")  # fmt: skip
     rows = [(5 + 3 * k, "no" if k % 3 else "yes", 0.5 + k / 100, "United", TEXTS[k], f"2015-02-{k % 28 + 1:02}",
@@ -205,13 +198,13 @@ def no_label():
 
 
 def commas():
-    """Numbers with decimal commas between semicolons."""
+    """Return numbers with decimal commas, separated by semicolons."""
     rows = [[str(cell).replace(".", ",") for cell in row] for row in table()]
     return lines([NAMES, *rows], ";")
 
 
 def broken():
-    """A table of which every third row lacks its quotes around commas."""
+    """Return a CSV table in which every third row lacks the quotes around a text with commas."""
     return "text,label\n" + "".join(
         f'"{text}",{label}\n' if k % 3 else f"{text}, and, so,{label}\n"
         for k, (text, label) in enumerate(zip(TEXTS, LABELS))
@@ -394,9 +387,9 @@ SHAPES = [
           first=[0, *ROW]),
     Shape("beside.csv", text(joined, rows=[(*row, k, 7) for k, row in enumerate(messages())],
                              head=("id", "text", "label", "age", "size")), words="kept with the items: age, size"),
-    # What is no data
-    Shape("archive.zip", lambda: zipped(a_csv="text\nx\n", folder__b_csv="words\ny\n"), stops="--member NAME"),
-    Shape("letter.docx", lambda: zipped(word__document_xml="<w/>"), stops="is a Word document"),
+    # Files that hold no items
+    Shape("archive.zip", lambda: zipped({"a.csv": "text\nx\n", "folder/b.csv": "words\ny\n"}), stops="--member NAME"),
+    Shape("letter.docx", lambda: zipped({"word/document.xml": "<w/>"}), stops="is a Word document"),
     Shape("picture.png", lambda: b"\x89PNG\r\n\x1a\n" + bytes(99), stops="is an image"),
     Shape("picture.csv", lambda: b"\xff\xd8\xff\xe0" + bytes(99), stops="is an image"),
     Shape("paper.pdf", lambda: b"%PDF-1.7\n%\xe2\xe3\n", stops="is a PDF document"),

@@ -1,4 +1,4 @@
-"""Rows of the store without an engine: a data set of three items, a session, its questions and answers."""
+"""Rows written to the store without the engine: a data set of three items, a session, questions and answers."""
 
 from oal_engine.store import comparisons, datasets, log, now, sessions, tables
 
@@ -37,7 +37,7 @@ def answer(store, session, question, label, id=None, annotator="", **more):
 
 
 def undo(store, session, question, id=None):
-    """Take an answer back."""
+    """Store that the answer to a question was taken back."""
     store.put_event(session, "undone", id, question=question)
 
 

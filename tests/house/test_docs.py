@@ -27,24 +27,24 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")  # a picture may be a link
 
 @cache
 def prose(name):
-    """A page without its blocks of code."""
+    """Return a page without its code blocks."""
     return re.sub(r"^ *```.*?^ *```$", "", page(name), flags=re.DOTALL | re.MULTILINE)
 
 
 def section(name, heading):
-    """The text below a heading of a page, up to the next heading of its level or above."""
+    """Return the text below a heading of a page, up to the next heading of the same or a higher level."""
     _, _, below = f"\n{page(name)}".partition(f"\n{heading}\n")
     assert below, f"{name} has no {heading}"
     return re.split(rf"^#{{1,{len(heading.split()[0])}}} ", below, flags=re.MULTILINE)[0]
 
 
 def named(heading, start="- ", page="docs/reference.md"):
-    """The names that the lines of a section of a page begin with."""
+    """Return the names in backticks at the beginning of lines in a section. start: the text before each name."""
     return re.findall(rf"^{re.escape(start)}`(.+?)`", section(page, heading), re.MULTILINE)
 
 
 def anchors(name):
-    """The anchors that GitHub gives the headings of a page."""
+    """Return the anchors that GitHub makes from the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", prose(name), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -55,13 +55,13 @@ def test_the_reference_is_up_to_date():
 
 
 def test_the_picture_of_the_house_is_up_to_date():
-    """docs/how-it-works.md has the wings and imports that python -m docs.make_house draws."""
+    """docs/how-it-works.md has the picture of wings and imports that python -m docs.make_house draws."""
     assert make_house.written(page("docs/how-it-works.md")) == page("docs/how-it-works.md")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_reference_has_every_option(name):
-    """Each command has a section, with each option that its parser takes."""
+    """The section of each command names exactly the options that its parser accepts."""
     below = section("docs/reference.md", f"### {name}")
     known = {option for parameter in COMMANDS[name].params for option in (*parameter.opts, *parameter.secondary_opts)}
     documented = set(re.findall(r"`(--[\w-]+)", below))
@@ -69,7 +69,7 @@ def test_the_reference_has_every_option(name):
 
 
 def test_every_command_is_explained():
-    """Each command is used in an example of a page that is written by hand."""
+    """Each command has an example on a page that is written by hand."""
     shown = {name for name in NAMES if name != "docs/reference.md"}
     used = {command for name in shown for command in re.findall(r"python -m oal_engine ([a-z-]+)", page(name))}
     assert set(COMMANDS) == used & set(COMMANDS)
@@ -85,24 +85,24 @@ def test_every_command_is_explained():
     ],
 )
 def test_the_reference_names_what_is_registered(heading, start, registry):
-    """Each algorithm, learner, rule and format has a line."""
+    """The reference has a line for each algorithm, learner, rule and format, in the order of the registry."""
     assert list(registry) == named(heading, start)
 
 
 def test_the_reference_names_every_metric():
-    """Each metric of two classes is listed."""
+    """The reference lists each metric for two classes."""
     assert set(METRICS) <= set(re.findall(r"`(\w+)`", section("docs/reference.md", "## Metrics")))
 
 
 @pytest.mark.parametrize(("heading", "registry"), [("## Learners", LEARNERS), ("## Query rules", QUERY_RULES)])
 def test_the_reference_names_every_parameter(heading, registry):
-    """Each parameter stands below its learner or rule."""
+    """The reference lists the parameters of each learner and rule below it."""
     declared = [name for kind in registry.values() for name in parameters(kind)]
     assert declared == named(heading, "  - ")
 
 
 def test_the_settings_of_a_session_are_explained():
-    """Each argument of `session.create` is a row of the table, with its default."""
+    """The table of settings has a row for each argument of `create` and each field of `Options`, with the default."""
     rows = re.findall(r"^\| `(\w+)` \|(.*?)\| .+ \|$", section("docs/settings.md", "## Settings of a session"), re.M)
     arguments = [each for each in inspect.signature(create).parameters.values() if each.kind != each.VAR_KEYWORD][1:]
     expected = [(each.name, "" if each.default is each.empty else f"`{each.default!r}`") for each in arguments]
@@ -111,7 +111,7 @@ def test_the_settings_of_a_session_are_explained():
 
 
 def test_every_requirement_is_explained():
-    """The tables of docs/installing.md name what the package requires, and what each of its extras does."""
+    """The tables of docs/installing.md name every requirement of the package and every extra."""
     declared = tomllib.loads(page("pyproject.toml"))["tool"]["setuptools"]["dynamic"]
     required = re.findall(r"^[\w-]+", page(declared["dependencies"]["file"]), re.MULTILINE)
     assert {*required} == {*named("## What is installed", "| ", "docs/installing.md")}
@@ -119,7 +119,7 @@ def test_every_requirement_is_explained():
 
 
 def test_every_environment_variable_is_explained():
-    """The rows of the table are exactly the variables that the sources name."""
+    """The table of environment variables names exactly the variables in the sources."""
     folders = ("oal_engine", "ui", "pages", "tests")
     deep = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
     sources = [*ROOT.glob("*.py"), *ROOT.glob("benchmarks/*.py"), *deep]  # peers are installed below benchmarks
@@ -130,14 +130,14 @@ def test_every_environment_variable_is_explained():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_commands_are_valid(name):
-    """The command line parses each example."""
+    """The command line can parse each example on a page."""
     for command, *arguments in (cli.repeat_options(words) for _, words in commands(name)):
         COMMANDS[command].make_context(command, arguments)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_links_lead_somewhere(name):
-    """Each relative link names a file, and each anchor a heading of a page."""
+    """Each relative link on a page leads to an existing file, and each anchor to a heading."""
     dead = []
     for link in LINK.findall(prose(name)):
         target, _, anchor = link.partition("#")
@@ -151,7 +151,7 @@ def test_its_links_lead_somewhere(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_files_that_it_names_exist(name):
-    """A path that begins with a folder of the project leads somewhere."""
+    """Each path on a page that begins with a folder of the project exists."""
     paths = re.findall(r"(?<![\w./-])(?:benchmarks|data|docs|oal_engine|tests|ui)/[\w/.]+\.\w+", page(name))
     assert [] == [path for path in paths if not (ROOT / path).exists()]
 
@@ -163,21 +163,22 @@ def test_the_index_leads_to_every_page():
 
 
 def test_the_version_is_named():
-    """The citation, the changelog and the images for a cluster have the current version, and the first two one date."""
+    """The citation, the changelog and the cluster's image tags name the current version, and the first two the same
+    date."""
     (date,) = re.findall(rf"^## {re.escape(__version__)} \((.+)\)$", page("CHANGELOG.md"), re.MULTILINE)
     assert f"version: {__version__}\ndate-released: {date}\n" in page("CITATION.cff")
     assert {__version__} == set(re.findall(r"(?:oal-studio:|image\.tag=)([\d.]+)", page("docs/cluster.md")))
 
 
 def test_a_change_is_one_line_of_the_changelog():
-    """Each entry of a version from 0.3.0 on is one line; the documentation explains it."""
+    """Each changelog entry of a version from 0.3.0 on is a single line."""
     later = page("CHANGELOG.md").split("## 0.2.0")[0]
     entries = re.split(r"^#.*$", later, flags=re.MULTILINE)[3:]
     assert [] == [line for part in entries for line in part.splitlines() if line and not line.startswith("- ")]
 
 
 def test_the_readme_is_short():
-    """The README is read in a few minutes: at most 800 words."""
+    """The README can be read in a few minutes: it has at most 800 words."""
     assert len(page("README.md").split()) <= 800
 
 
@@ -189,6 +190,6 @@ def test_the_published_pages_are_up_to_date(name):
 
 
 def test_the_pictures_of_the_readme_lead_to_pages():
-    """Each published page stands behind a picture."""
+    """Each published page is the target of a picture in the README."""
     behind = re.findall(r"\[!\[[^\]]*\]\([^)]+\)\]\(docs/([^)]+)\)", page("README.md"))
     assert [*make_pages.PAGES] == behind

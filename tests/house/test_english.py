@@ -43,13 +43,13 @@ COLUMNS = {"oal_engine/sessions/settings.py: shown", "oal_engine/sessions/look_b
 
 @cache
 def nodes(path):
-    """Every node of the syntax of a file."""
+    """Return every node in the syntax tree of a file."""
     return [*ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))]
 
 
 @cache
 def prose(path):
-    """The docstrings, the comments and the sentences of a file: [(line, text)]."""
+    """Return the docstrings, comments and sentences of a file: [(line, text)]."""
     tokens = tokenize.generate_tokens(io.StringIO((ROOT / path).read_text(encoding="utf-8")).readline)
     comments = [(each.start[0], each.string.lstrip("# ")) for each in tokens if each.type == tokenize.COMMENT]
     return comments + [
@@ -59,7 +59,7 @@ def prose(path):
 
 
 def found(path, construction):
-    """The places of a file that use a construction."""
+    """Return the places where a file uses a construction, each as "path:line: words"."""
     return [
         f"{path}:{line}: {match[0]}"
         for line, text in prose(path)
@@ -69,7 +69,7 @@ def found(path, construction):
 
 
 def functions(path):
-    """The functions and methods of a file; properties are things, and may be named as such."""
+    """Yield the functions and methods of a file except properties, which may be named as things."""
     for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
             "property" in ast.unparse(each) for each in node.decorator_list
@@ -78,7 +78,7 @@ def functions(path):
 
 
 def verbless(path):
-    """The functions of a file whose docstring does not begin with a verb."""
+    """Yield the functions of a file whose docstring does not begin with a verb, each as "path:line: first line"."""
     for node in functions(path):
         first = re.match(r"[\w'-]+", ast.get_docstring(node) or "Do")
         if (
@@ -91,7 +91,7 @@ def verbless(path):
 
 
 def participles(path):
-    """The parameters, functions and variables of a file that are a bare participle."""
+    """Yield the parameters, functions and variables of a file whose name is a bare participle."""
     for node in nodes(path):
         name = (
             node.name if isinstance(node, ast.FunctionDef | ast.ClassDef)
@@ -110,7 +110,7 @@ def test_no_construction_of_the_dialect(construction):
 
 
 def test_docstrings_of_functions_begin_with_a_verb():
-    """A function says what it does, in the imperative."""
+    """The docstring of every function begins with a verb in the imperative."""
     assert [] == [place for path in PATHS for place in verbless(path)]
 
 
@@ -119,7 +119,7 @@ def test_names_are_nouns():
     assert [] == [place for path in PATHS for place in participles(path)]
 
 
-if __name__ == "__main__":  # python -m tests.house.test_english oal_engine/datasets: what is left, by file
+if __name__ == "__main__":  # python -m tests.house.test_english oal_engine/datasets prints what is left
     import sys
 
     rows = Counter()

@@ -1,4 +1,4 @@
-"""The examples of the documentation run: each command of a page, in order, on small files made for it."""
+"""The examples of the documentation run: each command of a page, in order, on small files made for the examples."""
 
 import json
 import lzma
@@ -90,7 +90,7 @@ def write_files(folder):
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """A folder with the files, a database with the data sets, sessions and comparisons of the examples, and another
-    database with a data set alone."""
+    database with only a data set."""
     folder = tmp_path_factory.mktemp("examples")
     write_files(folder)
     store, other = Store(folder / "studio.db"), Store(folder / "other.db")
@@ -113,7 +113,7 @@ def prepared(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_its_examples_run(name, prepared, tmp_path, command, monkeypatch):
-    """Each command ends with exit code 0, unless NOT_RUN has a reason why it is not run."""
+    """Each command of a page ends with exit code 0, unless NOT_RUN gives a reason not to run it."""
     folder = tmp_path / "here"
     shutil.copytree(prepared, folder)
     monkeypatch.chdir(folder)

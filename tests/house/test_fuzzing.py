@@ -1,4 +1,4 @@
-"""Damaged files do no harm: every reader of files from elsewhere reads them, or refuses them in one sentence."""
+"""Damaged files do no harm: every reader of foreign files reads them, or refuses them in one sentence."""
 
 from time import process_time
 
@@ -15,21 +15,22 @@ pytestmark = pytest.mark.filterwarnings("ignore:Reading `.npy` or `.npz` file:Us
 
 @pytest.fixture
 def read_by(request, tmp_path_factory):
-    """A reader of files, by its name, and valid files for it."""
+    """A reader of files, chosen by its name, with valid files for it."""
     return target(request.param, tmp_path_factory.mktemp("target"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("read_by", MAKERS, indirect=True)
 def test_undamaged_files_are_read(read_by):
-    """The files are read before they are damaged."""
+    """Each reader reads its valid files."""
     assert [None] * len(read_by.files) == [refusal(read_by, file) for file in read_by.files]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("read_by", NAMES, indirect=True)
 def test_a_damaged_file_is_read_or_refused_in_one_sentence(read_by):
-    """Reading a damaged file never raises another error and never takes long; benchmarks/fuzz.py tries many more."""
+    """Reading a damaged file succeeds or raises ValueError with one sentence, and never takes long. (benchmarks/fuzz.py
+    tries many more damages.)"""
 
     @settings(deadline=None, max_examples=60, database=None)
     @given(st.randoms(use_true_random=False))

@@ -30,7 +30,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def programs(wheel, tmp_path_factory):
-    """The folder of programs in an environment that has the wheel, and its requirements from the tests' environment."""
+    """The folder of programs in an environment with the wheel, which uses the packages of the tests' environment."""
     folder = package.environment(tmp_path_factory.mktemp("environment"))
     required = (path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
     (package.packages(folder) / "required.pth").write_text("\n".join(required))
@@ -53,7 +53,7 @@ def newcomer(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def oal(programs, work, newcomer):
-    """A function that runs the command line and returns its output."""
+    """A function that runs the installed command line and returns its output."""
 
     def run(*arguments, program=("oal",), **variables):
         command = [programs / program[0], *program[1:], *arguments]
@@ -64,7 +64,7 @@ def oal(programs, work, newcomer):
 
 @pytest.fixture(scope="module")
 def app(programs, work, newcomer, tmp_path_factory):
-    """The app as `oal-studio` starts it; in the end the working directory is still empty."""
+    """The app, started by `oal-studio`. Its log must have no traceback, and the working directory must stay empty."""
     server = Server(tmp_path_factory.mktemp("log"), work, command=(programs / "oal-studio", "--port"), **newcomer)
     yield server
     server.kill()
@@ -101,8 +101,8 @@ def test_the_wheel_has_the_requirements_of_the_files(wheel):
 
 
 def test_the_app_runs_where_nothing_else_is(app, newcomer, visit, tmp_path):
-    """`oal-studio` from an empty folder prints the path of its data, and Home leads from a person's own Excel file to
-    its first question."""
+    """`oal-studio`, started in an empty folder, prints the path of its data, and Home leads from a person's own Excel
+    file to the first question."""
     (database,) = re.findall(r"^Your data are kept in (.+)$", app.log.read_text(), re.MULTILINE)
     assert database.startswith(newcomer["HOME"])
     page = visit(app)
@@ -120,14 +120,14 @@ def test_the_app_runs_where_nothing_else_is(app, newcomer, visit, tmp_path):
 
 
 def test_a_database_that_cannot_be_used_is_refused(programs, tmp_path):
-    """If its database cannot be opened, `oal-studio` ends with one sentence before it serves anything."""
+    """`oal-studio` ends with one sentence, before it serves anything, if its database cannot be opened."""
     wrong = tmp_path / "missing" / "studio.db"
     done = subprocess.run([programs / "oal-studio", "--db", wrong], capture_output=True, text=True)
     assert (1, f"error: {wrong} cannot be used: it cannot be opened.\n") == (done.returncode, done.stderr)
 
 
 def test_the_settings_of_the_server_hold(app):
-    """A foreign host name is refused, as .streamlit/config.toml says."""
+    """The server refuses a foreign host name, as .streamlit/config.toml says."""
     for host, status in ((f"localhost:{app.port}", 200), ("evil.example", 400)):
         connection = HTTPConnection("127.0.0.1", app.port)
         connection.request("GET", "/_stcore/health", headers={"Host": host})
@@ -136,7 +136,7 @@ def test_the_settings_of_the_server_hold(app):
 
 
 def test_the_command_line_shares_the_database_of_the_app(app, oal, visit, tmp_path):
-    """Data that `oal import` brings are on Home and in `python -m oal_engine datasets`; a demo is replayed."""
+    """Data from `oal import` are on Home and in `python -m oal_engine datasets`, and `oal replay` replays a demo."""
     (tmp_path / "given.csv").write_text(ITEMS)
     oal("import", tmp_path / "given.csv", "--name", "given", "--text", "text", "--label", "kind", "--positive", "0")
     for program in (("oal",), ("python", "-m", "oal_engine")):
@@ -146,7 +146,7 @@ def test_the_command_line_shares_the_database_of_the_app(app, oal, visit, tmp_pa
 
 
 def test_shells_complete_the_command_line(oal):
-    """A shell completes commands and their options, and `oal --install-completion` is offered."""
+    """A shell completes commands and their options, and the help of `oal` offers `--install-completion`."""
     for words, completed in (("oal impo", "import"), ("oal import --multic", "--multiclass")):
         request = {"_OAL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         assert completed == oal(**request).strip()

@@ -1,4 +1,4 @@
-"""A learner and a rule of one's own, in a module outside the package, run wherever those of the engine run."""
+"""A plugin (a module outside the package with a learner and a rule) runs wherever the engine's own learners run."""
 
 import os
 import re
@@ -26,7 +26,7 @@ print(OnlineActiveClassifier("halving + all", step=1).fit([[1.0], [2.0]], [1, 0]
 
 @pytest.fixture
 def run(tmp_path):
-    """A function that runs Python in a folder with the module of the page, and returns its code, output and errors."""
+    """A function that runs Python in a folder with the documented plugin, and returns (exit code, output, errors)."""
     (tmp_path / "halving.py").write_text(MODULE)
     lines = (f"{'good' if k % 3 == 0 else 'other'} word{k % 7} day{k % 5},{int(k % 3 == 0)}" for k in range(60))
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *lines]))
@@ -81,13 +81,13 @@ def test_an_edited_plugin_runs_at_once(run, tmp_path):
     ],
 )
 def test_a_wrong_plugin_stops_with_a_sentence(run, tmp_path, module, sentence):
-    """A plugin that defines nothing, takes a name, or cannot be imported stops the command with one sentence."""
+    """A plugin that defines nothing, reuses a name or cannot be imported stops the command with one sentence."""
     (tmp_path / "halving.py").write_text(module)
     assert (1, "", f"error: {sentence}") == run("-m", "oal_engine", "algorithms")
 
 
 @pytest.mark.slow
 def test_a_plugin_that_is_missing_is_named(run):
-    """A plugin that is not there is named."""
+    """The error names the missing plugin, even if another plugin exists."""
     sentence = "error: OAL_PLUGINS names nowhere, which cannot be imported: No module named 'nowhere'."
     assert (1, "", sentence) == run("-m", "oal_engine", "algorithms", plugins="halving, nowhere")

@@ -1,4 +1,4 @@
-"""Every package that the project imports is declared, and the versions are those that are tested."""
+"""Every package that the project imports is declared, and the allowed versions are the tested ones."""
 
 import ast
 import re
@@ -22,13 +22,13 @@ def normalized(name):
 
 
 def requirements(*files):
-    """Return the requirements of some files by name."""
+    """Return the requirements in some files, by normalized name."""
     lines = [line for file in files for line in (ROOT / file).read_text(encoding="utf-8").splitlines()]
     return {normalized(each.name): each for each in map(Requirement, lines)}
 
 
 def imported_packages():
-    """Return the packages of others that the engine and the app import, each with a file that does."""
+    """Return the third-party packages that the engine and the app import: {package: a file that imports it}."""
     paths = [ROOT / "app.py", ROOT / "home.py"]
     paths += [path for name in ("oal_engine", "ui", "pages") for path in (ROOT / name).rglob("*.py")]
     packages = {}

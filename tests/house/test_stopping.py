@@ -1,4 +1,4 @@
-"""The rules of benchmarks/stopping.py stop where their papers say, and reviews of other people are read."""
+"""The rules of benchmarks/stopping.py stop where their papers say, and the benchmark can read reviews from files."""
 
 import sys
 from math import comb
@@ -16,13 +16,13 @@ from stopping import Look
 
 
 def look(labels, items, start=0, chance=None, key_papers=()):
-    """Return a look at a screening whose first items were read in their order."""
+    """Return the state (a `Look`) of a screening in which the first items were read in order."""
     chance = np.zeros(items) if chance is None else np.array(chance)
     return Look(np.arange(len(labels)), np.array(labels, bool), start, chance, key_papers)
 
 
 def test_in_a_row():
-    """Only items that the model ranked count, and a number below 1 is a share of all items."""
+    """The rule counts only items that the model ranked, and takes a number below 1 as a share of all items."""
     labels = [1] + [0] * 50
     assert stopping.in_a_row(50)(look(labels, 1000))
     assert not stopping.in_a_row(50)(look(labels, 1000, start=2))
@@ -32,15 +32,15 @@ def test_in_a_row():
 
 
 def test_callaghan_by_hand():
-    """Of 98 items after two relevant ones, 94 must be irrelevant: a single relevant one among all 98 would be among the
-    last 4 with probability 4/98 < 5 %, and among the last 5 with 5/98 > 5 %."""
+    """After two relevant items, 94 of the other 98 must be irrelevant: a single relevant one would be among the last 4
+    with probability 4/98 < 5 %, and among the last 5 with probability 5/98 > 5 %."""
     stops = stopping.callaghan(0.95)
     assert not stops(look([1, 1] + [0] * 93, 100))
     assert stops(look([1, 1] + [0] * 94, 100))
 
 
 def test_callaghan_by_counting():
-    """The rule stops if one of the tests over the last items, each counted out, is below 5 %."""
+    """The rule stops if any test over the last items, computed by counting combinations, has a p-value below 5 %."""
     rng, outcomes = np.random.default_rng(5), []
     for _ in range(60):
         labels, target = rng.random(25) < np.linspace(0.9, 0, 25) ** 2, rng.choice(stopping.TARGETS)
@@ -56,20 +56,20 @@ def test_callaghan_by_counting():
 
 
 def test_quant_ci_by_hand():
-    """10 certain items are read, and 2 unread ones have chance 1/2: recall is 10/11, its variance 100/11**4 * 1/2, and
-    the lower end 0.7922."""
+    """With 10 certain items read and 2 unread ones of probability 1/2, recall is 10/11, its variance 100/11**4 * 1/2,
+    and the lower end of its interval 0.7922."""
     state = look([1] * 10, 12, chance=[1.0] * 10 + [0.5] * 2)
     assert stopping.quant_ci(0.792)(state)
     assert not stopping.quant_ci(0.793)(state)
 
 
 def test_safe():
-    """The second step of SAFE goes on until every one of its conditions holds."""
+    """The second step of SAFE continues until all of its conditions hold."""
     first, ranked = [1] + [0] * 9, [1] * 5 + [0] * 85  # an estimate of 40 relevant items among 400: 80 must be read
     assert stopping.safe(look(first + ranked, 400, start=10, key_papers=[12]))
     assert not stopping.safe(look(first + ranked, 400, start=10, key_papers=[12, 399]))
     assert not stopping.safe(look(first + ranked[:69], 400, start=10, key_papers=[12]))
-    random, few = [1] + [0] * 59, [1] * 5 + [0] * 50  # an estimate of 20 among 1,200: a tenth is more than twice of it
+    random, few = [1] + [0] * 59, [1] * 5 + [0] * 50  # an estimate of 19 among 1,150: a tenth is more than 2 * 19
     assert stopping.safe(look(random + few, 1150, start=60))
     assert not stopping.safe(look(random + few, 1160, start=60))
     assert not stopping.safe(look(first + ranked[-49:] + [1] + [0] * 49, 400, start=10))
@@ -77,7 +77,7 @@ def test_safe():
 
 @pytest.mark.slow
 def test_screening():
-    """The items that look relevant are read first, and SAFE reads on with a second model."""
+    """Items that the model ranks as relevant are read first, and SAFE continues with a second model."""
     relevant = np.arange(1000) % 20 == 0
     matrix = np.column_stack([relevant, ~relevant]).astype(float)
     read = stopping.screened(matrix, relevant, seed=1)
@@ -89,7 +89,7 @@ def test_screening():
 
 @pytest.mark.slow
 def test_certified():
-    """Our sessions stop early if relevant items are many and easy, and read everything if nothing can be guaranteed."""
+    """Our sessions stop early if relevant items are frequent and easy, and read all if nothing can be guaranteed."""
     many = np.random.default_rng(0).permutation(np.where(np.arange(1000) % 4 == 0, 1, -1)).astype(np.int8)
     part = stopping.rows.as_rows(np.column_stack([many > 0, many < 0]).astype(float))
     for (target, _), (found, read) in stopping.certified(part, many, seed=1).items():

@@ -1,4 +1,4 @@
-"""Tools read the whole project without an objection: the scripts and styles of the browser, the types, the site."""
+"""The linters of scripts and styles, the type checker and the site generator find no problem in the project."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ COMMANDS = ["prettier --check ui/components oal_engine/output/browser", "biome l
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_scripts_and_styles_pass(command):
-    """Each tool that reads scripts and styles exits with 0; the test is skipped if the tool is not on the PATH."""
+    """Each tool that checks scripts and styles exits with 0. The test is skipped if the tool is not on the PATH."""
     tool, *arguments = command.split()
     if shutil.which(tool) is None:
         pytest.skip(f"needs {tool} on the PATH")
@@ -23,14 +23,14 @@ def test_scripts_and_styles_pass(command):
 
 
 def test_types_pass():
-    """mypy finds that every function of the app and the engine has types and that its callers keep to them."""
+    """mypy finds no function without types in the app and the engine, and no type error."""
     done = subprocess.run([sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True)
     assert (0, "") == (done.returncode, done.stderr), done.stdout
 
 
 @pytest.mark.rare
 def test_the_site_is_made_without_a_warning(tmp_path):
-    """Sphinx makes every page of the documentation, without a dead link and without a page that nothing lists."""
+    """Sphinx builds every page of the documentation without a warning: no link is dead, and no page is unlisted."""
     arguments = ["-q", "-W", "--keep-going", "-d", tmp_path / "doctrees", "-c", "docs", ".", tmp_path / "site"]
     done = subprocess.run([sys.executable, "-m", "sphinx", *arguments], cwd=ROOT, capture_output=True, text=True)
     assert (0, "") == (done.returncode, done.stderr)

@@ -1,4 +1,4 @@
-"""A toy learner, a toy rule and their pair are registered, and then offered, run and tested without further code."""
+"""Once registered, a toy learner, a toy rule and their pair are offered, run and tested without further code."""
 
 import json
 from typing import NamedTuple
@@ -52,7 +52,7 @@ class Square(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """Register the learner, the rule and the pair for one test, and add their formulas to the naive twin."""
+    """Register the learner, the rule and the pair for one test, and add their formulas to the naive reference."""
     update, probability = naive.Learner.update, naive.probability
 
     def toy_update(self, x, y, p, rho, theta, chance=1.0):
@@ -76,12 +76,12 @@ def registered(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("promise", dict.fromkeys([*LEARNER_PROMISES, *RULE_PROMISES]), ids=lambda each: each.__name__)
 def test_the_toys_keep_the_promise(promise):
-    """Each promise of a learner or a rule is checked for a learner and a rule that are not part of the engine."""
+    """A learner and a rule that are not part of the engine keep every promise of learners and rules."""
     promise("toy", "root")
 
 
 def test_the_command_line_lists_them(command):
-    """`algorithms --json` lists both with their parameters, and the learner among the learners of the rule."""
+    """`algorithms --json` lists the learner and the rule with their parameters, and the rule accepts the learner."""
     listed = json.loads(command("algorithms", "--json")[1])
     learner, rule = (
         next(one for one in listed[key] if one["name"] == name)
@@ -94,7 +94,7 @@ def test_the_command_line_lists_them(command):
 
 
 def test_the_form_offers_them(app_store, tmp_path):
-    """The form of a new session offers both, and their parameters with the defaults."""
+    """The form of a new session offers the learner and the rule, and their parameters with the default values."""
     add_texts(app_store, tmp_path)
     at = run("home.py")
     at.button(key="new").click().run()
@@ -118,7 +118,7 @@ def test_a_comparison_tunes_and_scales_the_pair(tmp_path):
 
 @pytest.mark.slow
 def test_the_pair_races(app_store):
-    """The page offers the pair, runs it, and shows the sentence of its rule."""
+    """The race on the Compare page offers the pair, runs it, and shows the sentence of its rule."""
     at = run("pages/2_Compare.py", view="race")
     at.multiselect(key="strategies").set_value(["TOY"]).run()
     assert not at.exception

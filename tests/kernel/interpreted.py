@@ -1,4 +1,4 @@
-"""Every published name, and every pair of learner and rule, against its dense twin without the compiler.
+"""Every published name, and every pair of learner and rule, equals the dense reference implementation, uncompiled.
 
 test_stream.py runs this with NUMBA_DISABLE_JIT: as plain Python it takes seconds, while compiling every pair would take
 minutes.
@@ -34,7 +34,7 @@ rows.lane_sum = lambda w, first, x, start, count, squares: sum(
 
 
 def taken(stack, place):
-    """Return one setting of a stack: its tuples, with this setting of each array."""
+    """Return one setting of a stack: the same tuples, with the entry at `place` of the last axis of each array."""
     return type(stack)(*(taken(part, place) for part in stack)) if isinstance(stack, tuple) else stack[..., place]
 
 
@@ -54,17 +54,17 @@ def away_from_defaults(kind):
     [(csr_array, *pair) for pair in PAIRS] + [(rows, *pair) for rows in (np.asarray, mixed) for pair in EVERY],
 )
 def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
-    """Every learner with every rule asks the same rounds and learns the same weights as the textbook formulas; on dense
-    and mixed rows, every learner and every rule."""
+    """On sparse rows, every learner with every rule asks the same rounds and learns the same weights as the textbook
+    formulas; on dense and mixed rows, each learner and each rule in at least one pair."""
     X, y, order = data_for(learner)
-    X = X.astype(np.float32).astype(np.float64)  # as a block holds them
+    X = X.astype(np.float32).astype(np.float64)  # the precision of a dense block
     assert_twins(X, y, order, learner, rule, matrix=matrix)
     assert_twins(X, y, order, learner, rule, matrix=matrix, rho=4.0, theta=0.05, budget=40, seed=3, averaged=True)
 
 
 @pytest.mark.parametrize(("learner", "rule"), EVERY)
 def test_steps_give_the_bits_of_a_replay(learner, rule):
-    """A run that stops at every question, and saves and loads its state, asks and learns as a replay does."""
+    """A run that stops at every question, and saves and loads its state, equals a replay to the bit."""
     a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits(learner, rule)
 
 
@@ -72,20 +72,20 @@ def test_steps_give_the_bits_of_a_replay(learner, rule):
     ("matrix", "learner", "rule"), [(csr_array, *pair) for pair in PAIRS] + [(np.asarray, *pair) for pair in EVERY]
 )
 def test_settings_that_share_a_pass_have_the_bits_of_replays_of_each(matrix, learner, rule):
-    """Each of several settings that share a pass counts, asks and learns as it does alone."""
+    """Each of several settings that share a pass counts, asks and learns as it does in a replay of its own."""
     settings_that_share_a_pass_have_the_bits_of_replays_of_each(learner, rule, matrix)
 
 
 @pytest.mark.parametrize(("learner", "rule"), PAIRS)
 def test_parameters_reach_the_formulas(learner, rule):
-    """Parameters away from their defaults agree with the twin under an unknown rho with unequal metric weights."""
+    """With parameters away from their defaults, rho unknown and unequal metric weights, a run equals the formulas."""
     values, rule_values = away_from_defaults(LEARNERS[learner]), away_from_defaults(QUERY_RULES[rule])
     assert_twins(*data_for(learner, seed=2), learner, rule, values, rule_values, ratio=0.25, seed=9)
 
 
 @pytest.mark.parametrize(("learner", "rule"), FITTING)
 def test_a_plan_equals_its_twin(learner, rule):
-    """Audits, trained on or not, and a pace, if the rule can have one, ask and learn as the formulas say."""
+    """With audits, trained on or not, and with a pace, if the rule can have one, a run equals the formulas."""
     X, y, order = data_for(learner, seed=3, n=200)
     plan = {"budget": 40, "horizon": 180, "audit": 0.3}
     assert_twins(X, y, order, learner, rule, seed=6, budget=40, plan=plan | {"trains": False}, averaged=True)
@@ -95,8 +95,8 @@ def test_a_plan_equals_its_twin(learner, rule):
 
 @pytest.mark.parametrize("rule", query_rules.paceable())
 def test_a_pace_spends_the_budget_evenly(rule):
-    """Under every rule the labels are spent by the end of the paced rounds, about half of them by the middle; no chance
-    is smaller than a tenth of one label over those rounds."""
+    """With a pace, every rule spends its labels by the end of the paced rounds, about half of them by the middle. No
+    asking probability is smaller than a tenth of one label over those rounds."""
     X, y, order = data_for(learner := query_rules.partners(rule)[0], n=1500, huge=1)
     plan = spending.plan(rule, 150, 1400, pace=0.75)
     log = run(csr_array(X), y, order, learner, rule, plan=plan).log

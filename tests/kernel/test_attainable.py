@@ -1,4 +1,4 @@
-"""The weight of a positive that follows the F1 that can be had."""
+"""The weight of a positive, which follows the F1 that can be attained."""
 
 from math import exp, log
 
@@ -28,13 +28,13 @@ def _powers(numbers):
 
 
 def weights(answers, **values):
-    """The weight of a positive after each answer (margin, chance, label)."""
+    """Compute the weight of a positive after each answer (margin, chance, label)."""
     learner = learners.build("pool-f1", 1, values)
     return [_answer(learner, ONE_ROW, float(margin), float(chance), float(y)) for margin, chance, y in answers]
 
 
 def random_answers(n, seed=0, share=0.4, decimals=1):
-    """Answers whose margins tell something of their labels; many margins are alike."""
+    """Return random answers (margin, chance, label) whose margins depend on their labels; many margins are equal."""
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(n) < share, 1, -1)
     return [*zip((rng.normal(size=n) + 0.7 * y).round(decimals), rng.uniform(0.001, 1, n), y)]
@@ -43,7 +43,7 @@ def random_answers(n, seed=0, share=0.4, decimals=1):
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", [1, 7, 60, 2000])
 def test_the_weight_equals_that_of_its_twin(memory):
-    """After every answer, with all or the latest ones in memory, the weight is the one that the formulas give."""
+    """After every answer, with all or only the latest answers in memory, the weight equals the formulas."""
     answers = random_answers(700)
     expected = [
         max(
@@ -59,15 +59,15 @@ def test_the_weight_equals_that_of_its_twin(memory):
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
 def test_margins_that_tell_nothing_weigh_positives_by_one_over_their_share(share):
-    """If nothing is better than to push everything, F1 is 2 s / (1 + s) for a share s of positives; then a positive
-    weighs (2 - F1) / F1 = 1 / s, or 3 if that is less."""
+    """If margins say nothing, pushing everything is best: F1 is 2 s / (1 + s) for a share s of positives, and a
+    positive weighs (2 - F1) / F1 = 1 / s, but not more than 3."""
     labels = np.where(np.arange(2000) % 10 < 10 * share, 1, -1)
     weight = weights([(1.0, 0.2, y) for y in labels])[-1]
     assert min(3, 1 / share) == pytest.approx(weight, rel=0.02)
 
 
 def test_rare_and_separate_positives_weigh_as_before():
-    """If less than a tenth of the items are positive, or no error is expected, only the class ratio counts."""
+    """If less than a tenth of the items are positive, or no error is expected, only the class ratio sets the weight."""
     rare = [(-1 + 2 * (k % 20 == 0), 1.0, 1 if k % 20 == 0 else -1) for k in range(400)]
     assert (381 / 21) ** 0.5 == pytest.approx(weights(rare, few=0)[-1])
     clear = [(100.0 * y, 1.0, y) for y in (1, -1) * 200]
@@ -82,7 +82,7 @@ def test_the_first_positives_weigh_more():
 
 
 def test_powers_and_logarithms_are_right_to_ten_digits():
-    """The powers and logarithms that every processor rounds alike agree with those of the C library."""
+    """The exponential and logarithm that every processor rounds alike agree with those in the C library."""
     numbers = np.linspace(-20, 20, 401)
     for x, (power, logarithm) in zip(numbers, _powers(numbers)):
         assert (exp(x), log(exp(x))) == (

@@ -1,4 +1,4 @@
-"""Lower bounds hold at all looks at once, under any drift, at the stated risk, and equal the formulas."""
+"""Lower bounds hold at all points in time at once, under any drift, at the stated risk, and equal the formulas."""
 
 from itertools import product
 
@@ -14,7 +14,7 @@ CHANCES = np.array([0.1, 0.5, 0.05, 1.0, 0.2, 0.05])
 
 @pytest.mark.parametrize(("asked", "risk"), [(0, RISK), (1, RISK), (3, RISK), (6, RISK), (6, RISK / 5)])
 def test_bounds_are_the_last_counts_that_the_martingales_allow(asked, risk):
-    """The bounds equal those found by trying one count after the other."""
+    """Each bound equals the last count that the martingales allow, found by trying one count after the other."""
     q, s, pi, at = 0.05 * HIDDEN, 0.05 * PUSHED, CHANCES[:asked], np.array([asked])
     hidden = [
         lambda count, q=q, w=w: w * np.prod((1 - q / pi) / (1 - q)) * (1 - q) ** (asked - count)
@@ -31,7 +31,7 @@ def test_bounds_are_the_last_counts_that_the_martingales_allow(asked, risk):
 
 
 def test_the_products_are_fair_games():
-    """Over all outcomes of draws whose probabilities depend on earlier ones, each product is 1 on average."""
+    """Each product is a martingale: its mean over all outcomes is 1, even if draw probabilities depend on the past."""
     for factor in (lambda pi: ((1 - 0.03 / pi) / 0.97, 1 / 0.97), lambda pi: ((1 + 0.2 / pi) / 1.2, 1 / 1.2)):
         mean = 0.0
         for asked in product([True, False], repeat=6):
@@ -67,8 +67,8 @@ def session(rng, n=1000, promised=0.1):
 
 @pytest.mark.slow
 def test_floors_hold_at_every_look():
-    """In at most 5 % of 200 sessions is any bound of any metric above its true value at any answer; and bounds are
-    useful."""
+    """In at most 5 % of 200 sessions, a bound of some metric is above its true value after some answer. The bounds on
+    recall are not trivial."""
     wrong, last = 0, []
     for seed in range(200):
         arguments, counts = session(np.random.default_rng(seed))
@@ -84,7 +84,7 @@ def test_floors_hold_at_every_look():
 
 
 def test_floors_are_sharper_with_what_a_person_has_read():
-    """If all pushed items were read, no bound is lower, and recall is higher."""
+    """If a person has read all pushed items, no bound is lower, and the bound on recall is higher."""
     arguments, counts = session(np.random.default_rng(3))
     true_pushes = metrics.confusion(counts, "push")[0]
     bounds, read = floors(tables(*arguments)), floors(tables(*arguments, true_pushes=true_pushes))
@@ -94,7 +94,7 @@ def test_floors_are_sharper_with_what_a_person_has_read():
 
 
 def test_where_every_item_was_asked_the_floors_are_the_metrics():
-    """If every item was asked, the bounds are the metrics; a skip counts as not positive."""
+    """If every item was asked, the bounds equal the metrics, and a skip counts as not positive."""
     y, pushed = np.array([1, -1, 1, 0] * 10), np.array([1, 1, 0, 0] * 10, bool)
     size = np.array([40])
     known = floors(tables(y, pushed, np.ones(40), size, size, np.array([20]), 0.1))

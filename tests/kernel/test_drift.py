@@ -11,7 +11,7 @@ ROUNDS = 3_000
 
 
 def items(count, seed, shift=0.0):
-    """Return scores of items, some of them equal, which are shifted in the second half."""
+    """Return random scores of items, some of them equal. In the second half, `shift` is added to one score."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(count, drift.SCORES)).round(1)
     values[count // 2 :, 3] += shift
@@ -20,7 +20,7 @@ def items(count, seed, shift=0.0):
 
 @pytest.mark.parametrize("shift", [0.0, 2.0])
 def test_the_capital_is_that_of_the_formulas(shift):
-    """The capital at each item, and the first item at a limit, equal those of a plain count."""
+    """The capital of the test at each item, and the first item at which it reaches a limit, equal the formulas."""
     values = items(120, 0, shift)
     course = drift_capital(values, drift.SEED, drift.BETS, drift.JUMPS)
     for stop in (1, 2, 50, 120):
@@ -48,7 +48,7 @@ def test_no_items_have_no_alarm():
 
 
 def test_scores_are_the_same_for_sparse_and_dense_rows_and_the_block_of_mixed_ones():
-    """Sparse and dense rows have the same scores; a dense block is used unchanged."""
+    """Sparse and dense rows have the same scores; the dense block of mixed rows is used unchanged."""
     table, places = np.random.default_rng(0).normal(size=(9, 20)), np.array([3, 1, 8])
     dense, sparse = (drift.scores(rows.as_rows(form(table)), places) for form in (np.asarray, csr_array))
     assert np.allclose(dense, sparse)
@@ -72,8 +72,8 @@ def checked(share, checks, seed, factor=1.0):
 
 
 def labeled(share, labels, seed, factor=1.0):
-    """Return the answers of a session whose model learns: it asks about doubtful items more, and at first about more
-    items, and it finds more and more of the positives."""
+    """Return the answers of a session whose model learns: it asks more about doubtful items and in the first third of
+    the stream, and its margins separate the classes better and better."""
     rng, t = np.random.default_rng(seed), np.arange(ROUNDS)
     positive = rng.random(ROUNDS) < np.where(t < ROUNDS / 2, share, factor * share)
     margin = rng.normal(size=ROUNDS) + np.where(positive, 1, -2) * (1 + t / ROUNDS)
@@ -86,7 +86,7 @@ def labeled(share, labels, seed, factor=1.0):
 
 
 def share_changes(answers, share, number, factor=1.0, streams=1000):
-    """Return the changes of the share of positives that are noticed in a number of streams."""
+    """Return the change of the share of positives that is noticed in each of several streams, or None."""
     return [drift.change(*answers(share, number, seed, factor), ROUNDS, ROUNDS) for seed in range(streams)]
 
 
@@ -94,8 +94,8 @@ def share_changes(answers, share, number, factor=1.0, streams=1000):
 @pytest.mark.parametrize("answers", [checked, labeled])
 @pytest.mark.parametrize("share", [0.05, 0.25])
 def test_answers_to_shuffled_streams_have_few_alarms(answers, share):
-    """If the share of positives does not change, at most the rest of RISK of the streams ever has an alarm, also if the
-    model learns and asks less and less."""
+    """If the share of positives does not change, at most a share RISK - ITEMS_RISK of the streams ever has an alarm,
+    even if the model learns and asks less and less."""
     changes = share_changes(answers, share, 300)
     assert np.mean([each is not None for each in changes]) <= drift.RISK - drift.ITEMS_RISK
 
@@ -104,8 +104,8 @@ def test_answers_to_shuffled_streams_have_few_alarms(answers, share):
     ("answers", "share", "power"), [(checked, 0.15, 0.6), (checked, 0.25, 0.9), (labeled, 0.1, 0.6)]
 )
 def test_a_class_that_becomes_twice_as_common_is_noticed(answers, share, power):
-    """With 300 random checks most streams say so for a share of 15 %; with pushes and other answers, of 10 %. They say
-    about where, and about how large the shares are."""
+    """A share that doubles is noticed in most streams: from 15 % with 300 random checks, from 10 % with pushes and
+    other answers. The estimates of the old and new share are about right."""
     changes = [each for each in share_changes(answers, share, 300, factor=2, streams=300) if each]
     assert power < len(changes) / 300
     assert np.mean([each.after > each.before for each in changes]) > 1 - drift.RISK
@@ -114,13 +114,13 @@ def test_a_class_that_becomes_twice_as_common_is_noticed(answers, share, power):
 
 
 def test_a_class_that_becomes_rarer_is_noticed():
-    """The alarm has two sides."""
+    """The alarm is two-sided: a class that becomes rarer is noticed, too."""
     changes = share_changes(checked, 0.4, 300, factor=0.3, streams=50)
     assert all(each and each.after < each.before for each in changes)
 
 
 def turned(labels, seed, late):
-    """Return the answers of `labeled`. In the second half other items of the same number are positive if `late`."""
+    """Return the answers of `labeled`. If `late`, random other items are positive in the second half."""
     positive, pushed, chance, rounds, pushes = labeled(0.15, labels, seed)
     after = rounds[1:] > ROUNDS / 2
     other = np.random.default_rng(seed).random(positive.size) < 0.15
@@ -128,8 +128,8 @@ def turned(labels, seed, late):
 
 
 def test_other_items_that_become_positive_are_noticed():
-    """If other items are positive than before, but as many, the pushed ones are less often positive and the others more
-    often."""
+    """If other items become positive, at the same share, most sessions notice that pushed items are positive less often
+    and other items more often."""
     changes = [drift.change(*turned(600, seed, True), ROUNDS, ROUNDS) for seed in range(200)]
     noticed = [each for each in changes if each and len(each.before) == 2]
     assert len(noticed) > 0.6 * 200
@@ -139,7 +139,7 @@ def test_other_items_that_become_positive_are_noticed():
 
 
 def test_the_steps_are_those_of_the_formulas():
-    """The differences of the shares at each split, and the shares, equal those of plain sums over the items."""
+    """The shares before and after each split, and their standardized differences, equal plain sums over the items."""
     positive, pushed, chance, rounds, pushes = turned(400, 0, True)
     parts = positive, pushed, 1 / chance
     steps = np.array([drift._of_items(*parts, rounds, pushes), *drift._of_sides(*parts)])
@@ -149,7 +149,7 @@ def test_the_steps_are_those_of_the_formulas():
 
 
 def test_an_alarm_of_answers_stays():
-    """It comes when a quarter ends, and later answers do not change it."""
+    """An alarm is raised at the end of a quarter of the stream, and later answers do not change it."""
     answers = checked(0.2, 400, 0, factor=3)
     seen = []
     for streamed in range(0, ROUNDS + 1, 50):
@@ -162,7 +162,7 @@ def test_an_alarm_of_answers_stays():
 
 
 def test_longer_streams_than_planned_are_looked_at_more_rarely():
-    """After the planned rounds a look comes when the stream is 3/2, 2, 3, 4, ... times as long, and its limit rises."""
+    """After the planned rounds, the test is repeated at 3/2, 2, 3, 4, ... times their number, with a rising limit."""
     looks = [(ends[-1], limit) for ends, limit in drift._looks(100, 800)]
     assert [50, 75, 100, 150, 200, 300, 400, 600, 800] == [end for end, _ in looks]
     assert [drift.LIMIT] * 3 == [limit for _, limit in looks[:3]]
@@ -173,7 +173,7 @@ def test_longer_streams_than_planned_are_looked_at_more_rarely():
 
 @pytest.mark.parametrize("label", [False, True])
 def test_without_both_kinds_of_answers_there_is_no_alarm(label):
-    """No answers, and answers that are all alike, say nothing about a change."""
+    """Without answers, or with answers that are all alike, there is no alarm."""
     none = np.zeros(0)
     assert drift.change(none > 0, none > 0, none, np.zeros(1), np.zeros(1), ROUNDS, ROUNDS) is None
     _, pushed, chance, rounds, pushes = checked(0.5, 100, 0)

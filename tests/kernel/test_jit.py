@@ -1,12 +1,12 @@
-"""Tests of the machine code that processes share."""
+"""The cache of machine code that processes share."""
 
 from numba.core.caching import IndexDataCacheFile
 
-import oal_engine.kernel.jit  # noqa: F401  # it changes how numba saves
+import oal_engine.kernel.jit  # noqa: F401  # importing it changes how numba saves
 
 
 def test_processes_that_compile_at_once_keep_their_code_apart(tmp_path):
-    """Code that two processes save before the index names any is never found under the signature of the other."""
+    """If two processes save code before the index has an entry, no code is ever found under another's signature."""
     one, other, third = (IndexDataCacheFile(tmp_path, "kernel", "stamp") for _ in range(3))
     one._load_index = other._load_index = dict
     one.save("signature of one", "code of one")

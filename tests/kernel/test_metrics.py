@@ -1,4 +1,4 @@
-"""Both evaluations against scikit-learn and by hand."""
+"""Metrics under push and under push-and-query equal scikit-learn's, and figures computed by hand."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ COUNTS = arrays(np.int64, metrics.COUNTS, elements=st.integers(0, 10**6))
 
 
 def table(pushed, y, asked):
-    """The table of counts of predictions, classes and questions, one item at a time."""
+    """Count items by prediction, class and whether they were asked, one item at a time."""
     counts = np.zeros(metrics.COUNTS, np.int64)
     for p, label, a in zip(pushed, y, asked):
         counts[int(p), label + 1, int(a)] += 1
@@ -56,8 +56,8 @@ def test_push_equals_scikit_learn(items, alpha, c):
 
 
 def test_push_and_query_by_hand():
-    """A question shows its item to the annotator, so an asked positive is a hit, and an asked negative a false
-    alarm."""
+    """Under push-and-query, an asked positive is a true positive and an asked negative a false positive, because the
+    question shows the item."""
     counts = np.zeros(metrics.COUNTS, np.int64)
     counts[0] = [[50, 6], [9, 9], [3, 4]]  # not pushed: negatives, unknown, positives; each not asked, asked
     counts[1] = [[5, 2], [9, 9], [7, 1]]  # pushed
@@ -75,7 +75,7 @@ def test_push_and_query_by_hand():
 @settings(deadline=None)
 @given(COUNTS)
 def test_a_list_has_the_answers_in_place_of_the_predictions(counts):
-    """Items that were asked count as their answer says, whatever was predicted; the others as predicted."""
+    """In a list, asked items count by their answers, whatever was predicted, and other items by their predictions."""
     answered = counts.copy()
     answered[..., 1] = 0
     answered[1, 2, 0] += counts[:, 2, 1].sum()
@@ -87,7 +87,7 @@ def test_a_list_has_the_answers_in_place_of_the_predictions(counts):
 @settings(deadline=None)
 @given(COUNTS)
 def test_counts_add_up(counts):
-    """Both evaluations divide the items of known class, and asking can only move an item from hidden to shown."""
+    """Each evaluation counts every item of known class once, and asking can only move an item from hidden to shown."""
     for name in metrics.EVALUATIONS:
         tp, fp, tn, fn = confusion(counts, name)
         assert (counts[:, 2].sum(), counts[:, 0].sum()) == (tp + fn, fp + tn)
@@ -99,7 +99,7 @@ def test_counts_add_up(counts):
 @settings(deadline=None)
 @given(COUNTS)
 def test_every_metric_is_a_fraction(counts):
-    """For any counts every ratio is in [0, 1], and the unknown class changes none."""
+    """For any counts every ratio is in [0, 1], and items of unknown class do not change it."""
     known = counts.copy()
     known[:, 1] = 0
     for name in metrics.EVALUATIONS:
@@ -120,7 +120,7 @@ def test_a_curve_is_evaluated_point_by_point(curve):
 
 
 def test_weights():
-    """The ratio is the weight of a positive over that of a negative; weights outside (0, 1) are refused."""
+    """The ratio is the weight of a positive divided by the weight of a negative; weights outside (0, 1) are refused."""
     assert pytest.approx((1, 9)) == (Weights().ratio("sum"), Weights().ratio("cost"))
     assert pytest.approx((4, 0.25)) == (Weights(0.8, 0.2).ratio("sum"), Weights(0.8, 0.2).ratio("cost"))
     for name in ("alpha_p", "c_p"):
@@ -139,8 +139,8 @@ def test_weights():
     )
 )
 def test_classes_equal_scikit_learn(items):
-    """Metrics of K classes equal scikit-learn's over the items of known class and the classes that occur: push takes
-    the predicted class, push-and-query the true class of an item that was asked."""
+    """Metrics of K classes equal scikit-learn's over the items of known class and the classes that occur: push uses the
+    predicted class, push-and-query the true class of an asked item."""
     counts = metrics.empty(CLASSES)
     for predicted, label, asked in items:
         counts[predicted - 1, label, int(asked)] += 1
@@ -168,7 +168,7 @@ def test_classes_equal_scikit_learn(items):
 @settings(deadline=None)
 @given(arrays(np.int64, (5, CLASSES, CLASSES + 1, 2), elements=st.integers(0, 99)))
 def test_a_curve_of_classes_is_evaluated_point_by_point(curve):
-    """Metrics of counts with leading axes equal those of each point alone."""
+    """Counts of K classes with leading axes give at each point the metrics of that point alone."""
     for evaluation in metrics.EVALUATIONS:
         whole = metrics.evaluate_classes(curve, evaluation)
         for k, counts in enumerate(curve):

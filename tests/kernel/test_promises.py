@@ -54,8 +54,8 @@ class TestRules:
     ],
 )
 def test_compiled_steps_give_the_bits_of_a_replay(learner, rule):
-    """The steps of a session, compiled, equal a replay for each kind of state; in plain Python for every learner and
-    every rule (interpreted.py)."""
+    """The compiled steps of a session equal a replay to the bit, for each kind of state; interpreted.py checks every
+    learner and every rule in plain Python."""
     a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits(learner, rule)
 
 
@@ -72,6 +72,6 @@ def test_compiled_steps_give_the_bits_of_a_replay(learner, rule):
     ],
 )
 def test_compiled_passes_give_the_bits_of_replays(matrix, learner, rule):
-    """Several settings in one pass, compiled, equal a replay of each for each kind of formula; in plain Python for
-    every learner and every rule (interpreted.py)."""
+    """Several settings in one compiled pass equal a replay of each to the bit, for each kind of formula; interpreted.py
+    checks every learner and every rule in plain Python."""
     settings_that_share_a_pass_have_the_bits_of_replays_of_each(learner, rule, matrix)

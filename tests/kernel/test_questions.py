@@ -1,4 +1,4 @@
-"""Several questions with one reading for all: the rule, the bits, and what each question is promised."""
+"""Several questions that are answered at once for each item: the rule, the bits, and the promise to each question."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ PLANS = [{}, {"floor": 0.5}, {"audit": 0.3, "audit_trains": False}, {"floor": 0.
 
 
 def stream(seed=0, rounds=ROUNDS):
-    """Rows, and the labels of four questions, from half of the items to one in a hundred."""
+    """Return random rows, and the labels of four questions, with shares of positives from a half to a hundredth."""
     X = data(seed, n=rounds, huge=1)[0]
     scores = X @ np.random.default_rng(seed).normal(size=(X.shape[1], 4))
     limits = [np.quantile(each, share) for each, share in zip(scores.T, (0.5, 0.8, 0.95, 0.99))]
@@ -35,14 +35,14 @@ def bits(replay):
 
 
 def outcomes(replays):
-    """The bits of the last counts, the log and the learner of each question."""
+    """Return the bits of the last counts, the log and the learner of each question."""
     return [bits(each._replace(curve=each.curve[-1])) for each in replays]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [*PLANS, {"average": True}, {"budget": None}])
 def test_one_question_is_a_session_of_today(more):
-    """One question, or the same one twice under max, reads, learns and counts as a replay does, to the bit."""
+    """One question, or the same one twice under `max`, asks, learns and counts as a plain replay does, to the bit."""
     X, Y = stream()
     (run,) = runs_of(X, Y[1:2], **more)
     today = outcomes([run.replay(log=True)])
@@ -56,8 +56,8 @@ def test_one_question_is_a_session_of_today(more):
 @pytest.mark.parametrize("rare", [True, False])
 @pytest.mark.parametrize("more", PLANS)
 def test_several_questions_equal_the_formulas(rare, more):
-    """The readings, their probabilities, the predictions and the weights are those of the formulas, computed one round
-    at a time."""
+    """The asked items, their probabilities, the predictions and the weights equal the formulas, computed one round at a
+    time."""
     X, Y = stream()
     learners = [naive.Learner("pool-f1", X.shape[1]) for _ in Y]
     values = {"trains" if name == "audit_trains" else name: value for name, value in more.items()}
@@ -76,7 +76,7 @@ def test_several_questions_equal_the_formulas(rare, more):
 
 
 def test_blocks_of_rounds_change_no_bit(monkeypatch):
-    """How many rounds are computed together has no effect."""
+    """The number of rounds that are computed together does not change any bit."""
     runs = runs_of(*stream(), floor=0.3)
     whole = outcomes(questions.replay(runs))
     for block in (8, 24, 4096):
@@ -85,8 +85,8 @@ def test_blocks_of_rounds_change_no_bit(monkeypatch):
 
 
 def test_every_question_keeps_its_promise():
-    """With a floor, an item that a question does not push is read with the probability promised to it, whatever the
-    other questions push and however few labels are left."""
+    """With a floor, an item that a question does not push is asked with at least the probability promised to the
+    question, whatever other questions push and however few labels are left."""
     raised = 0
     for seed in range(20):
         X, Y = stream(seed, 1500)
@@ -95,11 +95,11 @@ def test_every_question_keeps_its_promise():
             hidden = each.log[each.decided[:, 1] < 0, 2]
             assert hidden.min() >= runs[0].plan().promised
             raised += (hidden > 2.5 * runs[0].plan().promised).sum()
-    assert raised  # by another question
+    assert raised  # some probabilities, by another question
 
 
 def test_the_floor_of_an_item_that_only_some_push_is_never_lowered():
-    """Where the labels for pushed items are gone, an item that all push has no floor, and others have theirs."""
+    """Once the labels for pushed items are spent, only the items that all questions push have no floor."""
     plan = spending.plan("paced", 100, 1000, floor=0.5)
     plan.spent[0] = 95
     least = [spending.chances(plan, 500, 1e-9, predicted)[1] for predicted in (-1, 0, 1)]
@@ -107,7 +107,7 @@ def test_the_floor_of_an_item_that_only_some_push_is_never_lowered():
 
 
 def test_rare_questions_get_more_readings():
-    """Under `rare` more positives of the rarest questions are read than under `max`, and the budget is spent."""
+    """The rule `rare` asks about more positives of the rarest questions than `max`, and spends the budget."""
     found = {True: 0, False: 0}
     for seed in range(10):
         X, Y = stream(seed, 3000)
@@ -119,7 +119,7 @@ def test_rare_questions_get_more_readings():
 
 
 def test_questions_of_several_classes_are_refused():
-    """A learner of several classes is refused in a sentence."""
+    """A learner of several classes is refused in one sentence."""
     X, Y = stream()
     run = replace(runs_of(X, Y)[0], strategy=strategy("auto-classes"), y=(Y[0] + 3) // 2, classes=2)
     with pytest.raises(ValueError, match="several questions need learners of positives and negatives"):

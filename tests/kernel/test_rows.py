@@ -1,5 +1,5 @@
-"""Rows with a dense block after sparse columns act as one vector in every formula, and are stored, extended and
-checked."""
+"""Mixed rows, which have a dense block after sparse columns, act as one vector in every formula, and are stored,
+extended and checked."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def _products(table, w, s, sums):
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [2, 13, 32, 100])
 def test_products_are_those_of_the_whole_row(columns):
-    """The inner product, quadratic form, square and sum of mixed rows equal those of dense rows."""
+    """The inner product, quadratic form, square and sum of mixed rows equal the results for dense rows."""
     X, rng = table(d=columns), np.random.default_rng(1)
     w, s, sums = rng.normal(size=columns), rng.random(columns), np.empty((40, 3))
     expected, twin = np.empty((40, 3)), w.copy()
@@ -51,7 +51,7 @@ def test_products_are_those_of_the_whole_row(columns):
 
 @pytest.mark.parametrize("kind", ["sparse", "dense", "mixed"])
 def test_the_entries_of_some_rows_are_found(kind):
-    """Entries are the nonzero cells, row by row; for mixed rows, only the sparse ones."""
+    """`entries` finds the nonzero cells of chosen rows, row by row; of mixed rows, only those in the sparse part."""
     X, places = table(), np.array([5, 3, 0, 5])
     kept = mixed(X) if kind == "mixed" else rows.as_rows(X if kind == "dense" else csr_array(X))
     part = X[:, : kept.columns - kept.width] if kind == "mixed" else X
@@ -78,7 +78,7 @@ def test_products_are_the_same_bits_on_every_machine(machine, tmp_path):
 
 
 def test_mixed_rows_are_kept_and_extended(tmp_path):
-    """Mixed rows are saved, mapped and extended unchanged, and fewer rows can be mapped."""
+    """Mixed rows are saved, mapped and extended unchanged, fewer rows can be mapped, and a cut file is refused."""
     X = table()
     first, later = mixed(X[:25]), mixed(X[25:])
     row_files.save(first, tmp_path)
@@ -98,7 +98,7 @@ def test_mixed_rows_are_kept_and_extended(tmp_path):
 
 
 def test_mixed_rows_are_looked_at_as_others_are():
-    """Taken rows, nonzero columns and the bytes of a row are those of the whole row."""
+    """Selected rows, nonzero columns and the bytes of a mixed row cover the sparse and the dense part."""
     X = table()
     made = mixed(X)
     assert (40, 13) == (rows.length(made), made.columns)

@@ -1,4 +1,4 @@
-"""Second-order learners beyond the promises: long rows, the covariance before a label, and sketches of some rows."""
+"""Second-order learners, beyond test_promises.py: long rows, the covariance before a label, and rare sketch updates."""
 
 from math import log
 from time import perf_counter
@@ -16,7 +16,7 @@ from tests.harness.promises import assert_twins, bits, data_for, run
 
 
 def taught(learner, X, y, **values):
-    """Return a learner that was given every label of some rows."""
+    """Train a learner on every label of some rows, and return it."""
     one = learners.build(learner, len(X[0]), values)
     table, asks = rows.as_rows(np.array(X)), query_rules.build("all", learner)
     stream.replay(table, np.array(y), np.arange(len(y)), one, asks, stream.objective(rho=1.0))
@@ -24,7 +24,7 @@ def taught(learner, X, y, **values):
 
 
 def divergence(w, s, v, t):
-    """KL(N(w, s) || N(v, t)) of diagonal normal distributions."""
+    """Compute the Kullback-Leibler divergence KL(N(w, s) || N(v, t)) of diagonal normal distributions."""
     return 0.5 * np.sum(np.log(t / s) + s / t + (v - w) ** 2 / t - 1)
 
 
@@ -64,15 +64,15 @@ def test_the_exact_cw_takes_the_smallest_change(x):
 @pytest.mark.parametrize("lag", [0.5, 1.0])
 def test_the_covariance_before_a_label_can_move_the_weights(learner, lag):
     """With a lag of 1 the weights move along Sigma_t, as in ACOG figure 7, and with a lag below 1 along a mean of
-    both."""
+    Sigma_t and Sigma_t+1."""
     assert_twins(*data_for(learner), learner, "variance", {"lag": lag})
-    assert [1.0] == taught(learner, [[1.0]], [1], lag=1).w.tolist()  # of eta Sigma_t x; 1/2 along Sigma_t+1
+    assert [1.0] == taught(learner, [[1.0]], [1], lag=1).w.tolist()  # along Sigma_t; along Sigma_t+1 it would be 1/2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("learner", ["sacog-i", "sacog-ii", "ssacog-i", "ssacog-ii"])
 def test_a_sketch_can_learn_some_rows(learner):
-    """A sketch that is updated every few rounds equals its twin, and keeps its directions in the other rounds."""
+    """A sketch that is updated every few rounds equals the formulas, and keeps its directions in the other rounds."""
     assert_twins(*data_for(learner), learner, "variance", {"every": 4})
     X, y = np.eye(6)[:4], [1, -1, 1, 1]
     states = [taught(learner, X[:n], y[:n], every=3, m=2) for n in (1, 2, 3, 4)]
@@ -92,14 +92,14 @@ DIGESTS = {  # by learner and number of directions, from version 0.2.0
 @pytest.mark.slow
 @pytest.mark.parametrize(("learner", "m"), DIGESTS)
 def test_sketches_have_the_bits_of_version_0_2_0(learner, m):
-    """The state of a sketch after a run is that of version 0.2.0, to the bit, whatever its number of directions."""
+    """The state of a sketch after a run equals the state in version 0.2.0, to the bit, for any number of directions."""
     X, y, order = data_for(learner, d=20, n=300)
     result = run(csr_array(X), y, order, learner, "variance", {"m": m, "eta": 0.7}, rho=3.0)
     assert DIGESTS[learner, m] == bits(result.log, result.counts, result.learner)[:16]
 
 
 def seconds(m):
-    """Return the shortest time of a Gram-Schmidt over m directions."""
+    """Measure the shortest time of a Gram-Schmidt orthonormalization of m directions, in seconds."""
 
     @njit
     def once(F, K, Kf):

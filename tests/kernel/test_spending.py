@@ -13,7 +13,7 @@ ROUNDS, BUDGET = 400, 60
 
 
 def planned(rule="symmetric", seed=0, learner="pa-i", rounds=ROUNDS, **more):
-    """A replay under a plan over `rounds` rounds."""
+    """Run a replay under a plan over `rounds` rounds."""
     X, y, order = data(n=ROUNDS)
     plan = spending.plan(rule, BUDGET, rounds, **more)
     return run(csr_array(X), y, order, learner, rule, seed=seed, plan=plan)
@@ -32,7 +32,7 @@ def planned(rule="symmetric", seed=0, learner="pa-i", rounds=ROUNDS, **more):
     ],
 )
 def test_a_compiled_plan_equals_its_twin(rule, more):
-    """A compiled plan equals the formulas (interpreted.py does this for every pair of learner and rule)."""
+    """A compiled plan equals the formulas (interpreted.py checks this for every pair of learner and rule)."""
     if "pace" in more and rule not in query_rules.paceable():
         return
     plan = {"budget": BUDGET, "horizon": 350} | more
@@ -51,7 +51,7 @@ def test_the_budget_and_the_audits_are_spent_exactly(more):
 
 @pytest.mark.slow
 def test_a_rule_with_a_pace_of_its_own_spreads_the_budget():
-    """paced asks over a quarter of the stream, at most 40 rounds a label; an explicit pace takes precedence."""
+    """The rule `paced` asks over a quarter of the stream, at most 40 rounds a label. An explicit pace overrides it."""
     assert [2000, 800, 4000] == [
         spending.plan("paced", budget, 8000, pace=pace).paced for budget, pace in ((300, None), (20, None), (20, 0.5))
     ]
@@ -59,6 +59,11 @@ def test_a_rule_with_a_pace_of_its_own_spreads_the_budget():
     log = planned("paced", learner="dual").log
     assert list(range(10)) == log[:10, 0].tolist()
     assert (BUDGET, True) == (len(log), log[-1, 0] < 100)
+    X, y, order = data(n=ROUNDS)
+    plan = spending.plan("paced", BUDGET, ROUNDS, values={"early": 0})
+    rounds = run(csr_array(X), y, order, "dual", "paced", plan=plan).log[:, 0]
+    assert [30, 30] == [(rounds < ROUNDS // 4).sum(), (rounds >= ROUNDS // 4).sum()]
+    assert rounds.max() > 0.9 * ROUNDS
 
 
 def test_a_large_budget_keeps_labels_for_the_rest_of_the_stream():
@@ -66,11 +71,6 @@ def test_a_large_budget_keeps_labels_for_the_rest_of_the_stream():
     reserves = [spending.plan("paced", budget, 8000).reserve for budget in (300, 500, 700, 2000)]
     assert [0, 0, 200, 1000] == reserves
     assert 150 == spending.plan("paced", 300, 8000, values={"early": 0}).reserve
-    X, y, order = data(n=ROUNDS)
-    plan = spending.plan("paced", BUDGET, ROUNDS, values={"early": 0})
-    rounds = run(csr_array(X), y, order, "dual", "paced", plan=plan).log[:, 0]
-    assert [30, 30] == [(rounds < ROUNDS // 4).sum(), (rounds >= ROUNDS // 4).sum()]
-    assert rounds.max() > 0.9 * ROUNDS
 
 
 @pytest.mark.slow
@@ -114,8 +114,8 @@ def test_a_floor_goes_on_with_labels_that_are_added():
 
 
 def test_labels_that_are_added_are_planned_for_the_rounds_left():
-    """Added labels are spread over the first part of the remaining rounds; while a reserve is spent they join it, and
-    after all is spent they get their own."""
+    """Added labels are spread over the first part of the remaining rounds. They join a reserve that is being spent, and
+    get a reserve of their own once all labels are spent."""
 
     def planned(budget, horizon, t=0, all_spent=False, before=None):
         plan = spending.plan("paced", budget, horizon, audit=0.1, values={"early": 90})
@@ -130,8 +130,8 @@ def test_labels_that_are_added_are_planned_for_the_rounds_left():
 
 
 def test_what_a_plan_expects_by_a_round():
-    """The first rounds are asked, then labels are spread over the paced part, the reserve over the rest, audits over
-    all."""
+    """A plan expects a question in each of the first rounds, then labels spread over the paced part, the reserve over
+    the rest, and audits over all rounds."""
     plan = spending.plan("paced", 200, 8000, audit=0.1, values={"early": 90})
     checks, others = spending.expected(plan, [0, 10, 1005, 2000, 5000, 8000, 9000])
     assert [0, 10, 50, 90, 135, 180, 180] == others.tolist()
@@ -143,7 +143,7 @@ def test_what_a_plan_expects_by_a_round():
 
 
 def test_audits_fall_on_every_round_alike():
-    """Over many seeds each tenth of the rounds has a tenth of the audits, whatever the rule asks."""
+    """Over many seeds each tenth of the rounds has about a tenth of the audits, whatever the rule asks."""
     runs = [planned(seed=seed, audit=0.5, rounds=ROUNDS) for seed in range(300)]
     rounds = np.concatenate([replay.log[replay.decided[:, 0] > 0, 0] for replay in runs])
     observed, expected = np.histogram(rounds, 10, (0, ROUNDS))[0], len(rounds) / 10
@@ -153,7 +153,7 @@ def test_audits_fall_on_every_round_alike():
 
 @pytest.mark.parametrize("more", [{"audit": 0.3}, {"pace": 1.0}, {"audit": 0.3, "pace": 0.7}, {"floor": 0.6}])
 def test_chances_are_the_probabilities_of_asking(more):
-    """Over many seeds the weights 1 / pi of the questions add up to the rounds up to the last question."""
+    """Over many seeds the mean sum of the weights 1 / pi equals the number of rounds up to the last question."""
     logs = [planned(seed=seed, **more).log for seed in range(200)]
     assert all(((log[:, 2] > 0) & (log[:, 2] <= 1)).all() for log in logs)
     off = np.array([(1 / log[:, 2]).sum() - (log[-1, 0] + 1) for log in logs])
@@ -187,6 +187,7 @@ DRAWING = ", ".join(query_rules.paceable())
         ({"audit": 1}, AUDIT + "1."),
         ({"audit": -0.1}, AUDIT + "-0.1."),
         ({"pace": 0}, PACE + "0."),
+        ({"pace": 2}, PACE + "2."),
         ({"pace": float("nan")}, PACE + "nan."),
         ({"pace": 1, "rule": "margin"}, f"a pace needs a rule that draws: {DRAWING}. Got margin."),
         ({"pace": 1, "budget": None}, "audits, a pace and a floor need a budget. Got none."),

@@ -1,4 +1,4 @@
-"""The kernel equals its dense twin and keeps the promises of the stream; for learners and rules: test_promises.py."""
+"""The kernel equals the formulas and keeps the promises of the stream; for learners and rules see test_promises.py."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from tests.harness.promises import assert_twins, built, data, data_for, mixed, r
 
 @pytest.mark.slow
 def test_every_pair_equals_its_dense_twin():
-    """Every learner with every rule, on every kind of rows and with other parameters, equals its twin in plain Python.
+    """In plain Python, every learner with every rule, on every kind of rows, equals the dense reference implementation.
 
     Compiled code is tested for each learner and each rule (test_promises.py), and for the pairs below, whose rule reads
     the learner's state.
@@ -47,7 +47,7 @@ def readings(rule):
     [(name, rule) for rule, kind in QUERY_RULES.items() if hasattr(kind, "requires") for name in readings(rule)],
 )
 def test_a_rule_that_reads_the_state_equals_the_twin(learner, rule):
-    """A compiled rule that needs the learner's state equals its twin, for every way to read it."""
+    """A compiled rule that needs the learner's state equals the formulas, for every way to read the state."""
     assert_twins(*data_for(learner, seed=2), learner, rule, ratio=0.25, seed=9)
 
 
@@ -64,12 +64,12 @@ def test_a_rule_that_reads_the_state_equals_the_twin(learner, rule):
     ],
 )
 def test_dense_rows_equal_the_twin(learner, rule):
-    """Dense rows equal the twin, as sparse rows do."""
+    """A run over dense rows equals the formulas, as a run over sparse rows does."""
     assert_twins(*data_for(learner, seed=1), learner, rule, matrix=np.asarray, seed=5, budget=60)
 
 
 def test_draws_are_pure():
-    """The draw of a round depends on the seed and the round alone, and fills [0, 1) evenly."""
+    """The draw of a round depends only on the seed and the round, and draws fill [0, 1) evenly."""
     ours = np.array([draws.draw(7, t) for t in range(2000)])
     assert ours.tolist() == [naive.draw(7, t) for t in range(2000)]
     assert abs(ours.mean() - 0.5) < 0.02
@@ -152,7 +152,7 @@ def test_a_full_covariance_over_the_limit_is_refused_with_the_ways_out(monkeypat
 @pytest.mark.parametrize("length", [1, 10, 100])
 @pytest.mark.parametrize(("dense", "sparse"), [("sacog-i", "ssacog-i"), ("sacog-ii", "ssacog-ii")])
 def test_the_sparse_sketch_equals_the_sketch(dense, sparse, length):
-    """SSACOG and SACOG ask the same of 2,000 rounds, with margins and weights equal to 1e-8, however long the rows."""
+    """SSACOG and SACOG ask the same of 2,000 rounds; margins and weights agree within 1e-8 for rows of any length."""
     rng = np.random.default_rng(8)
     X = random_array((2000, 60), density=0.2, rng=rng).toarray()
     X *= length / np.maximum(1e-9, np.linalg.norm(X, axis=1, keepdims=True))
@@ -169,15 +169,6 @@ import os, numba, oal_engine
 from oal_engine.kernel import stream
 print(stream._replay._cache.cache_path.startswith(os.environ["NUMBA_CACHE_DIR"]))
 """
-
-
-@pytest.mark.slow
-def test_machine_code_is_kept_apart_where_numba_was_imported_first():
-    """A program that imports numba before the engine also uses the cache folder named after the sources."""
-    process = subprocess.run([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)
-    assert ("True\n", "") == (process.stdout, process.stderr)
-
-
 TYPES = """
 from numba import njit
 from numba.core.typing.typeof import typeof_impl
@@ -189,10 +180,12 @@ print(len(typeof_impl.registry) - before)
 
 
 @pytest.mark.slow
-def test_compiling_adds_no_types_that_other_threads_look_up():
-    """Whoever calls a compiled function while another thread compiles the first one finds the types unchanged."""
-    process = subprocess.run([sys.executable, "-c", TYPES], cwd=ROOT, capture_output=True, text=True)
-    assert ("0\n", "") == (process.stdout, process.stderr)
+@pytest.mark.parametrize(("script", "printed"), [(IMPORTS, "True\n"), (TYPES, "0\n")], ids=["imports", "types"])
+def test_numba_in_a_program_of_its_own(script, printed):
+    """A program that imports numba before the engine also uses the cache folder named after the sources, and compiling
+    the first function does not change the registry of types that other threads read at the same time."""
+    process = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert (printed, "") == (process.stdout, process.stderr)
 
 
 @pytest.mark.slow
@@ -214,8 +207,8 @@ def test_a_learner_begins_with_weights(name):
 
 @pytest.mark.slow
 def test_a_pool_names_the_weight_of_each_member():
-    """A pool's weights are the mean of its members', by the shares that it names; before its first answer it names
-    none."""
+    """A pool's weights are the mean of its members' weights, weighted by the shares that it reports; before its first
+    answer it reports no shares."""
     X, y, order = data(seed=4, huge=1)
     pool = run(csr_array(X), y, order, "pool", "symmetric", budget=60).learner
     shares = learners.member_weights(pool)
@@ -236,6 +229,6 @@ def test_a_pool_names_the_weight_of_each_member():
     ],
 )
 def test_a_wrong_prior_is_refused(learner, classes, column, message):
-    """A prior with columns out of range, with and without a bias, or for several classes is refused."""
+    """A prior is refused if a column is out of range, with or without a bias, or if the learner has several classes."""
     with pytest.raises(ValueError, match=message):
         stream.apply_prior(learners.build(learner, 3, classes=classes), {0: 1.0, column: 1.0})

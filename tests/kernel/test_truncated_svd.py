@@ -15,8 +15,8 @@ from tests.harness import ROOT
 
 
 def texts(n=600, terms=400, topics=12, seed=0):
-    """Return unit-length rows of term frequencies, of texts on topics whose sizes and words fall off as in real
-    texts."""
+    """Return unit-length rows of term frequencies of random texts, with topic sizes and word frequencies that fall off
+    as in real texts."""
     rng = np.random.default_rng(seed)
     words = rng.dirichlet(np.full(terms, 0.05), topics)
     topic = rng.choice(topics, n, p=(chances := 0.8 ** np.arange(topics)) / chances.sum())

@@ -20,7 +20,7 @@ from ui.label.card_server import CardServer
 
 @pytest.fixture(autouse=True)
 def exact_panels(monkeypatch):
-    """A page that is opened right after an answer shows it: no panel rests, however fast the machine is."""
+    """Switch off the reuse of recent panels, so that a page opened right after an answer shows the answer."""
     monkeypatch.setattr(card_server, "CACHE_SECONDS", 0.0)
 
 
@@ -33,7 +33,7 @@ def store(app_store, tmp_path, monkeypatch):
 
 @pytest.fixture
 def keep(app_store, tmp_path):
-    """A function that imports texts with markup in them, every fourth of the class `good`; the id of the data set."""
+    """A function that imports texts with markup, every fourth of class `good`, and returns the id of the data set."""
 
     def add(name="texts", items=600, columns=reading.Columns(("text",), "label", positive=("good",))):
         path = tmp_path / f"{name}.csv"
@@ -48,8 +48,8 @@ def keep(app_store, tmp_path):
 
 @pytest.fixture
 def work(app_store, keep):
-    """A function that answers questions of a new session, every `noise`th wrongly and every tenth with a skip; the card
-    server of the session."""
+    """A function that answers questions of a new session, every `noise`th wrongly and every tenth with a skip, and
+    returns the card server of the session."""
 
     def make(answers=60, dataset=None, noise=None, **settings):
         session = create(app_store, dataset or keep(), **{"budget": 200} | (settings or BINARY))
@@ -61,7 +61,7 @@ def work(app_store, keep):
             label = numbers.get(kind, 1 if kind == "good" else -1)
             label *= -1 if noise and k % noise == 0 else 1
             server.session.answer(f"e{k}", asked.id, SKIP if k % 10 == 9 else label, "anna" if k % 2 else "ben", 1.25)
-        with app_store.transaction():  # both left long ago
+        with app_store.transaction():  # as if anna and ben had left long ago
             app_store.db.execute("UPDATE leases SET leased_at = '2000'")
         return server
 
@@ -70,7 +70,7 @@ def work(app_store, keep):
 
 @pytest.fixture
 def become(monkeypatch):
-    """A function that makes somebody the person before every page, as the log-in would."""
+    """A function that makes a person the current user of every page, as a log-in would."""
 
     def as_somebody(who):
         standing = access.Standing(enters=True, owns=who == ADMIN, mail=who)
@@ -83,19 +83,19 @@ def become(monkeypatch):
 
 
 def behind_the_gate(*routes):
-    """Return an app of these routes, as app.py makes it."""
+    """Return an app with these routes behind the gate, as app.py makes it."""
     return Starlette(routes=routes, middleware=[Middleware(Gate, routes=routes)])
 
 
 @pytest.fixture
 def card_client(app_store):
-    """A client of the app under card/."""
+    """A test client for the routes under card/."""
     return TestClient(behind_the_gate(card.route()), "http://127.0.0.1/card/")
 
 
 @pytest.fixture
 def sent(card_client):
-    """A function that sends events as the card of a session does; what the card is answered, parsed as strict JSON."""
+    """A function that sends events as the card of a session does, and returns the response, parsed as strict JSON."""
 
     def send(session, *events, annotator="carla", status=200, **more):
         body = json.dumps({"annotator": annotator, "events": events} | more)
@@ -108,7 +108,7 @@ def sent(card_client):
 
 @pytest.fixture
 def program(app_store, monkeypatch):
-    """A function that makes a token of a session; a client of the app that sends it."""
+    """A function that makes an API token for a session, and returns a test client that sends the token."""
     monkeypatch.setattr(api, "_turns", {})
     monkeypatch.setattr(api, "CALLS_PER_SECOND", 1000.0)
     app = behind_the_gate(api.route())

@@ -38,7 +38,7 @@ def user(email, **claims):
 def secrets(tmp_path, monkeypatch):
     """The path of the secrets file of a server that has just started; the file does not exist yet."""
     monkeypatch.setattr(access, "_login_required", False)
-    # Streamlit's own copy would be read by a thread of its own, perhaps from a file that is half written.
+    # Otherwise a thread of Streamlit would read its own copy of the secrets, perhaps from a half-written file.
     monkeypatch.setattr(type(st.secrets), "_maybe_install_file_watchers", lambda secrets: None)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -70,7 +70,7 @@ UNCLEAR = {
 
 @pytest.mark.parametrize("written", UNCLEAR.values(), ids=list(UNCLEAR))
 def test_unclear_secrets_let_nobody_in(secrets, written):
-    """Secrets that cannot be understood close the app, also to people who are logged in, with a reason."""
+    """Secrets that cannot be understood close the app with a reason, even to people who are logged in."""
     secrets.write_bytes(written)
     for person in ({}, user("ben@example.org"), user("anna@example.org")):
         standing = access.standing(person)
@@ -103,7 +103,7 @@ def test_secrets_that_the_command_names_must_exist(secrets, monkeypatch):
 
 @pytest.mark.parametrize("written", [None, "[database]\nurl = 'somewhere'"])
 def test_without_a_log_in_everybody_is_an_owner(secrets, written):
-    """Without secrets, or with secrets that do not concern access, everybody may enter and is an owner."""
+    """If there are no secrets, or none that concern access, everybody may enter and is an owner."""
     if written:
         secrets.write_text(written)
     assert access.Standing(enters=True, owns=True) == access.standing({})
@@ -122,7 +122,7 @@ def test_a_server_that_asked_for_a_log_in_never_opens(secrets, written):
 
 
 def test_unclear_secrets_are_not_mended_by_removing_them(secrets):
-    """Removing a secrets file, for instance to write it anew, does not open the app."""
+    """Removing an unclear secrets file, for instance to rewrite it, does not open the app."""
     secrets.write_text("[auth")
     assert not access.standing({}).enters
     secrets.unlink()
@@ -130,7 +130,7 @@ def test_unclear_secrets_are_not_mended_by_removing_them(secrets):
 
 
 def test_two_files_of_secrets_count_as_one(secrets, tmp_path):
-    """Lists in the home folder and the log-in in the working directory are combined, and either can close the app."""
+    """The secrets in the home folder and in the working directory are combined, and either file can close the app."""
     (tmp_path / "home" / ".streamlit").mkdir(parents=True)
     home = tmp_path / "home" / ".streamlit" / "secrets.toml"
     home.write_text('[access]\nallowed = ["@lab.example"]')
@@ -204,7 +204,8 @@ def opened(page):
 @pytest.mark.parametrize("page", PAGES.values())
 @pytest.mark.parametrize("written", ["[auth", "", "[Auth]\nclient_id = 'x'", LISTS, None])
 def test_no_page_shows_anything_to_who_may_not_enter(app_store, secrets, monkeypatch, page, written):
-    """Each page shows only one sentence, and a button to log in if that helps; no name of a session or data set."""
+    """Each page shows a person who may not enter only one sentence, with a log-in button if that helps, and no name of
+    a session or data set."""
     monkeypatch.chdir(secrets.parent.parent)
     create(app_store, dataset(app_store, "tweets"), "PAA-I", name="a private session")
     if written is None:
@@ -228,7 +229,7 @@ def removing(at):
 @pytest.mark.slow
 @pytest.mark.parametrize("owns", [True, False])
 def test_only_owners_remove_and_add_to_what_is_there(app_store, monkeypatch, owns):
-    """People who are not owners get no button to remove anything and no form to add items."""
+    """People who are not owners get neither buttons to remove sessions or data sets nor a form to add items."""
     create(app_store, dataset(app_store, "tweets"), "PAA-I", name="kept")
     dataset(app_store, "abstracts")
     monkeypatch.setattr(access, "standing", lambda person: access.Standing(enters=True, owns=owns))
@@ -285,7 +286,7 @@ def test_no_other_file_of_the_server_is_read(folder, name):
 def test_no_path_is_asked_for_without_a_folder_or_with_a_log_in(
     app_store, folder, secrets, monkeypatch, named, written
 ):
-    """The Data page has no field for a path, and a path that is requested all the same is refused."""
+    """The Data page has no field for a path, and a requested path is refused, without OAL_FILES or with a log-in."""
     monkeypatch.chdir(secrets.parent.parent)
     if named is None:
         monkeypatch.delenv("OAL_FILES")
@@ -315,7 +316,7 @@ class Server:
         await self.gate(scope, self._nothing, None)
 
     def talk(self, cookies, between=None, words=(b"first", b"second")):
-        """Send messages, with an action before the second; the messages that came back."""
+        """Send messages, with an action before the second one. Return the messages that came back."""
         answers, messages = [], iter(words)
 
         async def receive():
@@ -327,7 +328,7 @@ class Server:
             answers.append(message)
 
         scope = {"type": "websocket", "path": "/_stcore/stream", "headers": [(b"cookie", cookies.encode())]}
-        with ThreadPoolExecutor() as thread:  # the loop of a browser may run in this one
+        with ThreadPoolExecutor() as thread:  # this thread may already run the event loop of a browser
             thread.submit(asyncio.run, self.gate(scope, receive, send)).result()
         return answers
 
@@ -370,8 +371,8 @@ def asked(page, fragment=""):
 
 
 def test_only_the_page_that_is_awaited_may_ask_for_a_part_of_itself(secrets):
-    """From the choice of another page until that one has been heard of, the one before is not; then any is, as the app
-    itself can change pages."""
+    """After another page is opened, requests for a part of the previous page are dropped until the new page asks for a
+    part of itself. Then any page may ask again, as the app itself can change pages."""
     server, opened, other, part, late = Server(), asked(""), asked("other"), asked("other", "b"), asked("one", "a")
     assert [SHOWN] * 5 == server.talk("", words=[opened, other, late, late, part, late, b"?"])
     assert [opened, other, part, late, b"?"] == server.received

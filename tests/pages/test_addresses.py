@@ -1,5 +1,4 @@
-"""Addresses: they restore the controls of a page, report invalid values, and never show data that are not open to the
-user."""
+"""Addresses restore the controls of a page, report invalid values, and never show data that the user may not see."""
 
 import pytest
 
@@ -15,7 +14,7 @@ RESULT = {"metric": "Cost", "evaluation": "push-and-query", "over": "items strea
 
 @pytest.fixture
 def comparison(app_store, tmp_path):
-    """A comparison of two algorithms with two budgets over the data set `things`."""
+    """The id of a comparison of two algorithms with two budgets over the data set `things`."""
     imported(app_store, tmp_path, "things")
     return compared(app_store, "both", data=["things"])
 
@@ -79,7 +78,7 @@ def test_a_race_opens_as_it_was_sent(app_store, tmp_path):
     ],
 )
 def test_what_makes_no_sense_is_left_out_with_a_sentence(comparison, address, sentence):
-    """The page is shown without it, nothing breaks, and the address loses it."""
+    """An invalid value in the address is named in a sentence, ignored, and removed from the address."""
     at = run(COMPARE, **address)
     assert sentence in words(at)
     assert [] == [key for key, value in address.items() if key not in ("comparison", "view") and
@@ -91,7 +90,7 @@ def test_what_makes_no_sense_is_left_out_with_a_sentence(comparison, address, se
 
 @pytest.mark.slow
 def test_a_replay_opens_at_a_round_and_names_its_session(app_store, tmp_path):
-    """A round is opened as it was sent, one that does not exist is refused, and the session comes into the address."""
+    """The address opens a round, a round that does not exist is refused, and the session is added to the address."""
     session = answer(app_store, add_texts(app_store, tmp_path), 12)
     at = run(REPLAY, session=session, round="3", question="2")
     assert "does not exist" not in words(at)

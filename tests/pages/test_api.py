@@ -1,4 +1,4 @@
-"""The routes under api/: a program does with a token what a page does, and nothing else."""
+"""The routes under api/: a program with a token can do as much as a page, and no more."""
 
 import json
 import logging
@@ -30,17 +30,17 @@ LOWEST = {
 
 @pytest.fixture
 def session(app_store, keep):
-    """A session in which every item is asked."""
+    """The id of a session that asks about every item."""
     return create(app_store, keep(items=60), learner="pa-i", rule="all", budget=30, tags=("odd",), owner=ANNA)
 
 
 def event(asked, id="e", action="label", **more):
-    """An event about the question that a client has."""
+    """Return an event about the question `asked`, as a client sends it."""
     return {"id": id, "action": action, "question": asked["id"], "item": asked["item"]} | more
 
 
 def call(client, path, asked):
-    """Call a route with a message that it takes; its status."""
+    """Call a route with a valid message. Return the status."""
     sent = {
         "events": {"json": event(asked, label=1)},
         "items": {"content": '{"text": "new"}', "headers": {"Content-Type": LINES}},
@@ -55,12 +55,12 @@ def answers(store, session):
 
 @pytest.fixture
 def log_in(monkeypatch):
-    """Have people of example.org log in; ADMIN owns the studio."""
+    """Require a log-in from example.org, with ADMIN as the owner of the studio."""
     monkeypatch.setattr(access, "_rules", lambda: (True, ("@example.org",), (ADMIN,)))
 
 
 def test_a_program_labels_as_a_card_does(app_store, session, program):
-    """Every event is stored as that of a card, and each answer has the next question."""
+    """A program's events are stored like the events of a card, and each response has the next question."""
     client = program(session, "annotator", "bot")
     place = client.get("question").json()
     shown = card_server(session).payload(annotator="bot")["place"]["question"]
@@ -105,7 +105,7 @@ def test_nothing_of_a_question_reveals_the_opinion_of_the_model(session, program
 
 
 def test_an_event_is_stored_once(app_store, session, program):
-    """The same event, sent again, changes nothing; the same id with another content is another event."""
+    """An event that is sent again changes nothing, and another event with the same id is not mistaken for it."""
     client, other = program(session), program(session, name="other")
     asked = client.get("question").json()["question"]
     first, again = (client.post("events", json=event(asked, label=1)) for _ in range(2))
@@ -120,7 +120,7 @@ def test_an_event_is_stored_once(app_store, session, program):
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_opens_its_routes(app_store, session, program, role):
-    """A route answers a role that is high enough, and refuses every other one without a change."""
+    """A route answers a token whose role is high enough, and refuses other tokens without a change."""
     opened = card_server(session).session
     asked, client = {"id": opened.held("bot")[0].id, "item": 0}, program(session, role)
     for path, lowest in LOWEST.items():
@@ -132,8 +132,8 @@ def test_a_role_opens_its_routes(app_store, session, program, role):
 
 
 def test_without_a_token_there_is_nothing(app_store, session, program):
-    """After the last token is removed no address is found, as before the first one; in between a stranger is told
-    nothing about any."""
+    """While any token exists, a request without one gets the status 401 at every address. Once the last token is
+    removed, every request gets 404."""
     client = program(session)
     stranger = TestClient(client.app, "http://127.0.0.1/api/")
     for path in ("session", "openapi.json", "nothing", "../api/session"):
@@ -144,7 +144,8 @@ def test_without_a_token_there_is_nothing(app_store, session, program):
 
 
 def test_a_token_is_sent_exactly(session, program):
-    """Anything else is refused in one sentence, without the reason."""
+    """A request without the exact bearer token in its header gets 401 and one sentence, which does not quote the
+    token."""
     client = program(session)
     secret = client.headers.pop("Authorization").removeprefix("Bearer ")
     for header in ("", "Bearer", "Bearer x", "Basic {}", "{}", "Bearer {}x", "Bearer {} {}", "bearer\t{}", "Bearer é"):
@@ -169,7 +170,7 @@ def test_a_token_ends(app_store, session, program):
 
 
 def test_a_token_is_of_one_session(app_store, session, program):
-    """No address, query or field leads to another session."""
+    """A token reaches no other session, whether by address, query or field."""
     other = create(app_store, 1, **BINARY, name="other")
     client = program(session, "owner")
     for path in (f"session/{other}", f"sessions/{other}", f"{other}", f"session?session={other}", "session#2"):
@@ -193,7 +194,8 @@ def test_a_token_is_of_one_session(app_store, session, program):
     ],
 )
 def test_with_a_log_in_a_token_has_the_role_of_its_person(app_store, session, program, log_in, who, role, expected):
-    """A token of an owner gives no more than the person whom it names has now; only owners of the studio add items."""
+    """If people must log in, an owner's token gives no more rights than the current role of the person it names, and
+    only owners of the studio add items."""
     if role:
         app_store.put_role(session, who, role, ANNA)
     asked = {"id": Session(app_store, session).current.id, "item": 0}
@@ -208,7 +210,7 @@ def test_with_a_log_in_a_token_has_the_role_of_its_person(app_store, session, pr
 
 
 def test_an_event_has_the_name_of_the_token(app_store, session, program, log_in):
-    """An event of another annotator is refused; an address is stored in the spelling of the log-in."""
+    """An event in another annotator's name is refused, and an address is stored in the spelling of the log-in."""
     client = program(session, "owner", ANNA.title())
     asked = client.get("question").json()["question"]
     assert 403 == client.post("events", json=event(asked, label=1, annotator=BEN)).status_code
@@ -234,7 +236,7 @@ BAD |= {name: json.dumps(message) for name, message in {
 
 
 def test_a_body_that_is_not_valid_is_refused(app_store, session, program):
-    """It gets one short sentence, and nothing is stored."""
+    """An invalid body gets the status 400 with one short sentence, and nothing is stored."""
     client, before = program(session), app_store.fingerprint(session)
     for name, body in BAD.items():
         told = client.post("events", content=body, headers={"Content-Type": JSON})
@@ -270,7 +272,7 @@ REQUESTS = {
 
 
 def test_a_request_has_its_status(app_store, session, program):
-    """A request that is refused gets one sentence, and changes nothing; no other origin is allowed anything."""
+    """Each request gets its status; a refused one gets one sentence and changes nothing. No response allows CORS."""
     client = program(session, "owner")
     client.get("question")
     before = app_store.fingerprint(session)
@@ -292,7 +294,7 @@ def test_a_large_body_is_not_read_to_its_end(session, program):
 
 
 def test_a_page_of_another_origin_reaches_nothing(app_store, session, program):
-    """The gate refuses what its browser sends, also with a token; its own pages send no token."""
+    """A request from a page of another origin is refused, even with a valid token."""
     client = program(session)
     asked = client.get("question").json()["question"]
     told = client.post("events", json=event(asked, label=1), headers={"Origin": "http://evil.example"})
@@ -300,7 +302,7 @@ def test_a_page_of_another_origin_reaches_nothing(app_store, session, program):
 
 
 def test_the_requests_of_a_token_are_limited(session, program, monkeypatch):
-    """With more, requests are refused for a second, those of other tokens are not."""
+    """Requests above the rate limit of a token get the status 429 for a second; other tokens are not affected."""
     client, other = program(session), program(session)
     monkeypatch.setattr(api, "CALLS_PER_SECOND", 2.0)
     told = [client.get("openapi.json") for _ in range(20)]
@@ -310,7 +312,8 @@ def test_the_requests_of_a_token_are_limited(session, program, monkeypatch):
 
 
 def test_a_failure_is_one_sentence(session, program, monkeypatch, caplog):
-    """The log has the reason, and neither the log nor the answer has the token."""
+    """An unexpected error gets the status 500 with one sentence. The log has the reason, and neither the log nor the
+    response has the token."""
     client = program(session)
     monkeypatch.setattr(api, "card_server", lambda session: 1 / 0)
     with caplog.at_level(logging.DEBUG):
@@ -321,8 +324,7 @@ def test_a_failure_is_one_sentence(session, program, monkeypatch, caplog):
 
 
 def test_labels_are_read_on(app_store, session, program):
-    """`last` leads to the labels that have changed since: new ones, corrections, and null for one that was taken
-    back."""
+    """A request after `last` returns the labels changed since: new ones, corrections, and null for an undone one."""
     client = program(session)
     asked = client.get("question").json()["question"]
     place = client.post("events", json=event(asked, "1", label=1)).json()
@@ -340,7 +342,8 @@ def test_labels_are_read_on(app_store, session, program):
 
 
 def test_answers_are_withheld_from_who_gives_second_ones(app_store, keep, program):
-    """As on the pages: not from readers, but from somebody who may be asked for a second answer."""
+    """Answers and predictions are withheld, as on the pages, from annotators who may be asked for a second answer, but
+    not from readers."""
     session = create(app_store, keep(items=60), learner="pa-i", rule="all", budget=30, overlap=1.0)
     opened = Session(app_store, session)
     opened.answer("e", opened.held("anna")[0].id, 1, "anna")
@@ -352,7 +355,7 @@ def test_answers_are_withheld_from_who_gives_second_ones(app_store, keep, progra
 
 @pytest.mark.parametrize("labelled", [True, False])
 def test_estimates_are_those_of_the_page(app_store, work, labelled, program):
-    """They are exact if the data has every label, else estimated, or null."""
+    """Estimates are exact if the data has every label, and otherwise estimated or null."""
     server = work(40)
     server.session.labelled = labelled
     card_server(server.session.id).session.labelled = labelled
@@ -388,7 +391,7 @@ def test_rows_are_predicted(app_store, tmp_path, program):
 
 
 def test_items_are_appended(app_store, session, program):
-    """They follow at the end of the stream; what is there already is dropped, and a bad line is counted."""
+    """New items are appended to the end of the stream, duplicates are dropped, and bad lines are counted."""
     client = program(session, "owner")
     lines = '{"text": "one"}\n{"text": "two"}\nno object\n{"text": "one"}\n' + "[" * 10_000
     headers = {"Content-Type": LINES + "; charset=utf-8"}
@@ -399,7 +402,7 @@ def test_items_are_appended(app_store, session, program):
 
 
 def test_the_description_is_valid(session, program):
-    """It is OpenAPI 3.1, with every route and the fields of the messages."""
+    """The description is valid OpenAPI 3.1, with every route and the fields of the messages."""
     told = program(session, "reader").get("openapi.json").json()
     validate(told)
     assert {(f"/{path}", method.lower()) for path, methods in ROUTES.items() for method in methods} == {

@@ -20,7 +20,7 @@ from ui.label.panels import learned
 
 @pytest.fixture
 def audit(app_store):
-    """A function that makes an audit of the demo with some true answers; its card server."""
+    """A function that makes an audit on the demo data, gives some true answers, and returns its card server."""
 
     def make(answers=0):
         data = demo.dataset(app_store, "judged")
@@ -33,14 +33,14 @@ def audit(app_store):
 
 
 def send(server, action, **more):
-    """Handle an event of anna's card about the current question."""
+    """Have the card server handle an event of anna's card about the current question."""
     asked = server.session.current
     event = {"id": next(EVENTS), "action": action, "question": asked.id, "item": asked.item} | more
     server.handle(messages.read(messages.CardEvent, event), "anna")
 
 
 def test_one_click_starts_an_audit_whose_card_has_two_classes(app_store):
-    """The button opens a session whose card asks as one of a single question, and says nothing of the column."""
+    """The demo button opens an audit whose card looks like a one-question card and does not mention the column."""
     at = run("home.py")
     press(at, "demo-judged")
     (row,) = app_store.sessions()
@@ -58,8 +58,8 @@ def test_one_click_starts_an_audit_whose_card_has_two_classes(app_store):
 @pytest.mark.slow
 @pytest.mark.parametrize("features", ["plain", "fourier", "words"])
 def test_the_card_and_the_panels_do_not_show_the_column(app_store, features):
-    """The lines, the marks and the terms of an audit are those of the data set: the column is none of them, and the
-    heaviest other one has the largest share."""
+    """The features and terms that an audit shows do not include the audited column, and the largest share among the
+    others is 1."""
     numbers = {"text": "text"} if features == "words" else {"feature": ["a", "b"]}
     rows = [{"text": f"word{k % 7} no{k % 3}", "a": k % 7, "b": k % 3, "llm": k % 2} for k in range(40)]
     Studio(app_store.path).add(
@@ -80,8 +80,8 @@ def test_the_card_and_the_panels_do_not_show_the_column(app_store, features):
 
 @pytest.mark.slow
 def test_the_progress_compares_the_column_with_the_answers(audit):
-    """From ten answers on the panel has a table of both deciders, which says once what the estimates still need, and
-    a box for the curves of one; at the end the card has the same table."""
+    """The panel compares the column alone with the column and the answers in a table, which says once how many answers
+    the estimates still need, and has a box that chooses which of the two the curves show."""
     server = audit(40)
     at = run("pages/1_Label.py", session=server.session.id)
     text = words(at)
@@ -94,19 +94,8 @@ def test_the_progress_compares_the_column_with_the_answers(audit):
 
 @pytest.mark.slow
 def test_the_form_offers_the_columns_of_the_file(app_store):
-    """A column that is kept with the items is chosen in the form, with its own floor and pace."""
-    data = demo.dataset(app_store, "judged")
-    at = form()
-    at.multiselect(key=f"new-column-{data}").select("llm").run()
-    at.button(key="new-send").click().run()
-    (row,) = app_store.sessions()
-    settings = Session(app_store, row["id"]).settings
-    assert (["llm"], None) == (settings.audited_columns, settings.audited["cut"])
-    assert (0.5, 1.0) == (settings.floor, settings.pace)
-
-
-def test_a_column_that_cannot_be_audited_is_said_in_the_form(app_store):
-    """A cut for a column of words is refused in a sentence, and no session is made."""
+    """The form offers the columns stored with the items for an audit, which has a floor and a pace of its own, and
+    refuses a cut for a column of words."""
     data = demo.dataset(app_store, "judged")
     at = form()
     at.multiselect(key=f"new-column-{data}").select("llm").run()
@@ -114,10 +103,16 @@ def test_a_column_that_cannot_be_audited_is_said_in_the_form(app_store):
     at.button(key="new-send").click().run()
     assert "cut is for scores. Column llm" in words(at)
     assert [] == app_store.sessions()
+    at.number_input(key=f"new-cut-{data}").set_value(None).run()
+    at.button(key="new-send").click().run()
+    (row,) = app_store.sessions()
+    settings = Session(app_store, row["id"]).settings
+    assert (["llm"], None) == (settings.audited_columns, settings.audited["cut"])
+    assert (0.5, 1.0) == (settings.floor, settings.pace)
 
 
 def test_the_downloads_begin_with_the_audit(audit):
-    """The corrected table is the first choice, and a model that needs the column is none."""
+    """The corrected table is the first choice, and the model, which needs the column, is not offered."""
     server = audit()
     at = run("pages/3_Replay.py", session=server.session.id)
     choices = at.selectbox(key="download-what").options

@@ -19,15 +19,15 @@ from ui.label.card_server import CardServer
 from ui.label.panels import history
 from ui.page import reason_to_withhold
 
-MOST, MOST_OF_TIMES = 0.55, 0.6  # AUC; that of times varies by 0.02 from run to run
-NEAR = 40  # questions
-FIRST = 20  # questions in which the model knows next to nothing
+MOST, MOST_OF_TIMES = 0.55, 0.6  # limits of the AUC; the AUC of times varies by 0.02 from run to run
+NEAR = 40  # maximum distance of two compared items, in questions
+FIRST = 20  # number of first questions to leave out, in which the model knows next to nothing
 EVENTS = (f"event {number}" for number in count())
 
 
 @pytest.fixture
 def server(app_store, tmp_path, monkeypatch):
-    """The card server of a session over 2,500 texts of two classes of one size, which words tell apart not quite."""
+    """The card server of a session over 2,500 texts of two classes of similar size, imperfectly separable by words."""
     monkeypatch.setattr(card_server, "stored_settings", Settings.read)
     monkeypatch.setattr(card_server, "check_may_answer", lambda *_: None)
     numbers = np.random.default_rng(8)
@@ -44,7 +44,7 @@ def server(app_store, tmp_path, monkeypatch):
 
 
 def answer(server, action="label", label=None, who="anna"):
-    """Answer the item that somebody has, truly if not otherwise, as their page would; the question."""
+    """Answer a person's current item as their page would, by default with the true label. Return the question."""
     asked = server.session.held(who)[0]
     label = int(server.session.y[asked.item]) if label is None else label
     values = {"id": next(EVENTS), "action": action, "question": asked.id, "label": label, "was": asked.old}
@@ -53,7 +53,8 @@ def answer(server, action="label", label=None, who="anna"):
 
 
 def fields(shown, path=""):
-    """Every number that a payload holds, by its path; of words their length, of terms also their marks."""
+    """Yield (path, number) for each field of a payload: lengths of lists and strings, and also the sum, maximum and
+    minimum of the marks of terms."""
     if isinstance(shown, dict):
         for name, value in shown.items():
             yield from fields(value, f"{path}/{name}")
@@ -73,8 +74,8 @@ def fields(shown, path=""):
 
 
 def auc(values, positive):
-    """How well a field tells the classes of two items apart, either way, from 0.5 to 1. Only items asked at most NEAR
-    questions from each other are compared: counters grow, and so may the share of positives."""
+    """Return the AUC with which a field separates the two classes of items, in either direction, from 0.5 to 1. Only
+    items asked at most NEAR questions apart are compared, because counters grow, and so may the share of positives."""
     numbers = np.arange(len(values))
     first, second = np.nonzero(np.outer(positive, ~positive) & (abs(np.subtract.outer(numbers, numbers)) <= NEAR))
     area = 0.5 + np.sign(np.asarray(values)[first] - np.asarray(values)[second]).mean() / 2
@@ -84,8 +85,8 @@ def auc(values, positive):
 @pytest.mark.slow
 @pytest.mark.parametrize("marks", [None, True])
 def test_nothing_predicts_the_models_class(server, marks):
-    """Over a whole session, no field sent before an answer, its processor time, or the number of highlighted terms
-    predicts the model's class."""
+    """No field sent before an answer, nor the server's processor time or the number of highlighted terms, predicts the
+    model's class."""
     pages, predicted, times = [], [], []
     while asked := server.session.current:
         start = thread_time()
@@ -107,7 +108,7 @@ def test_nothing_predicts_the_models_class(server, marks):
 
 
 def test_another_verdict_shows_the_same_item(server):
-    """Whatever margin, chance and class a question has, and whether it is a random check: the browser gets the same."""
+    """The browser gets the same item whatever the question's margin, chance and prediction, random check or not."""
     for _ in range(30):
         answer(server)
     place = server.session.place
@@ -119,8 +120,8 @@ def test_another_verdict_shows_the_same_item(server):
 
 
 def test_what_the_model_said_is_told_after_an_answer_and_not_after_a_skip(server):
-    """The predicted class, margin and chance arrive only after the answer, and not after a skip or an undo, because the
-    item comes again."""
+    """The predicted class, margin and chance arrive only after the answer, and not after a skip or an undo, as the item
+    will be asked again."""
     for _ in range(30):
         asked = answer(server)
     told = server.payload(None, "anna")["verdict"]
@@ -141,7 +142,7 @@ def test_what_the_model_said_is_told_after_an_answer_and_not_after_a_skip(server
     player = Player(look_back.Trace(server.session.store, server.session.id))
     at = skipped.number - 1
     told = [player.log()[name] for name in ("margins", "probabilities", "draws", "predicted")]
-    assert [None] * 4 == [values[at] for values in told]  # as of the question that waits
+    assert [None] * 4 == [values[at] for values in told]  # as for the waiting question
     assert [None] * 4 == [values[-1] for values in told]
     assert None not in [values[at - 1] for values in told]
     assert player.place(f"r{skipped.round + 1}") is None
@@ -152,7 +153,7 @@ def test_what_the_model_said_is_told_after_an_answer_and_not_after_a_skip(server
 
 @pytest.mark.slow
 def test_a_skipped_item_that_is_answered_in_the_end_is_told(server):
-    """An answer that comes with the pass over the skipped items is an answer like any other."""
+    """An answer in the pass over the skipped items gets a verdict like any other answer."""
     for _ in range(30):
         answer(server)
     skipped = answer(server, "skip", SKIP)
@@ -178,7 +179,7 @@ def test_first_answers_are_withheld_from_who_gives_the_second(server, app_store)
     assert reason_to_withhold(app_store, session.id, "ben", "annotator").startswith(
         "You may still be asked for a second answer to 1 "
     )
-    while session.unseen("ben"):  # his page had a question of his own by then
+    while session.unseen("ben"):  # ben may have had another question first
         assert "Publish" in tabs(run("pages/3_Replay.py", session=session.id, annotator="anna"))
         answer(server, who="ben")
         if session.unseen("ben"):

@@ -33,7 +33,7 @@ KINDS = {
 
 @pytest.fixture
 def theirs(app_store, keep):
-    """Anna's session, with questions that were answered, wait, and are prepared."""
+    """Anna's session, with answered, waiting and prepared questions."""
     session = create(app_store, keep("private texts", items=60), **BINARY, budget=20, owner=ANNA)
     opened = Session(app_store, session)
     for number in range(4):
@@ -43,13 +43,13 @@ def theirs(app_store, keep):
 
 @pytest.fixture
 def own(app_store, keep):
-    """A session of Ben's own, of three classes."""
+    """The id of Ben's own session, with three classes."""
     classes = {"algorithm": "MPAA-I", "classes": ("x", "y", "z")}
     return create(app_store, keep("own texts", items=60), budget=20, owner=BEN, **classes)
 
 
 def stored(store, session):
-    """All that is stored of a session."""
+    """Return all that the database stores about a session."""
     found = {"log": store.log_version(session)}
     for table in TABLES:
         of = "question IN (SELECT id FROM questions WHERE session = ?)"
@@ -59,7 +59,7 @@ def stored(store, session):
 
 
 def sentence(act):
-    """Return the answer that the sender of a message reads."""
+    """Call a function. Return the error that the sender of a message reads, or "done" if there is none."""
     try:
         act()
     except (SessionError, StoreError) as error:
@@ -69,7 +69,8 @@ def sentence(act):
 
 @pytest.fixture(params=["card", "routes"])
 def send(request, own, program):
-    """A function that sends an event to a session of one's own, from its card or with a token of it; the answer."""
+    """A function that sends an event to Ben's session, from its card or with a token, and returns the error or
+    "done"."""
 
     def from_card(event, who):
         return sentence(lambda: card_server(own).handle(messages.read(messages.CardEvent, event), who))
@@ -88,7 +89,8 @@ def send(request, own, program):
 @pytest.mark.parametrize("role", [None, "reader", "annotator", "owner", "was annotator", "owns the studio"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_message_reaches_no_question_of_another_session(app_store, theirs, own, send, become, role, kind):
-    """The reply is the same as for a question number that does not exist, whatever the sender's role."""
+    """An event about a question of another session gets the same reply as an event about an unknown question and
+    changes nothing there, whatever the sender's role."""
     who = ADMIN if role == "owns the studio" else BEN
     if role in ("reader", "annotator", "owner"):
         app_store.put_role(theirs.id, BEN, role, ANNA)
@@ -135,7 +137,7 @@ def test_every_statement_that_takes_a_question_takes_its_session():
 
 
 def test_nothing_is_written_about_a_question_of_another_session(app_store, theirs, own):
-    """The store refuses it, or changes nothing."""
+    """The store refuses every write about a question of another session, or changes nothing."""
     question, before = theirs.log[0].id, stored(app_store, theirs.id)
     for act in (
         *(

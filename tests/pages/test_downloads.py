@@ -1,4 +1,4 @@
-"""One menu offers the files of a session, on Replay and at its end: what, in which format, and what each is for."""
+"""One menu, on Replay and at the end of a session, offers the session's files with their formats and purposes."""
 
 import pytest
 
@@ -17,7 +17,8 @@ REPLAY, LABEL = "pages/3_Replay.py", "pages/1_Label.py"
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [REPLAY, LABEL])
 def test_each_choice_tells_what_it_is_for(store, tmp_path, page):
-    """The menu is on Replay and at the end of a session; each format is offered where it can be written."""
+    """The menu on Replay and at the end of a session states the purpose of each choice, and offers the formats that can
+    be written."""
     session = answer(store, add_texts(store, tmp_path), budget=12)
     at = run(page, session=str(session), annotator="Ann")
     what = at.selectbox(key="download-what")
@@ -50,7 +51,7 @@ def test_numbers_are_not_offered_to_tools_for_texts(store):
 
 @pytest.mark.slow
 def test_the_text_for_a_paper_is_shown_to_be_copied(store, tmp_path):
-    """A button shows the plain text beside the button that copies it."""
+    """A button shows the plain text of the methods with a button that copies it."""
     session = answer(store, add_texts(store, tmp_path), budget=12)
     at = run(REPLAY, session=str(session), annotator="Ann")
     at.selectbox(key="download-what").set_value("methods").run()
@@ -69,7 +70,7 @@ def test_models_are_offered_in_formats_that_can_be_written(store, monkeypatch):
 
 @pytest.mark.slow
 def test_what_is_chosen_is_what_the_command_writes(store, tmp_path):
-    """A download for a tool has the same bytes as the file of the command."""
+    """A download for a tool has the same bytes as the file that the command line writes."""
     session = answer(store, add_texts(store, tmp_path), budget=12)
     wanted = downloads.export(store.path, session, "table", ["--format", "label-studio"])
     export.export(store, session, "table", "label-studio", tmp_path / "expected.zip")

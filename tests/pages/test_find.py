@@ -1,4 +1,4 @@
-"""Find items in the whole stream and label them; known labels, the list of positives, and another pass."""
+"""The Find panel: search and label items of the whole stream, known labels, the list of positives, and another pass."""
 
 import pytest
 
@@ -16,19 +16,19 @@ def server(work):
 
 
 def page(server, **view):
-    """A page of the panel."""
+    """Return a page of the Find panel."""
     return find.page(server, messages.View(**view))
 
 
 def test_known_items_are_listed_with_their_origin(server):
-    """One of the lists has every known item, its label and where it comes from."""
+    """The list of known items has every known item, the newest first, with its label and origin."""
     rows = page(server, show="known")["rows"]
     assert [*reversed(server.session.known_labels)] == [row["id"] for row in rows]
     assert {"from: file"} == {row["by"] for row in rows}
 
 
 def test_a_known_label_is_corrected_on_the_page(app_store, server):
-    """A correction is stored once with its annotator, and trains the model."""
+    """A correction of a known label is stored once with its annotator."""
     session, (item, row) = server.session.id, next(iter(server.session.known_labels.items()))
     at = listed(session, "find", events=[{"id": "k1", "row": item, "action": -row["label"]}])
     at.run()
@@ -40,7 +40,7 @@ def test_a_known_label_is_corrected_on_the_page(app_store, server):
 
 
 def test_what_is_found_is_labeled(app_store, server):
-    """A search finds items of the whole stream. A label that is given there is known, and can be taken back."""
+    """A search covers the whole stream. A label given to a found item becomes a known label and can be removed."""
     late = server.session.dataset.item(int(server.session.order[-31]))
     (row,) = page(server, search=f'"{late["text"]}"')["rows"]
     assert (late["id"], [], [1, -1]) == (row["title"], row["chips"], [value for value, *_ in row["actions"]])
@@ -53,8 +53,8 @@ def test_what_is_found_is_labeled(app_store, server):
 
 
 def test_an_item_that_was_asked_is_not_labeled_by_a_search(server):
-    """An answered item shows its answer, the waiting one nothing of the model, and neither has buttons; a message about
-    one is refused."""
+    """Neither an answered nor a waiting item has buttons in a search, and a label sent for an answered one is
+    refused."""
     session = server.session
     answered, waiting = session.log[0], session.place.asked
     for item, words in ((answered.item, find.ANSWERED), (waiting.item, find.WAITING)):
@@ -66,8 +66,8 @@ def test_an_item_that_was_asked_is_not_labeled_by_a_search(server):
 
 
 def test_the_list_is_gone_through(server):
-    """The list to check has items without a label that the model predicts as positive, the surest first, but not the
-    item that is being asked; the whole list has labeled ones, too."""
+    """The list to check has the unlabeled items that the model predicts as positive, the surest first, except the item
+    that is being asked. The whole list also has labeled items."""
     session = server.session
     check, whole = ([row["id"] for row in page(server, show=show)["rows"]] for show in ("all", "list"))
     labels = find.labels_of(session)
@@ -80,7 +80,7 @@ def test_the_list_is_gone_through(server):
 
 
 def test_another_pass_is_one_click(app_store, work, keep):
-    """At the end of the stream one click opens a session over the skipped item, which knows all answers."""
+    """One click at the end of the stream opens a session over the skipped item, with all answers as known labels."""
     server = work(16, keep("few", 16), learner="pa-i", rule="all", budget=200)
     at = run("pages/1_Label.py", session=str(server.session.id), annotator="anna")
     assert ["Another pass over the 1 item without an answer"] == [
@@ -94,8 +94,8 @@ def test_another_pass_is_one_click(app_store, work, keep):
 
 
 def test_who_owes_a_second_answer_does_not_find_the_first(work, monkeypatch):
-    """The item is being asked, without its label, for them; whoever gave the first answer sees it."""
-    server = work(8, overlap=1.0, algorithm="OAAL")
+    """A person who owes a second answer finds the item as waiting, without a label, unlike the first annotator."""
+    server = work(8, overlap=1.0, **BINARY)
     entry = server.session.log[0]
     words = server.session.dataset.item(entry.item)["text"]
     for who, chips, means in ((entry.annotator, 1, find.ANSWERED), ("carla", 0, find.WAITING)):

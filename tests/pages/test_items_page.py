@@ -16,7 +16,7 @@ TAGS = ["ask a colleague", f"a {MARKUP[:40]}"]
 
 @pytest.fixture
 def path(tmp_path):
-    """A file of texts with further columns."""
+    """The path of a file of texts with further columns."""
     path = tmp_path / "papers.csv"
     lines = [f'i{k},"Title {k} {MARKUP.replace(chr(34), "")}",text {k % 5} of many,{2000 + k},n{k},https://x.org/{k},'
              f"{int(k % 4 == 0)}" for k in range(60)]  # fmt: skip
@@ -26,7 +26,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def papers(app_store, path):
-    """The card server of a session over that file, with two tags and six answers."""
+    """The card server of a session over the file `path`, with two tags and six answers."""
     columns = reading.Columns(("text",), "label", "id")
     dataset = datasets.import_file(app_store, path, "papers", columns, min_df=1)[0]
     server = CardServer(create(app_store, dataset, **BINARY, budget=40, tags=TAGS))
@@ -48,7 +48,7 @@ def panel(server, name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("chosen", "shown"), [(None, ["title", "year", "url"]), (["grade"], ["grade"])])
 def test_what_is_shown_is_chosen_at_the_import(store, path, chosen, shown):
-    """The form offers the remaining columns, preselects the usual ones, and stores all."""
+    """The import form offers the remaining columns to show, preselects title, year and link, and stores all of them."""
     at = run("pages/4_Data.py")
     at.segmented_control(key="way").set_value("File on the server").run()
     at.text_input(key="path").set_value(str(path)).run()
@@ -78,7 +78,7 @@ def test_the_card_has_what_is_shown_now(app_store, papers):
 
 
 def test_a_title_that_belongs_to_the_text_is_set_apart(app_store, tmp_path):
-    """The first line of title and abstract is the heading, the rest is the text; terms are marked in both together."""
+    """The first line of a text with title and abstract is its heading, and terms are marked in heading or text."""
     path = tmp_path / "abstracts.csv"
     lines = [f'"good title {k % 3}","some words {k % 4}\nand good ones",{int(k % 2 == 0)}' for k in range(40)]
     path.write_text("title,abstract,label\n" + "\n".join(lines))
@@ -115,7 +115,7 @@ def test_tags_are_named_where_the_guidelines_are_written(app_store, papers):
     ([["q"], ["1"], ["2"]], ["3", "4"]),
 ])  # fmt: skip
 def test_tags_have_the_digits_that_no_class_has(taken, keys):
-    """In their order; a tag for which no digit is left has no key."""
+    """Tags get, in order, the digits that no class uses; once the digits run out, a tag has no key."""
     assert keys == [next(iter(tag["keys"]), None) for tag in with_keys(TAGS, taken)]
 
 
@@ -124,7 +124,8 @@ def titles(server, **view):
 
 
 def test_history_is_filtered_and_searched_by_what_items_have(papers):
-    """By a tag, also one that is no longer offered; a search finds tags, titles and other columns that are shown."""
+    """History can be filtered by a tag, even one that is no longer offered, and its search finds tags, titles and other
+    shown columns."""
     items = [entry.item for entry in papers.log if entry.label is not None]
     papers.session.tag("1", items[1], TAGS[0], True)
     papers.session.tag("2", items[3], TAGS[0], True)
@@ -142,7 +143,8 @@ def test_history_is_filtered_and_searched_by_what_items_have(papers):
 
 @pytest.mark.slow
 def test_tags_are_changed_in_the_history(app_store, papers):
-    """A tag is stored once with who gave it; on an item that was not answered it is refused with a sentence."""
+    """A tag set in History is stored once with its annotator. A tag on an unanswered item, or an unknown tag, is
+    refused with a sentence."""
     session, entry = papers.session.id, papers.log[2]
     event = {"id": "t1", "row": entry.id, "tag": TAGS[0], "given": True}
     at = listed(session, "history", events=[event])
@@ -161,7 +163,7 @@ def test_tags_are_changed_in_the_history(app_store, papers):
 
 
 def test_what_is_sent_of_tags_is_stored_by_the_card(app_store, papers):
-    """The event of a card gives or takes a tag of the item; the payload has it then."""
+    """An event of the card sets or removes a tag, the next payload shows the change, and a repeat has no effect."""
     item, standing = question(papers)["item"], []
     for id, given in (("t1", True), ("t2", True), ("t3", False), ("t1", True)):
         sent = {"id": id, "action": "tag", "item": item, "tag": TAGS[1], "given": given}

@@ -32,8 +32,8 @@ from ui.label.panels import check, history, pushed, spending, stopping
 
 @pytest.mark.parametrize("action", ["label", "correct"])
 def test_an_answer_belongs_to_the_item_that_was_shown(work, action):
-    """Where a backup was restored a question may be about another item than the browser's of this number: the answer to
-    that one is refused, and nothing is stored."""
+    """An answer is refused and not stored if its question is about an item other than the one that the browser showed,
+    as after a backup was restored."""
     server = work(1)
     session = server.session
     asked, before = session.place.asked if action == "label" else session.answered(session.previous), session.labels
@@ -85,7 +85,7 @@ def test_plotly_accepts_the_charts(work):
     assert 6 == len(figures)
     drawn = [charts.figure(chart) for chart in figures]
     bands = [trace for figure in drawn for trace in figure["data"] if "fill" in trace]
-    assert ["none"] * 4 == [band["mode"] for band in bands]  # few points would have a dot each
+    assert ["none"] * 4 == [band["mode"] for band in bands]  # by default Plotly draws a dot for each of few points
     for figure in drawn:
         assert figure["data"]
         assert len(figure["data"]) == len(go.Figure(figure).data)
@@ -93,8 +93,8 @@ def test_plotly_accepts_the_charts(work):
 
 @pytest.mark.parametrize(("budget", "more"), [(15, False), (200, True)])
 def test_the_end_says_what_comes_next(work, keep, budget, more):
-    """The end links to the session's replay and to a new session on its data, and says that new items will be asked
-    only if labels are left."""
+    """The end links to the session's replay and to a new session on its data. Only if labels are left, it says that new
+    items will be asked."""
     server = work(16, keep("few", 16), learner="pa-i", rule="all", budget=budget)  # a skip among them
     payload = server.payload()
     assert payload["place"]["question"] is None
@@ -121,7 +121,7 @@ def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
 
 
 def test_labels_are_added_on_the_way_beside_the_settings(app_store, work):
-    """The panel with the settings adds labels while a question waits, which stays."""
+    """The panel with the settings adds labels while a question is waiting, and the question stays."""
     session = work(5).session
     press(listed(session.id, "guidelines"), "add-labels-early")
     again = Session(app_store, session.id)
@@ -129,7 +129,7 @@ def test_labels_are_added_on_the_way_beside_the_settings(app_store, work):
 
 
 def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch):
-    """While one browser waits for the summary of a long stream, another takes back the last answer."""
+    """While one browser waits for the summary of a long stream, another can undo the last answer."""
     server, scored = work(19, learner="pa-i", rule="all", budget=18), Event()
     monkeypatch.setattr(outcome, "table", lambda session: [("Scored", str(scored.wait(WAIT)))])
     with ThreadPoolExecutor() as threads:
@@ -145,8 +145,8 @@ def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch)
 
 
 def test_labels_used_are_drawn_beside_those_planned(work, keep):
-    """A session that spreads its labels has a chart of the labels given, without the question that waits, and of the
-    plan; another one has none."""
+    """A session that spreads its labels has a chart of the labels used, without the waiting question, and of the labels
+    planned. Other sessions have no such chart."""
     data = keep()
     paced = work(30, data, algorithm="auto", budget=100).session
     chart = next(chart for chart in curves.of_session(paced) if chart.key == "pace")
@@ -215,7 +215,7 @@ def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
 
 
 def test_history_shows_who_answered_what_and_when(work):
-    """A row has the answer, the annotator, the time taken, the chance unless the item may be asked again, and whether
+    """A row has the answer, the annotator, the time taken, the chance of being asked (unless it is a skip), and whether
     the model was wrong."""
     server = work(60)
     answered = [entry for entry in reversed(server.log) if entry.label is not None]
@@ -265,7 +265,7 @@ def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
 
 
 def test_a_correction_that_cannot_be_stored_is_refused(app_store, work):
-    """Once the budget is spent, answering a skipped item is refused with one sentence and not stored."""
+    """An answer to a skipped item after the budget is spent is refused with one sentence and not stored."""
     server = work(20, budget=26, **BINARY)
     skipped = next(entry for entry in server.log if entry.label == SKIP)
     while server.session.place.asked:
@@ -279,7 +279,7 @@ def test_a_correction_that_cannot_be_stored_is_refused(app_store, work):
 
 
 def checked(work):
-    """Return a session with some wrong answers and its checks, as if much depended on some answers."""
+    """Return the card server of a session with some wrong answers, and its checks, some of them marked as decisive."""
     server = work(60, noise=7)
     checks = answer_checks.of_session(server.session)
     assert checks.at_odds
@@ -289,8 +289,8 @@ def checked(work):
 
 @pytest.mark.parametrize(("show", "found"), [("all", "at_odds"), ("depends", "decisive")])
 def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
-    """Both lists begin with the most urgent answers, and show the suggestion of the others and the effect of a
-    change."""
+    """The lists of contradicted and of decisive answers start with the most urgent ones, and show the label that the
+    other answers suggest and the effect of a change."""
     server, checks = checked(work)
     rows = check.page(server, view(show=show), checks)["rows"]
     wanted = getattr(checks, found)
@@ -300,16 +300,14 @@ def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
             f"disagreement {-each.margin:.2f}" if show == "all" else f"without it {each.without:,} items change"
         )
         assert ordered_by in row["by"]
-        changes = (
-            f"Of 600 items about {each.without:,} would change class without this answer, and {each.corrected:,} if"
-        )
-        assert changes in row["means"]
+        assert f"about {each.without:,} would" in row["means"]
+        assert f"about {each.corrected:,} if" in row["means"]
         assert (each.margin < 0) == ((f"other answers: {server.session.names[each.other]}", "wrong") in row["chips"])
     assert show in dict(check.page(server, view(), checks)["shows"])
 
 
 def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
-    """One choice in the list stores the correction with its annotator; the line is gone at once."""
+    """One choice in the list stores the correction with its annotator, and the row leaves the list at once."""
     server, checks = checked(work)
     session, first = server.session.id, checks.at_odds[0]
     listed(session, "check", events=[{"id": "k1", "row": first.entry.id, "action": first.other}])
@@ -320,7 +318,7 @@ def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
 
 
 def test_lists_to_check_say_why_they_are_empty(work):
-    """A sentence explains an empty list: before the first check, after a search, or because no answer is at odds."""
+    """A sentence explains an empty list: before the first check, after a search, or without contradicted answers."""
     server, checks = checked(work)
     assert "Checking the answers..." == check.page(server, view(), None)["empty"]
     assert "No answer fits." == check.page(server, view(search="nowhere"), checks)["empty"]
@@ -340,7 +338,7 @@ def test_a_long_look_keeps_no_page_waiting(work, monkeypatch):
 
     assert server.in_background("slow", slow) is None
     go.set()
-    card_server.BACKGROUND.submit(int).result()  # one thing is made at a time
+    card_server.BACKGROUND.submit(int).result()  # waits for `slow`: the pool runs one task at a time
     first = server.in_background("slow", slow)
     assert server.session.version == first
     server.session.answer("one more", server.session.place.asked.id, -1)
@@ -353,7 +351,7 @@ def test_a_long_look_keeps_no_page_waiting(work, monkeypatch):
 
 @pytest.mark.parametrize(("cost", "rest"), [(0.0, 0.0), (0.01, 0.2), (9.0, CACHE_SECONDS)])
 def test_what_takes_long_is_made_less_often_than_people_answer(work, monkeypatch, cost, rest):
-    """A slow view is reused for a multiple of its computation time; a fast one is never old."""
+    """A slow view is reused for a multiple of its computation time, up to a limit; a fast view is always up to date."""
     server, time = work(3), [0.0]
     monkeypatch.setattr(card_server, "CACHE_SECONDS", CACHE_SECONDS)
     for clock in ("perf_counter", "idle_seconds"):
@@ -370,11 +368,11 @@ def test_what_takes_long_is_made_less_often_than_people_answer(work, monkeypatch
     assert server.session.version == server.recent("slow", slow)
 
 
-# What was pushed
+# Pushed items
 
 
 def test_pushed_means_the_same_on_the_card_and_in_the_tab(work):
-    """At every question the card counts as many pushed items as the tab lists."""
+    """The card counts, at every question, as many pushed items as the tab lists."""
     server = work(40)
     for k in range(30):
         total = re.search(r"(\d+)( items?|$)", pushed.page(server, view())["total"])[1]
@@ -411,7 +409,7 @@ def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
 @pytest.mark.slow
 @pytest.mark.parametrize("trains", [False, True])
 def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trains):
-    """A mark is always stored, but costs a label and changes the model only if marks train."""
+    """A mark is always stored, but costs a label and changes the model only if the switch lets marks train."""
     server = work(60)
     session = server.session
     row = pushed.page(server, view())["rows"][0]["id"]
@@ -437,12 +435,12 @@ def test_a_mark_can_be_taken_back(app_store, work):
     assert {} == Session(app_store, session).marks
 
 
-# What was learned, and what to do
+# Learned terms, forecasts and hints
 
 
 def test_words_of_every_text_lead_no_list(app_store, tmp_path):
-    """A term that most texts hold leads neither the strongest terms nor the highlight, unless it came with the answers
-    of one class far more often."""
+    """A term that most texts contain is neither among the strongest terms nor highlighted, unless it occurs far more
+    often in the answers of one class."""
     path = tmp_path / "common.csv"
     rare = [f"w{k}x{j}" for k in range(400) for j in range(2)]
     lines = [f"the of to {'life' if k % 3 == 0 else 'the'} {rare[k % 380]} {rare[(k * 7) % 380]}" for k in range(600)]
@@ -490,7 +488,7 @@ def test_the_page_proves_that_learning_acts(work):
 
 
 def test_the_page_says_how_much_each_learner_is_heard(work):
-    """Where several learners are averaged, the page names them, each with its share."""
+    """If several learners are averaged, the page names each with its weight."""
     server = work(5, algorithm="auto")
     text = words(listed(server.session.id, "learned"))
     for name, share in learners.member_weights(server.session.learner).items():
@@ -517,7 +515,8 @@ SETTINGS = Settings(
 
 
 def log(rounds, surprising=(), checks=()):
-    """Entries of a log with right predictions, except for the surprising ones: wrong with a large margin."""
+    """Return log entries of questions in `rounds`, all predicted right. Numbers in `surprising` were predicted wrong
+    with a large margin, and numbers in `checks` are random checks."""
     return [
         Entry(
             id=k, number=k, round=t, item=t, margin=2.0 if k in surprising else 1.0, probability=1, draw=0,
@@ -549,7 +548,7 @@ def test_the_budget_line_forecasts_how_long_the_labels_last(settings, rounds, se
 
 
 def test_the_budget_line_compares_with_the_plan():
-    """With random checks or a pace, the labels used are compared with the plan; skips do not count."""
+    """The labels used are compared with the plan of a session with random checks or a pace; skips do not count."""
     entries = log(range(100), checks=range(10))
     entries[8] = replace(entries[8], label=SKIP)
 
@@ -571,7 +570,7 @@ def test_the_budget_line_compares_with_the_plan():
     ({"pace": 0.5, "floor": 0.5}, "5,000, then fewer questions until item 10,000."),
 ])  # fmt: skip
 def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
-    """With a pace, the line names the item up to which questions come, and then the remaining kinds of questions."""
+    """The line of a paced session names the item up to which questions come, and the kinds of questions after it."""
     plan = replace(SETTINGS, **settings).plan()
     first, *_ = spending.sentences(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
     assert f"100 labels left: questions come until about item {then}" == first
@@ -587,7 +586,7 @@ def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
     ("symmetric", (0, 0.004), "The model was fairly sure; drawn anyway (0.4 % chance)."),
 ])  # fmt: skip
 def test_the_card_says_why_an_item_is_asked(rule, draw, sentence):
-    """The reason is a random check, the rule, or its draw with the chance."""
+    """The card names the reason: a random check, the rule, or the rule's random draw with its chance."""
     audit, probability = draw
     question = SimpleNamespace(audit=audit, probability=probability)
     assert sentence == why(SimpleNamespace(settings=SimpleNamespace(rule=rule)), question, SimpleNamespace(labels=1))
@@ -599,7 +598,7 @@ def test_the_hint_waits_for_calm_and_for_a_flat_metric():
     flat, steep = ([0, 60, 99], [0.2, 0.7, 0.705]), ([0, 60, 99], [0.2, 0.6, 0.7])
     hint = "Last confident mistake: 80 labels ago. F1 changed by 0.01 over 50 labels."
     assert hint in stopping.sentence(calm, 0, "F1", flat)
-    assert "a hint, no more" in stopping.sentence(calm, 0, "F1", flat)
+    assert "only a hint" in stopping.sentence(calm, 0, "F1", flat)
     assert "a hint" not in stopping.sentence(calm, 0, "F1", steep)
     assert "a hint" not in stopping.sentence(log(range(100), surprising=(90,)), 0, "F1", flat)
     assert "Advice on stopping appears after 50 labels." == stopping.sentence(log(range(9)), 0, "F1", flat)
@@ -607,8 +606,8 @@ def test_the_hint_waits_for_calm_and_for_a_flat_metric():
 
 
 def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, keep):
-    """Where the answers of several classes differ from the labels of the file, the panel says how many, and the word
-    push-and-query says with which of both it counts."""
+    """The panel of a session of several classes counts the answers that differ from the file's labels, and the meaning
+    of push-and-query says which labels its figures use."""
     several = keep("several", columns=reading.Columns(("text",), "label", multiclass=True))
     server = work(30, several, algorithm="MPAA-I")
     session = server.session
@@ -623,7 +622,7 @@ def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, 
     assert sentence in words(at)
     counted = session.evaluate(session.place.counts, "push_query")["accuracy"]
     right = session.evaluate(session.place.counts, "push")["accuracy"]
-    assert counted > right  # all that were asked are right, whatever was answered
+    assert counted > right  # every asked item counts as right, whatever was answered
     assert "they all count as right: with the label of the file where it has one" in MEANINGS["push-and-query"]
 
 
@@ -632,7 +631,8 @@ def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, 
 
 @pytest.mark.slow
 def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, keep):
-    """A stream without labels shows estimates once there are enough positive answers, and before that the reason."""
+    """A stream without labels shows estimates with intervals once there are enough positive answers, and before that
+    the reason why they are missing."""
     plain = keep("plain", 1200, reading.Columns(("text",)))
     few, many = work(20, plain, **BINARY), work(150, plain, 3, **BINARY)
     at = run("pages/1_Label.py", session=str(few.session.id))
@@ -647,7 +647,8 @@ def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, kee
 
 
 def test_the_estimates_of_a_closed_window_say_that_they_understate_the_model(work, keep, monkeypatch):
-    """Estimates of a closed window name the item at which they end, and say that they understate the final model."""
+    """Estimates that ended before the stream name the item at which they end, and say that they understate the final
+    model."""
     server = work(150, keep("plain", 1200, reading.Columns(("text",))), 3, **BINARY)
     seen = estimates.look(server.session)
     closed = seen._replace(now=replace(seen.now, closed=1233))
@@ -667,13 +668,15 @@ def test_the_estimates_of_a_closed_window_say_that_they_understate_the_model(wor
     (dict(enumerate("3210", 1)), {1: "3", 2: "2", 3: "1", 4: "04"}),
 ])  # fmt: skip
 def test_a_class_named_by_one_letter_has_that_key(names, keys):
-    """Such a key belongs to its class alone; C and R are Streamlit's, and every class has a key."""
+    """A letter or digit that names a class is a key of this class alone. C and R belong to Streamlit, and every class
+    has a key."""
     assert {label: list(own) for label, own in keys.items()} == keys_of(names)
 
 
 @pytest.mark.slow
 def test_the_title_of_a_session_has_no_parameters(app_store, keep):
-    """A session is headed by its name, its algorithm and its data, without Greek letters, also spelled out."""
+    """The title of a session has its name, algorithm and data, but no Greek letters of parameters, not even in
+    words."""
     session = create(app_store, keep(), "OA3-diag")
     for page in ("pages/1_Label.py", "pages/3_Replay.py"):
         bodies = [str(element.proto.body) for element in run(page, session=str(session)).get("html")]
@@ -683,7 +686,7 @@ def test_the_title_of_a_session_has_no_parameters(app_store, keep):
 
 
 def test_metrics_are_explained_where_they_stand(work):
-    """Each word of the table and of the legends has its meaning in the page, one hover or tap away."""
+    """Each term in the tables and legends has its meaning on the page, one hover or tap away."""
     bodies = " ".join(str(each.proto.body) for each in run("pages/1_Label.py", session=work().session.id).get("html"))
     for word in ("push", "push-and-query", "Weighted sum", "F1", "pushed", "Precision"):
         assert f'tabindex="0">{word}<span role="tooltip">{MEANINGS[word]}' in bodies
@@ -691,7 +694,7 @@ def test_metrics_are_explained_where_they_stand(work):
 
 @pytest.mark.parametrize("owner", ["", "ben"])
 def test_guidelines_are_written_on_the_page_and_literal(app_store, keep, owner):
-    """Without a log-in anybody may write guidelines, and they are shown literally."""
+    """Anybody may write guidelines if there is no log-in, and guidelines are shown literally."""
     session = create(app_store, keep(), **BINARY, owner=owner)
     at = listed(session, "guidelines")
     at.text_area(key="guidelines").set_value("Count <b>every</b> $walk$")

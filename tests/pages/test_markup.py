@@ -1,4 +1,4 @@
-"""Words of files and of people that are markup: no widget of any page makes a picture or bold letters of them."""
+"""Words of files and people that look like markup: no widget on any page renders them as a picture or bold text."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tests.harness.pages import listed, press, run
 from tests.harness.shapes import workbook
 
 WORD = "![x](http://host/p.png)"  # a picture that a browser would fetch
-# What Streamlit shows as it is, or a browser never shows: all other words of a widget are Markdown to it.
+# Fields that Streamlit shows literally, or that a browser never shows; it renders all other fields as Markdown.
 PLAIN = {
     ("Text", "body"), ("Html", "body"), ("Code", "code_text"), ("Selectbox", "options"), ("MultiSelect", "options"),
     ("Selectbox", "raw_value"), ("Selectbox", "default"), ("TextInput", "placeholder"), ("TextInput", "default"),
@@ -22,7 +22,7 @@ SERVER = "File on the server"
 
 
 def interpreted(at):
-    """All words of a page that Streamlit interprets: (kind of element, field, words)."""
+    """Yield every string in the elements of a page: (kind of element, field, text)."""
     left = [at._tree]
     while left:
         node = left.pop()
@@ -44,7 +44,7 @@ def fields(message) -> Iterator[tuple[str, str, str]]:
 
 
 def check(at, seen=True):
-    """A page shows the word literally wherever it occurs."""
+    """Check that a page shows WORD literally wherever it occurs, and, if `seen`, that it occurs."""
     assert not at.exception
     found = [*interpreted(at)]
     assert [] == [each for each in found if WORD in each[2] and each[:2] not in PLAIN]
@@ -53,7 +53,7 @@ def check(at, seen=True):
 
 @pytest.fixture
 def chosen(store, tmp_path):
-    """A function that makes a file and has the Data page look at it."""
+    """A function that writes a file and opens it on the Data page."""
 
     def look(content, name="a.csv", **kind):
         path = tmp_path / name
@@ -75,7 +75,7 @@ NUMBERS = [("a", f"b {WORD}", "label"), *((k / 2, WORD if k == 7 else k, k % 2) 
 
 @pytest.mark.slow
 def test_sheets_are_literal(chosen):
-    """The names of sheets are asked about as they are."""
+    """The question about the sheets of a workbook shows their names literally."""
     sheets = [(name, [("text", "label"), *((f"word {k}", k % 2) for k in range(20))]) for name in ("one", "!(x)(y)")]
     at = chosen(workbook(*sheets), "b.xlsx")
     assert ["one", "\\!\\(x\\)\\(y\\)"] == at.radio(key="doubt-sheet").options
@@ -84,7 +84,7 @@ def test_sheets_are_literal(chosen):
 
 @pytest.mark.slow
 def test_columns_and_labels_are_literal(chosen):
-    """Neither a name of a column nor a cell that seems to hold several labels is markup in the form of an import."""
+    """Neither the name of a column nor a cell that seems to hold several labels is markup in the import form."""
     at = chosen(QUOTED)
     check(at)
     assert "\\!\\[x\\]" in at.checkbox(key=f"contains-label {WORD}").label
@@ -96,7 +96,7 @@ def test_columns_and_labels_are_literal(chosen):
 
 @pytest.mark.slow
 def test_cells_without_a_number_are_literal(chosen):
-    """The error quotes a word in place of a number literally."""
+    """The question about cells without a number quotes a word literally."""
     at = chosen("".join(",".join(map(str, row)) + "\n" for row in NUMBERS))
     at.multiselect(key="features").set_value(["a", f"b {WORD}"]).run()
     assert "\\!\\[x\\]" in at.radio(key="missing").label
@@ -105,7 +105,8 @@ def test_cells_without_a_number_are_literal(chosen):
 
 @pytest.fixture
 def session(store, chosen):
-    """A session of hostile names, over data whose names are hostile too, with an answer and more kinds of names."""
+    """The id of a session whose names, data, classes, tags and people all look like markup, as does a comparison on its
+    data."""
     at = chosen(QUOTED)
     at.segmented_control(key=f"kind-label {WORD}").set_value("Each word is a class").run()
     at.text_input(key="name").set_value(f"data {WORD}").run()
@@ -132,8 +133,8 @@ def session(store, chosen):
 
 @pytest.mark.slow
 def test_every_page_is_literal(session, chosen):
-    """The names of data, classes, sessions, comparisons, people and tags are literal on every page, its forms, its
-    panels and its questions whether to remove."""
+    """The names of data, classes, sessions, comparisons, people and tags are literal on every page, in its forms,
+    panels and removal dialogs."""
     who = {"annotator": f"anna {WORD}"}
     for query in ({}, {"new": 1}):
         at = run("home.py", **who, **query)

@@ -72,7 +72,7 @@ def test_invalid_messages_of_lists_and_the_player_are_refused(kind, sent):
 @pytest.mark.slow
 @pytest.mark.parametrize("poison", BROKEN)
 def test_a_broken_event_keeps_no_other_from_being_stored(app_store, work, sent, poison):
-    """A broken event is acknowledged with an error; the answers after it are stored, also when all is sent again."""
+    """A broken event is acknowledged with an error, and later events are stored, even when all are sent again."""
     server = work(answers=2)
     question = server.session.place.asked.id
     good = LABEL | {"id": "good", "question": question, "label": -1}
@@ -90,7 +90,7 @@ def test_a_broken_event_keeps_no_other_from_being_stored(app_store, work, sent, 
                 {"marks": 1}, {"annotator": "x" * 321}],
 )  # fmt: skip
 def test_a_message_that_no_card_sends_is_refused_whole(work, sent, message):
-    """With a sentence, and nothing of it is stored."""
+    """A message that no card would send is refused as a whole with a sentence, and none of its events is stored."""
     server = work(answers=1)
     told = sent(server.session.id, **message, status=400)
     assert told["error"].startswith("The browser sent an invalid message (")
@@ -101,7 +101,7 @@ def test_a_message_that_no_card_sends_is_refused_whole(work, sent, message):
     ({"Origin": "http://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415), ({}, 413),
 ])  # fmt: skip
 def test_a_card_of_another_page_or_kind_is_refused_before_its_body_is_read(work, card_client, headers, status):
-    """A foreign page, a form, and more than a hundred events can have."""
+    """A request from a foreign page, of another content type or too large is refused before its body is read."""
     server = work(answers=1)
     body = json.dumps({"events": [NOTE]}) + " " * (5_000_000 if status == 413 else 0)
     told = card_client.post(
@@ -112,7 +112,7 @@ def test_a_card_of_another_page_or_kind_is_refused_before_its_body_is_read(work,
 
 @pytest.mark.parametrize("session", [1, 99, 10**30])
 def test_strangers_learn_nothing_of_a_session(work, sent, become, session):
-    """Its card says the same whether or not there is such a session, and stores nothing."""
+    """A stranger's event gets the same reply whether or not the session exists, and is not stored."""
     server = work(answers=1, **BINARY, owner="anna@example.org")
     become("eve@example.org")
     told = sent(session, NOTE)
@@ -122,7 +122,7 @@ def test_strangers_learn_nothing_of_a_session(work, sent, become, session):
 
 
 def test_after_the_log_in_has_ended_events_wait_for_the_next_one(work, sent, monkeypatch):
-    """Nothing is acknowledged, so the browser keeps them."""
+    """Events that arrive after the log-in has ended are not acknowledged, so that the browser keeps them."""
     server = work(answers=1)
     monkeypatch.setattr(access, "_rules", lambda: (True, ("@example.org",), ()))
     assert {"error": access.LOG_IN} == sent(server.session.id, NOTE, status=401)
@@ -148,7 +148,7 @@ def test_no_number_outside_json_goes_to_a_browser(work, sent, monkeypatch):
 
 
 def list_of(at):
-    """The data of the list on a page, parsed as strict JSON without NaN."""
+    """Return the data of the list on a page, parsed as strict JSON without NaN."""
     (proto,) = (each.proto for each in at.get("bidi_component") if each.proto.component_name == "oal_item_list")
     return json.loads(proto.json, parse_constant=pytest.fail)
 
@@ -214,7 +214,7 @@ def test_an_answer_that_contradicts_what_is_stored_is_not_dropped(work, sent, mo
 
 
 def test_a_database_in_trouble_leaves_the_card_with_what_it_shows(work, sent, monkeypatch):
-    """If the database fails, nothing is acknowledged or replaced, and the sentence says why."""
+    """If the database fails, no event is acknowledged, the card keeps its item, and a sentence says why."""
     server = work(answers=2)
     question = server.session.place.asked.id
     label = LABEL | {"question": question}
@@ -233,7 +233,7 @@ def test_a_database_in_trouble_leaves_the_card_with_what_it_shows(work, sent, mo
 
 
 def test_an_event_has_the_name_of_its_annotator(app_store, work, sent, become):
-    """Without a log-in an event is stored with the name it was sent with; with a log-in only that name counts."""
+    """An event is stored under the name that it was sent with, or, with a log-in, under the name of the log-in."""
     server = work(answers=2)
     question = server.session.place.asked.id
     sent(server.session.id, LABEL | {"question": question, "annotator": "dora"})
@@ -245,7 +245,7 @@ def test_an_event_has_the_name_of_its_annotator(app_store, work, sent, become):
 
 
 def test_a_session_that_is_removed_says_so(app_store, work, sent):
-    """The card of a removed session takes no event and says why, and its page is one sentence."""
+    """The card of a removed session stores no event and says why, and its page shows one sentence."""
     server = work(answers=2)
     session, question = server.session.id, server.session.place.asked.id
     at = run("pages/1_Label.py", session=str(session))

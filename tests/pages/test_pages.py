@@ -27,7 +27,7 @@ SERVER = "File on the server"
 
 @pytest.fixture
 def texts(store, tmp_path):
-    """A small labelled data set of texts; some of them and its name try to be markup."""
+    """The id of a small labeled data set, whose name and some of whose texts look like markup."""
     lines = ["text,label"]
     for k in range(60):
         lines.append(f"<b>item</b> {k} **{'good' if k % 5 == 0 else 'other'}** word{k % 7},{1 if k % 5 == 0 else 0}")
@@ -61,7 +61,7 @@ def test_every_page_shows_one_sentence_where_the_database_cannot_be_opened(tmp_p
 
 @pytest.fixture
 def work_then(store, texts, tmp_path, monkeypatch):
-    """A context that makes a session with an answer, closes the database, and locks it or damages its files."""
+    """A context manager that makes a session with an answer, and then locks the database or damages its files."""
 
     @contextmanager
     def make(trouble):
@@ -78,7 +78,7 @@ def work_then(store, texts, tmp_path, monkeypatch):
             if trouble == "locked":
                 real = sqlite3.connect
                 monkeypatch.setattr(sqlite3, "connect", lambda *args, **more: real(*args, **more | {"timeout": 0.1}))
-                run("home.py")  # the app has its database open when another process takes it
+                run("home.py")  # the app has opened its database before another process locks it
                 other.execute("BEGIN EXCLUSIVE")
             if trouble == "damaged":
                 with path.open("r+b") as file:
@@ -97,7 +97,8 @@ def work_then(store, texts, tmp_path, monkeypatch):
     ("locked", "", "Home Label Replay Compare Data", "locked"),
 ])  # fmt: skip
 def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, page, trouble, refused, spared, sentence):
-    """Pages that need a damaged file or missing rows show one sentence, others open; all open on a locked database."""
+    """Pages that need damaged or missing files show one sentence, other pages open, and all pages open on a locked
+    database."""
     name = {path: name for name, path in LINKS.items()}[page]
     with work_then(trouble) as session:
         at = run(page, session=str(session))
@@ -116,7 +117,7 @@ def test_one_click_starts_the_demo(store):
 
 
 def test_home_shows_while_algorithms_are_compiled(store, monkeypatch):
-    """Home says how many algorithms are compiled while a process compiles them, and nothing later."""
+    """Home says how many algorithms are compiled while a process compiles them, and no longer says so afterwards."""
     monkeypatch.setattr(compiling, "progress", lambda: (7, 200))
     for runs in (True, False):
         monkeypatch.setattr(warm_up, "is_compiling", lambda runs=runs: runs)
@@ -142,7 +143,7 @@ def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, tex
 
 
 def test_the_form_makes_the_session_that_it_shows(store, texts):
-    """The settings chosen are the settings stored."""
+    """The session has the settings that were chosen in the form."""
     at = form()
     at.selectbox(key="new-algorithm").select("PAA-I").run()
     at.number_input(key="new-budget").set_value(7)
@@ -155,7 +156,7 @@ def test_the_form_makes_the_session_that_it_shows(store, texts):
 
 
 def test_the_form_takes_words_that_point_to_the_rare_class(store, texts):
-    """Words make the prior of a session, and words that are not in the data are named at once."""
+    """Seed words in the form make the session's prior, and words that are not in the data are named at once."""
     at = form()
     at.text_area(key="new-seeds").set_value("nowhere").run()
     assert "Not in the data: nowhere." in words(at)
@@ -168,8 +169,8 @@ def test_the_form_takes_words_that_point_to_the_rare_class(store, texts):
 
 
 def test_the_form_suggests_words_of_the_guidelines_that_few_texts_have(store, tmp_path):
-    """The hint in the field of examples names words of the guidelines that are in the data, without what does not
-    count; what was typed stays when the guidelines change."""
+    """The hint in the field of examples names words of the guidelines that are in few texts, but not words of
+    exclusions. Typed words stay when the guidelines change."""
     path = tmp_path / "sky.txt"
     path.write_text("a comet and a meteor came\n" * 3 + "".join(f"another thing {k}\n" for k in range(40)))
     datasets.import_file(store, path, "sky", reading.Columns(("text",)))
@@ -192,7 +193,7 @@ def test_the_form_suggests_words_of_the_labels_that_a_file_has(store, tmp_path):
 
 
 def test_the_form_takes_texts_like_the_rare_class(store, texts):
-    """A line of many words is an example text; the form says how many it found, and the session begins with them."""
+    """A line of many words is an example text. The form says how many it found, and the session's prior has them."""
     at = form()
     at.text_area(key="new-seeds").set_value(
         "a good text of word1 and word2\n\ngood, word1\nso good, that it counts twice here"
@@ -251,7 +252,7 @@ def test_a_wrong_number_is_refused_in_one_sentence(store, texts, key, value, sen
     ({}, "You have no session yet."), ({"session": "9"}, "You have no session yet."),
 ])  # fmt: skip
 def test_the_label_page_without_a_session_says_so(store, query, sentence):
-    """Without any session the Label page shows one sentence."""
+    """The Label page shows one sentence if there is no session."""
     at = run("pages/1_Label.py", **query)
     assert sentence in words(at)
 
@@ -285,7 +286,7 @@ def test_the_card_stores_each_event_once(store, texts, sent):
 
 
 def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts, sent):
-    """An answer to an item that somebody else has answered overwrites nothing."""
+    """An answer to an item that another person has answered overwrites nothing, and the card names that person."""
     session = create(store, texts, "PAA-I", budget=20)
     first = sent(session, annotator="anna")["place"]["question"]["id"]
     sent(session, event("e1", first, 1), annotator="anna")
@@ -294,7 +295,7 @@ def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts, sent):
 
 
 def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
-    """A stream without labels shows the answers of each class from the tenth on, but neither sum nor F1."""
+    """A stream without labels shows the answers of each class from the tenth answer on, but neither sum nor F1."""
     path = tmp_path / "plain.txt"
     path.write_text("\n".join(f"some words {k} and {k % 9}" for k in range(50)))
     dataset, _ = datasets.import_file(store, path, "plain", reading.Columns(text=("text",)))
@@ -310,7 +311,7 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
 
 
 def test_a_session_is_removed_only_after_a_question(store, texts):
-    """The button asks, and says how many answers would be lost; only the second one removes."""
+    """The Remove button asks for a confirmation that counts the answers, and a removed session can be restored."""
     session = create(store, texts, "PAA-I", budget=3)
     opened = Session(store, session)
     opened.answer("an event", opened.place.asked.id, 1)
@@ -351,7 +352,7 @@ def test_ten_random_items_are_shown_before_a_session_starts(store, texts):
 
 @pytest.mark.slow
 def test_pasted_texts_become_a_data_set(store):
-    """A line is a text; the form of a new session opens with them, under a name that is free."""
+    """Each pasted line becomes a text of a data set with an unused name, and the form of a new session opens on it."""
     for name in ("Pasted texts", "Pasted texts 2"):
         at = run("home.py")
         at.text_area(key="pasted-0").set_value("a dog ran\n\na cat ran\nthe <b>dog</b> sat")
@@ -386,7 +387,7 @@ def pasted(content):
 @pytest.mark.slow
 @pytest.mark.parametrize(("key", "file"), [("own-", "Pasted texts.txt"), ("", "years.csv")])
 def test_doubtful_parts_of_a_file_are_asked_about(store, tmp_path, key, file):
-    """Home and the Data page ask about the first row and the cells without numbers, and import nothing before; Home
+    """Home and the Data page ask about the first row and the cells without numbers before they import anything; Home
     then opens the form of a new session on the data set."""
     (tmp_path / file).write_text(YEARS)
     at = pasted(YEARS) if key else data_page(tmp_path / file)
@@ -415,7 +416,7 @@ def test_doubtful_parts_of_a_file_are_asked_about(store, tmp_path, key, file):
     ],
 )
 def test_the_rare_class_is_proposed(store, pair, chosen):
-    """Home shows label words with their counts, and proposes those of a known pair, or the rarer word."""
+    """Home shows label words with their counts, and proposes the positive word of a known pair, or the rarer word."""
     at = pasted(MESSAGES.replace("spam", pair[0]).replace("ham", pair[1]))
     counts = dict(zip(pair, (10, 30)))
     assert sorted(literal(f"{word} ({count})") for word, count in counts.items()) == sorted(
@@ -446,7 +447,8 @@ def test_words_that_mean_no_label_can_be_switched(store):
     ("spam", "Is spam the label?", "spam"), ("spam,rude", "Which of these columns is the label?", None),
 ])  # fmt: skip
 def test_a_column_of_two_words_is_asked_about(store, columns, question, answer):
-    """A column that could hold the labels is proposed; of several none is, and nothing is imported before a choice."""
+    """A single column that could hold the labels is proposed. If there are several, none is proposed, and nothing can
+    be imported before a choice."""
     words_of_row = ",".join(["1", "0"][: 1 + columns.count(",")])
     at = pasted(f"text,{columns}\n" + "".join(
         f"hello word{k % 3},{words_of_row if k % 4 else words_of_row.translate(str.maketrans('01', '10'))}\n"
@@ -472,7 +474,7 @@ def test_the_first_items_are_shown_before_they_are_stored(store):
 
 @pytest.mark.slow
 def test_encodings_are_shown_side_by_side(store, tmp_path):
-    """The page shows each likely encoding with a line that it reads differently, the likeliest chosen."""
+    """The page shows each likely encoding with a line that it reads differently, and preselects the likeliest."""
     (tmp_path / "prices.csv").write_bytes(b"text,label\n" + "".join(
         f"it costs £{k} – or more,{k % 2}\n" for k in range(40)).encode("cp1252"))  # fmt: skip
     at = data_page(tmp_path / "prices.csv")
@@ -488,7 +490,7 @@ def test_encodings_are_shown_side_by_side(store, tmp_path):
 
 @pytest.mark.slow
 def test_a_new_file_is_asked_about_anew(store, tmp_path):
-    """An answer about one file is not taken over to the next."""
+    """An answer about one file does not apply to the next file."""
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text(MESSAGES)
     at = data_page(tmp_path / "a.csv")
@@ -509,7 +511,7 @@ def test_names_are_never_markup(store, texts):
 
 @pytest.mark.slow
 def test_data_is_imported_from_a_path(store, tmp_path):
-    """The columns of a file are guessed, and it becomes a data set."""
+    """The Data page guesses the columns of a file on the server, and imports the file as a data set."""
     path = tmp_path / "messages.csv"
     path.write_text(MESSAGES)
     at = data_page(path)
@@ -540,7 +542,7 @@ def test_near_duplicates_are_listed_and_shown_once_where_it_is_chosen(store, tmp
 @pytest.mark.slow
 @pytest.mark.parametrize(("chosen", "columns"), [(None, 3 + 512), ("plain", 3)])
 def test_a_table_gets_waves_unless_it_is_told_otherwise(store, tmp_path, chosen, columns):
-    """A table gets waves by default, or the chosen features; the pages count its columns."""
+    """A table gets Fourier features by default, or the chosen features; the pages show its number of columns."""
     path = tmp_path / "table.csv"
     path.write_text("a,b,c,label\n" + "\n".join(f"{k},{k % 7},{k % 5},{k % 2}" for k in range(40)))
     at = data_page(path)
@@ -572,8 +574,8 @@ def test_vectors_stand_beside_texts(store, tmp_path):
 
 @pytest.mark.slow
 def test_each_label_word_becomes_a_class(store, tmp_path):
-    """Each of more than two words is proposed as a class: positive words are not asked for, and the data set lists its
-    classes."""
+    """Each of more than two label words is proposed as a class, positive words are not asked for, and the data set
+    lists its classes."""
     path = tmp_path / "kinds.csv"
     kinds = ["<b>bold</b>", "$x$", *(f"kind {k}" for k in range(8))]
     path.write_text("text,label\n" + "".join(f"hello word{k % 3},{kinds[k % len(kinds)]}\n" for k in range(44)))
@@ -594,7 +596,7 @@ def test_each_label_word_becomes_a_class(store, tmp_path):
 
 @pytest.mark.slow
 def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
-    """A file of MEDLINE records is asked for a tree and a number; without both, or with a wrong one, a sentence."""
+    """MEDLINE records need a tree file and a tree number; a sentence says if they are missing or wrong."""
     mesh = ["Heart Arrest/*TH; Human.", "heart diseases.", "Liver; Human.", "Human."] * 5
     path, tree = tmp_path / "ohsumed.87", tmp_path / "tree.bin"
     path.write_text("".join(f".I {k}\n.U\n{k}\n.M\n{m}\n.T\nWords of title {k % 3}.\n" for k, m in enumerate(mesh)))
@@ -641,7 +643,7 @@ def twenty_texts(store, folder):
 
 
 def adding(path):
-    """The Data page with a file on the server whose items are to be added."""
+    """Return the Data page with a file on the server whose items are to be added."""
     at = run("pages/4_Data.py")
     at.segmented_control(key="kind").set_value("Add to existing").run()
     at.segmented_control(key="more-way").set_value(SERVER).run()
@@ -667,7 +669,7 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
 
 @pytest.mark.slow
 def test_label_words_that_a_data_set_does_not_have_are_named_before_items_are_added(store, tmp_path):
-    """The page names such words, and the button does nothing."""
+    """Label words that the data set does not have are named, and the button is disabled."""
     path = twenty_texts(store, tmp_path)
     path.write_text("text,label\nsomething new,maybe\nsomething else,wrong\n")
     at = adding(path)
@@ -677,7 +679,7 @@ def test_label_words_that_a_data_set_does_not_have_are_named_before_items_are_ad
 
 @pytest.mark.slow
 def test_what_is_doubtful_about_a_file_to_add_is_asked(store, tmp_path):
-    """A file to add is asked about like an import: format, encoding, doubts, and a look at its rows."""
+    """Doubts about a file to add are asked about as for an import, and its rows are shown first."""
     path = tmp_path / "years.csv"
     path.write_text("c1,c2,c3\n" + YEARS.partition("\n")[2].replace("?", "0"))
     datasets.import_file(store, path, "years")

@@ -1,4 +1,4 @@
-"""The pulse of an open page: it is told of every change of its session, in turn, and of no other session."""
+"""The pulse tells an open page of each change to its session, in turn with other pages, and of no other session."""
 
 from contextlib import ExitStack
 
@@ -12,7 +12,7 @@ from ui.components import pulse
 
 @pytest.fixture
 def ask(app_store, monkeypatch):
-    """A function that asks for the pulse of a session as a page does that has seen a fingerprint."""
+    """A function that requests a session's pulse for a page that has seen a fingerprint, and returns the status."""
     monkeypatch.setattr(pulse, "store", lambda: app_store)
     monkeypatch.setattr(pulse, "turns", pulse.Turns(1000.0))
     app = Starlette(routes=[pulse.route()])
@@ -37,7 +37,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_page_is_told_of_every_change_of_its_session(ask, work, change):
-    """The pulse says that there is nothing new before a change, and that there is after it."""
+    """The pulse reports no change before the session changes, and a change after it."""
     server = work(2, tags=("odd",), algorithm="OAAL")
     seen = server.session.store.fingerprint(server.session.id)
     assert pulse.UNCHANGED == ask(server.session.id, seen)
@@ -46,7 +46,7 @@ def test_a_page_is_told_of_every_change_of_its_session(ask, work, change):
 
 
 def test_a_card_asks_for_news_with_its_own_request(sent, work):
-    """A card that says which state it has seen is told, in turn with other pages, whether there is news."""
+    """A card that sends the fingerprint it has seen is told, in turn with other pages, whether there is news."""
     server = work(2)
     seen = server.session.store.fingerprint(server.session.id)
     assert [False, True] == [sent(server.session.id, seen=each)["news"] for each in (seen, "")]
@@ -55,7 +55,7 @@ def test_a_card_asks_for_news_with_its_own_request(sent, work):
 
 
 def test_a_page_of_a_lost_session_is_redrawn_and_learns_nothing(ask, work, app_store, monkeypatch):
-    """Without a role in the session, or if it does not exist, the answer is the same whatever was seen."""
+    """The pulse of a session that does not exist, or in which a person has no role, always reports a change."""
     server = work(1)
     app_store.put_role(server.session.id, "ada@example.org", "owner")
     assert [pulse.CHANGED] * 2 == [ask(lost, "") for lost in (server.session.id + 1, 10**40)]
@@ -65,7 +65,7 @@ def test_a_page_of_a_lost_session_is_redrawn_and_learns_nothing(ask, work, app_s
 
 
 def test_pages_take_turns():
-    """Two redraws a second are two at once, and then one each half second."""
+    """A limit of two redraws a second allows two at once, and then one every half second."""
     clock = 0.0
     turns = pulse.Turns(2.0, lambda: clock)
     assert [True, True, False] == [turns.take() for _ in range(3)]

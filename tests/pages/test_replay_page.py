@@ -20,12 +20,12 @@ PAGE = "pages/3_Replay.py"
 
 @pytest.fixture
 def pages(store, tmp_path):
-    """The store of the pages, with a data set of texts."""
+    """The store of the app, and the id of a data set of texts."""
     return store, add_texts(store, tmp_path)
 
 
 def test_it_says_that_there_is_no_session(store):
-    """Without a session the page says so, and still offers to open a published one."""
+    """The Replay page says that there is no session yet, and still offers to open a published one."""
     at = run(PAGE)
     assert "You have no session yet" in words(at)
     assert 1 == len(at.get("file_uploader"))
@@ -45,7 +45,7 @@ def test_a_place_that_does_not_exist_is_refused(pages):
 
 @pytest.mark.slow
 def test_verify_says_what_was_checked_and_what_differs(pages):
-    """The report is one sentence, and if a session differs both versions of the question are shown."""
+    """The report is one sentence, and if the session differs, both versions of the question are shown."""
     store, texts = pages
     session = answer(store, texts)
     at = run(PAGE, session=str(session))
@@ -76,7 +76,8 @@ def test_an_open_player_goes_on_where_the_stream_does(pages):
 
 
 def test_another_algorithm_is_compared(pages):
-    """On labelled data the comparison is exact, with the parameters of the form; an invalid one gives one sentence."""
+    """The comparison is exact on labeled data and uses the parameters of the form; an invalid parameter gives one
+    sentence."""
     store, texts = pages
     at = run(PAGE, session=str(answer(store, texts)))
     at.selectbox(key="other-algorithm").select("PAA-I").run()
@@ -92,7 +93,7 @@ def test_another_algorithm_is_compared(pages):
 
 @pytest.mark.slow
 def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypatch):
-    """The page states the share of questions with answers; below the limit it draws no curve and says why."""
+    """The page states the share of questions with a known answer; below the limit it draws no curve and says why."""
     store, _ = pages
     session = answer(store, add_texts(store, tmp_path, "unlabelled", None))
     for limit, sentence, charts in ((0.0, "Each of the other questions", 2), (1.0, "no curve is drawn: it would", 0)):
@@ -108,8 +109,8 @@ def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypa
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_every_place_can_be_drawn(store, data, algorithm):
-    """The player's data of questions, rounds and the end are JSON, also for vectors and K classes; an unknown place is
-    None."""
+    """The player's data of questions, rounds and the end are valid JSON, even for vectors and K classes. An unknown
+    question or round gives None, and an invalid name is refused."""
     items = stream_of()[1]
     if data == "classes":
         items.classes, items.y = tuple("abcd"), 1 + (items.y > 0)

@@ -25,14 +25,14 @@ LABEL = {"id": "forged", "action": "label", "label": 1, "seconds": 1.5, "highlig
 
 @pytest.fixture
 def session(app_store, keep):
-    """Anna's session over her own data."""
+    """The id of anna's session over her own data."""
     dataset = keep(DATA, items=60)
     app_store.update_dataset(dataset, {"owner": ANNA})
     return create(app_store, dataset, **BINARY, budget=20, name=NAME, owner=ANNA)
 
 
 def shown(page, **query):
-    """Everything that a page sends to the browser."""
+    """Return everything that a page sends to the browser, as text."""
     at = run(page, **query)
     return " ".join([words(at), *(str(element) for element in at.main)])
 
@@ -40,7 +40,7 @@ def shown(page, **query):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES.values())
 def test_a_page_shows_a_session_to_who_has_a_role(app_store, session, become, page):
-    """Neither the session nor its data are on any page of a stranger; the owners of the studio see both."""
+    """A stranger sees neither the session nor its data on any page, unlike an owner of the studio."""
     experiments.begin(experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}}), app_store, "compared")
     become(EVE)
     for query in ({}, {"session": session}, {"new": 1}, {"comparison": 1}):
@@ -53,7 +53,7 @@ def test_a_page_shows_a_session_to_who_has_a_role(app_store, session, become, pa
 @pytest.mark.parametrize("page", ["pages/1_Label.py", "pages/3_Replay.py"])
 @pytest.mark.parametrize("removed", [False, True])
 def test_a_number_tells_a_stranger_nothing(app_store, session, become, page, removed):
-    """A session of others, one that was removed and one that never was are the same sentence."""
+    """A stranger gets the same sentence for an existing, a removed and a nonexistent session."""
     if removed:
         app_store.remove_session(session, ANNA)
     become(EVE)
@@ -73,7 +73,7 @@ def event(server):
     [(EVE, None, "you have no role"), (BEN, "reader", "you may read"), (BEN, "annotator", None), (ADMIN, None, None)],
 )
 def test_the_card_takes_events_of_annotators_only(app_store, session, become, who, role, refused):
-    """A forged message of anybody else is refused on the server, and nothing is stored."""
+    """Events of annotators and owners of the studio are stored; a forged event of anybody else is refused."""
     if role:
         app_store.put_role(session, who, role, ANNA)
     become(who)
@@ -101,7 +101,7 @@ def test_a_role_that_is_taken_away_ends_an_open_page(app_store, session, become,
 
 
 def test_a_reader_gets_no_card_and_no_list_to_correct_in(app_store, session, become, sent):
-    """Not even for messages of components that the page does not have."""
+    """A reader gets neither the card nor lists with corrections, and their forged events are not stored."""
     opened = Session(app_store, session)
     question = opened.place.asked.id
     opened.answer("given", question, 1, ANNA)
@@ -118,7 +118,7 @@ def test_a_reader_gets_no_card_and_no_list_to_correct_in(app_store, session, bec
 
 @pytest.mark.parametrize("panel", [history, pushed, check])
 def test_a_list_takes_no_event_of_who_has_become_a_reader(app_store, work, become, monkeypatch, panel):
-    """The lists of an open page ask again at every event."""
+    """The lists of an open page check the role at every event, and refuse a person who has become a reader."""
     server, handles = work(answers=3), []
     monkeypatch.setattr(
         item_list, "mount_component", lambda mount, key, kind, handle, *_, **views: handles.append(handle)
@@ -136,7 +136,7 @@ def test_a_list_takes_no_event_of_who_has_become_a_reader(app_store, work, becom
 
 
 def test_a_download_asks_again_when_it_is_wanted(app_store, session, become):
-    """The button of an open page makes no file once the role is gone, or the session."""
+    """The download button of an open page makes no file once the person's role, or the session, is removed."""
     app_store.put_role(session, BEN, "reader", ANNA)
     become(BEN)
     wanted = downloads.with_access_check(app_store, session, lambda: b"a file")
@@ -159,7 +159,7 @@ def test_few_files_are_made_at_once(tmp_path, monkeypatch):
         downloads.output(tmp_path / "studio.db", ["export", "1"])
     with pytest.raises(ValueError, match="error: "):
         downloads.output(tmp_path / "studio.db", ["export", "1"])
-    assert places.acquire(timeout=0)  # what was refused has left its place
+    assert places.acquire(timeout=0)  # the refused exports have released the semaphore
 
 
 def people(session):
@@ -174,7 +174,7 @@ def pressed(at, label, nth=0):
 
 
 def test_an_owner_names_people_and_takes_it_back(app_store, session, become):
-    """With a role each; the last owner stays; who was removed comes back with the role that they had."""
+    """An owner adds people with a role, removes all but the last owner, and restores people with their former role."""
     become(ANNA)
     at = people(session)
     assert "session=1" in at.code[0].value
@@ -205,7 +205,7 @@ def test_only_owners_name_people_and_remove(app_store, session, become):
 
 
 def test_an_open_question_whether_to_remove_asks_for_the_role_again(app_store, session, become):
-    """A former owner who confirms a removal removes nothing: no session, data set or comparison."""
+    """A former owner who confirms the removal of a session in an open dialog removes nothing."""
     app_store.put_role(session, BEN, "owner", ANNA)
     become(BEN)
     at = run("home.py")
@@ -247,7 +247,7 @@ def test_a_comparison_is_of_its_data_and_not_of_their_name(app_store, session, k
 
 
 def test_only_owners_restore(app_store, session, become):
-    """The annotator does not see that there is something to restore."""
+    """An annotator does not see a removed session, and its owner can restore it."""
     app_store.put_role(session, BEN, "annotator", ANNA)
     app_store.remove_session(session, ANNA)
     become(BEN)
@@ -263,7 +263,7 @@ async def _nothing():
 
 
 def answered(path, query=b"", location=None, cookie=b""):
-    """The headers of an answer behind the gate."""
+    """Return the headers of a response that has passed the gate."""
     got = {}
 
     async def app(scope, receive, send):
@@ -275,7 +275,7 @@ def answered(path, query=b"", location=None, cookie=b""):
         got.update({name.decode(): value.decode() for name, value in message["headers"]})
 
     scope = {"type": "http", "method": "GET", "path": path, "query_string": query, "headers": [(b"cookie", cookie)]}
-    with ThreadPoolExecutor() as thread:  # the loop of a browser may run in this one
+    with ThreadPoolExecutor() as thread:  # this thread may already run the event loop of a browser
         thread.submit(asyncio.run, Gate(app)(scope, _nothing, send)).result()
     return got
 

@@ -1,4 +1,5 @@
-"""Sessions of several questions on the pages: the form, the card's server, the panels, the end and the downloads."""
+"""The pages of sessions that ask several questions: the form, the card's server, the panels, the end and the
+downloads."""
 
 import io
 import json
@@ -32,20 +33,20 @@ QUESTIONS = ["good", {"name": "straight", "guidelines": "It names street 0."}, "
 
 
 def send(server, action, question, **more):
-    """Handle an event of anna's card."""
+    """Have the card server handle an event of anna's card about a question."""
     event = {"id": next(EVENTS), "action": action, "question": question.id} | more
     server.handle(messages.read(messages.CardEvent, event), "anna")
 
 
 def truth(server, question):
-    """The true label of each question about an item."""
+    """Return the true label of each question for an item."""
     text = server.session.dataset.item(question.item)["text"]
     return [1 if word in text else -1 for word in ("good", "Straße0", "other1")]
 
 
 @pytest.fixture
 def several(app_store, keep):
-    """A function that makes a session of three questions and answers some; the card server of the session."""
+    """A function that makes a session that asks three questions, answers some items, and returns its card server."""
 
     def make(answers=0, **settings):
         server = CardServer(create(app_store, keep(), **BINARY, **{"questions": QUESTIONS, "budget": 200} | settings))
@@ -58,8 +59,8 @@ def several(app_store, keep):
 
 
 def test_the_card_gets_its_lines(several):
-    """The payload has the questions in their order with their keys, tags have other digits, and the guidelines of the
-    session are followed by those of its questions. Nothing tells what the model thinks."""
+    """The payload has the questions in order with their keys, tags with other digits, and the guidelines of the session
+    followed by the guidelines of the questions. Nothing in it reveals a prediction."""
     payload = several(tags=["ask"], guidelines="Read it all.").payload(annotator="anna")
     assert [(name, [key]) for name, key in zip(NAMES, "123")] == [
         (each["name"], each["keys"]) for each in payload["questions"]
@@ -72,7 +73,7 @@ def test_the_card_gets_its_lines(several):
 
 
 def test_a_session_of_one_question_has_no_lines(work):
-    """Its payload has no questions, and it takes no list of labels."""
+    """The payload of a session of one question has no list of questions, and a list of labels is refused."""
     server = work(1)
     assert "questions" not in server.payload()
     with pytest.raises(SessionError, match=r"one of the labels\. Got 2"):
@@ -80,8 +81,8 @@ def test_a_session_of_one_question_has_no_lines(work):
 
 
 def test_an_answer_is_stored_told_and_taken_back_as_a_whole(several):
-    """The labels of an answer are stored, the verdict counts those that the model had predicted, and an undo brings the
-    item back with them."""
+    """The labels of an answer are stored together, the verdict counts the labels that the model had predicted, and an
+    undo shows the item with its labels again."""
     server = several(12)
     session, asked = server.session, server.session.current
     labels = truth(server, asked)
@@ -110,13 +111,13 @@ def test_an_answer_is_stored_told_and_taken_back_as_a_whole(several):
 
 
 def test_marks_are_those_of_any_question(several):
-    """Terms are marked that weigh most for one of the questions, all alike."""
+    """The terms with the largest weights for any of the questions are marked, all alike."""
     parts = several(20).payload(marks=True)["place"]["question"]["parts"]
     assert {0, True} == {weight for _, weight in parts}
 
 
 def test_two_people_get_their_next_items_at_once(several):
-    """As soon as others label too, each gets two items, and the next one is shown whatever the answer."""
+    """Each of two people who label together gets two items, and the second follows the first whatever the answer."""
     server = several(3)
     server.payload(annotator="anna")
     server.payload(annotator="ben")
@@ -132,7 +133,7 @@ PANELS = {"progress": "not odd", "history": "", "pushed": "", "check": "", "lear
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PANELS)
 def test_panels_show_the_question_that_is_chosen(several, name):
-    """Progress, History, Pushed, Check and Learned ask for the question, as Find does."""
+    """Progress, History, Pushed, Check and Learned have a box that chooses the question, as Find does."""
     server = several(30)
     session = server.session.id
     at = listed(session, name, run("pages/1_Label.py", session=str(session), annotator="anna"))
@@ -145,7 +146,7 @@ def test_panels_show_the_question_that_is_chosen(several, name):
 
 
 def test_history_corrects_one_question(several):
-    """A list has the answers to the question that is chosen; a correction there leaves the labels of the others."""
+    """History lists the answers to the chosen question, and a correction changes the label of this question alone."""
     server = several(10)
     session = server.session
     entry = session.log[4]
@@ -161,7 +162,7 @@ def test_history_corrects_one_question(several):
 
 
 def test_check_finds_the_line_that_was_missed(several):
-    """An answer that the others contradict is listed under its question alone, to be corrected there."""
+    """An answer that the other answers contradict is listed in Check only under its question."""
     server = several(60)
     session = server.session
     entry = next(each for each in session.log if each.labels and each.labels[0] > 0)
@@ -176,8 +177,8 @@ def test_check_finds_the_line_that_was_missed(several):
 
 
 def test_what_is_found_is_labeled_for_one_question(several):
-    """A label given in Find is of the question that is chosen; for the others the item is as before, and an item that
-    waits has no buttons. The list of a question is its own."""
+    """A label given in Find belongs to the chosen question alone. A waiting item has no buttons, and each question has
+    its own list."""
     server = several(30)
     session = server.session
     late = session.dataset.item(int(session.order[-3]))
@@ -209,8 +210,8 @@ def test_what_is_found_is_labeled_for_one_question(several):
 
 
 def test_what_is_pushed_is_labeled_for_one_question(several):
-    """Pushed lists the items that the chosen question predicts as positive and that nobody read; a label given there
-    is of that question alone, costs nothing and takes the item out of its list."""
+    """Pushed lists the unasked items that are predicted as positive for the chosen question. A label given there
+    belongs to this question alone, costs nothing and removes the item from its list."""
     server = several(30)
     session = server.session
 
@@ -236,8 +237,8 @@ def test_what_is_pushed_is_labeled_for_one_question(several):
 
 @pytest.mark.slow
 def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch):
-    """The card tells the readings and the yeses to each question; both pages offer the files of all questions, and
-    those of the one that is chosen."""
+    """The card at the end shows the number of answered items and of yeses to each question. The Label and Replay pages
+    offer the files of all questions or of a chosen one."""
     server = several(12, budget=12)
     session = server.session
     place = server.payload(annotator="anna")["place"]
@@ -265,8 +266,8 @@ def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch
 
 @pytest.mark.slow
 def test_the_player_shows_the_question_that_is_chosen(several, monkeypatch):
-    """A box above the player, or the address, chooses the question, which then starts at its first item; the player has
-    its answers, and so has the page to download."""
+    """A box above the player, or the address, chooses the question. After a choice in the box, the player starts at the
+    first item; the player and the page to download have the answers to the chosen question."""
     session, logs = several(12).session, []
     monkeypatch.setattr(replay, "_mount", lambda data, **more: logs.append(data))
     at = run("pages/3_Replay.py", session=str(session.id), question="5")
@@ -289,21 +290,22 @@ def test_the_player_shows_the_question_that_is_chosen(several, monkeypatch):
 
 
 def test_what_if_is_about_the_question_that_is_chosen(several):
-    """Another algorithm runs for all questions; the page compares both algorithms on the chosen one."""
+    """Another algorithm runs for all questions, and the page compares the two algorithms on the chosen question."""
     session = several(12).session
     trace = look_back.Trace(session.store, session.id)
     at = run("pages/3_Replay.py", session=str(session.id), of="odd")
-    assert "It is that of every question" in words(at)
-    at.selectbox(key="other-algorithm").select("OA3-diag").run()
+    assert "applies to all questions" in words(at)
+    at.selectbox(key="other-algorithm").select("PAA-I").run()
     at.button(key="other-run").click().run()
-    other = what_if(QuestionTrace(trace, "odd"), strategy("OA3-diag"))
+    other = what_if(QuestionTrace(trace, "odd"), strategy("PAA-I"))
     assert f"{other.answered:,} of the other algorithm's {len(other.run.log):,} questions" in words(at)
     assert not at.exception
 
 
 def test_programs_answer_all_questions_at_once(several, program):
-    """An event has a label for each question, a correction names the labels that it replaces, and the readings of a
-    program have each question, but nothing before the answer. Anything else is refused without a change."""
+    """A program sends a label for each question, and a correction names the labels that it replaces; other events are
+    refused without a change. Nothing is revealed before the answer, and decisions, estimates and predictions cover
+    every question."""
     server = several()
     session, client = server.session, program(server.session.id)
     assert NAMES == [each["name"] for each in client.get("session").json()["questions"]]
@@ -343,8 +345,9 @@ def test_programs_answer_all_questions_at_once(several, program):
 
 
 def test_the_form_starts_a_session_of_several_questions(app_store, keep):
-    """Each line is a question with its guidelines; the two classes, their words and the labels of the file are not
-    used. Whether each needs an answer is stored, and the card is told. A single line is refused."""
+    """Each line of the form is a question with its guidelines. Examples are stored for their question, class names and
+    labels of a single question are not used, and the card learns whether each question needs an answer. A single line
+    is refused."""
     keep("gaps", 40)
     at = form()
     at.text_area(key="new-questions").set_value("good: It is good.\n\n odd \nlate: a: b").run()
@@ -370,8 +373,8 @@ def test_the_form_starts_a_session_of_several_questions(app_store, keep):
 
 
 def test_one_click_starts_the_demo_with_five_questions(app_store):
-    """The button opens a session of five questions with guidelines on the abstracts, whose card takes an answer; the
-    form of a session on the same data begins as before."""
+    """The demo button opens a session of five questions with guidelines on the abstracts, whose card takes an answer,
+    and Home lists the session."""
     at = run("home.py")
     press(at, "demo-questions")
     (row,) = app_store.sessions()
@@ -394,12 +397,12 @@ SETS = {"label": "label", "contains": True, "positive": ("insult",)}
 
 
 def records(make):
-    """The lines of a JSON file with a record for each text."""
+    """Return the lines of a JSON Lines file, with the record that `make` returns for each text and its labels."""
     return "\n".join(json.dumps(make(*pair)) for pair in zip(TEXTS, LABELS))
 
 
 def label_studio(text, labels):
-    """A task of Label Studio with its choices."""
+    """Return a task of Label Studio whose choices are the labels."""
     return {"data": {"text": text}, "annotations": [{"result": [{"value": {"choices": labels}}]}]}
 
 
@@ -414,8 +417,8 @@ def label_studio(text, labels):
     ("doccano.jsonl", records(lambda text, labels: {"text": text, "label": labels, "Comments": []}), SETS),
 ])  # fmt: skip
 def test_the_labels_of_a_file_become_questions_by_one_click(app_store, tmp_path, name, content, columns):
-    """Columns of 1 and 0 and the words of cells with several labels are offered, the most frequent first. What was
-    written before stays, so a second click changes nothing."""
+    """Columns of 1 and 0, or the words in cells with several labels, are offered as questions, the most frequent first.
+    Questions typed before stay, and a second click changes nothing."""
     path = tmp_path / name
     path.write_text(content)
     datasets.import_file(app_store, path, "labels", replace(reading.peek(path).guess, **columns))
@@ -431,8 +434,8 @@ def test_the_labels_of_a_file_become_questions_by_one_click(app_store, tmp_path,
 
 @pytest.mark.parametrize("measures", [False, True])
 def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(app_store, tmp_path, measures):
-    """The form offers the labels of a file that answers some questions about some items, by default unless it answers
-    a question about every item, which measures the model."""
+    """The form offers to begin with the labels that a file has for some questions and items. This is the default unless
+    the file answers a question about every item, as such labels measure the model."""
     path = tmp_path / "partly.csv"
     flags = {"toxic": FLAGS["toxic"], "threat": [flag if k % 2 else "" for k, flag in enumerate(FLAGS["threat"])]}
     if not measures:
@@ -459,8 +462,8 @@ def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(app_s
     {"label": [f"word {k}" for k in range(48)]}, {"label": ["a: b", "a:c", "x" * 61] * 16},
 ])  # fmt: skip
 def test_other_files_have_no_such_button(app_store, tmp_path, further):
-    """Two words that exclude each other, ratings, a single column of 1 and 0, words that occur once, and names that the
-    form cannot take are not offered."""
+    """Two exclusive words, ratings, a single column of 1 and 0, words that occur once, and names that the form cannot
+    take are not offered as questions."""
     path = tmp_path / "other.csv"
     pandas.DataFrame({"text": TEXTS} | further).to_csv(path, index=False)
     columns = reading.Columns(("text",), "label" if "label" in further else None, multiclass="label" in further)
@@ -472,7 +475,7 @@ def test_other_files_have_no_such_button(app_store, tmp_path, further):
 
 
 def test_no_more_questions_are_offered_than_a_session_can_have(app_store, tmp_path):
-    """The 26 most frequent of many columns are offered, the first eight by name."""
+    """The 26 most frequent of many columns are offered as questions, and the button names the first eight."""
     flags = {f"flag{n}": [int(k < 47 - n) for k in range(48)] for n in range(29)}
     path = tmp_path / "many.csv"
     pandas.DataFrame({"text": TEXTS} | flags).to_csv(path, index=False)
@@ -485,7 +488,7 @@ def test_no_more_questions_are_offered_than_a_session_can_have(app_store, tmp_pa
 
 
 def test_the_form_of_one_question_is_as_it_was(app_store, keep):
-    """Nothing written there means a session of one question."""
+    """The form makes a session of one question if its field of questions is empty."""
     keep()
     press(form(), "new-send")
     settings = Session(app_store, app_store.sessions()[0]["id"]).settings

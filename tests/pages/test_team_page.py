@@ -20,7 +20,8 @@ PEOPLE = ("anna", "ben")
 
 @pytest.fixture
 def team(work):
-    """Return a function that lets two people answer every question of a session, and returns its card server."""
+    """A function that makes a session, has two people answer its questions, ben one of them wrongly, and returns the
+    card server."""
 
     def make(turns=14, **settings):
         server = work(0, **{"algorithm": "PAA-I", "overlap": 1.0, "budget": 60} | settings)
@@ -36,7 +37,7 @@ def team(work):
 
 
 def answer(label, question, action="label"):
-    """An event of the card."""
+    """Return an event of the card, by default an answer."""
     values = {"id": next(EVENTS), "action": action, "question": question}
     return messages.read(messages.CardEvent, values | ({"label": label, "seconds": 1.0} if action == "label" else {}))
 
@@ -55,7 +56,7 @@ def test_the_team_panel_says_who_is_here_and_how_far_they_agree(team):
 
 
 def test_who_is_alone_sees_no_team(work):
-    """A session of one person has no panel for others."""
+    """A session of one person has no Team panel."""
     at = run("pages/1_Label.py", session=str(work(3).session.id), annotator="anna")
     assert "Team" not in [tab.label for tab in at.tabs]
 
@@ -77,8 +78,8 @@ def test_nobody_sees_an_answer_before_giving_their_own(team, monkeypatch):
 
 @pytest.fixture
 def alone(work, monkeypatch):
-    """A function that has anna answer alone a session that asks everything again after three answers, twice of them
-    differently; its card server."""
+    """A function that has anna alone answer a session that repeats every question after three answers, two of the
+    repeats differently, and returns the card server."""
     monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 3)
     monkeypatch.setattr(check, "annotator", lambda: "anna")
     monkeypatch.setattr(history, "annotator", lambda: "anna")
@@ -97,8 +98,8 @@ def alone(work, monkeypatch):
 
 
 def test_what_is_asked_again_looks_like_any_item(alone):
-    """Neither the answer nor the note of the first time is on the card or in the history, the next item is there after
-    each answer, and Undo brings it once more."""
+    """A repeated item shows neither its first answer nor its note, on the card or in the history. It is sent ahead for
+    every possible answer, and Undo shows it again."""
     server = alone(1)
     current, asked = server.session.held("anna")
     server.session.note(next(EVENTS), asked.item, "clearly good", "anna")
@@ -119,7 +120,7 @@ def test_what_is_asked_again_looks_like_any_item(alone):
 
 @pytest.mark.parametrize(("repeated", "told"), [(4, "anna 4 "), (6, "anna 6 67 % (30 to 90 %)")])
 def test_the_team_panel_says_how_consistent_each_person_is(alone, repeated, told):
-    """Also of one person alone: the share of equal answers with its interval, from five on."""
+    """The panel shows, even for one person, the share of equal repeats with its interval, from five repeats on."""
     server = alone(repeated)
     shown = words(listed(server.session.id, "team"))
     assert "100 % of the questions are repeated to the person who answered them." in shown
@@ -127,7 +128,7 @@ def test_the_team_panel_says_how_consistent_each_person_is(alone, repeated, told
 
 
 def test_answers_of_ones_own_that_differ_are_listed(alone, monkeypatch):
-    """Who answered differently before decides in the list; nobody else sees it there."""
+    """An item that a person answered twice differently is listed until they decide, and only to that person."""
     server = alone(6)
     view = messages.View(show=check.AGAIN)
     rows = check.page(server, view, None)["rows"]
@@ -153,8 +154,8 @@ def test_differences_are_decided_in_the_list(team):
 
 @pytest.fixture
 def readings(work):
-    """A function that lets people answer every reading of three questions, the later ones with another label for the
-    last question in two of them; the card server."""
+    """A function that has people answer every item of a session that asks three questions, and returns the card server.
+    Two of the second answers differ in the last question."""
 
     def make(turns=26, people=PEOPLE, **settings):
         server, second = work(0, **BINARY, questions=["good", "straight", "odd"], budget=60, **settings), 0
@@ -176,8 +177,9 @@ def readings(work):
     ({"repeat": 1.0}, PEOPLE[:1], "100 % of the readings are repeated to the person who answered them."),
 ])  # fmt: skip
 def test_the_team_panel_has_a_line_for_each_question(readings, monkeypatch, settings, people, told):
-    """Each question has its share of equal answers, kappa and the number of items to decide; the one with the lowest
-    kappa is named, and Check lists its differences, under it alone, until they are decided."""
+    """The panel has for each question the share of equal answers, kappa and the number of items to decide, and names
+    the question with the lowest kappa. Check lists the differences of a question, under it alone, until they are
+    decided."""
     monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 3)
     monkeypatch.setattr(check, "annotator", lambda: "anna")
     server = readings(people=people, **settings)
@@ -204,7 +206,7 @@ def test_the_team_panel_has_a_line_for_each_question(readings, monkeypatch, sett
 
 
 def test_every_two_of_three_people_have_a_line_for_a_question(readings):
-    """A box chooses the question of the table."""
+    """Each pair of three people with common items has a line in the table, for the question chosen in a box."""
     server = readings(people=(*PEOPLE, "carla"), overlap=1.0)
     at = listed(server.session.id, "team")
     assert not at.selectbox(key=f"question-{server.session.id}").set_value("odd").run().exception
@@ -216,7 +218,7 @@ def test_every_two_of_three_people_have_a_line_for_a_question(readings):
 
 
 def test_the_verdict_on_a_second_reading_is_on_its_own_labels(readings):
-    """After it the page tells on how many of the labels that were just given the model had agreed."""
+    """After a second answer, the page says on how many of the labels just given the model had agreed."""
     server = readings(12, ("anna",), overlap=1.0)
     while (asked := server.session.held("ben")[0]) and not any(margin for margin, _ in asked.parts):
         server.session.answer(next(EVENTS), asked.id, [1, 1, 1], "ben")
@@ -228,7 +230,7 @@ def test_the_verdict_on_a_second_reading_is_on_its_own_labels(readings):
 
 
 def test_differences_are_not_listed_to_who_answers_next(team, monkeypatch):
-    """Of three people the third one sees what the first two answered only after their own answer."""
+    """A difference between two answers is not listed to a third person who may still be asked."""
     server = team(people=3)
     pair = agreement.differing(agreement.answer_pairs(server.session))[0]
     for name, seen in (("anna", True), ("carla", False)):
@@ -253,8 +255,8 @@ def test_an_undo_that_others_overtook_corrects(team, work):
 
 @pytest.mark.parametrize("overlap", [0.0, 1.0])
 def test_the_item_after_is_sent_ahead(team, overlap):
-    """Whoever shares a session gets the next item with the present one, whatever the answer will be; a second answer
-    costs no label."""
+    """The next item of a shared session is sent along with the current one, whatever the answer will be. A second
+    answer costs no label."""
     server = team(2, overlap=overlap)
     while (asked := server.session.held("anna")[0]).blind != bool(overlap):  # until a second answer is due
         server.handle(answer(1, asked.id), "anna")
@@ -270,8 +272,8 @@ def test_the_item_after_is_sent_ahead(team, overlap):
 
 
 def test_who_has_nothing_left_reads_why(team, monkeypatch):
-    """While a second person's first item is prepared the card says so; at the end of the budget that others have the
-    last questions, and for how long."""
+    """The card says that a second person's first item is being prepared, or that other people have the last questions,
+    and when one of these may become free."""
     server = team(0, budget=2)
     assert isinstance(server, CardServer)
     server.payload(annotator="anna")
@@ -284,7 +286,8 @@ def test_who_has_nothing_left_reads_why(team, monkeypatch):
 
 
 def test_a_name_that_is_typed_takes_what_this_browser_shows_and_no_more(work, app_store):
-    """Somebody else without a name keeps their item of another session, and an answer to the item that both had."""
+    """A typed name takes over the item in this browser. Another person without a name keeps their item in another
+    session, and their late answer to the taken item is stored."""
     first = work(0, budget=20, learner="pa-i", rule="all", parameters={})
     second = Session(app_store, create(app_store, first.session.dataset.id, "PAA-I", budget=20))
     at = run("pages/1_Label.py", session=first.session.id)

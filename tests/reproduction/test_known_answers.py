@@ -1,4 +1,4 @@
-"""The published numbers of german over the 20 recorded orders, through the command line."""
+"""The command line reproduces the published numbers of german over the 20 recorded orders."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The published tables run again: their protocols, verdicts, summaries and page."""
+"""The reproduction of published tables: protocols, verdicts, summaries and page."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ LETTER = published.BLOCKS["dada-letter"]
 
 @pytest.fixture(scope="module")
 def german():
-    """The result of the block acog-german over the 20 recorded orders, on a part of its grid to save time."""
+    """The result of the block acog-german over the 20 recorded orders, with part of its grid to save time."""
     for file in GERMAN.files:
         if not (SHARED / file).exists():
             pytest.skip(f"needs ../shared/data/{file}")
@@ -40,7 +40,7 @@ def german():
 
 @pytest.fixture
 def command(command):
-    """A function that runs the command with some arguments and returns what it printed."""
+    """A function that runs the command `reproduce` and returns the exit code, standard output and standard error."""
     return partial(command, "reproduce")
 
 
@@ -68,7 +68,7 @@ def test_german_equals_the_publication_to_the_last_printed_digit(german):
 
 
 def test_german_says_where_the_best_of_the_grid_is_another_setting(german):
-    """If the best setting is not the published one, its figure is given too."""
+    """If the best setting differs from the published one, the figure of the best is given too."""
     others = {line["algorithm"]: line["others"] for line in german["lines"] if line["part"] == "sum"}
     assert [("best", {"eta": 10.0})] == [(row["chosen"], row["settings"]) for row in others["ACOG-II"]]
     assert others["ACOG-II"][0]["ours"] > 66
@@ -107,7 +107,7 @@ def test_a_missing_file_is_one_sentence(name, tmp_path, command):
 
 
 def test_zero_rows_can_be_counted_in_the_table_of_w8a_only(command):
-    """A table whose protocol does not have the option refuses it."""
+    """Counting zero rows as mistakes is an option of the table oa3-w8a, and every other table refuses it."""
     assert (1, "", "error: zero rows can be counted as mistakes in oa3-w8a alone. Got acog-german.\n") == command(
         "acog-german", "--count-zero-rows-as-mistakes"
     )
@@ -119,7 +119,7 @@ def test_a_command_without_a_table_says_what_it_needs(command):
 
 
 def test_json_has_every_figure_with_its_settings(shared, command):
-    """--json prints one object: a block with its lines."""
+    """--json prints one object with each block, its lines, and their figures and settings."""
     shared("german.ID_ALL.txt.xz")
     code, printed, _ = command("acog-german", "--orders", "2", "--json", "--data-dir", SHARED)
     (block,) = json.loads(printed)["blocks"]
@@ -170,7 +170,7 @@ def test_the_page_has_every_table_as_it_is_described_now(name):
 
 
 def test_the_notes_count_the_cells_of_oaal_as_the_page_shows_them():
-    """The notes' count of cells in which Q_A is ahead of CSOAL, level or behind is that of the five blocks."""
+    """The notes count the cells in which Q_A is ahead of CSOAL, level or behind as the five sections of the page do."""
     sections = reproduce.sections((ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8"))
     rows = [
         line for name, section in sections.items() if name.startswith("oaal") for line in section.splitlines()
@@ -193,7 +193,7 @@ def test_rows_of_zeros_count_as_mistakes_and_are_not_asked():
 
 
 def test_w8a_has_5455_rows_of_zeros(shared):
-    """Each of them is a mistake under the published protocol, and every row counts once."""
+    """Each zero row of w8a is a mistake under the published protocol, and every row counts once."""
     data = datasets.table(reading.read(shared("w8a.libsvm.xz")))
     run = protocols.without_zero_rows(protocols.Stream(data, [np.arange(data.y.size)], 1.0, budget=0))
     counts = run.counts("PAA", [{}])[0, 0]
@@ -203,7 +203,7 @@ def test_w8a_has_5455_rows_of_zeros(shared):
 
 
 def test_smoothing_meets_the_share_of_labels():
-    """smoothing finds the delta at which the rule asks the wanted share of labels; a random rule gets it as q."""
+    """smoothing finds the delta at which the rule asks the wanted share of labels; a random rule gets it as its q."""
     rng = np.random.default_rng(4)
     data = table(rng.normal(size=(3000, 4)), np.where(rng.normal(size=3000) > 0, 1, -1))
     run = protocols.Stream(data, [stream.shuffled(3000, seed) for seed in range(3)], 1.0)
@@ -228,7 +228,7 @@ def test_smoothing_meets_the_share_of_labels():
     ],
 )
 def test_verdicts_know_which_way_is_better(metric, ours, verdict):
-    """A figure is exact, agrees within two published deviations, or is better or worse; a rate is higher or lower."""
+    """A figure is exact, agrees within two published deviations, is better or is worse; a rate is higher or lower."""
     assert verdict == protocols._verdict(GERMAN, protocols.Figure(metric), ours, 1.655, 53.76, 1.655)
 
 
@@ -242,7 +242,8 @@ def test_a_setting_is_the_best_of_its_grid():
 
 
 def test_figures_of_more_than_two_classes_are_those_of_the_classes(three):
-    """Accuracy is the share of rounds with the right class, for each choice and order."""
+    """If there are more than two classes, accuracy is the share of rounds with the right class, for each choice and
+    order."""
     counts = three.counts("MM-AMD", [{"b": 1.0}, {"b": 0.1}], 3)
     right = counts[..., range(3), range(1, 4), :].sum((-2, -1))
     assert (2, 3, 3, 4, 2) == counts.shape
@@ -251,7 +252,7 @@ def test_figures_of_more_than_two_classes_are_those_of_the_classes(three):
 
 
 def test_smoothing_knows_the_parameter_of_each_rule(three):
-    """The wanted share of labels sets the b of the discriminative rule and the q of the random one."""
+    """The wanted share of labels sets b of the discriminative rule and q of the random rule."""
     choice = protocols.smoothing(three, "MM-AMD", 0.2, None, {"eta": 0.1})
     counts = three.counts("MM-AMD", [choice])
     assert ["eta", "b"] == list(choice)
@@ -269,7 +270,7 @@ def test_a_setting_that_cannot_reach_the_share_does_not_count(three):
 
 
 def test_columns_are_standardized_and_sparse_ones_stay_sparse():
-    """Columns get deviation 1, and mean 0 in dense rows; constant columns are left as they are."""
+    """Columns get standard deviation 1, and mean 0 in dense rows; constant columns are not divided."""
     matrix = np.array([[0.0, 4.0], [2.0, 4.0]])
     dense, thin = (protocols.standardized(table(kind(matrix), [1, -1])).rows for kind in (np.array, csr_array))
     assert [[-1.0, 0.0], [1.0, 0.0]] == rows.matrix(dense).tolist()
@@ -331,13 +332,13 @@ def signs():
 
 
 def block_of(published_numbers, **more):
-    """A block with one part, a sum."""
+    """Return a block with one part, the sum, and these published numbers."""
     parts = {"sum": protocols.Part(published.SUM, published_numbers)}
     return replace(GERMAN, parts=parts, also={}, **more)
 
 
 def test_the_rates_tell_a_wrong_algorithm_whose_figure_is_right(signs):
-    """The summary names an algorithm whose sensitivity and specificity are not the printed ones, whatever its sum."""
+    """The summary names an algorithm whose sensitivity or specificity is not as printed, even if its sum agrees."""
     right = {"sensitivity": (100.0, 1.0), "specificity": (95.0, 1.0)}
     for rates, words in ((right, "For 1 of 1 a"), (right | {"specificity": (90.0, 1.0)}, "Not for Perceptron (sum).")):
         block = block_of({"Perceptron": protocols.Published(97.5, 1.0, rates)})
@@ -348,8 +349,8 @@ def test_the_rates_tell_a_wrong_algorithm_whose_figure_is_right(signs):
 
 
 def test_held_out_folds_are_predicted_by_what_the_others_taught(signs):
-    """With folds each row counts once, unasked, under a learner that was taught the other folds; online the first
-    rounds are guesses."""
+    """With folds (cross-validation), each row counts once, without a question, under a learner trained on the other
+    folds. Online, the first rounds are guesses."""
     online, held_out = (replace(signs, folds=folds).counts("Perceptron", [{}])[0] for folds in (0, 5))
     assert 40 == held_out[0].sum() == online[0].sum()
     assert 0 == held_out[..., 1].sum()
@@ -358,7 +359,7 @@ def test_held_out_folds_are_predicted_by_what_the_others_taught(signs):
 
 
 def test_the_nearest_setting_is_nearest_in_figure_and_rates():
-    """Of two settings with the printed sum the one with the printed sensitivity and specificity is nearer."""
+    """Of two settings with the printed sum, the one with the printed sensitivity and specificity is nearer."""
     counts = np.zeros((2, 1, 2, 3, 2), np.int64)
     for k, (tp, tn) in enumerate(((60, 40), (40, 60))):
         counts[k, 0, 1, 2, 1], counts[k, 0, 0, 2, 1] = tp, 100 - tp
@@ -369,7 +370,7 @@ def test_the_nearest_setting_is_nearest_in_figure_and_rates():
 
 
 def test_claims_are_counted_by_the_larger_deviation():
-    """A claim is ahead, level or behind in each part with its algorithms; less cost is ahead."""
+    """In each part, a claim is ahead, level or behind compared with the best rival; a lower cost is ahead."""
     parts = {"sum": protocols.Part(published.SUM, {}), "cost": protocols.Part(published.COST, {})}
     block = replace(GERMAN, parts=parts, claims=(("A", ("B", "C")),))
     lines = [
@@ -384,7 +385,7 @@ def test_claims_are_counted_by_the_larger_deviation():
 
 
 def test_times_are_compared_in_their_order_only():
-    """Pairs whose printed times are apart by half or more are counted, with how many have that order here."""
+    """Pairs of algorithms whose printed times differ by half or more are counted, and how many keep their order."""
     times = (("A", 1.0, 3.0), ("B", 1.2, 1.0), ("C", 4.0, 9.0))
     lines = [{"part": "sum", "published_seconds": there, "seconds": here} for _, there, here in times]
     (words,) = reproduce._timed(lines)
@@ -394,7 +395,7 @@ def test_times_are_compared_in_their_order_only():
 
 
 def test_printed_numbers_are_read_with_their_gaps():
-    """A table's text gives figure, rates and seconds of each part; a dash is a number that the paper lacks."""
+    """The text of a table is parsed into figure, rates and seconds of each part; a dash is a missing number."""
     parts = published.tables(
         """
         A 1 .1 2 .2 3 .3 .5 | 4 .4 5 .5 6 .6 .7
@@ -409,7 +410,7 @@ def test_printed_numbers_are_read_with_their_gaps():
 
 
 def test_word_counts_are_of_the_wanted_groups_without_common_words(tmp_path):
-    """The scale `counts` reads the items of some labels and counts their words, which are not scaled."""
+    """The scale `counts` reads the items of given labels and counts their words, unscaled and without common words."""
     texts = [("x", "the goal the goal"), ("y", "the base base base"), ("z", "other words")]
     path = tmp_path / "news.jsonl"
     path.write_text("\n".join(json.dumps({"id": str(k), "label": a, "text": t}) for k, (a, t) in enumerate(texts)))

@@ -1,3 +1,5 @@
+"""Fixtures of the tests of sessions: one random stream in several data sets, and a function that runs commands."""
+
 import gc
 
 import numpy as np
@@ -10,7 +12,7 @@ from tests.harness.sessions import stream_of
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """A database with the same stream sparse, dense, in four classes and without labels."""
+    """The path of a database with one stream as four data sets: sparse, dense, of four classes, and without labels."""
     path = tmp_path_factory.mktemp("sessions") / "studio.db"
     store = Store(path)
     X, items = stream_of()
@@ -31,13 +33,13 @@ def store(path):
 
 @pytest.fixture(scope="module")
 def other(path):
-    """A second connection to the same file, as another process would have."""
+    """A second store on the same database file, as another process would have."""
     return Store(path)
 
 
 @pytest.fixture(scope="module")
 def few_objects():
-    """Exclude the objects that exist already from garbage collection, which is called often here."""
+    """Exclude existing objects from garbage collection (gc.freeze), because `run` collects garbage each time."""
     gc.freeze()
     yield
     gc.unfreeze()
@@ -45,13 +47,13 @@ def few_objects():
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, command, few_objects):
-    """A function from arguments to (exit code, standard output, standard error), in the folder of the test."""
+    """A function that runs a command in the test's folder and returns (exit code, standard output, standard error)."""
     monkeypatch.setenv("OAL_DB", "studio.db")
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
         ended = command(*arguments)
-        gc.collect()  # a process of its own would close its database
+        gc.collect()  # a separate process would close its database when it ends
         return ended
 
     return run

@@ -1,4 +1,4 @@
-"""Labels that are added to a budget: the session asks on from where the budget was spent, and nothing else changes."""
+"""Labels added to a budget: the session continues where the budget was spent, and nothing else changes."""
 
 import io
 import json
@@ -33,7 +33,7 @@ UNPLANNED = [
 
 
 def add(opened, labels, **more):
-    """Add labels to the budget; the event."""
+    """Add labels to the budget. Return the id of the event."""
     event = next(EVENTS)
     opened.add_labels(event, labels, **more)
     return event
@@ -49,8 +49,8 @@ def facts(opened):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), UNPLANNED)
 def test_a_budget_in_two_parts_is_the_budget_in_one(store, data, algorithm, more):
-    """Without a plan of spending, labels added at the end or on the way give the questions, the decisions, the curves
-    and the learner of a session that had them from the start, bit for bit."""
+    """Without a plan of spending, a session to which labels are added at the end or earlier has the questions,
+    decisions, curves and learner of a session that had them from the start, bit for bit."""
     whole, late, early = (begin(store, data, algorithm, budget=budget, **more) for budget in (50, 20, 20))
     label_truly(early, 5)
     add(early, 30)
@@ -82,7 +82,7 @@ def test_added_labels_are_spent_and_not_all_at_once(store, more):
 
 
 def test_a_waiting_question_stays(store):
-    """Labels that are added while a question waits leave it as it is; only the budget grows."""
+    """Labels that are added while a question waits leave the question as it is; only the budget grows."""
     opened = begin(store, "sparse", "auto", budget=30)
     label_truly(opened, 12)
     place = opened.place
@@ -93,8 +93,8 @@ def test_a_waiting_question_stays(store):
 
 @pytest.mark.slow
 def test_labels_are_added_once_and_only_where_they_can_be_spent(store):
-    """An event that is known adds nothing; nor can labels be added behind a stream that ended with some left, or where
-    none of the items left would be asked about."""
+    """An event that is sent again adds nothing. No label can be added if none of the items left would be asked, or if
+    the budget already has a label for each item left."""
     opened = begin(store, "sparse", "PAA-I", budget=5)
     label_until_the_end(opened)
     opened.add_labels("once", 3)
@@ -125,7 +125,7 @@ def test_labels_are_added_once_and_only_where_they_can_be_spent(store):
 
 
 def test_a_digest_at_the_end_is_that_of_the_session_that_asks_on(store, other):
-    """A digest that was stored when the budget was spent does not accuse a session to which labels were added."""
+    """A digest stored when the budget was spent does not make a session with added labels fail verification."""
     opened = begin(store, "sparse", "PAA-I", budget=DIGEST_EVERY)
     label_until_the_end(opened)
     spent, last = opened.digest(), store.events(opened.id, "answered")[-1]
@@ -153,8 +153,8 @@ def test_added_labels_travel_with_a_published_session(tmp_path):
     ({}, 0), ({}, 1), ({}, 15), ({}, 17),
 ])  # fmt: skip
 def test_an_altered_addition_does_no_harm(tmp_path, change, place):
-    """A published session whose addition was altered, or moved to another place among the events, is refused, or it is
-    stored and does not verify or does."""
+    """A published session whose addition of labels was altered or moved is either refused, or stored so that `verify`
+    can check it."""
     store = database(tmp_path / "studio.db", "sparse")
     opened = begin(store, "sparse", "auto", budget=15)
     label_until_the_end(opened)

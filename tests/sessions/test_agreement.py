@@ -1,4 +1,4 @@
-"""Agreement of people: the published coefficients, their weights, and the exported answers."""
+"""Agreement between annotators: published coefficients, weights by asking probability, and exported second answers."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -25,7 +25,7 @@ def pairs_of(first, second, chances=None):
 
 
 def test_kappa_is_that_of_cohen():
-    """Fifty applications read twice, 20 and 15 of them judged alike: kappa 0.4 (a textbook's example)."""
+    """A textbook example has kappa 0.4: two people judge 50 applications, agreeing on 20 positives and 15 negatives."""
     first = [1] * 25 + [-1] * 25
     second = [1] * 20 + [-1] * 5 + [1] * 10 + [-1] * 15
     found = agreement.of_pairs(pairs_of(first, second))
@@ -35,7 +35,7 @@ def test_kappa_is_that_of_cohen():
 
 
 def test_kappa_is_weighted_by_the_chances_of_being_asked():
-    """An item asked with probability pi counts 1 / pi times, as in scikit-learn with these weights."""
+    """An item asked with probability pi has the weight 1 / pi; kappa equals scikit-learn's with these weights."""
     rng = np.random.default_rng(2)
     first, second, chances = rng.integers(1, 4, 80), rng.integers(1, 4, 80), rng.uniform(0.1, 1, 80)
     second = np.where(rng.random(80) < 0.6, first, second)
@@ -44,7 +44,8 @@ def test_kappa_is_weighted_by_the_chances_of_being_asked():
 
 
 def test_kappa_of_two_people_depends_on_how_often_each_of_them_uses_a_class():
-    """Whoever answers first: anna says yes to 30 of 40 items and ben to 20 of these, so kappa is 0.5."""
+    """Kappa compares the same two people whichever of them answers first: anna says yes to 30 of 40 items and ben to 20
+    of these 30, so kappa is 0.5."""
     pairs = pairs_of([1] * 30 + [-1] * 10, [1] * 20 + [-1] * 20)
     turned = [AnswerPair(pair.entry, "ben", pair.second, "anna", pair.first) for pair in pairs[::2]] + pairs[1::2]
     found = agreement.by_people(turned)
@@ -54,7 +55,8 @@ def test_kappa_of_two_people_depends_on_how_often_each_of_them_uses_a_class():
 
 
 def test_alpha_is_that_of_krippendorff():
-    """Two observers, ten units, nominal data: 0.095 (Krippendorff, Computing Krippendorff's Alpha-Reliability, A)."""
+    """Krippendorff's alpha of his example with two observers, ten units and nominal data is 0.095 (Computing
+    Krippendorff's Alpha-Reliability, A)."""
     first, second = [0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]
     found = agreement.of_pairs(pairs_of(first, second))
     assert 0.095 == pytest.approx(found.alpha.value, abs=5e-4)
@@ -70,9 +72,10 @@ CHANCES = (
 @pytest.mark.slow
 @pytest.mark.parametrize("pairs", [20, 30, 40])
 def test_intervals_hold_what_is_true(pairs):
-    """With 20 to 40 pairs the 95 % intervals of kappa and alpha cover the values of the whole stream in 93 to 98 % of
-    samples, and the interval of the share of equal answers in at least as many: for classes of all sizes, careful and
-    careless people, and chances that are equal, follow how doubtful an item is, or also favor the rare class."""
+    """With 20 to 40 pairs, the 95 % intervals of kappa and alpha cover the values of the whole stream in 93 to 98 % of
+    samples, and the interval of the share of equal answers in at least 93 %: for rare and common positives, careful and
+    careless people, and asking probabilities that are equal, rise with the doubt about an item, or also favor
+    positives."""
     rng, held = np.random.default_rng(pairs), []
     for share, slips, rule in product((0.1, 0.5), (0.03, 0.15), CHANCES):
         doubt, first = rng.random(100_000), np.where(rng.random(100_000) < share, 1, -1)
@@ -97,7 +100,8 @@ def test_intervals_hold_what_is_true(pairs):
     (20, (0.05, 0.05, 0.05, 0.85), 0.6, 400),
 ])  # fmt: skip
 def test_the_interval_of_kappa_holds_kappa(pairs, shares, kappa, drawn):
-    """Also with rare classes and few pairs it holds the truth in 93 to 98 % of the tables that give a number."""
+    """Even with rare classes and few pairs, the interval of kappa covers the true kappa in 93 to 98 % of the tables
+    that have an interval."""
     true = kappa * np.diag(shares) + (1 - kappa) * np.outer(shares, shares)
     tables = np.random.default_rng(1).multinomial(pairs, true.ravel(), drawn).reshape(-1, *true.shape)
     found, times = np.unique(tables, axis=0, return_counts=True)
@@ -110,7 +114,8 @@ def test_the_interval_of_kappa_holds_kappa(pairs, shares, kappa, drawn):
 
 @pytest.mark.parametrize("pairs", [20, 40])
 def test_the_interval_of_the_share_of_equal_answers_holds_it(pairs):
-    """On average over all shares from a half on in 95 % of samples, and nowhere in fewer than 91 %."""
+    """The interval of the share of equal answers covers the true share in 95 % of samples on average over shares from
+    50 to 99 %, and in more than 91 % for each of them."""
     shares = np.linspace(0.5, 0.99, 50)
     ends = [agreement.wilson(equal / pairs, pairs) for equal in range(pairs + 1)]
     held = np.array([[each.low <= share <= each.high for each in ends] for share in shares])
@@ -126,13 +131,14 @@ def test_the_interval_of_the_share_of_equal_answers_holds_it(pairs):
     ([1] * 10, "All answers are of one class: not enough to tell agreement from chance."),
 ])  # fmt: skip
 def test_agreement_is_told_in_words(second, told):
-    """First the count, then the share in the stream, then kappa if there is enough for it."""
+    """The sentence about agreement has the count of equal answers, then their share in the stream, then kappa if the
+    answers suffice for it."""
     first = [1] * 5 + [2] * (len(second) - 5) if 2 in second else second
     assert told in agreement.in_words(agreement.of_pairs(pairs_of(first, second)))
 
 
 def test_a_third_person_gives_no_further_answer(store):
-    """Of three people two answer each item, so that no item counts twice in the agreement."""
+    """With three people, each item still gets only two answers, so that no item counts twice in the agreement."""
     opened = begin(store, overlap=1.0, budget=12)
     for who in PEOPLE * 12:
         if opened.held(who):
@@ -144,7 +150,7 @@ def test_a_third_person_gives_no_further_answer(store):
 
 
 def test_too_little_gives_no_number():
-    """Nine pairs give none; where all answers are of one class chance explains them, and neither coefficient exists."""
+    """Nine pairs give no share of equal answers; ten of a single class give a share, but neither kappa nor alpha."""
     assert agreement.of_pairs(pairs_of([1] * 9, [1] * 9)).same is None
     known = agreement.of_pairs(pairs_of([1] * 10, [1] * 10))
     assert (1.0, None, None) == (known.same.value, known.kappa, known.alpha)
@@ -153,8 +159,8 @@ def test_too_little_gives_no_number():
 
 
 def test_a_session_knows_its_people_and_where_they_differ(store):
-    """Each person's labels and second answers are counted; a difference is listed until the answer is corrected,
-    and stays a difference of these two, whoever corrects it."""
+    """The labels and second answers of each person are counted. A difference is listed until the answer is corrected,
+    and still counts in the agreement of the two people after that."""
     opened = begin(store, overlap=1.0, budget=16)
     for k in range(16):
         for who in PEOPLE[:2]:
@@ -173,14 +179,15 @@ def test_a_session_knows_its_people_and_where_they_differ(store):
 
 
 def test_consistency_is_the_share_of_equal_answers():
-    """Eight of ten given the same again: 80 %, from 49 to 94 % (Wilson 1927); four tell nothing."""
+    """A person who repeats eight of ten answers unchanged has a consistency of 80 % (49 to 94 %, Wilson 1927); four
+    repeated answers give no number."""
     found = agreement.consistency(pairs_of([1] * 8 + [-1] * 2, [1] * 10))
     assert (0.8, 0.490, 0.943) == (found.value, pytest.approx(found.low, abs=5e-4), pytest.approx(found.high, abs=5e-4))
     assert agreement.consistency(pairs_of([1] * 4, [1] * 4)) is None
 
 
 def test_second_answers_are_exported_beside_the_first(store):
-    """Each has both labels in words, who gave them, and the chance with which the item was asked."""
+    """Each exported second answer has both labels as class names, both annotators, and the asking probability."""
     opened = begin(store, overlap=1.0, budget=8)
     for who in PEOPLE[:2] * 8:
         if opened.held(who):

@@ -11,13 +11,13 @@ from tests.harness.sessions import begin, say, truth
 
 
 def solved(products, targets, penalties):
-    """The factors of least squares with a penalty for each answer."""
+    """Return the dual coefficients of least squares with a penalty for each answer (kernel ridge regression)."""
     return np.linalg.solve(products + np.diag(penalties), targets)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_leaving_an_answer_out_is_solving_without_it(classes):
-    """Scores and classes without an answer, or with another one in its place, equal a model that is solved anew."""
+    """Scores and changes without an answer, or with another one instead, equal a model that is solved from scratch."""
     rng = np.random.default_rng(classes)
     X, Z = rng.normal(size=(30, 6)), rng.normal(size=(200, 6))
     answers = rng.integers(classes, size=30) * (rng.random(30) < 0.6)
@@ -42,7 +42,7 @@ def test_leaving_an_answer_out_is_solving_without_it(classes):
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_slips_are_most_at_odds(classes):
-    """Wrong answers in well separated groups of rows have the lowest margins, all below 0."""
+    """In well separated groups of rows, the wrong answers have the lowest margins, and only these are below 0."""
     rng = np.random.default_rng(classes)
     truth = np.sort(rng.integers(classes, size=80))
     X = 2 * np.eye(classes, 5)[truth] + 0.4 * rng.normal(size=(80, 5))
@@ -54,7 +54,7 @@ def test_slips_are_most_at_odds(classes):
 
 
 def test_what_processors_round_differently_breaks_no_tie():
-    """Two answers alike but for rounding errors have the same margin, and tied classes change no item."""
+    """Rounding errors, which differ between processors, change no margin and break no tie between classes."""
     X = np.vstack([np.eye(4), np.eye(4)])
     errors = 1e-15 * np.random.default_rng(0).normal(size=(8, 8))
     answers = np.array([0, 1, 2, 3, 1, 1, 2, 0])
@@ -65,7 +65,7 @@ def test_what_processors_round_differently_breaks_no_tie():
 
 
 def labelled(store, data="sparse", algorithm="PAA-I"):
-    """A session with 60 true answers, every ninth of them wrong in the data of two classes."""
+    """Return a session with 60 answers, all true with four classes, and every ninth wrong with two."""
     opened = begin(store, data, algorithm, budget=120, parameters={"delta": 10})
     for number in range(60):
         say(opened, truth(opened) * (-1 if number % 9 == 8 and not opened.multiclass else 1))
@@ -74,8 +74,8 @@ def labelled(store, data="sparse", algorithm="PAA-I"):
 
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_the_lists_of_a_session_have_the_most_urgent_first(store, data, algorithm):
-    """Answers at odds are ordered by margin, decisive ones by the number of changed items, and both name another
-    class."""
+    """Answers at odds are sorted by margin, decisive answers by the number of items that they change, and each names
+    another class."""
     checks = answer_checks.of_session(labelled(store, data, algorithm))
     margins, changes = [each.margin for each in checks.at_odds], [-each.without for each in checks.decisive]
     assert (True, True) == (bool(margins), bool(changes))
@@ -87,7 +87,7 @@ def test_the_lists_of_a_session_have_the_most_urgent_first(store, data, algorith
 
 
 def test_a_corrected_answer_is_at_odds_no_more(store):
-    """An answer leaves the list once it is corrected to the class of the others."""
+    """An answer leaves the list once it is corrected to the class that the other answers suggest."""
     opened = labelled(store)
     first = answer_checks.of_session(opened).at_odds[0]
     opened.correct("mended", first.entry.id, first.other)
@@ -95,7 +95,7 @@ def test_a_corrected_answer_is_at_odds_no_more(store):
 
 
 def test_the_waiting_item_has_no_part(store, monkeypatch):
-    """The lists count changes on every item of a short stream but the one that waits for its answer."""
+    """The lists count changes on every item of a short stream except the one that waits for its answer."""
     seen = []
     real = rows.take
     monkeypatch.setattr(rows, "take", lambda table, places: seen.append(places) or real(table, places))
@@ -105,7 +105,8 @@ def test_the_waiting_item_has_no_part(store, monkeypatch):
 
 
 def test_what_few_answers_cannot_say_is_not_said(store):
-    """With answers of one class there is nothing to check, and few answers of a class are at odds with nothing."""
+    """If all answers are of one class there is nothing to check, and the answers of a class with fewer than FEWEST are
+    never at odds."""
     opened = begin(store, budget=120, parameters={"delta": 10})
     for _ in range(12):
         say(opened, -1)
@@ -116,7 +117,7 @@ def test_what_few_answers_cannot_say_is_not_said(store):
 
 
 def test_only_the_latest_answers_of_many_are_looked_at(store, monkeypatch):
-    """Beyond the most that are looked at, earlier answers are counted and left alone."""
+    """Only the latest MOST answers are checked; earlier ones are just counted."""
     monkeypatch.setattr(answer_checks, "MOST", 40)
     checks = answer_checks.of_session(labelled(store))
     assert (40, 20) == (checks.answers, checks.earlier)

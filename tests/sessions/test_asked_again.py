@@ -1,4 +1,5 @@
-"""Questions that go to whoever answered them once more: when, unseen, and without any other trace in the session."""
+"""Questions that are repeated to the person who answered them: when, without their first answer, and without any other
+effect on the session."""
 
 import numpy as np
 import pytest
@@ -11,22 +12,22 @@ from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.settings import SKIP, SessionError, create
 from tests.harness.sessions import EVENTS, begin, bits, leave, reply
 
-SOON = 3  # answers, where a test need not give twenty
+SOON = 3  # answers before a question is repeated in most tests, instead of twenty
 
 
 @pytest.fixture
 def soon(monkeypatch):
-    """Questions come again after SOON answers."""
+    """Repeat questions after SOON answers."""
     monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", SOON)
 
 
 def again(opened, who="anna"):
-    """The questions that somebody has and answered before."""
+    """Return the questions that a person holds and has answered before."""
     return [asked for asked in opened.held(who) if asked.blind]
 
 
 def until_again(opened, who="anna"):
-    """Answer truly until a question comes again; that question."""
+    """Answer truly until a repeated question is the first one that a person holds. Return that question."""
     while not (found := again(opened, who)):
         reply(opened, who)
     while opened.held(who)[0] != found[0]:
@@ -39,8 +40,8 @@ def kinds(opened):
 
 
 def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(store):
-    """Repeated answers change no question, no bit of the learner and no label of the budget. The log stays that of one
-    person, and the session ends after the repetitions that are due."""
+    """Repeated answers change no question, no bit of the learner and no label of the budget. The log is still the log
+    of one person, and the session ends once the repetitions that are due were answered."""
     plain, opened = begin(store, shuffled=True), begin(store, shuffled=True, repeat=0.5)
     while plain.held("anna"):
         reply(plain, "anna")
@@ -58,7 +59,8 @@ def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(s
 
 
 def test_a_question_comes_again_after_twenty_answers_and_shows_no_earlier_one(store):
-    """A repeated question waits next to the current one without its old answer, which the history hides meanwhile."""
+    """After twenty answers, a question is repeated next to the current one, without its old answer, which the history
+    also hides until the repeated question is answered."""
     opened = begin(store, repeat=1)
     first = reply(opened, "anna")
     for _ in range(REPEAT_AFTER - 1):
@@ -76,7 +78,7 @@ def test_a_question_comes_again_after_twenty_answers_and_shows_no_earlier_one(st
 
 
 def test_the_next_item_stays_prepared(store, soon):
-    """Who is alone has the question after each answer stored ahead, while one is asked again and after it."""
+    """A person alone always has the next question prepared for each answer, also while a question is repeated."""
     opened = begin(store, repeat=1)
     asked = until_again(opened)
     current = opened.place.asked
@@ -93,7 +95,7 @@ def test_the_next_item_stays_prepared(store, soon):
 
 
 def test_everybody_is_asked_again_only_what_they_answered(store, soon):
-    """Of several people each repeats only their own answers."""
+    """If several people share a session, a question is repeated only to the person who answered it first."""
     opened = begin(store, repeat=0.6, overlap=0.4, budget=30)
     for who in ("anna", "ben", "carla") * 30:
         if opened.held(who):
@@ -106,8 +108,8 @@ def test_everybody_is_asked_again_only_what_they_answered(store, soon):
 
 
 def test_an_answer_given_again_can_be_taken_back(store, soon):
-    """Undo asks the repeated question once more and leaves the first label as it is. A repeated event changes nothing,
-    and the new answer is the one that counts."""
+    """An undo of a repeated answer asks the question once more and keeps the first label. An event that is sent twice
+    changes nothing, and the newest repeated answer counts."""
     opened = begin(store, repeat=1)
     asked, label, undo = until_again(opened), next(EVENTS), next(EVENTS)
     held, before = opened.held("anna"), opened.digest()
@@ -126,7 +128,7 @@ def test_an_answer_given_again_can_be_taken_back(store, soon):
 
 
 def test_an_undo_behind_the_first_answer_forgets_the_second(store, soon):
-    """Whose first answer is taken back has answered the question only once."""
+    """If undos reach the first answer to a repeated question, its repeated answer is forgotten as well."""
     opened = begin(store, repeat=1)
     asked = until_again(opened)
     reply(opened, "anna")
@@ -140,8 +142,8 @@ def test_an_undo_behind_the_first_answer_forgets_the_second(store, soon):
 
 
 def test_what_is_skipped_or_decided_does_not_come_again(store, soon):
-    """A skip is an answer to a question asked again; a question that was skipped, or whose answer was corrected, is not
-    asked, also where it was about to be answered."""
+    """A repeated question can be skipped. A question that was skipped or corrected is not repeated, even if a person
+    already holds it again."""
     opened = begin(store, repeat=1)
     skipped, corrected = (reply(opened, "anna", label) for label in (SKIP, 1))
     opened.correct(next(EVENTS), corrected.id, -1, "ben")
@@ -161,7 +163,7 @@ def test_what_is_skipped_or_decided_does_not_come_again(store, soon):
 
 
 def test_a_correction_by_somebody_else_leaves_the_question_with_who_has_it(store, soon):
-    """Whoever is being asked again answers again, whatever the owner decides meanwhile."""
+    """A person who holds a repeated question can answer it even after somebody else corrects its label."""
     opened = begin(store, repeat=1)
     asked = until_again(opened)
     opened.correct(next(EVENTS), asked.id, -opened.answered(asked.id).old, "owner")
@@ -170,7 +172,7 @@ def test_a_correction_by_somebody_else_leaves_the_question_with_who_has_it(store
 
 
 def test_repeated_answers_are_exported(store, soon):
-    """Each repeated answer that was not taken back is exported with its kind and with who gave both answers."""
+    """Each repeated answer that was not undone is exported with its kind and the annotators of both answers."""
     opened = begin(store, repeat=1, budget=12)
     until_again(opened)
     reply(opened, "anna", 1)
@@ -185,8 +187,8 @@ def test_repeated_answers_are_exported(store, soon):
 
 
 def test_one_person_never_gives_both_answers(store):
-    """Where an answer is taken back and its lease runs out, whoever gave the second answer may give the first one: the
-    second is then somebody else's again."""
+    """If a first answer is undone and its lease runs out, the person who gave the second answer may give the first; a
+    second answer is then due from somebody else."""
     opened = begin(store, overlap=1, budget=2)
     first = reply(opened, "anna", 1)
     assert first.id == opened.held("ben")[0].id
@@ -200,7 +202,7 @@ def test_one_person_never_gives_both_answers(store):
 
 
 def test_a_second_answer_of_who_corrected_the_first_one_is_a_second_one(store):
-    """Taken back and given anew after a correction by the same person: it was not they who answered first."""
+    """If a person corrects the first answer, then undoes and repeats their second one, it is still a second answer."""
     opened = begin(store, "sparse", "PAA-I", overlap=1.0)
     (first, *_) = opened.held("anna")
     opened.answer(next(EVENTS), first.id, 1, "anna")
@@ -214,6 +216,6 @@ def test_a_second_answer_of_who_corrected_the_first_one_is_a_second_one(store):
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
 def test_a_share_is_a_share(store, share):
-    """The share of questions that are asked again is between 0 and 1."""
+    """A share of repeated questions that is not between 0 and 1 is refused."""
     with pytest.raises(SessionError, match=r"repeat of a session must be >= 0 and <= 1\. Got"):
         create(store, "sparse", "PAA-I", repeat=share)

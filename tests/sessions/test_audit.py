@@ -1,4 +1,5 @@
-"""Sessions that audit a column of decisions: one answer judges the column and the algorithm that begins with it."""
+"""Sessions that audit a column of decisions: each answer judges the column, and also the algorithm that begins with the
+column."""
 
 import re
 from io import BytesIO, StringIO
@@ -36,7 +37,7 @@ def data(store):
 
 @pytest.fixture(scope="module")
 def opened(store, data):
-    """A session whose budget is spent, answered truly."""
+    """An audit whose budget was spent on true answers."""
     session = Session(store, create(store, data.id, **SETTINGS))
     while session.current:
         session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]))
@@ -44,7 +45,8 @@ def opened(store, data):
 
 
 def test_an_audit_asks_and_learns_as_the_replay_of_the_column_does(data, opened):
-    """The readings, the estimates and the number of positives of both deciders are those of `replay --column`."""
+    """A session that audits a column has as many answers as `replay --column`, and the same estimates and numbers of
+    positives for both deciders."""
     column = stored_column(data, "llm", None, None)
     options = ReplayOptions(budget=100, floor=0.5, pace=1.0, rho="laplace")
     run = replay_column(strategy("auto"), data, column, options=options)["runs"][0]
@@ -62,8 +64,8 @@ def test_an_audit_asks_and_learns_as_the_replay_of_the_column_does(data, opened)
 
 @pytest.mark.slow
 def test_an_audit_is_rebuilt_published_and_verified(store, data, opened, tmp_path):
-    """The state folds from the log to the bit, here and where the session is published to, with an undo and a
-    correction, which are of both deciders."""
+    """An audit with an undo and a correction, which applies to both deciders, is rebuilt from its log bit for bit, here
+    and in another database."""
     session = Session(store, create(store, data.id, **SETTINGS))
     for number in range(12):
         session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]) if number % 5 else 0)
@@ -82,7 +84,7 @@ def test_an_audit_is_rebuilt_published_and_verified(store, data, opened, tmp_pat
 
 
 def test_an_audit_of_another_column_is_not_adopted(tmp_path):
-    """A published audit is refused where a cell of the column differs, also one that the log does not need."""
+    """A published audit is refused if any cell of the audited column differs, even one that the log does not need."""
     here, there = Studio(tmp_path / "here.db"), Studio(tmp_path / "there.db")
     rows = [{"text": f"item {k}", "llm": ("yes", "no")[k % 2]} for k in range(30)]
     for studio, last in ((here, "no"), (there, "yes")):
@@ -96,7 +98,8 @@ def test_an_audit_of_another_column_is_not_adopted(tmp_path):
 
 @pytest.mark.slow
 def test_the_outcome_compares_the_column_with_the_answers(opened):
-    """The table has both deciders, the number of positives with its interval, and what more answers are worth."""
+    """The outcome has the metrics of both deciders, the number of positives with its interval, and the benefit of 50
+    more answers; the report and the text for a methods section describe the audit."""
     lines = dict(outcome.table(opened))
     assert {"F1: llm", "F1: llm + answers"} <= lines.keys()
     assert any(name.startswith("Life among ") and "(" in words for name, words in lines.items())
@@ -111,7 +114,7 @@ def test_the_outcome_compares_the_column_with_the_answers(opened):
 
 
 def test_the_answers_judge_other_columns_too(store, data):
-    """The estimates of a further column are those of the audited one if both say the same."""
+    """A further column with the same decisions as the audited column has the same estimates."""
     session = Session(store, create(store, data.id, **SETTINGS | {"budget": 60}, others=["llm"]))
     while session.current:
         session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]))
@@ -123,7 +126,7 @@ def test_the_answers_judge_other_columns_too(store, data):
 
 
 def test_the_corrected_table_has_the_likely_errors_first(data, opened):
-    """Each item has what the column says, what stands and who decided; the probability of an error never rises."""
+    """The audit table has each item's decision, its corrected one and their origin, the likeliest errors first."""
     frame = export.audit(opened)[0].frame
     assert len(data.y) == len(frame)
     answered = frame[frame["origin"] == "answer"]
@@ -145,7 +148,7 @@ def test_the_annotator_does_not_see_what_the_column_says(store, data):
 
 
 def test_a_question_never_has_the_audited_column():
-    """A question from Python leaves the column out, and a column among the numbers that the card shows is refused."""
+    """A question in Python omits the audited column; a column among the features, which annotators see, is refused."""
     studio, kept = Studio(":memory:"), {"label": "y", "details": ["llm", "word"]}
     rows = [{"a": k % 7, "llm": k % 2, "word": ("no", "yes")[k % 2], "y": int(k % 7 > 4)} for k in range(60)]
     studio.add(pandas.DataFrame(rows), name="both", **kept)
@@ -159,7 +162,7 @@ def test_a_question_never_has_the_audited_column():
 
 
 def test_an_audit_takes_no_later_items(store, tmp_path):
-    """Items that are appended later have no decision, so the stream stays as it was."""
+    """An audit ignores items that are appended later, because the column has no decision for them."""
     own = Store(tmp_path / "grows.db")
     data = Dataset(own, demo.dataset(own, "judged"))
     session = Session(own, create(own, data.id, **SETTINGS))
@@ -189,13 +192,14 @@ def test_an_audit_takes_no_later_items(store, tmp_path):
     ],
 )
 def test_an_audit_that_makes_no_sense_is_refused(store, data, settings, words):
-    """A column that is missing or cannot be read, and settings that an audit does not have, are refused."""
+    """A column that is missing or cannot be read, and settings that do not fit an audit, are refused."""
     with pytest.raises(ValueError, match=words):
         create(store, data.id, **SETTINGS | settings)
 
 
 def test_what_needs_a_model_of_texts_alone_is_refused(store, opened):
-    """A model that begins with a column cannot predict items without one; questions are not added to an audit."""
+    """The model of an audit cannot be used or exported, because it needs the column, and further questions cannot be
+    added."""
     for call, error in (
         (lambda: model.of_each(opened), "needs it"),
         (lambda: export.export(store, opened.id, "model", "json"), "needs it"),
@@ -207,7 +211,8 @@ def test_what_needs_a_model_of_texts_alone_is_refused(store, opened):
 
 
 def test_a_column_may_hold_the_words_of_the_positive_class():
-    """The name of the positive class counts if a cell is that, else the positive words of the data set."""
+    """If a cell of the column is the name of the session's positive class, this name is positive; else the data set's
+    positive words are."""
     studio, words = Studio(":memory:"), ["spam", "ham", "advert"]
     rows = [{"text": f"item {k}", "y": words[k % 2], "llm": words[k % 3]} for k in range(30)]
     studio.add(pandas.DataFrame(rows), name="mail", text="text", label="y", positive=["spam"])
@@ -218,7 +223,7 @@ def test_a_column_may_hold_the_words_of_the_positive_class():
 
 
 def test_an_audit_from_python():
-    """`column` makes a session of a studio an audit, whose answers are words of the two classes."""
+    """`new_session` with `column` begins an audit in Python, whose answers are names of the two classes."""
     studio = Studio(":memory:")
     session = studio.new_session("demo:judged", budget=20, column="llm", floor=0.5, pace=1.0)
     session.answer(session.question, session.classes[0])

@@ -1,6 +1,5 @@
 """Backups are consistent while others write, and a restore is all or nothing."""
 
-import io
 import shutil
 import signal
 import sqlite3
@@ -43,8 +42,8 @@ def test_a_backup_comes_back_as_it_was(run, tmp_path, make):
 
 
 def test_a_restore_brings_no_tokens(run):
-    """A token may have been removed since the backup, or be that of whoever made the backup; a published session has
-    none."""
+    """A restored database has no access tokens, because they may have been removed since the backup; a published
+    session has none, either."""
     store, opened = labelled("studio.db", 2)
     _, secret = store.add_token(opened.id, "owner", "anna", timedelta(days=1))
     assert 0 == run("backup", "kept.tar")[0]
@@ -57,7 +56,7 @@ def test_a_restore_brings_no_tokens(run):
 
 
 def test_a_backup_while_it_is_labelled(run):
-    """A backup has the labels of the write-ahead log, which a plain copy of the database file lacks."""
+    """A backup has the labels that are only in the write-ahead log, which a plain copy of the database file lacks."""
     _store, opened = labelled("studio.db", 20)
     shutil.copy("studio.db", "plain.db")
     assert 0 == run("backup", "kept.tar")[0]
@@ -70,7 +69,7 @@ def test_a_backup_while_it_is_labelled(run):
 
 
 def test_backups_while_items_are_appended(run):
-    """Every backup that is made while another thread appends is sound."""
+    """Every backup that is made while another thread appends items is sound."""
     store, _ = labelled("studio.db")
     dataset, stop = Dataset(store, "vectors"), Event()
 
@@ -115,7 +114,7 @@ def test_nothing_is_overwritten_without_force(run):
 
 
 def test_a_database_in_use_is_not_replaced(run):
-    """While a server has the database open, a restore refuses, also with --force."""
+    """A restore is refused while a server has the database open, even with --force."""
     labelled("studio.db")[0].close()
     run("backup", "kept.tar")
     code = "from oal_engine.store import Store; store = Store('studio.db'); print(1, flush=True); input()"
@@ -152,8 +151,8 @@ def test_a_write_ahead_log_that_was_left_does_not_get_into_what_is_restored(run)
 
 @pytest.mark.slow
 def test_a_restore_that_is_killed_leaves_one_or_the_other(run):
-    """A restore is killed before every second change of a name on disk: the database is the old or the restored one,
-    it is sound, and the next start removes the leftovers from its rows."""
+    """If a restore is killed before a change of a name on disk (every second one is tried), the database is the old or
+    the restored one, it is sound, and the next start removes the leftovers from its rows."""
     store, opened = labelled("studio.db")
     old = contents("studio.db")
     run("backup", "old.tar")
@@ -191,43 +190,23 @@ def test_a_backup_that_fails_leaves_nothing(run, tmp_path):
     assert not [path for path in tmp_path.iterdir() if "backup" in path.name or "kept" in path.name]
 
 
-# What a backup may hold
-
-
-def archive(*members):
-    """A .tar of (name, content, type) members."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as file:
-        for name, content, kind in members:
-            member = tarfile.TarInfo(name)
-            member.type, member.size, member.linkname = kind, len(content), "/etc/passwd"
-            file.addfile(member, io.BytesIO(content))
-    return made.getvalue()
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["../studio.db", "/studio.db", "studio.rows/../../x", "studio.rows/../y.npy", "studio.rows/a/b/y.npy", "studioxdb"],
-)
-def test_no_file_leaves_its_folder(run, tmp_path, name):
-    """A member whose name leads out of the folder is refused, and nothing is written."""
-    Path("evil.tar").write_bytes(archive((name, b"x", tarfile.REGTYPE)))
-    code, _, err = run("restore", "evil.tar")
-    assert (1, f"error: evil.tar is not a backup: it contains {name!r}.\n") == (code, err)
-    assert ["evil.tar"] == [path.name for path in tmp_path.iterdir()]
+# Contents of a backup
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE])
 def test_no_link_or_device_is_unpacked(run, tmp_path, kind):
-    """Only plain files are taken from a backup."""
-    Path("evil.tar").write_bytes(archive(("studio.db", b"", kind)))
+    """A backup with a link, a pipe, a device or a folder among its members is refused, and nothing is written."""
+    member = tarfile.TarInfo("studio.db")
+    member.type, member.linkname = kind, "/etc/passwd"
+    with tarfile.open("evil.tar", "w") as file:
+        file.addfile(member)
     code, _, err = run("restore", "evil.tar")
     assert (1, "error: evil.tar is not a backup: it contains 'studio.db'.\n") == (code, err)
     assert ["evil.tar"] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_a_backup_that_is_cut_or_changed_is_refused(run, tmp_path):
-    """A backup that was cut anywhere, or whose rows were changed, is refused and leaves no file behind."""
+    """A backup that was truncated anywhere, or whose rows were changed, is refused and leaves no file behind."""
     labelled("studio.db")[0].close()
     run("backup", "kept.tar")
     whole = Path("kept.tar").read_bytes()

@@ -1,4 +1,4 @@
-"""A published session verifies bit for bit in another database with the same data, and no file does harm."""
+"""A published session verifies bit for bit in another database with the same data, and no invalid file does harm."""
 
 import copy
 import io
@@ -37,7 +37,7 @@ def there(tmp_path_factory):
 
 @pytest.fixture
 def empty(there):
-    """The other database, without any session."""
+    """The other database, after all its sessions were erased."""
     for row in there.sessions():
         erase(there, row["id"])
     return there
@@ -45,7 +45,7 @@ def empty(there):
 
 @pytest.fixture(scope="module")
 def text(here):
-    """A published session with wrong answers, skips, an undo, and every other event of one person."""
+    """The text of a published session with wrong answers, skips, an undo, and all other events of a single person."""
     opened, _ = labelled(here, budget=60, parameters={"delta": 1}, positive_name="Is **so**", tags=["odd"])
     opened.correct(next(EVENTS), opened.log[3].id, 0)
     opened.add_labels(next(EVENTS), 3)
@@ -57,7 +57,7 @@ def text(here):
 
 
 def demo_session(folder, labels=5):
-    """A published session over the demo's tweets with a few answers."""
+    """Return the text of a published session over the demo's tweets, with a few answers."""
     store = Store(folder / "first.db")
     session = Session(store, create(store, demo.dataset(store, "tweets"), **demo.DEMOS["tweets"].session))
     for k in range(labels):
@@ -66,7 +66,7 @@ def demo_session(folder, labels=5):
 
 
 def test_a_session_over_a_demo_is_adopted_by_a_fresh_database(tmp_path):
-    """The demo is imported by itself, and the session verifies; a file that is refused leaves no data set."""
+    """Adopting a session over a demo imports the demo, and the session verifies; a refused file leaves no data set."""
     text = demo_session(tmp_path)
     store = Store(tmp_path / "fresh.db")
     with pytest.raises(JsonLinesError, match=r"same rows but other labels|other rows"):
@@ -88,7 +88,7 @@ def test_a_session_over_a_demo_is_adopted_by_a_fresh_database(tmp_path):
     ],
 )
 def test_a_session_verifies_in_another_database(here, empty, data, algorithm, more):
-    """The adopted session has the same report and the same history, and publishing it again gives the same file."""
+    """An adopted session has the same verification report and history, and is published again as the same file."""
     opened, _ = labelled(here, data, algorithm, **more)
     text = text_of(here, opened.id)
     session = adopt(empty, io.StringIO(text))
@@ -99,7 +99,7 @@ def test_a_session_verifies_in_another_database(here, empty, data, algorithm, mo
 
 
 def test_an_open_session_goes_on_where_it_was(here, empty):
-    """Both databases ask the same next questions."""
+    """An open session and its adopted copy ask the same next questions."""
     opened = begin(here)
     label_truly(opened, 7)
     again = Session(empty, adopt(empty, io.BytesIO(text_of(here, opened.id).encode())))
@@ -112,7 +112,7 @@ def test_an_open_session_goes_on_where_it_was(here, empty):
 
 @pytest.mark.slow
 def test_a_session_of_a_name_that_stood_for_others_says_what_it_ran(here, empty):
-    """A CPA session of version 0.2.0 is adopted as `cpa + all`, and verifies to the same bits."""
+    """A CPA session of version 0.2.0 is adopted as `cpa + all`, and verifies bit for bit."""
     opened, _ = labelled(here, "sparse", None, learner="cpa", rule="all")
     text = text_of(here, opened.id).replace('"algorithm": "cpa + all"', '"algorithm": "CPA"')
     session = adopt(empty, io.StringIO(text))
@@ -122,7 +122,7 @@ def test_a_session_of_a_name_that_stood_for_others_says_what_it_ran(here, empty)
 
 
 def test_a_session_of_before_a_parameter_is_adopted(here, empty):
-    """A file without a parameter that its learner has today is adopted with the default, to the same bits."""
+    """A file without a parameter that its learner has today is adopted with the default, and gives the same bits."""
     opened, _ = labelled(here, "sparse", "SSOA3")
     text = text_of(here, opened.id)
     assert '"every": 1' in text
@@ -132,7 +132,7 @@ def test_a_session_of_before_a_parameter_is_adopted(here, empty):
 
 
 def test_it_is_kept_once(empty, text):
-    """A session that is in the database already is not adopted again."""
+    """A session that is in the database already cannot be adopted again."""
     adopt(empty, io.StringIO(text))
     with pytest.raises(
         JsonLinesError, match=r"^this session is here already; if it was removed, its owner can restore it\.$"
@@ -150,7 +150,7 @@ def test_it_is_kept_once(empty, text):
     ],
 )
 def test_missing_or_different_data_is_refused(tmp_path, text, name, changes, sentence):
-    """Without a data set of the same rows, terms and labels the error names the difference, and nothing is stored."""
+    """If no data set has the same rows, terms and labels, the error names the difference, and nothing is stored."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, name, datasets.table(stream_of(**changes)[1]), "made.npz")
     with pytest.raises(JsonLinesError, match=sentence):
@@ -169,7 +169,7 @@ def head(text, **changes):
 
 
 def event(text, kind="answered"):
-    """The line of the first event of a kind."""
+    """Return the index of the line with the first event of a kind."""
     return next(k for k, line in enumerate(text.splitlines()) if f'"kind": "{kind}"' in line)
 
 
@@ -178,7 +178,7 @@ def event_edited(text, which="answered", /, **changes):
 
 
 def without(text, line):
-    """The file without an event, which its last line does not count."""
+    """Return the file without the event at an index, and with one event fewer in the count of the last line."""
     lines = text.splitlines(keepends=True)
     return edited("".join(lines[:line] + lines[line + 1 :]), -1, events=json.loads(lines[-1])["events"] - 1)
 
@@ -255,7 +255,7 @@ def without(text, line):
     ],
 )  # fmt: skip
 def test_an_invalid_file_is_refused_in_one_sentence(empty, text, change, sentence):
-    """Whatever is wrong, the error says where, and nothing is stored."""
+    """The error about an invalid file says where it is wrong, and nothing is stored."""
     with pytest.raises(ValueError, match=sentence):
         adopt(empty, io.StringIO(change(text)))
     assert [] == empty.sessions()
@@ -264,7 +264,7 @@ def test_an_invalid_file_is_refused_in_one_sentence(empty, text, change, sentenc
 
 @pytest.mark.parametrize("half", ["\\ud83d", "\\uDE00", "\\ud83d\\ud83d"])
 def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_path, command, half):
-    """An unpaired surrogate anywhere is refused with file and line; a pair is accepted."""
+    """An unpaired surrogate is refused with its file and line, wherever it is; a surrogate pair is accepted."""
     lines = text.split("\n")
     noted = event(text, "noted")
     for at, before in ((0, '"name": "'), (noted, '"id": "'), (noted, '"annotator": "'), (noted, '"text": "')):
@@ -300,7 +300,7 @@ JSON = st.recursive(
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), value=JSON)
 def test_no_value_does_harm(there, text, data, value):
-    """Any value in any field is refused with an error, or gives a session that can be verified."""
+    """Any JSON value in any field is refused with an error, or gives a session that `verify` can check."""
     lines = [json.loads(line) for line in text.splitlines()]
     changed = copy.deepcopy(data.draw(st.sampled_from(lines)))
     place = lines.index(changed)
@@ -318,7 +318,7 @@ def test_no_value_does_harm(there, text, data, value):
 
 
 def test_an_altered_answer_is_kept_but_does_not_verify(empty, text):
-    """An answer that was altered to another valid label is adopted and fails verification."""
+    """A file in which an answer was altered to another valid label is adopted, but does not verify."""
     lines = [json.loads(line) for line in text.splitlines()]
     undone = {line["question"] for line in lines if line.get("kind") in ("undone", "corrected")}
     stands = [line.get("label") == 1 and line["question"] not in undone for line in lines]
@@ -328,7 +328,7 @@ def test_an_altered_answer_is_kept_but_does_not_verify(empty, text):
 
 
 def test_the_command_line_publishes_adopts_and_verifies(here, empty, text, tmp_path, command):
-    """`adopt` stores what `publish` writes, and the exit code of `verify` says whether the session is reproduced."""
+    """`adopt` stores a session that `publish` wrote; the exit code of `verify` says whether it is reproduced."""
 
     file = tmp_path / "session.jsonl"
     session = labelled(here)[0].id

@@ -1,4 +1,4 @@
-"""Corrections, marks that train, and notes: the past questions stay, and the learner is retrained."""
+"""Corrections and marks that train retrain the learner but change no past question; notes change neither."""
 
 import random
 import threading
@@ -43,7 +43,7 @@ EACH = pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 
 
 def learned(opened):
-    """All arrays that labels change: learner, rule, objective and average."""
+    """Return copies of all arrays that labels change: of the learner, the rule, the objective and the average."""
     return [array.copy() for array in opened.state.arrays()[:-1]]
 
 
@@ -52,31 +52,31 @@ def same(first, second):
 
 
 def correct(opened, place, label, **more):
-    """Correct the answer at a place of the log (0 first); the event."""
+    """Correct the answer at an index of the log. Return the id of the event."""
     event = next(EVENTS)
     opened.correct(event, opened.history[place].id, label, **more)
     return event
 
 
 def highlighted_by_event(store, opened):
-    """Whether terms were highlighted when each label was given, by event."""
+    """Return {event: whether terms were highlighted when its label was given}."""
     return {row["id"]: row["data"].get("highlighted") for row in store.events(opened.id, "answered", "corrected")}
 
 
 def facts(opened):
-    """The recorded facts of each question so far."""
+    """Return the recorded facts of each question so far: id, round, item, margin, chance, draw and prediction."""
     names = "id", "round", "item", "margin", "probability", "draw", "predicted"
     return [tuple(getattr(entry, name) for name in names) for entry in opened.history]
 
 
 def passed_item(opened, predicted=1):
-    """The last item that was predicted as a class and not asked."""
+    """Return the last item that was predicted as a class and was not asked."""
     _, classes, asked = opened.decided
     return int(opened.order[np.flatnonzero((classes == predicted) & ~asked)[-1]])
 
 
 def growing(store, data):
-    """A data set with the first items of another: its name, and a function that appends the next ones."""
+    """Create a data set with the first 20 items of another. Return its name, and a function to append the next 10."""
     source, name, starts = Dataset(store, data), f"growing {next(EVENTS)}", iter(range(20, 300, 10))
     X, names, classes = rows.matrix(source.rows), list("abcdefgh"), tuple(source.record["classes"] or ())
 
@@ -93,7 +93,7 @@ def growing(store, data):
 
 
 def looked_back(opened):
-    """A trace of a session, checked round by round against the decisions of the session."""
+    """Return the trace of a session, after checking it against the session's decisions in each round."""
     margins, predicted, asked = opened.decided
     trace = look_back.Trace(opened.store, opened.id)
     assert trace.report.verified
@@ -104,7 +104,7 @@ def looked_back(opened):
         this_round = trace.round(t)
         assert (margins[t], predicted[t], t + 1) == (this_round.margin, this_round.predicted, this_round.counts.sum())
         assert this_round.probability <= this_round.draw
-        if not hasattr(trace.learner, "bias"):  # which is no weight of a feature
+        if not hasattr(trace.learner, "bias"):  # the bias is not the weight of a feature
             scores = np.sort((X[[this_round.item]] @ this_round.weights).ravel())
             assert this_round.margin == pytest.approx(scores[-1] - (scores[-2] if trace.multiclass else 0), abs=1e-12)
     for number in range(1, trace.steps + 1):
@@ -120,8 +120,8 @@ def looked_back(opened):
 
 
 def test_the_learner_is_told_the_chances_of_the_log(store):
-    """`auto` knows with which chance each answer was asked, also after a correction; known labels and marks count as
-    asked for sure."""
+    """The learner of `auto` gets the asking probability of each answer, also after a correction; known labels and marks
+    have the probability 1."""
     opened = begin(store, "sparse", "auto", known_labels=20, budget=30, audit=0.2)
     label_truly(opened, 15)
     expected = [1.0] * 20 + [entry.probability for entry in opened.log if entry.label]
@@ -231,7 +231,7 @@ def test_every_state_is_rebuilt_from_the_log(store, other, data, algorithm, more
 
 
 def attempts(act, stop):
-    """Repeat an action until `stop` is set; the acknowledged events and the errors."""
+    """Repeat an action until `stop` is set. Return the acknowledged events and the errors."""
     acknowledged, refused = [], []
     while not stop.is_set():
         event = token_hex(8)
@@ -244,8 +244,8 @@ def attempts(act, stop):
 
 @pytest.mark.slow
 def test_what_is_acknowledged_is_stored(tmp_path):
-    """Answers, corrections, undos, notes of which some fail, preferences, guidelines and appends come from many threads
-    on two connections: each acknowledged one is stored once, and every session verifies."""
+    """While many threads on two connections answer, correct, undo, append items and write notes (some fail),
+    preferences and guidelines, each acknowledged action is stored once, and every session verifies."""
     stores = [Store(tmp_path / "studio.db") for _ in range(2)]
     for name in ("shared", "growing"):
         datasets.add(stores[0], name, datasets.table(stream_of(20_000)[1]), "made.npz")
@@ -284,7 +284,7 @@ def test_what_is_acknowledged_is_stored(tmp_path):
     log = [row for opened in (shared, single) for row in stores[0].events(opened.id)]
     answered = {*acknowledged[0], *acknowledged[1], *acknowledged[2], *acknowledged[6]}
     assert len(answered) > 20
-    assert answered <= {row["id"] for row in log if row["kind"] in ("answered", "late")}  # late: elsewhere or undone
+    assert answered <= {row["id"] for row in log if row["kind"] in ("answered", "late")}  # late: no longer asked
     assert {event for events in acknowledged[3:6] for event in events} == {
         row["id"] for row in log if row["kind"] == "noted"
     }
@@ -312,8 +312,8 @@ def test_an_answer_that_was_taken_back_elsewhere_is_noticed(store, other):
 
 @pytest.mark.parametrize("more", [{}, {"pace": 0.9, "horizon": 80}])
 def test_a_trace_repeats_the_decisions_of_a_session(store, more):
-    """A trace has the margins and predictions that the session kept for every round, before and after a correction at
-    the end of a stream that grew."""
+    """A trace has the session's margin and prediction of every round, also if labels are corrected at the end of a
+    growing stream."""
     name, grow = growing(store, "sparse")
     opened = begin(store, name, budget=25, **more)
     for place in range(4):
@@ -340,8 +340,8 @@ def test_a_correction_twice_is_one(store):
 
 
 def test_a_prepared_question_is_another_after_a_correction(store):
-    """A question prepared before a correction does not become the next one. If its item waits, the answer to it counts;
-    else it is stored as a late answer."""
+    """A question prepared before a correction does not become the next one. An answer to it counts if its item is asked
+    next; else it is stored as a late answer."""
     opened = begin(store)
     label_truly(opened, 6)
     waiting, stale = opened.place.asked, opened.branches[POSITIVE].asked
@@ -357,8 +357,8 @@ def test_a_prepared_question_is_another_after_a_correction(store):
 
 
 def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store):
-    """An outdated question in another window does not count: another item is asked now. Its answer is kept as a late
-    one."""
+    """If corrections and an undo lead to another item, an answer to the outdated question in another window does not
+    count, and is stored as a late answer."""
     opened = begin(store)
     label_truly(opened, 8)
     stale, label = opened.place.asked, opened.history[7].label
@@ -374,8 +374,8 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
 
 
 def test_corrections_keep_their_order_where_an_undo_leaves_no_label(store, other):
-    """If a skip at the end of a stream is taken back after its label went to another item, a later correction comes
-    last."""
+    """If a skip at the end of a stream is undone after the last label went to an earlier skip, a later correction comes
+    last in the order of labels, also when the session is reopened."""
     name, _ = growing(store, "sparse")
     opened = begin(store, name, None, learner="pa-i", rule="all", budget=19)
     for number in range(1, 21):
@@ -389,8 +389,8 @@ def test_corrections_keep_their_order_where_an_undo_leaves_no_label(store, other
 
 
 def test_a_skipped_item_is_answered_later_while_labels_are_left(store):
-    """Answering it costs a label, but never the last one left for the current question; changing a label to a skip
-    gives its cost back."""
+    """Answering a skipped item later costs a label, but the last label is kept for the current question; correcting a
+    label to a skip refunds it."""
     opened = begin(store, budget=5)
     say(opened, SKIP)
     say(opened, SKIP)
@@ -410,7 +410,7 @@ def test_a_skipped_item_is_answered_later_while_labels_are_left(store):
 
 
 def test_only_answers_are_corrected(store):
-    """The current question cannot be corrected, and a label must be one of the session's."""
+    """The current question cannot be corrected, and a corrected label must be one of the session's labels."""
     opened = begin(store)
     say(opened, POSITIVE)
     with pytest.raises(SessionError, match="only an item that was answered"):
@@ -420,7 +420,8 @@ def test_only_answers_are_corrected(store):
 
 
 def test_a_wrong_mark_trains_only_on_request(store):
-    """A mark does not change the learner. A mark that trains costs a label, is learned as a negative and is final."""
+    """Marking a pushed item as wrong does not change the learner. A mark that trains costs a label, is learned as a
+    negative, and is final."""
     opened = begin(store)
     label_truly(opened, 10)
     learner, left, item = learned(opened), opened.place.progress.left, passed_item(opened)
@@ -440,7 +441,7 @@ def test_a_wrong_mark_trains_only_on_request(store):
 
 
 def test_a_fault_while_correcting_changes_nothing(store, monkeypatch):
-    """After an error the old label is in force, in the database and in the session."""
+    """If storing a correction fails, the old label stays in force, in the database and in the session."""
     opened = begin(store)
     label_truly(opened, 5)
     before = opened.digest(), opened.history, opened.version
@@ -457,7 +458,7 @@ def test_a_fault_while_correcting_changes_nothing(store, monkeypatch):
 
 
 def test_notes_stand_by_item_and_touch_nothing_else(store):
-    """An item has its newest note, an empty note removes it, and no note changes an answer."""
+    """An item has its newest note, an empty note removes it, and notes never change an answer."""
     opened = begin(store)
     say(opened, POSITIVE)
     item, digest, version = opened.history[0].item, opened.digest(), opened.version
@@ -482,7 +483,7 @@ def test_a_changed_session_is_published_and_adopted_whole(tmp_path):
     opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
     opened.note(next(EVENTS), 3, "a note")
     expected = {correct(opened, k, SKIP, highlighted=known): known for k, known in ((6, True), (7, False), (8, None))}
-    for _ in range(2):  # the second time with other ids of the questions
+    for _ in range(2):  # the second time, the questions have other ids
         other = travelled(here, opened.id, there)
         assert (opened.digest(), opened.marks, opened.notes) == (other.digest(), other.marks, other.notes)
         assert expected.items() <= highlighted_by_event(there, other).items()

@@ -23,7 +23,8 @@ from tests.harness.backups import ENVIRONMENT, change_byte, damage_page, items, 
 
 
 def test_check_says_what_is_sound(run):
-    """A line for the database, each data set and each session, or one JSON object; the exit code is 0."""
+    """`check` prints a line for the database, each data set and each session, or one JSON object; its exit code is 0 if
+    all are sound."""
     labelled("studio.db")[0].close()
     run("backup", "kept.tar")
     expected = "database studio.db: sound\ndata set vectors: sound\nsession 1 (mine): sound\n"
@@ -39,7 +40,7 @@ def test_check_says_what_is_sound(run):
 @pytest.mark.parametrize("name", ["values", "indices", "indptr", "y"])
 @pytest.mark.parametrize("grown", [False, True])
 def test_check_finds_any_change_of_rows(run, name, grown):
-    """A changed byte in imported or appended rows is detected, and a session over these rows is not run."""
+    """A changed byte in imported or appended rows is detected, and a session over the damaged rows is not run."""
     store, _ = labelled("studio.db")
     if grown:
         feeds.append(Dataset(store, "vectors"), items(9, 60, sparse.csr_array))
@@ -78,7 +79,7 @@ def test_labels_are_derived_again_from_the_events(run):
 
 
 def test_no_command_passes_over_a_damaged_page(run, tmp_path):
-    """Whichever page of the database is damaged: `check`, `verify` or `append` end with exit code 1 and one line."""
+    """Whichever page of the database is damaged, `check`, `verify` and `append` exit with 1, without a traceback."""
     labelled("studio.db")[0].close()
     shutil.copy("studio.db", "good.db")
     Path("more.csv").write_text("a,b,c\n1,2,4\n")
@@ -135,8 +136,8 @@ datasets.add(store, "killed", datasets.table(items), "x.npy")
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["rows", "database"])
 def test_a_killed_import_leaves_no_rows_behind(run, where):
-    """The rows of a running import in another process stay; the rows of a killed import are removed at the next
-    start."""
+    """The rows of an import that still runs in another process stay; the rows of a killed import are removed at the
+    next start."""
     store, _ = labelled("studio.db")
     kept = {path.name for path in store.folder.iterdir()}
     Path("more.csv").write_text("a,b,c\n1,2,4\n")
@@ -153,7 +154,8 @@ def test_a_killed_import_leaves_no_rows_behind(run, where):
 
 
 def test_only_leftovers_of_an_import_are_swept(run):
-    """Folders of a database of the same stem, unmarked ones, and one whose data set was stored before a kill stay."""
+    """A sweep keeps folders of another database with the same stem, folders without a mark, and the folder of a data
+    set that was stored before its import was killed."""
     store, _ = labelled("studio.db")
     (own,) = store.folder.iterdir()
     (own / datasets.MARK).write_text("studio.db")
@@ -175,7 +177,7 @@ READING = (
 
 @pytest.fixture
 def somebody():
-    """A context in which this process is not the superuser, who may write everything."""
+    """A context manager in which this process is not the superuser, who could write everything."""
 
     @contextmanager
     def person():
@@ -193,7 +195,7 @@ def somebody():
 
 @pytest.mark.slow
 def test_an_unwritable_database_can_be_read(run, somebody, monkeypatch):
-    """On a read-only database reading commands print the same as on a writable one, and a writing one is refused."""
+    """On an unwritable database, reading commands print the same as on a writable one, and writing is refused."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "studio.db"
         labelled(path)[0].close()
@@ -226,11 +228,11 @@ def test_a_reading_command_creates_no_database(run, tmp_path):
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_rows_cut_under_an_open_data_set_are_refused(tmp_path, monkeypatch, make):
-    """A file of rows that is cut to any length after it was mapped is refused at the next use, with its name, the
-    length that it must have and the one that it has; the process does not crash."""
+    """A file of rows that is truncated after it was memory-mapped is refused at the next use, with its name, the size
+    that it must have and its actual size; the process does not crash."""
     monkeypatch.setattr(
         "oal_engine.datasets.stored.LENGTH_CHECK_SECONDS", 0.0
-    )  # a cut just after a look is not noticed
+    )  # else a cut just after a check is not noticed
     store, opened = labelled(tmp_path / "studio.db", make=make)
     folder = opened.dataset.folder
     for path in folder.glob("*.npy"):
@@ -247,8 +249,8 @@ def test_rows_cut_under_an_open_data_set_are_refused(tmp_path, monkeypatch, make
 
 
 def test_rows_that_point_outside_are_refused(tmp_path):
-    """Row offsets that decrease or point behind the end of the file are refused when the data set is opened; a column
-    that does not exist is refused by the check."""
+    """Row offsets (indptr) that fall, or point behind the end of the file, are refused when the data set is opened; a
+    column index that does not exist is found by the check."""
     store, opened = labelled(tmp_path / "studio.db")
     folder = opened.dataset.folder
     for name, at, value, message in (
@@ -271,7 +273,7 @@ def test_rows_that_point_outside_are_refused(tmp_path):
 
 
 def test_rows_of_an_older_version_are_checked_once_they_grow(run):
-    """A data set that was imported before checksums were stored is sound, and gets them at the first append."""
+    """A data set that was imported before checksums existed is sound, and gets checksums at the first append."""
     store, _ = labelled("studio.db")
     with store.transaction():
         store.update_dataset(1, {"checksums": None})

@@ -1,4 +1,4 @@
-"""Algorithms are compiled ahead, once on a machine, for the rows that imports make."""
+"""Algorithms are compiled ahead of time, once per machine, for the kinds of rows that imports make."""
 
 import fcntl
 import os
@@ -12,6 +12,8 @@ from numba import typeof
 from oal_engine import datasets
 from oal_engine.kernel.algorithms import ALGORITHMS
 from oal_engine.sessions import compiling
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness import ROOT
 
@@ -22,7 +24,7 @@ PAIRS = {f"{kind} PA-I": (kind, "PA-I") for kind in compiling.KINDS}
 
 @pytest.fixture
 def notes(tmp_path, monkeypatch):
-    """The notes of a machine that has compiled nothing ahead, with a few pairs to compile."""
+    """Simulate a machine that has compiled nothing yet, with only a few pairs to compile."""
     monkeypatch.setattr(compiling, "_notes", lambda: tmp_path / "cache" / "compiled.txt")
     monkeypatch.setattr(compiling, "pairs", lambda: PAIRS)
 
@@ -33,7 +35,7 @@ def notes(tmp_path, monkeypatch):
     [(TEXTS, None), (TEXTS, "words"), (TABLE, None), (TABLE, "plain")],
 )
 def test_imported_items_need_no_further_compilation(tmp_path, file, features):
-    """The rows of imported texts, and of imported tables, are of a kind that is compiled ahead."""
+    """The rows of imported texts and tables have types for which algorithms are compiled ahead."""
     store, path = Store(tmp_path / "studio.db"), tmp_path / "items.csv"
     path.write_text(file)
     dataset, _ = datasets.import_file(store, path, "items", request=datasets.ImportRequest(features=features))
@@ -42,15 +44,25 @@ def test_imported_items_need_no_further_compilation(tmp_path, file, features):
 
 
 def test_a_machine_compiles_once(notes):
-    """What is compiled is noted, and not compiled again."""
+    """A compiled pair is noted, and not compiled again."""
     assert (0, 3) == compiling.progress()
     assert [*PAIRS] == [*compiling.compile_ahead()]
     assert (3, 3) == compiling.progress()
     assert [] == [*compiling.compile_ahead()]
 
 
+def test_each_session_of_a_store_is_practised(tmp_path):
+    """Each of two sessions in one store gets an answer and a correction, so that both functions are compiled."""
+    store = Store(tmp_path / "studio.db")
+    data = compiling.practice_data(store, "sparse")
+    for _ in range(2):
+        session = Session(store, create(store, data, "PA-I"))
+        compiling.answer_one(session)
+        assert [1] == [entry.number for entry in session.log if entry.label not in (None, entry.first)]
+
+
 def test_one_process_compiles_ahead_at_a_time(notes):
-    """While one does it, another does nothing; one that ended early is continued."""
+    """While one process compiles, another does nothing; if it ends early, the next one continues its work."""
     first = compiling.compile_ahead()
     done = next(first)
     assert [] == [*compiling.compile_ahead()]
@@ -59,14 +71,14 @@ def test_one_process_compiles_ahead_at_a_time(notes):
 
 
 def test_every_algorithm_is_compiled_ahead():
-    """An alias runs the code of the algorithm that it stands for."""
+    """Every algorithm is compiled ahead for every kind of rows; an alias counts as the algorithm that it names."""
     pairs = {(kind, repr(ALGORITHMS[name].runs)) for kind, name in compiling.pairs().values()}
     assert pairs == {(kind, repr(entry.runs)) for kind in compiling.KINDS for entry in ALGORITHMS.values()}
 
 
 @pytest.mark.slow
 def test_a_compiler_ends_with_a_server_that_is_killed(tmp_path):
-    """It ends after the algorithm that it is at."""
+    """The compiling process of a killed server ends after the algorithm that it is compiling."""
     script = f"import subprocess, sys; subprocess.run([sys.executable, '-m', '{compiling.__name__}'])"
     own = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, env=own) as server:
@@ -74,5 +86,5 @@ def test_a_compiler_ends_with_a_server_that_is_killed(tmp_path):
             sleep(0.1)
         server.kill()
     with notes[0].open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # which the compiler has until it ends
+        fcntl.flock(file, fcntl.LOCK_EX)  # the compiler holds this lock until it ends
     assert len(notes[0].read_text().splitlines()) < compiling.PAIRS_AT_A_TIME

@@ -1,4 +1,4 @@
-"""A session says where the items of its stream changed, or its share of positives, and keeps to it."""
+"""An alarm names the item from which a stream, or its share of positives, has changed; once raised, it stays."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ ITEMS, CHANGE = 500, 200
 
 @pytest.fixture
 def store(tmp_path):
-    """Data sets `same` and `changed`; the items of the latter are shifted from CHANGE on."""
+    """A store with the data sets `same` and `changed`; the items of `changed` are shifted from CHANGE on."""
     store = Store(tmp_path / "studio.db")
     for name in ("same", "changed"):
         datasets.add(store, name, datasets.table(made(name == "changed"), "none"), "x.npz")
@@ -34,7 +34,7 @@ def made(changed, first=0):
 
 
 def test_a_change_of_the_items_is_said(store):
-    """Only after the change, and from then on; an open session and one that is opened again agree."""
+    """A change of the items is reported only after it, and from then on; an open session and the reopened one agree."""
     opened, seen = begin(store, "changed", budget=ITEMS), []
     while opened.place.asked:
         say(opened, 1)
@@ -50,7 +50,7 @@ def test_a_change_of_the_items_is_said(store):
 
 
 def test_the_alarm_names_the_words_that_came_and_went(tmp_path):
-    """A stream that turns from one topic to another names words of both, whole and once."""
+    """If a stream turns from one topic to another, the alarm names the words of both topics, whole and once."""
     rng, texts = np.random.default_rng(0), []
     for k in range(800):
         topic = ("budget taxes parliament", "goalkeeper match stadium")[k >= 400].split()
@@ -75,7 +75,7 @@ def test_a_stream_that_does_not_change_has_no_alarm(store, data, more):
 
 
 def test_no_alarm_where_near_duplicates_are_left_out(store):
-    """There the first items differ from later ones by that alone."""
+    """There is no alarm if near-duplicates are left out: this alone makes the first items differ from later ones."""
     store.update_dataset(store.dataset("changed")["id"], {"near_duplicates": "once"})
     opened = begin(store, "changed")
     label_until_the_end(opened)
@@ -85,8 +85,8 @@ def test_no_alarm_where_near_duplicates_are_left_out(store):
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("changed", [False, True])
 def test_later_items_are_compared_with_each_other(store, shuffled, changed):
-    """Later items are a stream of their own: there is an alarm if they change, but not because they differ from the
-    import."""
+    """Appended items are compared with each other only: there is an alarm if they change, but not if they merely differ
+    from the imported items."""
     opened = begin(store, "same", shuffled=shuffled)
     later = made(changed, 1)
     later.vectors = np.asarray(later.vectors) + 5.0
@@ -99,7 +99,7 @@ def test_later_items_are_compared_with_each_other(store, shuffled, changed):
 
 @pytest.fixture
 def rising(tmp_path):
-    """Data sets `rising` and `classes`: from the middle on there are three times as many positives."""
+    """A store with the data sets `rising` and `classes`; from the middle on positives are three times as frequent."""
     store, rng = Store(tmp_path / "rising.db"), np.random.default_rng(0)
     items = stream_of(3 * ITEMS)[1]
     order = np.argsort(rng.random(items.y.size) + 1.0 * (items.y > 0) * (rng.random(items.y.size) < 0.5), kind="stable")
@@ -114,8 +114,8 @@ def rising(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", [{"audit": 0.5}, {"floor": 0.5}])
 def test_a_class_that_becomes_more_common_is_said(rising, plan):
-    """With its shares and from where on, once a quarter of the stream has ended; an open session and one that is opened
-    again agree, and the alarm stays."""
+    """A rising share of positives is reported with the shares before and after, and the item of the change, after the
+    third quarter of the stream; the reopened session agrees, and the alarm stays."""
     opened, seen = begin(rising, "rising", "auto", budget=400, **plan), []
     while opened.place.asked:
         say(opened, truth(opened))
@@ -134,7 +134,8 @@ def test_a_class_that_becomes_more_common_is_said(rising, plan):
 
 
 def test_an_annotator_who_looks_for_something_else_is_told(rising):
-    """If other items are positive than before, but about as many, the model is contradicted on both sides."""
+    """If other items become positive, but about as many as before, the alarm says that the answers contradict the model
+    more often, both on pushed items and on others."""
     opened = begin(rising, "rising", "auto", budget=500, floor=0.5, shuffled=True)
     while asked := opened.place.asked:
         late = opened.state.question.t >= 3 * ITEMS // 2
@@ -151,7 +152,7 @@ def test_an_annotator_who_looks_for_something_else_is_told(rising):
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "data"), [("auto-classes", "classes"), ("Q_D", "rising")])
 def test_no_share_is_told_where_it_is_not_known(rising, algorithm, data):
-    """There is no such alarm with several classes, nor if a rule leaves items out."""
+    """There is no alarm about the share of positives with several classes, or if the rule leaves items out."""
     opened = begin(rising, data, algorithm, budget=400)
     label_until_the_end(opened)
     assert None is drift.answered(opened)

@@ -1,4 +1,5 @@
-"""Metrics are estimated without true labels: unbiased, with intervals that cover the truth, or not at all."""
+"""Metrics are estimated without true labels: unbiased, with intervals that cover the truth, or not at all if there are
+too few answers."""
 
 import re
 from itertools import product
@@ -21,13 +22,13 @@ CURIOUS = {"parameters": {"delta": 5}}
 
 
 def begin(store, data="sparse", **more):
-    """A session that asks many questions, unless its algorithm is named."""
+    """Begin a session that asks many questions, unless `more` names its algorithm."""
     return begin_any(store, data, **(({} if "algorithm" in more else CURIOUS) | more))
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    """A database with one stream in two classes and in four."""
+    """A database with one stream as two data sets: with two classes, and with four."""
     store = Store(tmp_path_factory.mktemp("estimates") / "studio.db")
     items = stream_of(ITEMS)[1]
     items.y[::5] *= -1  # so that some items that are not pushed are positive
@@ -39,8 +40,8 @@ def store(tmp_path_factory):
 
 
 def test_weights_are_right_on_average_over_everything_that_can_happen():
-    """Averaged over all outcomes of the draws of a small stream, whose chances depend on earlier questions, the
-    weighted answers equal the number of items not asked and of the positives among them."""
+    """Inverse-probability weights are unbiased: over all possible draws in a small stream, whose chances depend on
+    earlier questions, they give the mean number of unasked items and of positives among them."""
     y, total = np.array([1, -1, 1, -1, 1, 1]), np.zeros(2)
     for asked in product([False, True], repeat=y.size):
         likely, chances, missed = 1.0, [], np.zeros(2)
@@ -61,7 +62,8 @@ def test_weights_are_right_on_average_over_everything_that_can_happen():
 
 
 def test_a_budget_is_forecast_in_a_sentence():
-    """Too few labels name how many would probably do; more say how exact the numbers will be, and never less exact."""
+    """For too small a budget the sentence names one that is usually enough; for larger budgets it gives the expected
+    half-width of the interval, which never grows with the budget."""
     assert "99 labels are too few to show how good the model is; 200 are usually enough." == forecast(99, False)
     assert "With 150 labels F1 is sometimes known to within ± 0.19." == forecast(150, False)
     assert "With 1,000 labels accuracy is usually known to within ± 0.03." == forecast(1000, True)
@@ -72,7 +74,7 @@ def test_a_budget_is_forecast_in_a_sentence():
 
 
 def simulated(seed, share=0.15, chance=0.1, n=4000):
-    """Estimate a random stream: the intervals, whether they would be shown, and the true counts."""
+    """Estimate the metrics of a random stream. Return the intervals, whether they would be shown, and true counts."""
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(n) < share, 1, -1)
     pushed = rng.random(n) < np.where(y > 0, 0.7, 0.1)
@@ -86,7 +88,8 @@ def simulated(seed, share=0.15, chance=0.1, n=4000):
 
 
 def test_intervals_cover_the_truth():
-    """In 400 streams the intervals of every metric hold the truth in 91 to 99 % and the values are right on average."""
+    """In 400 random streams, the interval of every metric covers the truth in 91 to 99 % of cases, and the estimates
+    are right on average."""
     covered, off = {}, {}
     for seed in range(400):
         intervals, enough, counts = simulated(seed)
@@ -104,7 +107,7 @@ def test_intervals_cover_the_truth():
 
 
 def test_answers_known_for_sure_leave_no_doubt():
-    """Where every item of both sides was asked, each metric is exact and its interval is a point."""
+    """If every item was asked, each metric is exact and its interval is a point."""
     y, pushed = np.array([1, -1, 1, -1] * 20), np.array([1, 1, 0, 0] * 20, bool)
     size = np.array([80])
     intervals, known, _ = windows(pushed, y, np.ones(80), size, size, np.array([40]), metrics.Weights())
@@ -115,7 +118,8 @@ def test_answers_known_for_sure_leave_no_doubt():
 
 
 def test_a_skip_is_an_item_that_nobody_can_label():
-    """With a third of the answers skipped, a third of the items not asked is left out, and no share changes."""
+    """If a third of the answers are skips, a third of the unasked items is left out, and the estimated share of
+    positives stays the same."""
     label, chance, own = np.array([1, -1, 0] * 20), np.full(60, 0.2), np.ones(60, bool)
     at, passed = np.array([60]), np.array([300])
     with_skips, without_skips = (
@@ -132,7 +136,8 @@ def test_a_skip_is_an_item_that_nobody_can_label():
     "more", [{}, {"audit": 0.3}, {"audit": 0.4, "pace": 0.9, "audit_trains": False}, {"algorithm": "Q_D", "audit": 0.5}]
 )
 def test_a_session_is_estimated_from_its_log_alone(store, more):
-    """The values are near the truth of the window, inside their intervals, and the same in a trace and on a curve."""
+    """The estimates of a session are within their intervals, near the true metrics of their window, and the same in a
+    trace and at the end of the curve."""
     opened = begin(store, budget=200, shuffled=True, seed=3, **more)
     label_until_the_end(opened)
     estimate, trace = of_session(opened), Trace(store, opened.id)
@@ -154,7 +159,8 @@ def test_a_session_is_estimated_from_its_log_alone(store, more):
 
 
 def test_a_correction_and_an_undo_count_as_they_stand(store):
-    """Estimates use the corrected label with the question's original chance; correcting it back restores them."""
+    """Estimates use a corrected label with the original chance of its question; an undo, or correcting the label back,
+    restores them."""
     opened = begin(store, budget=300, audit=0.3)
     while of_session(opened).reason:
         say(opened, truth(opened))
@@ -172,7 +178,7 @@ def test_a_correction_and_an_undo_count_as_they_stand(store):
 @pytest.mark.slow
 @pytest.mark.parametrize("data", ["sparse", "classes"])
 def test_the_last_quarter_is_estimated_from_its_own_answers(store, data):
-    """The last quarter is estimated from the answers in it alone, as if nothing had been before."""
+    """The metrics of the last quarter of the stream are estimated from the answers in that quarter alone."""
     many = {"algorithm": "MRPA-I", "parameters": {"q": 0.5}} if data == "classes" else {"parameters": {"delta": 2}}
     opened = begin(store, data, budget=400, shuffled=True, seed=3, **many)
     assert look(opened)[1] is None
@@ -191,7 +197,8 @@ def test_the_last_quarter_is_estimated_from_its_own_answers(store, data):
 
 
 def test_the_window_is_open_while_there_is_budget(store):
-    """An open session's window ends with its last answer; at the end of a stream with labels left it is all of it."""
+    """The window of an open session ends with its last answer; if the stream ends with labels left, the window is the
+    whole stream."""
     opened = begin(store, budget=1000)
     while opened.place.progress.labels < 150:
         say(opened, truth(opened))
@@ -222,7 +229,7 @@ def test_without_an_estimate_there_is_a_reason(store, more, labels, sentence):
 
 
 def test_each_side_needs_positives_of_its_own(store):
-    """Without positive answers among the items that were not pushed precision alone is estimated."""
+    """Without positive answers about items that were not pushed, only precision is estimated."""
     opened = begin(store, budget=200)
     while opened.place.progress.answers[1] < 20:
         say(opened, opened.place.asked.predicted)
@@ -233,7 +240,7 @@ def test_each_side_needs_positives_of_its_own(store):
 
 
 def test_the_accuracy_of_classes_is_estimated_too(store):
-    """A session of K classes gets an accuracy near the truth, and a reason while wrong predictions are too few."""
+    """A session of K classes gets an estimated accuracy near the truth, or a reason while it has too few answers."""
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
     assert (
         "No estimate yet. It needs 20 more answers on wrongly predicted items and 5 more answers on "
@@ -250,13 +257,15 @@ def test_the_accuracy_of_classes_is_estimated_too(store):
 
 
 def accuracy(right, chance, n):
-    """The accuracy of K classes (value, low, high) estimated from these answers to n items, and whether it is shown."""
+    """Estimate the accuracy of K classes from the answers about `n` items. Return (value, low, high), and whether it is
+    shown."""
     intervals, known, _ = of_classes(right, np.ones(right.size), chance, np.array([right.size]), np.array([n]))
     return intervals["push"]["accuracy"][:, 0], bool(known["accuracy"][0])
 
 
 def test_an_accuracy_from_few_answers_is_as_unsure_as_student_says():
-    """With an effective sample of 24 the interval is 2.069 / 1.960 times as wide as the one for large samples."""
+    """With an effective sample size of 24, Student's t widens the large-sample interval by a factor of 2.069 /
+    1.960."""
     right, chance, at, n = np.array([True] * 12 + [False] * 13), np.full(25, 0.04), np.array([25]), 1000
     _, low, high = accuracy(right, chance, n)[0]
     of_many = side(np.where(right, -1, 1), chance, np.ones(25, bool), at, np.array([n]))
@@ -267,7 +276,7 @@ def test_an_accuracy_from_few_answers_is_as_unsure_as_student_says():
 
 
 def test_the_interval_of_an_accuracy_covers_the_truth():
-    """In 400 streams whose chances correlate with being right, 93 to 99 % of the intervals hold the truth."""
+    """In 400 streams whose asking chances correlate with right predictions, 93 to 99 % of intervals cover the truth."""
     covered = []
     for seed in range(400):
         rng = np.random.default_rng(seed)
@@ -284,14 +293,16 @@ def test_the_interval_of_an_accuracy_covers_the_truth():
 
 @pytest.mark.parametrize("right", [True, False])
 def test_the_rarer_predictions_must_be_worth_enough_for_what_was_not_asked(right):
-    """Without enough weight of one kind of answer no accuracy is shown, however many answers with chances near 1."""
+    """No accuracy is shown if right or wrong predictions have too little weight, however many of them were asked with
+    chances near 1."""
     kind = np.array([right] * 40 + [not right] * 40)
     shown = [accuracy(kind, np.where(kind == right, 0.1, chance), 2000)[1] for chance in (0.97, 0.1)]
     assert [False, True] == shown
 
 
 def test_an_accuracy_waits_for_right_predictions(store):
-    """Five right predictions are needed first, then enough weight, and the reason names the missing answers."""
+    """An accuracy needs five answers on rightly predicted items, then enough weight; the reason says how many answers
+    are missing."""
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
     for _ in range(30):
         say(opened, opened.place.asked.predicted % 4 + 1)

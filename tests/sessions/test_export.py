@@ -1,4 +1,4 @@
-"""Exports of a session can be read back unchanged, are written whole or not at all, and stream any number of rows."""
+"""Exports of a session can be imported unchanged, are written whole or not at all, and stream any number of rows."""
 
 import io
 import json
@@ -35,7 +35,7 @@ EVIL = [
     "None", "null", "NaN", "<b>bold</b>", "漢字",
 ]  # fmt: skip
 
-USUAL = [what for what in export.TABLES if what != "audit"]  # which is of sessions that audit a column
+USUAL = [what for what in export.TABLES if what != "audit"]  # only sessions that audit a column have this table
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def table(opened, what):
 @pytest.mark.parametrize("kind", tables.FORMATS)
 @pytest.mark.parametrize("what", ["labels", "decisions"])
 def test_labels_and_texts_come_back_as_they_are(texts, tmp_path, what, kind):
-    """An exported file can be imported again, with the same texts, ids and labels."""
+    """An exported file can be imported again, and gives the same texts, ids and labels."""
     file = tmp_path / f"out{tables.FORMATS[kind].suffixes[0]}"
     export.export(texts.store, texts.id, what, kind, file, texts=True)
     items = reading.read(file)
@@ -84,7 +84,7 @@ def test_labels_and_texts_come_back_as_they_are(texts, tmp_path, what, kind):
 
 
 def table_file(path):
-    """A table of numbers with names that an export has, or a spreadsheet computes, and with further columns."""
+    """Write a table of numbers with columns named as in an export or like a formula, and with further columns."""
     lines = ["margin,=1+1,height,text,features,label,year,title", *(
         f"{k / 7!r},{-k},{1e100 / (k + 1)!r},{k % 3},{-1 / (k + 3)!r},{k % 2},{2000 + k},=A {k}" for k in range(30)
     )]  # fmt: skip
@@ -93,13 +93,13 @@ def table_file(path):
 
 
 def sparse_file(path):
-    """Lines of numbered columns from 0 on, of which only the first and the last item have the ends."""
+    """Write lines of columns numbered from 0; only the first item has the first column, only the last the last one."""
     middle = [f"{(k % 2) * 2 - 1} {k}:{k / 3!r} {k + 7}:-{k / 9!r}" for k in range(1, 29)]
     path.write_text("\n".join(["1 0:0.5 3:2", *middle, "-1 1:1 400:1e-300"]) + "\n")
 
 
 def array_file(path):
-    """A table without names, and without labels."""
+    """Write an array without column names and without labels."""
     with path.open("wb") as file:
         np.save(file, np.random.default_rng(1).normal(size=(30, 300)))
 
@@ -111,8 +111,8 @@ FILES = {"a.csv": table_file, "a.svmlight": sparse_file, "a.npy": array_file}
 @pytest.mark.parametrize("kind", tables.FORMATS)
 @pytest.mark.parametrize("name", FILES)
 def test_numbers_come_back_as_they_are(tmp_path, name, kind):
-    """An export of a session over numbers can be imported without options: ids, labels, every bit of the numbers under
-    their names, and further columns are the same."""
+    """An export of a session over numbers can be imported without options, and gives the same ids, labels, further
+    columns, and every bit of the numbers under their names."""
     store, file = Store(tmp_path / "studio.db"), tmp_path / name
     columns = FILES[name](file)
     data = datasets.Dataset(store, datasets.import_file(store, file, "numbers", columns)[0])
@@ -143,7 +143,7 @@ def test_numbers_come_back_as_they_are(tmp_path, name, kind):
 
 @pytest.mark.slow
 def test_all_items_of_a_session_over_numbers_make_the_same_rows(tmp_path):
-    """Decisions of a whole stream in its order are imported as the file was: each bit of each row is the same."""
+    """If the decisions about a whole stream are exported and imported, each row is the same, bit for bit."""
     store = Store(tmp_path / "studio.db")
     for name, make in FILES.items():
         columns = make(tmp_path / name)
@@ -169,7 +169,7 @@ def test_an_export_without_its_items_says_so(store, tmp_path):
 
 
 def test_labels_are_exported_where_the_numbers_cannot_be_read(tmp_path):
-    """A session whose rows are lost keeps its labels, and the export names the missing numbers."""
+    """If the rows of a session are lost, its labels are still exported, with a sentence that numbers are missing."""
     store = Store(tmp_path / "studio.db")
     array_file(tmp_path / "a.npy")
     datasets.import_file(store, tmp_path / "a.npy", "lost")
@@ -183,7 +183,7 @@ def test_labels_are_exported_where_the_numbers_cannot_be_read(tmp_path):
 
 @pytest.mark.parametrize("what", USUAL)
 def test_no_cell_of_a_csv_file_is_a_formula(texts, what):
-    """No text begins with a character that starts a formula in a spreadsheet, and numbers stay numbers."""
+    """In a CSV file no text begins with a character that starts a spreadsheet formula, and numbers stay numbers."""
     exported = table(texts, what)
     for row in rows_of("csv", written(exported, "csv")):
         for name, kind in exported.columns.items():
@@ -195,7 +195,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(texts, what):
 
 @pytest.mark.parametrize("data", ["sparse", "classes"])
 def test_an_import_knows_every_table_that_is_written_here(store, data):
-    """Each table begins with columns by which an import recognises it, to remove the apostrophes before formulas."""
+    """An import recognizes each exported table by its first columns, and so removes the apostrophes before formulas."""
     opened = begin(store, data, "MPAA-I" if data == "classes" else "PAA-I")
     exported = [table(opened, what) for what in USUAL if not (opened.multiclass and what == "positives")]
     exported.append(model.predicted({"": model.of_session(opened)}, readers.ParsedFile([], []), [], [], {}))
@@ -232,7 +232,7 @@ def test_every_format_holds_the_same_table(texts, what):
 
 
 def test_labels_have_corrections_notes_and_annotators(texts):
-    """Each question has its first and its current label, its note, and the annotator of the current label."""
+    """Each question is exported with its first and current label, its note, and the annotator of the current label."""
     rows = rows_of("jsonl", written(table(texts, "labels"), "jsonl"))
     assert list(export.LABELS) == list(rows[0])
     assert [3] == [row["number"] for row in rows if row["corrected"]]
@@ -245,7 +245,7 @@ def test_labels_have_corrections_notes_and_annotators(texts):
 
 
 def test_decisions_are_those_of_every_round(store):
-    """Each round has its margin, prediction and question, in the order of the stream."""
+    """The exported decisions have each round's margin, prediction and any answer, in the order of the stream."""
     opened = begin(store, shuffled=True, seed=4)
     label_truly(opened, 12)
     decisions, _ = export.decisions(opened)
@@ -262,7 +262,7 @@ def test_decisions_are_those_of_every_round(store):
 
 @pytest.mark.parametrize("kind", tables.FORMATS)
 def test_classes_come_back_by_their_names(store, tmp_path, kind):
-    """Each of several classes can be imported without options; skipped and waiting items have none."""
+    """Exports of a session of several classes are imported without options; skipped and waiting items have no class."""
     opened = begin(store, "classes", "auto-classes")
     for k in range(20):
         say(opened, SKIP if k == 5 else 1 + k % 4)
@@ -276,7 +276,7 @@ def test_classes_come_back_by_their_names(store, tmp_path, kind):
 
 
 def test_an_edited_cell_of_sparse_numbers_is_a_broken_line(store, tmp_path):
-    """A cell of entries that cannot be read costs its line alone."""
+    """If a cell of sparse numbers was edited and cannot be read, an import skips only its line."""
     opened = begin(store)
     label_truly(opened, 20)
     export.export(store, opened.id, "labels", "jsonl", tmp_path / "out.jsonl")
@@ -296,7 +296,8 @@ def test_an_edited_cell_of_sparse_numbers_is_a_broken_line(store, tmp_path):
     ("sparse", "PAA-I"), ("classes", "MPAA-I"), ("classes", "auto-classes"), ("dense", "PAA-I"),
 ])  # fmt: skip
 def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, algorithm):
-    """Every item is listed once, by falling margin, pushed ones first, and with its label if it was answered."""
+    """The exported predictions list every item once, pushed items first, by falling margin, with its label if it was
+    answered."""
     opened = begin(store, data, algorithm, shuffled=True)
     label_truly(opened, 20)
     predictions, message = export.predictions(opened)
@@ -321,7 +322,7 @@ def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, a
 
 
 def taken_home(opened):
-    """The answer, or else the exported prediction, of each item by position."""
+    """Return the answer, or else the exported prediction, of each item in the order of positions."""
     exported, _ = export.predictions(opened)
     rows = [dict(zip(exported.columns, row)) for row in exported.rows]
     return [row["label"] or row["predicted"] for row in sorted(rows, key=itemgetter("position"))]
@@ -330,8 +331,8 @@ def taken_home(opened):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_the_list_of_a_replay_is_what_a_session_exports(store, data, algorithm, more):
-    """The third evaluation of a replay equals scikit-learn's on the predictions that the same session exports, with
-    answers as given; so does F1 of the list of positives, also where answers are wrong."""
+    """The `list` evaluation of a replay equals scikit-learn's metrics of the predictions that the same session exports,
+    with answered items as answered. So does F1 of the list of positives, even with wrong answers."""
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
     listed, settings = taken_home(opened), opened.settings
@@ -355,7 +356,7 @@ def test_the_list_of_a_replay_is_what_a_session_exports(store, data, algorithm, 
 
 
 def test_the_positives_are_what_was_answered_or_is_predicted_so(store):
-    """An answer outweighs the model; the rest are the predictions at or above the threshold, in the same order."""
+    """The list of positives has the items answered as positive, and unanswered ones predicted so, by falling margin."""
     opened = begin(store, "sparse", "PAA-I", shuffled=True)
     label_truly(opened, 20)
     predictions, positives = (
@@ -375,9 +376,9 @@ def test_the_positives_are_what_was_answered_or_is_predicted_so(store):
 
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("sparse", "auto"), ("unlabelled", "PAA-I")])
 def test_the_outcome_by_hand(store, data, algorithm):
-    """The outcome has the labels, the positives and the expected positives of random questions: exact if the data has
-    labels, else estimated from the weighted answers, with an interval. The list has the predicted positives, with and
-    without a bias, and the answered ones."""
+    """The outcome has the number of labels and positives, and the positives that random questions would have given:
+    exact if the data has labels, else estimated with an interval. The list has the answered positives, and the
+    unanswered items that are predicted as positive."""
     opened = begin(store, data, algorithm, shuffled=True, budget=100)
     assert [] == outcome.of_session(opened).sentences("Good")
     for k in range(30):
@@ -412,7 +413,7 @@ def test_the_outcome_by_hand(store, data, algorithm):
                           st.none() | st.floats(allow_nan=False, allow_infinity=False)), max_size=8))  # fmt: skip
 @settings(deadline=None, max_examples=60)
 def test_any_table_comes_back_unchanged(kind, rows):
-    """Texts, whole numbers, floats and missing values are the same after writing and reading, in every format."""
+    """Texts, whole numbers, floats and missing values are unchanged after writing and reading them, in every format."""
     columns = {"text": str, "whole": int, "number": float}
     result = rows_of(kind, written(tables.OutputTable.of_rows(columns, rows), kind))
     expected = [dict(zip(columns, row)) for row in rows]
@@ -424,13 +425,13 @@ def test_any_table_comes_back_unchanged(kind, rows):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", tables.FORMATS)
 def test_a_table_is_streamed(kind, tmp_path):
-    """Only some thousand rows are in memory at a time, and progress is reported after each chunk."""
+    """Writing a table keeps only some thousand rows in memory at a time, and reports its progress after each chunk."""
 
     def rows(count):
         return ((k, f"{k:0500}", k / 7) for k in range(count))
 
     columns, calls = {"a": int, "b": str, "c": float}, []
-    with (tmp_path / "small").open("wb") as file:  # imports what it needs
+    with (tmp_path / "small").open("wb") as file:  # so that all imports are done
         tables.write(tables.OutputTable.of_rows(columns, rows(10), 10), kind, file)
     tracemalloc.start()
     with (tmp_path / "large").open("wb") as file:
@@ -444,7 +445,7 @@ def test_a_table_is_streamed(kind, tmp_path):
 
 
 def test_a_workbook_is_never_cut():
-    """A text that is too long for a cell stops the export with the way out, because Excel would not open the file."""
+    """A text that is too long for a cell of a workbook stops the export, and the error names the way out."""
     text = "=" + "a" * tables.MAX_CELL_CHARACTERS
     message = (
         f"^a cell of a workbook has at most 32,767 characters. Got 32,769: '={'a' * 39}'... Choose another format.$"
@@ -454,7 +455,7 @@ def test_a_workbook_is_never_cut():
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
-    """A failure half-way leaves the old content and no other file; a link stays a link."""
+    """A failure halfway through leaves the old content of a file and no other file; a symbolic link stays a link."""
     (tmp_path / "kept.csv").write_text("old")
     (tmp_path / "link.csv").symlink_to("kept.csv")
     with pytest.raises(ZeroDivisionError), tables.whole(tmp_path / "kept.csv") as file:
@@ -474,7 +475,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     [(("--format", "parquet"), "parquet"), (("--what", "model"), "json.gz"), (("--format", "csv"), "")],
 )
 def test_bytes_are_never_written_to_a_terminal(texts, monkeypatch, options, kind):
-    """What a terminal cannot show is refused with the way out; text is shown."""
+    """A binary export to a terminal is refused with the way out; a text export is shown."""
     monkeypatch.setattr("sys.argv", ["oal_engine", "export", str(texts.id), "--db", str(texts.store.path), *options])
     shown, errors = Screen(), Screen()
     monkeypatch.setattr("sys.stdout", shown)
@@ -499,7 +500,7 @@ class Screen(io.TextIOWrapper):
 
 @pytest.mark.slow
 def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch, capsysbinary):
-    """Every kind of export is the same in a file and on standard output, and an unknown one is refused."""
+    """`export` writes the same content to a file and to standard output, in every format, and refuses unknown ones."""
 
     def run(*arguments):
         monkeypatch.setattr(
@@ -522,7 +523,7 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
             assert (what in ("predictions", "positives", "table")) == (b"No probability after 22 labels" in stderr)
             code, printed = run("--what", what, *options)[:2]
             assert code == 0
-            if kind == "xlsx":  # has the time in it
+            if kind == "xlsx":  # a workbook has the time in it
                 assert rows_of(kind, out.read_bytes()) == rows_of(kind, printed)
             else:
                 assert out.read_bytes() == printed

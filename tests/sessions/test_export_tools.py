@@ -1,4 +1,5 @@
-"""The table of all items, and the files for other tools: their own loaders read them, and they come back unchanged."""
+"""The table of all items and the files for other tools: the tools' own loaders read them, and importing them gives the
+same items."""
 
 import itertools
 import json
@@ -13,7 +14,6 @@ import yaml
 from pyarrow import parquet
 
 from oal_engine import datasets
-from oal_engine.cli import main as cli
 from oal_engine.datasets import reading
 from oal_engine.output import tables, tools
 from oal_engine.sessions.files import export
@@ -41,7 +41,7 @@ DATA = ("papers", "texts", "classes", "numbers")
 
 
 def lines(data):
-    """Return the rows of a data set: papers with title and abstract, texts, texts of several classes, or numbers."""
+    """Yield the rows of a data set: papers with title and abstract, texts, texts of several classes, or numbers."""
     for k in range(60):
         evil = EVIL[k % len(EVIL)]
         text = f"{evil} word{k % 7} about boats and harbours, number {k}"
@@ -57,7 +57,7 @@ def lines(data):
 
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory):
-    """A session over each kind of data, with answers, skips, a known label, and a question that waits."""
+    """A session over each kind of data, by kind, with answers, a skip, a known label, and a waiting question."""
     folder = tmp_path_factory.mktemp("tools")
     store, opened = Store(folder / "studio.db"), {}
     for data in DATA:
@@ -69,7 +69,7 @@ def sessions(tmp_path_factory):
         if data == "classes":
             columns = replace(columns, multiclass=True)
         key = datasets.import_file(store, path, data, columns, min_df=1)[0]
-        strategy = {"algorithm": "auto-classes" if data == "classes" else "PAA-I"}
+        strategy = {"algorithm": "MPAA-I" if data == "classes" else "PAA-I"}
         names = {"positive_name": POSITIVE, "negative_name": "Not <a> boat"}
         more = {"budget": 40, "shuffled": True, "name": f"session of {data}"}
         session = Session(store, create(store, key, **more, **strategy, **(names if data == "texts" else {})))
@@ -84,7 +84,7 @@ def sessions(tmp_path_factory):
 
 
 def expected(session):
-    """Return the label and the asking probability of each item by its id, as the log has them."""
+    """Return {item id: (label or 0, asking probability or None)}, from the log and the known labels."""
     log = {entry.item: entry for entry in session.log}
     known = {item: row["label"] for item, row in session.known_labels.items()}
     return {
@@ -97,7 +97,7 @@ def expected(session):
 
 
 def imported(session, kind, folder):
-    """Import the table of all items, with the name of the positive class where it has no obvious meaning."""
+    """Write and import the table of all items. If the labels are not obvious, name the positive class."""
     path = written(session, kind, folder)
     columns = reading.peek(path).guess
     if session.multiclass:
@@ -108,14 +108,14 @@ def imported(session, kind, folder):
 
 
 def asking_probabilities(items):
-    """Return the asking probability of each imported item."""
+    """Return the asking probability of each imported item, or None if it was not asked."""
     at = next(at for at, name in enumerate(items.columns.details) if name.endswith("asking_probability"))
     cells = (json.loads(each)[at] if each else "" for each in items.details)
     return [float(cell) if cell else None for cell in cells]
 
 
 def written(session, kind, folder):
-    """Write the table of all items, and return the path."""
+    """Write the table of all items in a format, and return the path."""
     path = folder / f"out{KINDS[kind].suffixes[0]}"
     export.export(session.store, session.id, "table", kind, path)
     return path
@@ -125,7 +125,8 @@ def written(session, kind, folder):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("data", DATA)
 def test_all_items_come_back(sessions, tmp_path, data, kind):
-    """Every format is imported with the same items, ids, labels and asking probabilities; numbers to the last bit."""
+    """An exported file of each format imports as the same items, ids, labels and asking probabilities, with numbers
+    equal to the bit. Formats for texts refuse a session of numbers."""
     session = sessions[data]
     if data == "numbers" and kind in tools.TOOLS and kind != "hugging-face":
         with pytest.raises(ValueError, match=f"^the format {kind} is for texts. The items of session of numbers are n"):
@@ -148,7 +149,7 @@ def test_all_items_come_back(sessions, tmp_path, data, kind):
 
 
 def reference(text):
-    """Return a text as references keep it: in one line, or in two of which the first is the title."""
+    """Collapse the whitespace in each line of a text, as files of references (RIS) do."""
     return "\n".join(" ".join(line.split()) for line in text.split("\n"))
 
 
@@ -156,13 +157,13 @@ def reference(text):
 
 
 def written_tasks(session, folder):
-    """Return the labeling config and the tasks that are written for Label Studio."""
+    """Write the table for Label Studio. Return its labeling config and its tasks."""
     with ZipFile(written(session, "label-studio", folder)) as archive:
         return archive.read("labeling_config.xml").decode(), json.loads(archive.read("tasks.json"))
 
 
 def test_references_are_read_by_rispy(sessions, tmp_path):
-    """Each reference has its title, abstract, authors and id, the decision as a note of ASReview, and a keyword."""
+    """rispy reads each reference with its title, abstract, authors and id, and its label as a note and a keyword."""
     session = sessions["papers"]
     entries = rispy.loads(written(session, "ris", tmp_path).read_text())
     decision = {1: "ASReview_relevant", -1: "ASReview_irrelevant", 0: "ASReview_not_seen"}
@@ -177,7 +178,8 @@ def test_references_are_read_by_rispy(sessions, tmp_path):
 
 
 def test_tags_and_keywords_are_keywords_of_references(store, tmp_path):
-    """Tags of a session and keywords of a file become keywords; one that poses as a label of ours is left out."""
+    """Tags of a session and keywords of a file become keywords of references; a keyword in the form of our labels is
+    left out."""
     lines = "".join(f"i{k},word some {k},x; OAL label: y\n" for k in range(9))
     (tmp_path / "a.csv").write_text(f"id,text,keywords\n{lines}")
     key = datasets.import_file(store, tmp_path / "a.csv", "keywords", min_df=1)[0]
@@ -192,7 +194,7 @@ def test_tags_and_keywords_are_keywords_of_references(store, tmp_path):
 @pytest.mark.parametrize("data", ["texts", "classes"])
 @pytest.mark.filterwarnings("ignore")
 def test_tasks_are_valid_in_label_studio(sessions, tmp_path, data):
-    """The config is valid, and every task, annotation and prediction fits it."""
+    """The labeling config is valid in Label Studio, and every task, annotation and prediction fits it."""
     LabelInterface = pytest.importorskip("label_studio_sdk.label_interface").LabelInterface
     config, tasks = written_tasks(sessions[data], tmp_path)
     interface = LabelInterface(config)
@@ -207,7 +209,7 @@ def test_tasks_are_valid_in_label_studio(sessions, tmp_path, data):
 @pytest.mark.parametrize("data", ["texts", "classes"])
 @pytest.mark.filterwarnings("ignore")
 def test_records_are_read_by_argilla(sessions, tmp_path, data):
-    """Each record has its id, its text, the response, the suggestion and the asking probability."""
+    """Argilla reads each record with its id, response, suggestion and asking probability."""
     Record = pytest.importorskip("argilla").Record
     session = sessions[data]
     lines = written(session, "argilla", tmp_path).read_text().splitlines()
@@ -224,7 +226,7 @@ def test_records_are_read_by_argilla(sessions, tmp_path, data):
 @pytest.mark.parametrize("data", ["texts", "classes", "numbers"])
 @pytest.mark.filterwarnings("ignore")
 def test_the_folder_is_read_by_hugging_face(sessions, tmp_path, data):
-    """The library loads the folder with the names of the classes, and its head agrees with the rows."""
+    """The library of Hugging Face reads the folder with the class names, and each item's id, label and chance."""
     library, session = pytest.importorskip("datasets"), sessions[data]
     with ZipFile(written(session, "hugging-face", tmp_path)) as archive:
         archive.extractall(tmp_path / "folder")
@@ -241,7 +243,7 @@ def test_the_folder_is_read_by_hugging_face(sessions, tmp_path, data):
 @pytest.mark.parametrize("data", ["texts", "numbers"])
 @pytest.mark.filterwarnings("ignore")
 def test_the_description_is_valid_in_croissant(sessions, tmp_path, data):
-    """The validator finds no error, the checksum is right, and the records have every column."""
+    """The Croissant validator finds no error, the checksum is right, and the records have every column."""
     croissant, session = pytest.importorskip("mlcroissant"), sessions[data]
     with ZipFile(written(session, "hugging-face", tmp_path)) as archive:
         archive.extractall(tmp_path / "folder")
@@ -254,7 +256,7 @@ def test_the_description_is_valid_in_croissant(sessions, tmp_path, data):
 
 
 def test_the_head_of_the_card_is_yaml(sessions, tmp_path):
-    """Names with quotes and markup are words in the card, and the numbers of rows and bytes are those of the file."""
+    """The YAML header of the data set card keeps quotes and markup in names, and states the file's rows and bytes."""
     with ZipFile(written(sessions["texts"], "hugging-face", tmp_path)) as archive:
         head = yaml.safe_load(archive.read("README.md").decode().split("---")[1])["dataset_info"]
         size = archive.getinfo(tools.DATA_FILE).file_size
@@ -265,7 +267,7 @@ def test_the_head_of_the_card_is_yaml(sessions, tmp_path):
 
 @pytest.mark.parametrize("data", ["texts", "classes"])
 def test_examples_of_prodigy_have_an_answer(sessions, tmp_path, data):
-    """An item is accepted or rejected by its label, or chosen among the classes; without a label it is ignored."""
+    """A Prodigy example is accepted or rejected by its label, or its class is chosen; without a label it is ignored."""
     session = sessions[data]
     examples = [json.loads(line) for line in written(session, "prodigy", tmp_path).read_text().splitlines()]
     for example, (id, (label, probability)) in zip(examples, expected(session).items()):
@@ -280,7 +282,7 @@ def test_examples_of_prodigy_have_an_answer(sessions, tmp_path, data):
 
 
 def test_a_skipped_item_is_a_cancelled_annotation(sessions, tmp_path):
-    """Label Studio gets a skip as it stores one of its own."""
+    """A skip is written for Label Studio as a cancelled annotation, which is how it stores its own skips."""
     session = sessions["texts"]
     skipped = {session.dataset.item(entry.item)["id"] for entry in session.log if entry.label == SKIP}
     _, tasks = written_tasks(session, tmp_path)
@@ -290,7 +292,7 @@ def test_a_skipped_item_is_a_cancelled_annotation(sessions, tmp_path):
 
 
 def test_the_table_has_the_words_of_the_data(sessions, tmp_path):
-    """Labels and predictions are the words of the file, or 1 and 0 without such words; title and abstract are apart."""
+    """Labels and predictions are words of the file, or 1 and 0 if it has none; title and abstract are two columns."""
     words = {}
     for data, session in sessions.items():
         rows = rows_of("jsonl", written(session, "jsonl", tmp_path).read_bytes())
@@ -304,7 +306,7 @@ def test_the_table_has_the_words_of_the_data(sessions, tmp_path):
 
 @pytest.mark.slow
 def test_every_format_of_a_tool_streams(sessions, tmp_path):
-    """Each format writes what it has while further items come, so that any number of items fits in the memory."""
+    """Each format of a tool is written item by item, so that memory does not limit the number of items."""
     session = sessions["texts"]
     made, _ = export.labeled_items(session)
     first = next(iter(made.items))
@@ -319,22 +321,21 @@ def test_every_format_of_a_tool_streams(sessions, tmp_path):
         assert peak < 6e6 < rows * 500
 
 
-def test_the_commands_of_the_table_in_the_docs_work(sessions, tmp_path, monkeypatch, capsys):
-    """Every tool of the table has a command that writes its file, and one that imports it without a further option."""
+def test_the_commands_of_the_table_in_the_docs_work(sessions, tmp_path, monkeypatch, command):
+    """The table in docs/data.md has a working command for each tool that exports its file, and one that imports it
+    without options."""
     page = (ROOT / "docs" / "data.md").read_text().partition("## From and to other tools")[2]
     rows = re.findall(r"^\| [^|]+ \| `(export [^`]+)` \| `(import [^`]+)` \|", page, re.MULTILINE)
     assert len(rows) == 9
     monkeypatch.chdir(tmp_path)
     session, formats = sessions["papers"], set()
-    for command in itertools.chain.from_iterable(rows):
-        export_of_1 = command.replace("export 1 ", f"export {session.id} ").split()
-        monkeypatch.setattr("sys.argv", ["oal_engine", *export_of_1, "--db", str(session.store.path)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert not end.value.code, capsys.readouterr().err
-        formats |= {kind for kind in tools.TOOLS if f" {kind} " in command or command.endswith(f".{kind}")}
-        if command.startswith("import"):
-            again = datasets.Dataset(session.store, command.split()[-1])
+    for line in itertools.chain.from_iterable(rows):
+        words = line.replace("export 1 ", f"export {session.id} ").split()
+        code, _, errors = command(*words, "--db", session.store.path)
+        assert code == 0, errors
+        formats |= {kind for kind in tools.TOOLS if f" {kind} " in line or line.endswith(f".{kind}")}
+        if line.startswith("import"):
+            again = datasets.Dataset(session.store, words[-1])
             known = {each["id"]: each["y"] for each in map(again.item, range(60))}
             assert {id: label for id, (label, _) in expected(session).items()} == known
     assert {*tools.TOOLS} == formats
@@ -342,7 +343,7 @@ def test_the_commands_of_the_table_in_the_docs_work(sessions, tmp_path, monkeypa
 
 @pytest.mark.slow
 def test_labels_without_predictions_are_written(store, tmp_path):
-    """A learner without a model file, the second-order perceptron, still gives a table, and a sentence tells why."""
+    """A learner without a model file (second-order perceptron) gives a table without predictions, and a reason."""
     opened = begin(store, "dense", None, learner="sop", rule="all")
     label_truly(opened, 5)
     sentence = export.export(store, opened.id, "table", "jsonl", tmp_path / "out.jsonl")
@@ -364,10 +365,7 @@ def test_labels_without_predictions_are_written(store, tmp_path):
          "the name of the file to write must end in .jsonl. Got x.json."),
     ],
 )  # fmt: skip
-def test_a_format_that_does_not_fit_is_refused(sessions, monkeypatch, capsys, options, message):
-    """Formats of tools are for all items, are named where several have one suffix, and have a suffix of their own."""
+def test_a_format_that_does_not_fit_is_refused(sessions, command, options, message):
+    """A tool's format is refused for other tables, for a wrong suffix, and for a suffix that several formats share."""
     session = sessions["papers"]
-    monkeypatch.setattr("sys.argv", ["oal", "export", str(session.id), *options, "--db", str(session.store.path)])
-    with pytest.raises(SystemExit):
-        cli.main()
-    assert f"error: {message}\n" == capsys.readouterr().err
+    assert (1, "", f"error: {message}\n") == command("export", session.id, *options, "--db", session.store.path)

@@ -1,4 +1,5 @@
-"""A second person joins while the connection of the first one is cut: answers to prepared questions are never lost."""
+"""A second person joins while the first one is offline: answers to questions that were prepared on the first one's page
+are never lost."""
 
 import csv
 from contextlib import nullcontext
@@ -16,20 +17,20 @@ from tests.harness.sessions import EVENTS, begin, database, label_truly, leave, 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    """Nobody waits for the pages of others."""
+    """Let a second person join without waiting for the pages of others."""
     monkeypatch.setattr(asking, "JOIN_WAIT_SECONDS", 0)
 
 
 def cut(opened, who="anna", label=1):
-    """Return the question that somebody has, and the one that is prepared for a label, which they answer while
-    offline."""
+    """Return a person's current question, and the one prepared to follow the answer `label`, for use offline."""
     held, painted = opened.held(who)[0], opened.branches[label].asked
     return held, painted
 
 
 def joined_while_cut(store, seed, given):
-    """Begin a session that Ben joins while the line of Anna is cut, after an answer. Return it, her question and the
-    prepared one, whose answer is not sent yet, what Ben has, and whether the prepared item is asked of somebody."""
+    """Begin a session that Ben joins while Anna is offline, before her answer `given` arrives. Return the session,
+    Anna's question, the prepared question that she answers next, Ben's questions, and whether anybody was asked the
+    prepared item."""
     opened = begin(store, shuffled=True, seed=seed)
     for _ in range(seed % 5):
         reply(opened, "anna")
@@ -40,7 +41,7 @@ def joined_while_cut(store, seed, given):
 
 
 def ours(opened, question):
-    """Return the labels and the late answers about the item of a question, as (annotator, label)."""
+    """Return the labels and the late answers about the item of a question, each as a list of (annotator, label)."""
     item = opened.store.item_of(opened.id, question)
     labels = [(entry.annotator, entry.label) for entry in opened.log if entry.item == item and entry.label is not None]
     late = [(row["annotator"], row["label"]) for row in opened.store.opinions(opened.id) if row["item"] == item]
@@ -48,15 +49,15 @@ def ours(opened, question):
 
 
 def test_a_prepared_answer_is_stored_where_a_second_person_has_joined(store):
-    """Anna labels alone, her line is cut, Ben opens the session: both her answers are stored, the second one as the
-    answer where its item was asked, else as a late one; the log gives the same bits. Both cases occur."""
+    """If Ben joins while Anna is offline, both her answers are stored: the second one as the label if its item was
+    asked meanwhile, else as a late answer. Both cases occur, and the log gives the same bits."""
     cases = set()
     for seed, given in product(range(6), (1, -1, SKIP)):
         opened, held, painted, theirs, was_asked = joined_while_cut(store, seed, given)
         opened.answer(next(EVENTS), painted.id, -1, "anna")
         assert (([("anna", -1)], []) if was_asked else ([], [("anna", -1)])) == ours(opened, painted.id)
         assert (held.id, given) in [(entry.id, entry.label) for entry in opened.log]
-        for asked in [each for each in theirs if each.item == painted.item]:  # who had it meanwhile comes late
+        for asked in [each for each in theirs if each.item == painted.item]:  # Ben's answer is late
             opened.answer(next(EVENTS), asked.id, 1, "ben")
             assert ([("anna", -1)], [("ben", 1)]) == ours(opened, painted.id)
         assert look_back.verify(store, opened.id).verified
@@ -70,7 +71,7 @@ def joined(opened, painted):
 
 
 def answered(opened, painted):
-    """The item is asked of somebody else, who answers it."""
+    """Let Ben get the prepared item and answer it."""
     leave(opened.store, "anna")
     while opened.store.asked_of_item(opened.id, painted.id) is None and opened.held("ben"):
         reply(opened, "ben")
@@ -89,7 +90,7 @@ def ended(opened, painted):
 
 
 def other_tab(opened, painted):
-    """Anna answers otherwise in another window."""
+    """Give another answer to Anna's question in another window."""
     reply(opened, "anna", -1)
 
 
@@ -99,7 +100,7 @@ def taken_back(opened, painted):
 
 
 def lent(opened, painted):
-    """Their lease runs out, and somebody else gives the same answer, and another one after it."""
+    """Let Anna's lease run out, and let Ben give the same answer to her question, and an answer to the next one."""
     leave(opened.store, "anna")
     reply(opened, "ben", 1)
     reply(opened, "ben", 1)
@@ -113,8 +114,8 @@ def restarted(opened, painted):
 @pytest.mark.parametrize("late", [joined, answered, corrected, ended, other_tab, taken_back, lent, restarted])
 @pytest.mark.parametrize("settings", [{}, {"overlap": 1}, {"audit": 0.5, "budget": 7}])
 def test_what_was_shown_as_prepared_is_never_dropped(store, tmp_path, late, settings):
-    """Whatever others do meanwhile, the prepared answer is stored once, also when it is sent again, and goes along
-    with a published session."""
+    """Whatever others do meanwhile, the answer to a prepared question is stored exactly once, even if it is sent twice,
+    and is part of the published session."""
     opened = begin(store, **settings)
     for _ in range(3):
         reply(opened, "anna")
@@ -134,7 +135,8 @@ def test_what_was_shown_as_prepared_is_never_dropped(store, tmp_path, late, sett
 
 
 def test_an_answer_to_an_item_that_was_never_asked_is_exported(store, tmp_path):
-    """It is among the answers besides the labels, without a number, and counts for its annotator; no second answer."""
+    """A late answer about an item that was never asked is exported with the opinions, without a question number. It is
+    counted for its annotator, but not as a second answer."""
     for seed, given in product(range(12), (1, -1, SKIP)):
         opened, _, painted, _, was_asked = joined_while_cut(store, seed, given)
         if not was_asked:
@@ -151,7 +153,7 @@ def test_an_answer_to_an_item_that_was_never_asked_is_exported(store, tmp_path):
 
 
 def test_an_answer_to_what_nobody_was_shown_is_refused(store):
-    """Neither a question that is not there nor one that was prepared for somebody else takes a late answer."""
+    """A late answer is refused if its question does not exist or was prepared for somebody else."""
     opened = begin(store)
     _, painted = cut(opened)
     opened.held("ben")
@@ -163,7 +165,7 @@ def test_an_answer_to_what_nobody_was_shown_is_refused(store):
 
 
 def test_corrections_keep_few_prepared_questions(store):
-    """Each correction keeps at most as many prepared questions as there are possible answers."""
+    """Each correction stores at most three prepared questions, one for each possible answer."""
     opened = begin(store)
     label_truly(opened, 4)
     count = f"SELECT count(*) FROM questions WHERE session = {opened.id}"

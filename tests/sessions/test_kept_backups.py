@@ -1,4 +1,4 @@
-"""A server keeps backups of its database: every hour, sound, whatever the clock and the disk do."""
+"""A server keeps hourly backups of its database, which are sound whatever the clock and the disk do."""
 
 import asyncio
 import errno
@@ -45,7 +45,7 @@ def opened(path):
 
 
 def at(hours):
-    """Return the time this number of hours after the beginning of a day."""
+    """Return the time this number of hours after the beginning of March 1, 2026 (UTC)."""
     return datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=hours)
 
 
@@ -56,8 +56,8 @@ def changed_at(path, time):
 
 
 def test_the_newest_of_each_hour_and_day_are_kept(path):
-    """After 20 days with a backup every 30 minutes, the newest of the last 24 hours and of the last 14 days are left,
-    and nothing else in the folder is touched."""
+    """After 20 days with a backup every 30 minutes, only the newest of each of the last 24 hours and of each of the
+    last 14 days are left; other files in the folder are not touched."""
     Store(path).close()
     folder = path.with_name("studio.backups")
     (folder / "mine").mkdir(parents=True)
@@ -110,7 +110,7 @@ def test_a_kept_backup_comes_back_with_sessions_that_verify(run):
 
 
 def test_a_damaged_database_takes_no_place_of_a_sound_backup(path):
-    """Whatever page is damaged, nothing is kept of it, and the sound backup stays."""
+    """Whichever page of the database is damaged, no damaged backup is made, and the sound backup stays."""
     labelled(path)[0].close()
     first, sound, refused = backups.keep(path, at(0)), path.read_bytes(), 0
     for page in range(1, len(sound) // PAGE_BYTES):
@@ -132,7 +132,7 @@ def full(*_):
 
 
 def test_answers_do_not_wait_for_a_backup(path, opened, monkeypatch):
-    """While a backup is being written, an answer is stored and the backup is sound."""
+    """An answer is stored while a backup is being written, and the backup is sound."""
 
     def answered_meanwhile(*arguments, keep_rows=backups._keep_rows):
         opened.answer("meanwhile", opened.place.asked.id, 1)
@@ -146,7 +146,7 @@ def test_answers_do_not_wait_for_a_backup(path, opened, monkeypatch):
 
 @pytest.mark.parametrize("problem", ["unwritable", "full"])
 def test_a_backup_that_cannot_be_kept_is_a_sentence_in_the_log(tmp_path, monkeypatch, caplog, problem):
-    """A folder that cannot be written or a full disk is logged, nothing partial is left, and the next try succeeds."""
+    """An unwritable folder or a full disk is logged, no partial backup is left, and the next try succeeds."""
     path, folder, duplicate = tmp_path / "studio.db", tmp_path / "studio.backups", backups._duplicate
     labelled(path)
     if problem == "unwritable":
@@ -169,7 +169,7 @@ def test_a_backup_that_cannot_be_kept_is_a_sentence_in_the_log(tmp_path, monkeyp
 
 @pytest.mark.parametrize("switch", ["0", None])
 def test_a_server_keeps_backups_unless_they_are_switched_off(path, monkeypatch, switch):
-    """The first is there soon after the start of the server; with OAL_BACKUPS=0 none is ever."""
+    """A server makes its first backup soon after its start; with OAL_BACKUPS=0 it makes none."""
     labelled(path)[0].close()
     monkeypatch.setenv("OAL_DB", str(path))
     monkeypatch.setattr(warm_up, "practise", lambda: None)
@@ -186,7 +186,7 @@ def test_a_server_keeps_backups_unless_they_are_switched_off(path, monkeypatch, 
         while not is_so():
             await asyncio.sleep(0.01)
 
-    with ThreadPoolExecutor(1) as elsewhere:  # the thread of a test that has a browser has a loop already
+    with ThreadPoolExecutor(1) as elsewhere:  # a browser's event loop may run in this thread
         elsewhere.submit(asyncio.run, asyncio.wait_for(serve(), 60)).result()
     for thread in set(enumerate_threads()) - before:
         thread.join(60)
@@ -195,8 +195,8 @@ def test_a_server_keeps_backups_unless_they_are_switched_off(path, monkeypatch, 
 
 @pytest.mark.parametrize("jumps", [(0, 24 * 3650, 1, 2), (5, -24 * 3650, 6), (0, 0, 0), (24 * 40, 3, 24 * 80, 4)])
 def test_backups_go_on_whatever_the_clock_shows(path, jumps):
-    """After each answer there is a new backup, and the newest is the one that has all answers, though the clock jumps
-    by years; a damaged database names it."""
+    """Even if the clock jumps by years, there is a new backup after each answer, and the newest backup has all answers;
+    the error about a damaged database names it."""
     store, opened = labelled(path)
     for number, hours in enumerate(jumps, 1):
         opened.answer(f"answer {number}", opened.place.asked.id, 1)
@@ -212,8 +212,8 @@ def test_backups_go_on_whatever_the_clock_shows(path, jumps):
 
 
 def test_a_backup_of_an_older_version_that_lies_in_the_future_is_not_the_newest(path):
-    """The clock was ahead once when backups were not counted yet: the next one is newer all the same, and none is kept
-    for ever."""
+    """A backup of an older version with a date in the future and no number does not count as the newest, and is not
+    kept forever."""
     store, _ = labelled(path)
     ahead = path.with_name("studio.backups") / at(24 * 3650).strftime(BACKUP)
     ahead.mkdir(parents=True)
@@ -224,8 +224,8 @@ def test_a_backup_of_an_older_version_that_lies_in_the_future_is_not_the_newest(
 
 
 def test_rows_that_are_overwritten_leave_every_backup_as_it_was(run):
-    """64 bytes in each file of rows are overwritten, in place: all backups are sound and can be restored, and the next
-    one has the rows of before, for which the log says why."""
+    """If 64 bytes of each file of rows are overwritten in place, all earlier backups and the next one are sound, and an
+    earlier one can be restored."""
     store, opened = labelled("studio.db", 20)
     before = contents("studio.db")
     first = backups.keep(store.path, at(0))
@@ -245,8 +245,8 @@ def test_rows_that_are_overwritten_leave_every_backup_as_it_was(run):
 
 
 def test_each_day_has_rows_of_its_own(path, opened, caplog):
-    """Backups of one day share a copy of the rows, and each day has its own copy: damaged rows of a backup affect no
-    other day and are not linked to again."""
+    """Backups of one day share a copy of the rows (hard links), and each day has its own copy; a damaged copy is not
+    linked to again."""
 
     def kept(hours):
         opened.answer(f"at {hours}", opened.place.asked.id, 1)
@@ -268,8 +268,8 @@ def test_each_day_has_rows_of_its_own(path, opened, caplog):
 
 @pytest.mark.parametrize("room", [0, None])
 def test_a_backup_without_room_for_rows_has_those_of_another_one(path, opened, monkeypatch, caplog, room):
-    """Where a copy of the rows would leave no room for answers, the backup shares rows with an earlier one, says so in
-    the log, and is sound; where there is room, nothing is said."""
+    """If there is no room for a copy of the rows, a backup shares the rows of an earlier one, says so in the log, and
+    is sound; if there is room, nothing is logged."""
     first = backups.keep(path, at(0))
     opened.answer("later", opened.place.asked.id, 1)
     if room is not None:
@@ -282,7 +282,7 @@ def test_a_backup_without_room_for_rows_has_those_of_another_one(path, opened, m
 
 
 def test_the_log_says_once_that_no_backup_is_made(path, opened, caplog):
-    """While nothing changes, one line says so, and after the next change another one."""
+    """While nothing changes, only one line in the log says so; after the next change there is another one."""
     rounds = iter([None, None, lambda: opened.answer("later", opened.place.asked.id, 1), None, None])
 
     def wait(_):
@@ -297,7 +297,7 @@ def test_the_log_says_once_that_no_backup_is_made(path, opened, caplog):
 
 
 def test_the_age_of_the_newest_backup_is_said(path):
-    """It says how old the newest backup is, whether anything changed since, and where its time is to come."""
+    """A sentence says how old the newest backup is, if anything has changed since, and if its date is in the future."""
     store, opened = labelled(path)
     assert "The server has kept no backup yet." == backups.age_of_newest(store, at(0))
     kept = backups.keep(path, at(0))
@@ -310,7 +310,8 @@ def test_the_age_of_the_newest_backup_is_said(path):
 
 @pytest.mark.slow
 def test_a_backup_that_is_killed_is_whole_or_not_there(run, tmp_path):
-    """A kill before any change of a file name leaves every backup sound, and the next backup removes the leftovers."""
+    """If a backup is killed before any change of a name on disk, every backup is sound, and the next one removes the
+    leftovers."""
     store, opened = labelled("studio.db")
     first = backups.keep(store.path, at(0))
     opened.answer("later", opened.place.asked.id, 1)
@@ -334,7 +335,7 @@ def test_a_backup_that_is_killed_is_whole_or_not_there(run, tmp_path):
 
 
 def test_two_processes_keep_no_backup_at_once(path):
-    """Who comes second says so, and removes nothing of the first."""
+    """While one process makes a backup, another is refused, and does not remove the unfinished files of the first."""
     labelled(path)
     folder = path.with_name("studio.backups")
     folder.mkdir()

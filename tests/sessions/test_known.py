@@ -14,7 +14,7 @@ from oal_engine.kernel.runs import Run
 from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import another_pass, look_back
 from oal_engine.sessions.files import export
-from oal_engine.sessions.files.bundle import adopt, publish
+from oal_engine.sessions.files.bundle import adopt
 from oal_engine.sessions.files.player import Player
 from oal_engine.sessions.insights import certainty, estimates, outcome
 from oal_engine.sessions.session import Session
@@ -26,19 +26,22 @@ from tests.harness.sessions import (
     RUNS,
     begin,
     bits,
+    database,
     label_truly,
     label_until_the_end,
     reply,
     say,
     stream_of,
     take_back,
+    text_of,
+    travelled,
     truth,
 )
 
 
 @pytest.fixture(scope="module")
 def partly(store):
-    """The name of a data set of which every third item has a label."""
+    """The name of a data set in which every third item has a label."""
     items = stream_of()[1]
     items.y = np.where(np.arange(items.y.size) % 3 == 0, items.y, 0).astype(np.int8)
     datasets.add(store, "partly", datasets.table(items), "made.npz")
@@ -46,12 +49,12 @@ def partly(store):
 
 
 def labels_from(labels, origin):
-    """Known labels that another session brings."""
+    """Return known labels of one origin. labels: {item: label}."""
     return KnownLabels([KnownLabel(*each) for each in labels.items()], origin)
 
 
 def rebuilt(store, opened):
-    """The session opened again, after checking that it verifies and has the same bits."""
+    """Reopen a session, check that it has the same bits and verifies, and return it."""
     again = Session(store, opened.id)
     assert bits(again) == bits(opened)
     assert again.place == opened.place
@@ -62,7 +65,8 @@ def rebuilt(store, opened):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_a_session_that_begins_with_labels(store, data, algorithm, more):
-    """No known item is asked, the budget is for answers alone, and the session is rebuilt bit for bit."""
+    """A session that begins with known labels asks no known item, spends its budget on answers only, and is rebuilt bit
+    for bit."""
     opened = begin(store, data, algorithm, known_labels=60, **more)
     known = {*opened.known_labels}
     assert 60 == len(known) == opened.place.progress.known_items
@@ -76,7 +80,7 @@ def test_a_session_that_begins_with_labels(store, data, algorithm, more):
 
 
 def test_known_labels_are_learned_before_the_first_question(store):
-    """The first question is asked by a learner that was taught the known labels in their order."""
+    """The learner is trained on the known labels, in their order, before it asks the first question."""
     opened = begin(store, known_labels=60)
     labels = [(row["item"], row["label"]) for row in opened.known_labels.values()]
     plain = begin(store)
@@ -86,7 +90,7 @@ def test_known_labels_are_learned_before_the_first_question(store):
 
 
 def test_the_labels_of_a_file_with_gaps(store, partly):
-    """A file with gaps gives all its labels, and only the other items are asked."""
+    """If a file has labels for some items, all these labels become known, and only the other items are asked."""
     opened = begin(store, partly, known_labels="file", budget=1000)
     assert 100 == len(opened.known_labels)
     assert {"file"} == {row["data"]["origin"] for row in opened.known_labels.values()}
@@ -118,7 +122,7 @@ def test_the_labels_of_a_file_with_gaps(store, partly):
     ],
 )
 def test_labels_that_a_session_cannot_begin_with(store, data, known, words):
-    """A file without gaps gives a number of labels only, and one without labels none."""
+    """Known labels are refused if they leave no item to ask, or if the data has no such item, class or labels."""
     with pytest.raises(SessionError, match=words):
         begin(store, data, known_labels=known)
 
@@ -126,7 +130,7 @@ def test_labels_that_a_session_cannot_begin_with(store, data, known, words):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_labels_that_come_later(store, data, algorithm, more):
-    """Labels that come while a question waits are learned; it stays, and their items are not asked any more."""
+    """Labels that become known while a question waits are learned; the question stays, known items are not asked."""
     opened = begin(store, data, algorithm, **more)
     label_truly(opened, 5)
     asked = opened.place.asked
@@ -140,7 +144,7 @@ def test_labels_that_come_later(store, data, algorithm, more):
 
 
 def test_items_that_were_asked_cannot_become_known(store):
-    """Items with an answer or a question are refused by name, and the others are taken."""
+    """Known labels are refused for items that were asked, and these items are returned; the other labels are taken."""
     opened = begin(store)
     label_truly(opened, 3)
     asked = [entry.item for entry in opened.log]
@@ -174,7 +178,7 @@ def test_known_labels_of_the_session_only(store, labels):
 
 
 def test_undo_after_labels_came(store):
-    """An answer can be taken back after labels came, which stay known."""
+    """An answer can be undone after further labels became known, and these labels stay known."""
     opened = begin(store, known_labels=30)
     label_truly(opened, 4)
     item = int(opened.order[250])
@@ -189,7 +193,7 @@ def test_undo_after_labels_came(store):
 
 
 def test_several_people_with_known_labels(store):
-    """Several people are never asked what is known, also if it becomes known while they have questions."""
+    """Several people are never asked about known items, even if the labels become known while they hold questions."""
     opened = begin(store, known_labels=30, overlap=0.2)
     for _ in range(4):
         reply(opened, "anna")
@@ -203,7 +207,7 @@ def test_several_people_with_known_labels(store):
 
 
 def test_more_labels_after_the_end(store):
-    """Labels that are added after the budget was spent are asked of items that did not become known meanwhile."""
+    """Labels added after the budget was spent are used only for items that did not become known meanwhile."""
     opened = begin(store, known_labels=30, budget=5)
     label_until_the_end(opened)
     opened.know(next(EVENTS), {int(item): int(opened.y[item]) for item in opened.order[50:200]}, "search")
@@ -216,23 +220,19 @@ def test_more_labels_after_the_end(store):
 
 
 def test_known_labels_travel(store, tmp_path):
-    """A published session carries its known labels, and verifies where the same data is."""
+    """A published session has its known labels, and verifies in another database with the same data."""
     opened = begin(store, known_labels=60)
     label_truly(opened, 12)
     opened.know(next(EVENTS), {int(opened.order[200]): 1}, "search")
     say(opened, truth(opened))
-    file, there = io.StringIO(), Store(tmp_path / "there.db")
-    publish(store, opened.id, file)
-    datasets.add(there, "sparse", datasets.table(stream_of()[1]), "made.npz")
-    adopted = adopt(there, io.StringIO(file.getvalue()))
-    assert look_back.verify(there, adopted).verified
-    assert bits(Session(there, adopted)) == bits(opened)
-    assert there.known_labels(adopted).keys() == opened.known_labels.keys()
+    adopted = travelled(store, opened.id, database(tmp_path / "there.db", "sparse"))
+    assert bits(adopted) == bits(opened)
+    assert adopted.known_labels.keys() == opened.known_labels.keys()
 
 
 @pytest.mark.slow
 def test_looking_back_at_known_labels(store):
-    """Every place and round of a session with known labels opens, and a what-if asks nothing that is known."""
+    """Every step and round of a session with known labels can be opened, and a what-if asks no known item."""
     from oal_engine.kernel.algorithms import strategy
 
     opened = begin(store, known_labels=60, shuffled=True)
@@ -250,7 +250,7 @@ def test_looking_back_at_known_labels(store):
 
 
 def test_a_session_begins_with_other_labels(store):
-    """Labels of any origin can be given, and are stored with it."""
+    """A session can begin with labels of any origin, which is stored with each label."""
     session = create(store, "unlabelled", "PAA-I", budget=9, known_labels=labels_from({5: 1, 3: -1}, "session Old"))
     opened = Session(store, session)
     assert [(5, "session Old"), (3, "session Old")] == [
@@ -259,7 +259,7 @@ def test_a_session_begins_with_other_labels(store):
 
 
 def test_exports_have_the_origin_of_each_label(store):
-    """Every table of items says whether a label is an answer, is known and from where, or is the model's."""
+    """Every exported table says whether a label is an answer, or known and from where."""
     opened = begin(store, known_labels=30)
     label_truly(opened, 10)
     say(opened, SKIP)
@@ -280,7 +280,7 @@ def test_exports_have_the_origin_of_each_label(store):
 
 
 def test_the_summary_counts_known_labels_by_themselves(store):
-    """Known labels are counted as they are, and estimates say that they are about the other items."""
+    """The summary counts known labels separately, and says that the estimates are about the other items."""
     opened = begin(
         store, "unlabelled", "PAA-I", floor=0.5, known_labels=labels_from({5: 1, 3: -1, 8: 1}, "session Old")
     )
@@ -295,7 +295,7 @@ def test_the_summary_counts_known_labels_by_themselves(store):
 
 
 def test_estimates_are_those_of_a_stream_without_the_known_items(store):
-    """Items that are known change no count of passed items, so estimates and floors rest on the others alone."""
+    """Known items are not counted as passed, so that estimates and floors are about the other items alone."""
     opened = begin(
         store, "unlabelled", "PAA-I", audit=0.3, floor=0.3, budget=80, known_labels=labels_from({5: 1}, "file")
     )
@@ -313,7 +313,7 @@ def test_estimates_are_those_of_a_stream_without_the_known_items(store):
 
 @pytest.mark.parametrize("algorithm", ["PAA-I", "auto"])
 def test_a_replay_with_known_items_asks_what_a_session_asks(store, algorithm):
-    """A session that begins with N labels asks and counts what a replay over the other items does."""
+    """A session that begins with N known labels has the questions and counts of a replay over the other items."""
     opened = begin(store, algorithm=algorithm, known_labels=50, budget=60, seed=4)
     label_until_the_end(opened)
     known = stream.sample(np.arange(300), 50, 4)
@@ -329,7 +329,7 @@ def test_a_replay_with_known_items_asks_what_a_session_asks(store, algorithm):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), [*RUNS[:2], ("classes", "MD-AMD", {"shuffled": True})])
 def test_another_pass_over_the_items_without_an_answer(store, data, algorithm, more):
-    """A session with the same settings begins with all labels of the first, and asks about its other items."""
+    """Another pass has the settings of the first session, begins with all its labels, and asks only the other items."""
     first = begin(store, data, algorithm, known_labels=20, seed_words=(), **more)
     label_until_the_end(first)
     asked = {entry.item for entry in first.log}
@@ -348,7 +348,7 @@ def test_another_pass_over_the_items_without_an_answer(store, data, algorithm, m
 
 
 def test_another_pass_has_nothing_to_ask_if_every_item_has_a_label(store):
-    """The last pass says that it was the last."""
+    """Another pass is refused if every item has a label."""
     first = begin(store, algorithm=None, learner="pa-i", rule="all", budget=400)
     label_until_the_end(first)
     with pytest.raises(SessionError, match="every item has a label: another pass has nothing to ask"):
@@ -356,8 +356,8 @@ def test_another_pass_has_nothing_to_ask_if_every_item_has_a_label(store):
 
 
 def test_labels_that_are_appended_become_known(tmp_path):
-    """A session that began with the labels of its file learns labels that are appended for items that nobody asked,
-    also while it is open; other sessions, and a correction of such a label, are left alone."""
+    """A session that began with its file's labels also learns appended labels of items that were not asked, even while
+    it is open. Other sessions do not, and a correction of such a label is kept."""
     store, words = Store(tmp_path / "studio.db"), [f"words n{k} of kind {k % 5}" for k in range(60)]
     lines = [f'{{"text": "{text}", "label": "{"yes" if k % 5 == 0 else "no"}"}}' for k, text in enumerate(words)]
     path = tmp_path / "partly.csv"
@@ -393,7 +393,7 @@ def test_labels_that_are_appended_become_known(tmp_path):
 
 
 def test_exported_labels_begin_another_session(store, tmp_path):
-    """The exported labels, known ones and answers, are imported again as the labels of a file with gaps."""
+    """Exported labels, answers and known ones, can be imported as a file with gaps, and begin another session."""
     opened = begin(store, known_labels=30, budget=20)
     label_until_the_end(opened)
     following = begin(store, known_labels=another_pass.labels(opened))
@@ -419,8 +419,8 @@ def test_the_player_shows_a_known_item(store):
 @pytest.mark.parametrize("reopen", [False, True])
 @pytest.mark.parametrize("ended", [False, True])
 def test_new_items_with_a_label_are_known(tmp_path, reopen, ended):
-    """Items that are appended with a label are known to a session that began with labels, open or not, and only the
-    other new items are asked."""
+    """In a session that began with its file's labels, reopened or not, appended items with a label are known, and only
+    the other new items are asked."""
     store, path = Store(tmp_path / "studio.db"), tmp_path / "partly.csv"
     label = {k: 1 if k % 5 == 0 else -1 for k in range(60)}
     words = [f"words n{k} of kind {k % 5}" for k in range(60)]
@@ -449,15 +449,13 @@ def test_new_items_with_a_label_are_known(tmp_path, reopen, ended):
 
 @pytest.mark.parametrize("change", [{"item": "asked"}, {"item": 299, "label": 0}, {"label": 7}, {"item": 10**6}])
 def test_forged_known_labels_do_not_verify(store, tmp_path, change):
-    """A published session whose known labels were altered is refused, or does not verify, in one sentence."""
+    """A published session with altered known labels is either refused in one sentence or does not verify."""
     opened = begin(store, known_labels=30)
     label_truly(opened, 10)
-    file, there = io.StringIO(), Store(tmp_path / "there.db")
-    publish(store, opened.id, file)
-    lines = [json.loads(line) for line in file.getvalue().splitlines()]
+    there = database(tmp_path / "there.db", "sparse")
+    lines = [json.loads(line) for line in text_of(store, opened.id).splitlines()]
     row = next(line for line in lines if line.get("kind") == "known")
     row |= change | ({"item": opened.log[3].item} if change.get("item") == "asked" else {})
-    datasets.add(there, "sparse", datasets.table(stream_of()[1]), "made.npz")
     forged = io.StringIO("\n".join(map(json.dumps, lines)) + "\n")
     if change.get("label") or change["item"] == 10**6:
         with pytest.raises(JsonLinesError, match=r"is not one of the session|an item that the data set does not have"):

@@ -1,5 +1,5 @@
-"""Labels that are known for one of several questions about an item: they are learned and cost nothing, and the item may
-still be asked about the others."""
+"""Labels known from elsewhere for one of several questions: they are learned and cost nothing, and the item may still
+be asked about the other questions."""
 
 import io
 import json
@@ -18,49 +18,38 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
 from oal_engine.sessions.what_if import what_if
 from oal_engine.store import Store
-from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of, travelled
+from tests.harness.sessions import EVENTS, TRUTHS, begin, database, give, stream_of, take_back, text_of, travelled
 
 NAMES = ["half", "fifth", "rare"]
-X = stream_of()[0]
-SCORES = X @ np.random.default_rng(7).normal(size=(X.shape[1], 4))
-Y = np.where(SCORES > np.quantile(SCORES, (0.5, 0.8, 0.95, 0.9), axis=0).diagonal(), 1, -1).T
 
 
 def of_several(store, questions=NAMES, **more):
-    """A session of several questions, opened."""
+    """Begin a session of several questions."""
     return begin(store, "unlabelled", "auto", questions=questions, **more)
 
 
-def give(opened, count=1):
-    """Answer the current questions truly, as far as they ask; the id of the last one."""
-    for _ in range(count):
-        asked = opened.current
-        labels = [int(Y[k, asked.item]) if predicted else SKIP for k, (_, predicted) in enumerate(asked.parts)]
-        opened.answer(next(EVENTS), asked.id, labels)
-    return asked.id
-
-
 def know(opened, labels, name):
-    """Make labels known; the items that were not taken."""
+    """Make labels of a question known. Return the items that were refused."""
     return opened.know(next(EVENTS), labels, "search", "anna", name)
 
 
 def later(opened, part, count, sign=0):
-    """The next items of the stream, of one class of a question if `sign` is given, and their labels."""
-    items = [int(item) for item in opened.order[opened.state.streamed + 5 :] if sign in (0, Y[part, item])]
-    return {item: int(Y[part, item]) for item in items[:count]}
+    """Return {item: label of question `part`} for `count` later items of the stream, of one class only if `sign` is
+    given."""
+    items = [int(item) for item in opened.order[opened.state.streamed + 5 :] if sign in (0, TRUTHS[part, item])]
+    return {item: int(TRUTHS[part, item]) for item in items[:count]}
 
 
 def parts_of(opened, item):
-    """The places of the questions that an item was asked about, or None if it was not asked."""
+    """Return the indices of the questions that an item was asked about, or None if it was not asked."""
     entries = [entry for entry in opened.log if entry.item == item]
     return [k for k in range(len(entries[0].parts)) if entries[0].asks(k)] if entries else None
 
 
 @pytest.mark.parametrize("more", [{}, {"floor": 0.5}, {"audit": 0.3, "audit_trains": False}])
 def test_what_is_known_is_rebuilt_to_the_bit(store, other, more):
-    """Known labels, corrected ones, and ones that are unknown again, among answers, an undo across them, an added and a
-    closed question give the same state when the session is opened again, verify, and travel."""
+    """A session with known labels (some corrected or removed again), answers, undos, and an added and a closed question
+    has the same state when it is reopened, and verifies."""
     opened = of_several(store, budget=60, **more)
     found = later(opened, 1, 8, 1)
     assert [] == know(opened, found, "fifth")
@@ -90,15 +79,15 @@ def test_what_is_known_is_rebuilt_to_the_bit(store, other, more):
 
 
 def test_a_known_item_is_asked_about_the_other_questions(store):
-    """Where one label is known the others are asked, and where all are known nothing. Each is learned by its question
-    alone, and costs nothing."""
+    """An item with one known label is asked about the other questions only, and an item with all labels known is not
+    asked. A known label trains only the learner of its question, and costs nothing."""
     opened = of_several(store, budget=300)
     items = list(later(opened, 0, 40))
     before = [OneQuestion(opened, name).place.weights for name in NAMES]
-    know(opened, {item: int(Y[1, item]) for item in items[:20]}, "fifth")
+    know(opened, {item: int(TRUTHS[1, item]) for item in items[:20]}, "fifth")
     now = [OneQuestion(opened, name).place.weights for name in NAMES]
     assert [True, False, True] == [np.array_equal(*each) for each in zip(before, now)]
-    for name, part in zip(NAMES, Y):
+    for name, part in zip(NAMES, TRUTHS):
         know(opened, {item: int(part[item]) for item in items[20:]}, name)
     assert 0 == opened.place.progress.labels
     while opened.current and opened.state.streamed < 200:
@@ -110,8 +99,8 @@ def test_a_known_item_is_asked_about_the_other_questions(store):
 
 
 def test_figures_of_a_question_leave_its_known_items_out(store):
-    """Counts, estimates and floors of the question are about the items that were not known to it, and its list has the
-    known positives."""
+    """The counts, estimates and floors of a question leave out the items with a known label for it; its list of
+    positives has the known ones."""
     opened = of_several(store, budget=120, floor=0.5, audit=0.3)
     found = later(opened, 1, 30, 1)
     know(opened, found, "fifth")
@@ -130,8 +119,8 @@ def test_figures_of_a_question_leave_its_known_items_out(store):
 
 
 def test_a_known_label_says_what_it_implies(store):
-    """A known yes to a question that needs another yes says that one, too; without a known yes to that, what needs it
-    has the same label. Where the other yes is known, only the rest is asked."""
+    """A known yes to a child question is also a yes to its parent, and a known no to a parent is also a no to its
+    children. If only a yes to the parent is known, the item is asked about the child."""
     opened = of_several(store, ["half", {"name": "fifth", "parent": "half"}], budget=300)
     items = [*later(opened, 0, 60)]
     know(opened, dict.fromkeys(items[:20], 1), "fifth")
@@ -152,8 +141,8 @@ def test_a_known_label_says_what_it_implies(store):
 
 
 def test_what_was_answered_is_not_known_from_elsewhere(store):
-    """An answer to the question, or another one to a question of which the label says something, stands, also that
-    nobody could tell. A question that was added since can have a known label, and so can one that was known before."""
+    """A known label is refused if the item was answered on this question (even without a label) or on a related one
+    that contradicts it. It is accepted for a question added since, and replaces a label known before."""
     opened = of_several(store, ["half", {"name": "fifth", "parent": "half"}, "rare"], budget=300)
     item = opened.current.item
     assert [item] == know(opened, {item: 1}, "rare")
@@ -197,14 +186,15 @@ def test_tables_have_the_known_labels(store):
     assert own["margin:fifth"].isna().all()
     asked = own[own["asked"] == 1]
     assert len(asked)
-    assert asked["label:half"].tolist() == Y[0, asked["position"]].tolist()
+    assert asked["label:half"].tolist() == TRUTHS[0, asked["position"]].tolist()
     assert ({"answer"}, {"known: search"}) == tuple({*own[own["asked"] == flag]["origin"]} for flag in (1, 0))
     ranked = export.predictions(OneQuestion(opened, "fifth"))[0].frame
     assert {"known: search"} == {*ranked[ranked["position"].isin(items)]["origin"]}
 
 
 def test_a_published_session_has_its_known_labels(store, tmp_path):
-    """They verify elsewhere; labels that do not fit the questions are refused."""
+    """A published session has its known labels and verifies elsewhere; a file whose known labels do not fit the
+    questions is refused."""
     opened = of_several(store)
     know(opened, later(opened, 1, 2, 1), "fifth")
     give(opened, 5)
@@ -217,12 +207,13 @@ def test_a_published_session_has_its_known_labels(store, tmp_path):
     there.close()
 
 
-PARTLY = Y[:3].copy()  # all labels of 60 items, and one of 40 others
+PARTLY = TRUTHS[:3].copy()  # all labels of 60 items, and one label of 40 others
 PARTLY[:, 100:] = PARTLY[[0, 2], 60:100] = SKIP
 
 
 def with_gaps(store, labels, name=None):
-    """The name of a data set whose file has columns of 1, -1 and blanks, for labels of shape (questions, items)."""
+    """Add a data set whose columns have the labels as 1, -1 and blanks (SKIP). Return its name. labels: shape
+    (questions, items)."""
     _, items = stream_of()
     cells = [["" if label == SKIP else str(label) for label in own] for own in labels.T.tolist()]
     items.y, items.details = np.zeros_like(items.y), [*map(json.dumps, cells)]
@@ -235,8 +226,8 @@ def with_gaps(store, labels, name=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"shuffled": True, "floor": 0.3, "audit": 0.3}])
 def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(store, tmp_path, more):
-    """They cost nothing. Items of which all labels are known are not asked, others about the other questions alone; the
-    log gives the same bits, verifies and travels."""
+    """The labels of a session's file cost nothing. Items with all labels known are not asked, other items only about
+    the questions without a known label; the log gives the same bits, verifies, and can be published."""
     data = with_gaps(store, PARTLY)
     opened = begin(store, data, "auto", questions=NAMES, known_labels="file", budget=300, **more)
     assert (100, 0, 240) == (len(opened.known_labels), opened.place.progress.labels, opened.state.budget)
@@ -258,12 +249,13 @@ def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(store
 
 
 def test_a_session_of_several_questions_begins_with_some_labels(store):
-    """The seed draws as many items as are asked for, and one at least is left to ask."""
-    data = with_gaps(store, Y[:3])
+    """A number of known labels draws this many items by the seed. At least one item must be left to ask, and a file
+    without labels is refused."""
+    data = with_gaps(store, TRUTHS[:3])
     opened = begin(store, data, "auto", questions=NAMES, known_labels=50)
     labels = {item: row["data"]["labels"] for item, row in opened.known_labels.items()}
     assert 50 == len(labels)
-    assert labels == {item: Y[:3, item].tolist() for item in labels}
+    assert labels == {item: TRUTHS[:3, item].tolist() for item in labels}
     for wrong in ("file", 300):
         with pytest.raises(SessionError, match=r"1 to 299, as 300 of 300 items|>= 1 and <= 299. Got 300"):
             begin(store, data, "auto", questions=NAMES, known_labels=wrong)
@@ -272,7 +264,7 @@ def test_a_session_of_several_questions_begins_with_some_labels(store):
 
 
 def test_the_labels_of_a_file_say_what_they_imply(store):
-    """A yes to a question is a yes to the one that it needs, and a no to that is a no to both."""
+    """In a file, a yes to a child question is also a yes to its parent, and a no to the parent makes the child a no."""
     labels = np.full((3, 300), SKIP)
     labels[:2, :6] = [[1, 1, -1, -1, 0, 0], [1, 0, 1, 0, 1, -1]]
     questions = ["half", {"name": "fifth", "parent": "half"}]
@@ -282,7 +274,7 @@ def test_the_labels_of_a_file_say_what_they_imply(store):
 
 
 def test_a_blank_label_cell_answers_no_question(tmp_path):
-    """An item without a label is known to no question, and the figures of a question are not exact then."""
+    """An item with a blank label cell has no known labels, and the session then has no exact metrics."""
     store, path = Store(tmp_path / "studio.db"), tmp_path / "gaps.csv"
     path.write_text(
         "text,label\n" + "".join(f"words n{k},{['good', 'odd'][k % 2] if k < 10 else ''}\n" for k in range(30))
@@ -295,7 +287,7 @@ def test_a_blank_label_cell_answers_no_question(tmp_path):
 
 
 def test_labels_of_appended_items_are_known_to_several_questions(tmp_path):
-    """The items are asked about the questions of which the file has no label."""
+    """Appended items bring known labels for the questions that their cells answer; blank cells bring none."""
     store, path = Store(tmp_path / "studio.db"), tmp_path / "partly.csv"
     cells = [[1, 0][k % 5 > 0] if k % 3 else "" for k in range(30)]
     path.write_text("text,half,rare\n" + "".join(f"words n{k},{cells[k]},\n" for k in range(30)))

@@ -1,4 +1,4 @@
-"""A database that Litestream copies while people answer is restored with a copy of its rows, as documented."""
+"""A database that Litestream copies while people answer can be restored with a copy of its rows, as documented."""
 
 import shutil
 import subprocess
@@ -18,8 +18,8 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not shutil.which("litestream"), reason="needs litestream"),
 ]
-PATIENCE = 120  # seconds until answers are copied
-ANSWERS = 5  # before it starts
+PATIENCE = 120  # seconds to wait until answers are copied
+ANSWERS = 5  # before Litestream starts
 
 
 def work(path, session):
@@ -37,7 +37,7 @@ def litestream(*arguments):
 
 
 def restored(config, source, target):
-    """Restore the database into an empty folder. Return its store, None if nothing was copied yet."""
+    """Restore the database into an empty folder. Return its store, or None if nothing was copied yet."""
     shutil.rmtree(target.parent, ignore_errors=True)
     target.parent.mkdir()
     ended = litestream("restore", "-config", config, "-o", target, source).wait()
@@ -45,8 +45,8 @@ def restored(config, source, target):
 
 
 def test_what_was_copied_before_all_was_killed_is_restored(tmp_path):
-    """After the death of the app and of Litestream during work, the copies give a session that verifies, whose log is
-    the beginning of the lost one, and which continues."""
+    """If the app and Litestream are killed during work, the restored copy is sound, its log is the beginning of the
+    lost one, and its session continues."""
     source, target, config = tmp_path / "studio.db", tmp_path / "restored" / "studio.db", tmp_path / "litestream.yml"
     text = (ROOT / "docs" / "deploying.md").read_text().split("```yaml\ndbs:")[1].split("```")[0]
     settings = yaml.safe_load("dbs:" + text)

@@ -1,4 +1,4 @@
-"""A trace of a session: every place as it was, and the first difference from the log."""
+"""A trace of a session shows every step as it was, and the first difference from the log."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 from oal_engine.kernel import metrics, rows, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions import look_back
+from oal_engine.sessions.log import Log
 from oal_engine.sessions.look_back import Trace, verify
 from oal_engine.sessions.settings import create
 from oal_engine.sessions.what_if import what_if
@@ -28,8 +29,7 @@ def kept_often(monkeypatch):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_every_question_is_as_it_was(store, data, algorithm, more):
-    """Each question has the progress, weights and counts of the session at that time, in whatever order questions are
-    opened."""
+    """Each step of a trace, opened in any order, has the session's progress, weights and counts at that time."""
     opened, places = labelled(store, data, algorithm, **more)
     trace = Trace(store, opened.id)
     assert (len(places) + 1, True, trace.rounds) == (trace.steps, trace.complete, trace.reached)
@@ -65,7 +65,8 @@ def test_what_an_answer_changed_is_the_difference_of_the_weights(store, data, al
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_rounds_between_questions_have_their_margin_and_prediction(store, data, algorithm, more):
-    """A round without a question has its learner's margin, a draw not below its probability, and its counts."""
+    """A round without a question has the margin by the learner of that time, a draw not below its probability, and the
+    counts so far."""
     opened, _ = labelled(store, data, algorithm, **more)
     trace = Trace(store, opened.id)
     X, asked = rows.matrix(trace.dataset.rows), {entry.round for entry in trace.log}
@@ -102,7 +103,7 @@ def test_a_surprise_is_a_mistake_made_with_confidence(store):
 
 
 def test_an_open_session_ends_at_the_current_question(store):
-    """The last place is the current question; a session that was never opened has no place."""
+    """The last step of an open session is its current question; a session that was never opened has no step."""
     opened = begin(store)
     label_truly(opened, 3)
     trace = Trace(store, opened.id)
@@ -126,7 +127,7 @@ def test_looking_back_writes_nothing(store):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_a_session_verifies_with_its_counts(store, data, algorithm, more):
-    """The report counts the questions, answers and stored digests that were checked."""
+    """The verification report counts the questions, answers and stored digests that were checked."""
     opened, places = labelled(store, data, algorithm, **{"budget": 60} | more)
     report = verify(store, opened.id)
     assert report.verified, report
@@ -141,7 +142,7 @@ def test_a_session_verifies_with_its_counts(store, data, algorithm, more):
     ["margin = margin + 1e-12", "predicted = -predicted", "item = item + 1", "round = round + 1", "draw = draw / 2"],
 )
 def test_the_first_question_that_differs_is_reported(store, change):
-    """An altered question is reported with its round and the versions, and the places before it can be opened."""
+    """An altered question is reported with its round and the versions, and the steps before it can be opened."""
     opened, places = labelled(store)
     with store.transaction():
         store.db.execute(f"UPDATE questions SET {change} WHERE session = ? AND number = 17", [opened.id])
@@ -172,8 +173,18 @@ def test_a_digest_that_differs_is_reported(store):
     assert number < verify(store, opened.id).number
 
 
+def test_a_part_of_a_log_has_nothing_of_later_answers(store):
+    """In the first entries of a log, a question whose answer came later has no label, annotator, time or seconds."""
+    opened, _ = labelled(store)
+    log = Log.read(store, opened.id)
+    first, waiting = log.until(1, 2)
+    assert log.entries[0] == first
+    later = (waiting.label, waiting.first, waiting.annotator, waiting.answered_at, waiting.seconds)
+    assert (None,) * 5 == later
+
+
 def test_a_session_that_differs_at_its_first_question_has_no_place(store):
-    """A session whose first question differs can be opened, without any place."""
+    """A session whose first question differs can be traced, but the trace has no step."""
     opened, _ = labelled(store)
     with store.transaction():
         store.db.execute("UPDATE questions SET margin = 5 WHERE session = ? AND number = 1", [opened.id])
@@ -182,7 +193,7 @@ def test_a_session_that_differs_at_its_first_question_has_no_place(store):
 
 
 def test_tables_of_items_by_class(store):
-    """One table has the confusion counts of all items, the other the answers and predictions of the questions."""
+    """One table has the confusion counts of all items; another compares answers with predictions of asked items."""
     opened, _ = labelled(store)
     trace = Trace(store, opened.id)
     tp, fp, tn, fn = metrics.confusion(trace.counts, "push")

@@ -1,4 +1,5 @@
-"""Sessions over texts with vectors: model files, backups and published sessions work with both kinds of vectors."""
+"""Sessions over texts with vectors: model files, backups and published sessions work with vectors from a file and from
+an embedding."""
 
 import gzip
 import io
@@ -30,7 +31,7 @@ COLUMNS = reading.Columns(("text",), "label")
 
 
 def database(folder, kind):
-    """A database with 60 of the texts and their vectors, given or made, and where the embedding is."""
+    """Create a database with 60 texts and their vectors: from a file, or from the embedding in the folder `tiny`."""
     folder.mkdir()
     path, store = folder / "texts.jsonl", Store(folder / "studio.db")
     path.write_text(
@@ -54,7 +55,7 @@ def kind(request):
 
 @pytest.fixture
 def opened(tmp_path, kind):
-    """A session that asked until its budget was spent."""
+    """A session whose budget is spent."""
     store = database(tmp_path / "one", kind)
     session = Session(store, create(store, "texts", "PAA-I", budget=25, shuffled=True))
     label_until_the_end(session)
@@ -75,8 +76,8 @@ def written(opened, path):
 
 
 def test_a_model_file_predicts_with_vectors(opened, kind, tmp_path):
-    """With its vectors or its embedding a model gives the margins of its session bit for bit, and is written again as
-    it is; versions that know no vectors refuse it."""
+    """With its vectors or its embedding, a model file gives the session's margins bit for bit, and is the same file
+    when written again. Its version number is 4, which versions without vectors refuse."""
     path = written(opened, tmp_path / "m.gz")
     loaded, new = model_file.read(path), TABLE[60:] if kind == "given" else None
     if kind == "made":
@@ -92,8 +93,8 @@ def test_a_model_file_predicts_with_vectors(opened, kind, tmp_path):
 
 
 def test_a_model_with_vectors_is_used_in_python(opened, kind, tmp_path):
-    """`load_model` takes the folder of the embedding; given vectors are the second argument, one for each text. Formats
-    of other programs cannot hold such a model."""
+    """`load_model` takes the folder of the embedding; vectors from a file are a second argument of the methods, one for
+    each text. The formats of other programs cannot store such a model."""
     path = written(opened, tmp_path / "m.gz")
     loaded = oal_engine.load_model(path, None if kind == "given" else tmp_path / "one" / "tiny")
     new = (TABLE[60:],) if kind == "given" else ()
@@ -113,7 +114,8 @@ def test_a_model_with_vectors_is_used_in_python(opened, kind, tmp_path):
 
 
 def test_a_model_refuses_another_embedding_by_name(tmp_path):
-    """A model names the embedding that it needs and the one that came; one without vectors takes none."""
+    """The error about a wrong embedding names the one that the model needs and the one that it got; a model that needs
+    none refuses any."""
     store = database(tmp_path / "one", "made")
     session = Session(store, create(store, "texts", "PAA-I", budget=5))
     label_until_the_end(session)
@@ -156,7 +158,7 @@ DAMAGES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_vectors_are_refused(opened, tmp_path, damage):
-    """Vectors of a model that are not as they were written are refused in one sentence."""
+    """A model file whose vectors are damaged is refused in one sentence."""
     path = written(opened, tmp_path / "m.gz")
     lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     damage(lines)
@@ -166,8 +168,8 @@ def test_damaged_vectors_are_refused(opened, tmp_path, damage):
 
 
 def test_backups_and_published_sessions(opened, kind, tmp_path):
-    """A backup is sound and makes the same rows of new texts without any folder; another import of the same files
-    verifies a published session bit for bit."""
+    """A backup is sound, and turns new texts into the same rows after the original folder is gone. A published session
+    verifies bit for bit after another import of the same files."""
     store, new = opened.store, TABLE[60:] if kind == "given" else None
     backups.backup(store, tmp_path / "kept.tar")
     made = rows.matrix(opened.dataset.transform(TEXTS[60:], new)).toarray()
@@ -182,7 +184,7 @@ def test_backups_and_published_sessions(opened, kind, tmp_path):
 
 
 def test_seed_words_have_a_meaning_where_it_is_made(tmp_path, kind):
-    """Words to begin with weigh the columns of vectors where an embedding makes them, and only there."""
+    """Seed words give weights to the columns of vectors only if an embedding makes the vectors."""
     dataset = Dataset(database(tmp_path / "one", kind), "texts")
     columns = [
         column for column in prior.make_prior(dataset, ["goal"]).weights if column >= dataset.rows.columns - WIDTH

@@ -1,4 +1,4 @@
-"""The text for a methods section has the numbers of its session, whatever it asks and however it is answered."""
+"""The text for a methods section has the numbers of its session, whatever its questions and its answers are."""
 
 import docx
 import pytest
@@ -12,7 +12,8 @@ from tests.harness.sessions import PEOPLE, begin, labelled, reply, say, truth
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I"), ("sparse", "auto")])
 def test_its_numbers_are_those_of_the_session(store, data, algorithm):
-    """Items, rounds, labels, skips and corrections; every sentence of the result; the seed; and the paper."""
+    """The text has the session's numbers of items, rounds, labels, skips and corrections, each sentence of its summary,
+    its seed, and the algorithm."""
     opened, _ = labelled(store, data, algorithm, audit=0.2, seed=7)
     text, progress = "\n".join(methods.paragraphs(opened)), opened.place.progress
     for part in (
@@ -31,7 +32,7 @@ def test_its_numbers_are_those_of_the_session(store, data, algorithm):
 
 
 def test_names_are_never_markup(store):
-    """Signs of Markdown and HTML in names are escaped, and a name stays in its line."""
+    """Markdown and HTML characters in names are escaped."""
     opened = begin(store, "sparse", "auto", name="<b>a</b>", positive_name="x *y* [z](w)")
     text = methods.markdown(opened)
     assert text.startswith("# \\<b\\>a\\</b\\>\n")
@@ -39,7 +40,7 @@ def test_names_are_never_markup(store):
 
 
 def test_it_is_written_for_word(store, tmp_path):
-    """A document of Word has the same title and paragraphs, also with characters that XML does not have."""
+    """The Word document has the title and paragraphs of the text; characters that XML does not allow are replaced."""
     opened = begin(store, "sparse", "auto", name="a <b> & \x01_x0041_")
     export.export(store, opened.id, "methods", "word", tmp_path / "methods.docx")
     written = docx.Document(tmp_path / "methods.docx")
@@ -50,7 +51,8 @@ def test_it_is_written_for_word(store, tmp_path):
 
 
 def test_people_and_chances_are_named(store):
-    """Two people, how far they agree, a floor with its risk, and a rule that leaves items out."""
+    """The text says how many people answered and how far they agree, the risk of the floor, and whether the rule leaves
+    items out."""
     opened = begin(store, "sparse", "auto", budget=40, overlap=0.5, people=2, floor=0.5)
     for turn in range(80):
         if opened.held(PEOPLE[turn % 2]):
@@ -60,6 +62,6 @@ def test_people_and_chances_are_named(store):
     assert "answered twice got the same answer" in text
     assert "50 % of the labels gave each item a minimum probability" in text
     assert "Their risk is 5 %" in text
-    first = begin(store, "sparse", "Q_F")
+    first = begin(store, "sparse", "Q_D")
     say(first, truth(first))
     assert leaves_out(first.settings.rule) == ("and was 0 for some" in methods.markdown(first))

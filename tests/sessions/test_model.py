@@ -1,4 +1,4 @@
-"""A model file gives the margins of its session, bit for bit, for texts and tables, and no file does harm."""
+"""A model file gives its session's margins, bit for bit, for texts and tables, and no invalid file does harm."""
 
 import base64
 import copy
@@ -55,7 +55,7 @@ def packed(lines):
 
 
 def margins(opened, table):
-    """The margins of a table by the session's own learner, from the kernel that asks its questions."""
+    """Compute the margins of a table with the session's own learner, in the kernel that also chooses its questions."""
     scores = np.empty((rows.length(table), learners.classes(opened.learner) or 1))
     stream.scores(table, opened.learner, opened.settings.theta, scores)
     return scores
@@ -75,8 +75,8 @@ def margins(opened, table):
     ],
 )
 def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorithm, more):
-    """A file gives the same margins bit for bit, also of averaged weights and several classes, and it is the same file
-    when it is read and written again."""
+    """A model file gives its session's margins bit for bit, also with averaged weights and several classes, and is the
+    same file when it is read and written again."""
     opened = labelled(begin(store, data, algorithm, **more))
     written = content(model.of_session(opened))
     (tmp_path / "m").write_bytes(written)
@@ -92,7 +92,7 @@ def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorith
 
 
 def test_a_sketch_has_weights_and_the_second_order_perceptron_has_none(store):
-    """The weights of a sketch give its margins, to rounding; only the second-order perceptron has no weights."""
+    """The weights of a sketched learner give its margins to rounding; only the second-order perceptron has none."""
     opened = labelled(begin(store, "sparse", "SSOA3", averaged=True), 5)
     asked = opened.place.asked
     scores = model.of_session(opened).scores(rows.take(opened.dataset.rows, [asked.item]))
@@ -109,7 +109,7 @@ def test_a_sketch_has_weights_and_the_second_order_perceptron_has_none(store):
 
 @pytest.fixture(scope="module")
 def tweets(tmp_path_factory):
-    """A session over the demo's texts, with enough answers of both kinds for a probability."""
+    """A session over the demo's texts, with enough answers of each class for probabilities."""
     store = Store(tmp_path_factory.mktemp("tweets") / "studio.db")
     settings = demo.DEMOS["tweets"].session | {"budget": 200}
     opened = labelled(Session(store, create(store, demo.dataset(store, "tweets"), **settings)), 200)
@@ -129,7 +129,7 @@ def texts_of(opened, count):
 
 
 def test_new_texts_get_the_margins_of_the_session(tweets, file):
-    """Texts of the stream, alone or together, get the margins of the stream's rows, bit for bit."""
+    """A model file gives texts, alone or together, the margins of their rows in the stream, bit for bit."""
     loaded, own = model_file.read(file), margins(tweets, tweets.dataset.rows)
     texts = texts_of(tweets, 300)
     assert np.array_equal(own[:300], loaded.scores(loaded.rows(texts)))
@@ -139,7 +139,7 @@ def test_new_texts_get_the_margins_of_the_session(tweets, file):
 
 @pytest.fixture
 def predict(file, command):
-    """A function from arguments to (exit code, standard output, standard error) of `predict`."""
+    """A function that runs the command `predict` and returns (exit code, standard output, standard error)."""
 
     def predict(*arguments, using=file):
         return command("predict", *arguments, "--model", using)
@@ -149,7 +149,8 @@ def predict(file, command):
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "txt"])
 def test_predict_reads_every_format_and_writes_every_format(tweets, predict, tmp_path, suffix):
-    """Each item gets its id, margin, class and probability, the same from and to all formats."""
+    """`predict` gives each item its id, margin, class and probability, the same from every input format and in every
+    output format."""
     import pandas
 
     texts = texts_of(tweets, 50)
@@ -206,7 +207,7 @@ def test_predict_follows_a_pipe_line_by_line(tweets, file):
 
 @pytest.fixture(scope="module")
 def alike(tmp_path_factory):
-    """A session over texts with a latent part, and its model file."""
+    """A session over texts with similar-wording (latent) columns, and the path of its model file."""
     folder = tmp_path_factory.mktemp("alike")
     store = Store(folder / "studio.db")
     opened = labelled(Session(store, create(store, add_topics(store, folder), "PAA-I", budget=60)), 60)
@@ -216,8 +217,9 @@ def alike(tmp_path_factory):
 
 @pytest.mark.slow
 def test_similar_wording_is_in_the_file(alike):
-    """Texts of the stream get the session's margins bit for bit, and new texts the margins of the session's own rows.
-    The file is the same when it is read and written again, and older versions refuse it."""
+    """A model file with similar-wording columns gives the session's margins bit for bit, for texts of the stream and
+    for new texts. It is the same file when read and written again, and its version number is 2, which older versions
+    refuse."""
     opened, file = alike
     loaded, new = model_file.read(file), topics(300)[200:]
     assert file.read_bytes() == content(loaded)
@@ -246,7 +248,7 @@ BAD_SIMILAR = {
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", BAD_SIMILAR.values(), ids=BAD_SIMILAR)
 def test_damaged_similar_wording_is_refused(alike, tmp_path, damage):
-    """Columns of similar wording that are not as they were written are refused in one sentence."""
+    """A model file with damaged columns of similar wording is refused in one sentence."""
     (tmp_path / "bad.gz").write_bytes(damage(lines_of(alike[1].read_bytes())))
     with pytest.raises(ModelError, match=r"bad\.gz is not a usable model: .*\.$"):
         model_file.read(tmp_path / "bad.gz")
@@ -257,7 +259,7 @@ def test_damaged_similar_wording_is_refused(alike, tmp_path, damage):
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """A session over a table of named columns, each standardised, and their waves."""
+    """A session over a table of named, standardized columns with their Fourier features, and its folder."""
     folder = tmp_path_factory.mktemp("table")
     rng = np.random.default_rng(5)
     X = rng.normal(3, 2, size=(120, 4)).round(6)
@@ -276,7 +278,7 @@ def table(tmp_path_factory):
 
 
 def test_columns_are_matched_by_name(table, predict):
-    """Columns in another order, with others between them, give the same margins; a missing one is named."""
+    """Columns in another order, with others between them, give the same margins; an error names a missing column."""
     opened, folder = table
     own = margins(opened, opened.dataset.rows)[:, 0].tolist()
     with (folder / "table.csv").open(newline="") as file:
@@ -297,8 +299,8 @@ def test_columns_are_matched_by_name(table, predict):
 
 
 def test_the_other_columns_of_new_items_stand_beside_their_predictions(table, predict):
-    """Further columns are exported as in other tables, renamed if they have the name of a prediction. With --texts the
-    numbers of the model come before them."""
+    """Further columns of new items follow the predictions, renamed if they have the name of a prediction's column. With
+    --texts, the numbers that the model uses come before them."""
     _, folder = table
     rows = [
         {"id": "a", "age, years": 1, "b": 2.5, "c": -3, "d": 0, "margin": "=1+1", "url": "https://x.org", "year": 2019},
@@ -317,7 +319,8 @@ def test_the_other_columns_of_new_items_stand_beside_their_predictions(table, pr
 
 
 def test_waves_are_kept(table, tmp_path):
-    """A file names the columns alone, gives rows their waves, and is the same file when it is read and written."""
+    """A model file with Fourier features names only the table's columns, computes the features of new rows, and is the
+    same file when it is read and written."""
     opened, folder = table
     loaded, rows_of_file = (
         model_file.read(folder / "m.gz"),
@@ -332,7 +335,8 @@ def test_waves_are_kept(table, tmp_path):
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "svmlight"])
 def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix):
-    """Columns without names are matched by position; an array with too few is refused, a sparse file is not."""
+    """Columns without names are matched by position. An array with too few columns is refused; in a sparse file they
+    are zeros."""
     opened = begin(store, "dense", "PAA-I")
     labelled(opened, 10)
     fitted = model.of_session(opened)
@@ -383,7 +387,7 @@ def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix)
     ],
 )
 def test_an_unsuitable_file_is_refused_in_one_sentence(predict, tmp_path, name, words, message):
-    """A file that cannot be predicted ends with one sentence, no traceback, no output and no file."""
+    """`predict` refuses a file that it cannot predict with one sentence, without a traceback, output or a file."""
     if words is not None:
         (tmp_path / name).write_text(words)
     code, stdout, stderr = predict(tmp_path / name, "--output", tmp_path / "out.csv")
@@ -397,7 +401,7 @@ def test_an_unsuitable_file_is_refused_in_one_sentence(predict, tmp_path, name, 
 
 
 def test_a_file_holds_terms_and_weights_that_anybody_can_read(tweets, file):
-    """Gzipped lines of JSON: the head, then a term a line, in the order of the columns."""
+    """A model file is gzipped JSON lines: a header, then each term with its weights, in the order of the columns."""
     head, *features = lines_of(file.read_bytes())
     assert tweets.dataset.vocabulary.terms == [line["feature"] for line in features]
     assert learners.weights(tweets.learner).tolist() == [weight for line in features for weight in line["weights"]]
@@ -462,7 +466,7 @@ BAD_WAVES = {
     *(pytest.param("waves", damage, id=name) for name, damage in BAD_WAVES.items()),
 ])  # fmt: skip
 def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, table, tmp_path, kind, damage):
-    """A bad model file ends with exit code 1 and one line, without a traceback."""
+    """A damaged or hostile model file ends `predict` with exit code 1 and one line, without a traceback."""
     whole = (file if kind == "texts" else table[1] / "m.gz").read_bytes()
     (tmp_path / "bad.gz").write_bytes(damage(lines_of(whole), whole))
     (tmp_path / "new.txt").write_text("happy\n")
@@ -472,7 +476,7 @@ def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, tab
 
 
 def test_a_decompression_bomb_is_refused(monkeypatch, tmp_path):
-    """The length of an unpacked line is limited."""
+    """A decompression bomb is refused, because the length of an unpacked line is limited."""
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b" " * 2**24))
     with pytest.raises(ModelError, match="the file is too large in line 1"):
         model_file.read(tmp_path / "bomb.gz")
@@ -482,7 +486,8 @@ def test_a_decompression_bomb_is_refused(monkeypatch, tmp_path):
 
 
 def test_probabilities_are_those_that_made_the_answers():
-    """Answers drawn with known probabilities give these back, by the best line; a weight of 3 is 3 answers."""
+    """Calibration (Platt scaling) recovers the probabilities with which answers were drawn, at the best slope and
+    intercept; an answer with the weight 3 counts as 3 answers."""
     rng = np.random.default_rng(1)
     p = rng.normal(size=20_000)
     hits = rng.random(p.size) < 1 / (1 + np.exp(-(2 * p - 1)))
@@ -500,7 +505,7 @@ def test_probabilities_are_those_that_made_the_answers():
 
 
 def test_there_is_no_probability_without_enough_answers_of_both_kinds():
-    """With too few answers of a kind, or margins that do not separate them, there is a reason instead."""
+    """With too few answers of a class, or margins that do not separate classes, a reason replaces the probability."""
     few = calibration.fit(np.arange(100), np.arange(100) >= 81, np.ones(100))
     assert few(np.zeros(1)) is None
     assert "it takes 20 that are positive and 20 that are not" == few.reason

@@ -1,4 +1,5 @@
-"""A session as a page of its own: its content, omitted texts, and the same bytes whenever it is made."""
+"""A session exported as a self-contained page: its content, without texts unless they are asked for, and the same bytes
+each time."""
 
 import pytest
 
@@ -16,7 +17,7 @@ PLACE = {"item", "why", "answered", "progress", "passed", "moved", "tables", "fi
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    """A database with a session of 40 labels over texts, of which the first tries to be markup, answered by Ann."""
+    """A database with a session of 40 labels by Ann, over texts of which the first has markup."""
     folder = tmp_path_factory.mktemp("here")
     store = Store(folder / "studio.db")
     answer(store, add_texts(store, folder, f"texts {MARKUP}"), 80, budget=40, name=f"a session {MARKUP}")
@@ -24,7 +25,7 @@ def here(tmp_path_factory):
 
 
 def test_every_question_is_in_the_page_as_the_app_shows_it(here):
-    """Log and places equal those in the player, to the digits that a screen shows, and name nobody."""
+    """The log and the questions in a page equal those in the player, to the digits on screen, and name no annotator."""
     trace = look_back.Trace(here, 1)
     page = player.page(trace, texts=True)
     data, opened = held(page), player.Player(trace)
@@ -58,7 +59,8 @@ def test_nothing_of_the_items_is_in_the_page_unless_it_is_asked_for(here):
 
 
 def test_the_page_runs_its_own_script_alone(here):
-    """Its policy names its one script and allows no address; names are words in it, never markup."""
+    """The content security policy of a page allows only its own script and no external address; names are shown
+    literally, never as markup."""
     page = player.page(look_back.Trace(here, 1), texts=True)
     assert is_sealed(page)
     assert b"<img" not in page
@@ -66,7 +68,7 @@ def test_the_page_runs_its_own_script_alone(here):
 
 
 def test_the_same_session_gives_the_same_page(here):
-    """Made twice, and out of the database opened again, the bytes are the same."""
+    """A page has the same bytes if it is made again, also from the reopened database."""
     first = player.page(look_back.Trace(here, 1))
     assert first == player.page(look_back.Trace(Store(here.path, read_only=True), 1))
 
@@ -74,7 +76,7 @@ def test_the_same_session_gives_the_same_page(here):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("unlabelled", "PAA-I"), ("classes", "MPAA-I"), ("dense", "PAA-I")])
 def test_every_kind_of_session_has_its_page(store, data, algorithm):
-    """Vectors, several classes and unknown labels are in pages too."""
+    """Sessions over vectors, of several classes, and over data without labels have pages, too."""
     opened, places = labelled(store, data, algorithm)
     page = player.page(look_back.Trace(store, opened.id), texts=True)
     assert is_sealed(page)
@@ -83,7 +85,8 @@ def test_every_kind_of_session_has_its_page(store, data, algorithm):
 
 
 def test_the_command_line_writes_pages(here, tmp_path, command):
-    """`publish` writes a page by suffix or format, with texts where they are asked for; other words are refused."""
+    """`publish` writes a page if the suffix or --format is html, with texts if --texts is given; invalid options are
+    refused."""
     trace, file = look_back.Trace(here, 1), tmp_path / "session.html"
     assert (0, "", "") == command("publish", 1, "--out", file, "--db", here.path)
     assert player.page(trace) == file.read_bytes()

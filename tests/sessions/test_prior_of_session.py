@@ -1,4 +1,4 @@
-"""A session that begins with prior knowledge: stored, rebuilt, published, and not counted as labels."""
+"""Prior knowledge of a session (seed words, items, texts) is stored, rebuilt, published, and not counted as labels."""
 
 import io
 import json
@@ -29,7 +29,7 @@ KNOWN = {"seed_words": ["gym", "swim"], "seed_items": ["i5"], "seed_texts": ["a 
 
 
 def database(path):
-    """A database with 240 texts, every fifth about the gym."""
+    """Create a database with 240 texts, every fifth of which is about the gym."""
     store, y = Store(path), np.where(np.arange(240) % 5, -1, 1).astype(np.int8)
     texts = [f"{'gym' if label > 0 else 'cat'} word{k % 7} word{k % 11}" for k, label in enumerate(y)]
     items = reading.Items([f"i{k}" for k in range(240)], texts, None, [], ["word"] * 240, y, {})
@@ -53,7 +53,7 @@ def answered(store, answers=12, **more):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["PAA-I", "auto", "D-ADA"])
 def test_the_learner_begins_with_what_is_known(store, algorithm):
-    """The first question is decided with the weights that are stored, and nothing is counted as a label."""
+    """The learner begins with the stored prior weights, which decide the first question and do not count as labels."""
     opened = begin(store, "texts", algorithm, **KNOWN)
     stored = store.prior_weights(opened.id)[0]
     assert stored == {j: value for j, value in enumerate(weights(opened.learner).tolist()) if value}
@@ -67,7 +67,7 @@ def test_the_learner_begins_with_what_is_known(store, algorithm):
 
 
 def test_a_session_is_rebuilt_with_what_it_began_with(store):
-    """A session that is opened again, undone and corrected has the same bits, and verifies."""
+    """A session with prior knowledge, an undo and a correction has the same bits when it is reopened, and verifies."""
     opened = answered(store)
     again = Session(store, opened.id)
     assert opened.digest() == again.digest()
@@ -80,7 +80,8 @@ def test_a_session_is_rebuilt_with_what_it_began_with(store):
 
 
 def test_a_published_session_brings_what_it_began_with(store, tmp_path):
-    """A published session verifies in another database, and a weight of a column that is not there is refused."""
+    """A published session has its prior weights and verifies in another database; a weight for a column that does not
+    exist is refused."""
     opened, there = answered(store), database(tmp_path / "studio.db")
     text = text_of(store, opened.id)
     session = adopt(there, io.StringIO(text))
@@ -97,7 +98,7 @@ def test_a_published_session_brings_what_it_began_with(store, tmp_path):
 
 
 def test_another_algorithm_begins_with_the_same(store):
-    """What-if runs the other algorithm from the same weights as the session."""
+    """A what-if runs another algorithm from the prior weights of the session."""
     trace = Trace(store, answered(store).id)
     other = what_if(trace, strategy("OAAL"))
     assert trace.priors == other.run.priors
@@ -106,13 +107,13 @@ def test_another_algorithm_begins_with_the_same(store):
 
 @pytest.mark.slow
 def test_the_report_says_what_a_session_began_with(store):
-    """The report names the words and items, and the words that no item has."""
+    """The report names the seed words, items and texts, and the seed words that do not occur in the data."""
     page = report.page(answered(store)).decode()
     assert "The model began with the word gym and the item i5 and 1 example text. Not in the data: swim." in page
 
 
 def test_several_classes_have_no_seeds(store):
-    """Seeds point to one class: a session of several refuses them."""
+    """Seed words are refused in a session of several classes, because they point to one class."""
     with pytest.raises(SessionError, match="seed words, items and texts are for"):
         begin(store, "texts", "MPAA-I", classes=["a", "b"], seed_words=["gym"])
 
@@ -121,7 +122,7 @@ QUESTIONS = [{"name": "gym"} | KNOWN, "even", {"name": "cat", "parent": "even", 
 
 
 def of_several(store, answers=0, **more):
-    """A session of three questions, two of which begin with something, after some answers and an undo."""
+    """Return a session of three questions, two of them with prior knowledge, after some answers and an undo."""
     opened = begin(store, "texts", "auto", **{"questions": QUESTIONS} | more)
     for number in range(answers):
         asked = opened.current
@@ -134,8 +135,8 @@ def of_several(store, answers=0, **more):
 
 
 def test_each_of_several_questions_begins_with_what_is_known_of_it(store):
-    """The learner of a question has exactly the weights of its own words, items and texts, as in a session of this
-    question alone; a question without any begins with nothing, and no label is counted."""
+    """The learner of a question begins with exactly the weights of its own seed words, items and texts, as in a session
+    of this question alone. A question without seeds begins with zeros, and no label is counted."""
     opened = of_several(store)
     own = [weights(part.learner).tolist() for part in opened.start().parts]
     assert own[0] == weights(begin(store, "texts", "auto", **KNOWN).start().only().learner).tolist()
@@ -149,8 +150,8 @@ def test_each_of_several_questions_begins_with_what_is_known_of_it(store):
 
 @pytest.mark.parametrize("more", [{}, {"floor": 0.5, "shuffled": True}])
 def test_a_session_whose_questions_begin_with_something_is_rebuilt_and_published(store, tmp_path, more):
-    """Also with a question that is added later with its own words, an undo and a correction, the session has the same
-    bits when it is opened again, verifies, and travels with every weight."""
+    """A session whose questions have prior knowledge (one is added later) has the same bits when it is reopened after
+    an undo and a correction, verifies, and is published with every weight."""
     opened = of_several(store, 8, **more)
     opened.add_question(f"{opened.id} later", "late", "Comes later.", seed_words=["word3"], annotator="anna")
     fresh = weights(opened.state.parts[3].learner).tolist()
@@ -171,7 +172,7 @@ def test_a_session_whose_questions_begin_with_something_is_rebuilt_and_published
 
 
 def test_what_a_question_began_with_is_checked_in_a_published_session(store, tmp_path):
-    """A file with the weights of a question that the session lacks, or with a column that is not there, is refused."""
+    """A file with prior weights for a question or a column that the session does not have is refused."""
     opened, there = of_several(store, 2), database(tmp_path / "studio.db")
     lines = text_of(store, opened.id).splitlines()
     places = [k for k, line in enumerate(lines) if "part" in json.loads(line)]
@@ -203,8 +204,7 @@ def test_what_a_question_began_with_is_checked_in_a_published_session(store, tmp
     ],
 )
 def test_wrong_seeds_of_a_question_are_refused(store, seeds, reason):
-    """What a question cannot begin with is named, in a new session and where the question is added, and nothing is
-    stored."""
+    """Invalid seeds of a question are refused, in a new session or when it is added, and nothing is stored."""
     opened, before = of_several(store), len(store.sessions())
     questions = opened.settings.questions
     for attempt in (
@@ -217,7 +217,7 @@ def test_wrong_seeds_of_a_question_are_refused(store, seeds, reason):
 
 
 def test_the_report_says_what_each_question_began_with(store):
-    """The report and the text for a methods section name each question with its words and items."""
+    """The report and the text for a methods section name the seed words and items of each question."""
     opened = of_several(store, 12)
     for words in (report.page(opened).decode(), methods.markdown(opened)):
         assert "gym: The model began with the word gym and the item i5" in words

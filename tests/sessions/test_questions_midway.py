@@ -3,7 +3,6 @@
 import io
 import re
 
-import numpy as np
 import pytest
 
 from oal_engine import Studio
@@ -14,26 +13,14 @@ from oal_engine.sessions.insights import certainty, drift, estimates
 from oal_engine.sessions.one_question import OneQuestion, QuestionTrace
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
-from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of, travelled
+from tests.harness.sessions import EVENTS, begin, database, give, take_back, text_of, travelled
 
 NAMES = ["half", "fifth", "rare", "late"]
-X = stream_of()[0]
-SCORES = X @ np.random.default_rng(7).normal(size=(X.shape[1], len(NAMES)))
-Y = np.where(SCORES > np.quantile(SCORES, (0.5, 0.8, 0.95, 0.9), axis=0).diagonal(), 1, -1).T
 PLANS = [{}, {"floor": 0.5}, {"audit": 0.3, "audit_trains": False}]
 
 
-def give(opened, count=1):
-    """Answer the current questions truly, as far as they ask; the id of the last one."""
-    for _ in range(count):
-        asked = opened.current
-        labels = [int(Y[k, asked.item]) if predicted else 0 for k, (_, predicted) in enumerate(asked.parts)]
-        opened.answer(next(EVENTS), asked.id, labels)
-    return asked.id
-
-
 def changed(store, **more):
-    """A session of three questions: `late` is added after 10 answers, `fifth` closed after 20, and 30 are given."""
+    """Return a session of three questions with 30 answers; `late` is added after 10, and `fifth` closed after 20."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3], **more)
     give(opened, 10)
     opened.add_question(next(EVENTS), "late", "Comes later.")
@@ -45,8 +32,8 @@ def changed(store, **more):
 
 @pytest.mark.parametrize("more", PLANS)
 def test_a_session_whose_questions_change_is_rebuilt_to_the_bit(store, other, more):
-    """Adding and closing a question, an undo across both and corrections give the same state when the session is opened
-    again, and verify."""
+    """After one question was added and one closed, an undo of both changes, and a correction, the reopened session has
+    the same state, and verifies."""
     opened = changed(store, **more)
     for _ in range(12):
         take_back(opened)
@@ -60,7 +47,8 @@ def test_a_session_whose_questions_change_is_rebuilt_to_the_bit(store, other, mo
 
 
 def test_the_item_on_the_screen_is_answered_as_it_was_asked(store):
-    """A change counts from the next item on: the waiting one keeps its lines, and an answer to others is refused."""
+    """A change of the questions applies from the next item on: the waiting item keeps its questions, and labels for
+    others are refused."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3])
     waiting = opened.current
     opened.add_question(next(EVENTS), "late")
@@ -78,7 +66,8 @@ def test_the_item_on_the_screen_is_answered_as_it_was_asked(store):
 
 
 def test_a_question_after_a_mismatch_is_refused_in_words(store):
-    """A log that cannot be reproduced up to where a question was added has no look back at it; others have theirs."""
+    """If the log cannot be reproduced up to the item where a question was added, this question has no look back; the
+    other questions have one."""
     opened = changed(store)
     with store.transaction():
         store.db.execute("UPDATE questions SET margin = margin + 1 WHERE session = ? AND number = 4", [opened.id])
@@ -91,7 +80,7 @@ def test_a_question_after_a_mismatch_is_refused_in_words(store):
 
 
 def test_a_question_without_items_says_so(store):
-    """A question that was closed before any item was asked about it names no items."""
+    """A question that was closed before any item was asked about it says so, instead of naming its items."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3])
     opened.add_question(next(EVENTS), "late")
     opened.close_question(next(EVENTS), "late")
@@ -99,7 +88,7 @@ def test_a_question_without_items_says_so(store):
 
 
 def test_what_was_not_asked_is_not_counted(store):
-    """The counts, decisions, answers and estimates of a question are those of the rounds in which it is asked."""
+    """The counts, decisions, answers and estimates of a question cover only the rounds in which it is asked."""
     opened = changed(store, floor=0.5)
     asked = [entry.round for entry in opened.log]
     first, stop = asked[10] + 1, asked[20] + 1
@@ -123,8 +112,8 @@ def test_what_was_not_asked_is_not_counted(store):
 
 
 def test_the_look_back_has_the_rounds_in_which_a_question_was_asked(store):
-    """The places of a question are the items and rounds of its span, numbered from 1, and the last one says that it
-    was closed."""
+    """The look back at a question has only the items and rounds in which it is asked, numbered from 1, and the last
+    step says that it was closed."""
     opened = changed(store)
     trace = look_back.Trace(store, opened.id)
     rounds = [entry.round for entry in opened.log]
@@ -150,7 +139,7 @@ def test_the_look_back_has_the_rounds_in_which_a_question_was_asked(store):
 
 
 def test_a_new_question_weighs_as_if_it_had_been_there_untaught(store):
-    """The recent wishes of a new question are those of an untaught learner, and a closed one has none."""
+    """A new question has the recent asking probabilities of an untrained learner, and a closed question has none."""
     opened = changed(store, budget=60)
     weighing = opened.state.weighing
     assert -1 == weighing.positives[1]
@@ -166,7 +155,8 @@ def test_a_new_question_weighs_as_if_it_had_been_there_untaught(store):
 
 @pytest.mark.parametrize("change", ["add", "close"])
 def test_changes_after_the_end_count_when_labels_are_added(store, other, change):
-    """After the budget is spent, a question is added or closed from the round on where the questions continue."""
+    """A question that is added or closed after the budget is spent counts as changed at the round where labeling
+    continues once labels are added."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3], budget=10)
     give(opened, 10)
     assert opened.current is None
@@ -220,7 +210,7 @@ def test_a_file_whose_changes_do_not_fit_is_refused(store, tmp_path, old, new, w
 
 
 def test_a_yes_that_needs_another_yes(store):
-    """Without a yes to its parent a question has the label of the parent, and a yes to it is refused."""
+    """Without a yes to its parent, a child question gets the parent's label, and a yes to the child is refused."""
     asked = ["half", {"name": "fifth", "parent": "half"}, {"name": "rare", "parent": "half"}]
     opened = begin(store, "unlabelled", "auto", questions=asked)
 
@@ -242,8 +232,7 @@ def test_a_yes_that_needs_another_yes(store):
 
 
 def test_a_closed_child_has_no_label_from_its_parent(store, other):
-    """After a question that needs a yes was closed, a no to its parent says nothing about it, also as a correction: the
-    session opens again."""
+    """A closed child question gets no label from a no to its parent, not even by a correction; the session reopens."""
     opened = begin(store, "unlabelled", "auto", questions=["half", {"name": "fifth", "parent": "half"}, "rare"])
     opened.close_question(next(EVENTS), "fifth")
     opened.answer(next(EVENTS), opened.current.id, [1, 1, -1])
@@ -272,7 +261,7 @@ def test_a_closed_child_has_no_label_from_its_parent(store, other):
     ],
 )
 def test_a_change_that_is_not_allowed_is_refused_in_a_sentence(store, change, words):
-    """A change of the questions that makes no sense is refused, and changes nothing."""
+    """An invalid change of the questions is refused, and changes nothing."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:2])
     opened.close_question(next(EVENTS), "fifth")
     before = opened.digest(), store.events(opened.id), store.session(opened.id)
@@ -282,27 +271,27 @@ def test_a_change_that_is_not_allowed_is_refused_in_a_sentence(store, change, wo
 
 
 def test_closing_a_question_closes_those_that_need_a_yes_to_it(store):
-    """A question whose parent is closed cannot be answered, so it is closed, too."""
+    """Closing a question also closes its children, because they cannot be answered without a yes to it."""
     opened = begin(store, "unlabelled", "auto", questions=["half", {"name": "rare", "parent": "half"}, "fifth"])
     opened.close_question(next(EVENTS), "half")
     assert [False, False, True] == [opened.is_asked(name) for name in opened.settings.question_names]
 
 
 def test_a_session_of_one_question_has_none_to_add(store):
-    """Adding or closing questions is for sessions that ask several."""
+    """A question cannot be added to a session that asks only one."""
     opened = begin(store, "unlabelled", "auto")
     with pytest.raises(SessionError, match="a question can be added where a session asks several"):
         opened.add_question(next(EVENTS), "late")
 
 
 def test_questions_change_from_python():
-    """`add_question` and `close_question` of a studio's session change what the next items are asked."""
+    """In Python, `add_question` and `close_question` change the questions of the next items."""
     studio = Studio(":memory:")
     session = studio.new_session("demo:tweets", budget=20, questions=["cancelled", "late"])
     session.answer(session.question, ["late"])
     session.add_question("delayed", parent="late")
     session.answer(session.question, [])
-    session.answer(session.question, ["delayed"])  # and so late
+    session.answer(session.question, ["delayed"])  # a yes to late, too
     session.close_question("cancelled")
     session.answer(session.question, None)
     session.answer(session.question, ["late"])

@@ -1,4 +1,4 @@
-"""The stated quality of the list of positives: exact where labels are known, else an estimate with an interval."""
+"""The stated quality of the list of positives is exact if all labels are known, else an estimate with an interval."""
 
 import numpy as np
 import pytest
@@ -11,14 +11,14 @@ SIZE = 400
 
 
 def estimated(known=(), slope=2.0, deviation=0.1):
-    """A ranking of items whose margins fall from 4 to -4, with the curve of their chances."""
+    """Return a ranking of SIZE items with margins from 4 to -4, and a fitted curve of their chances to be positive."""
     is_known = np.isin(np.arange(SIZE), known)
     curve = Curve(1.0, np.zeros(2), np.array([0, slope, 0, 0]), deviation * np.eye(4))
     return Ranking(np.arange(SIZE), np.linspace(4, -4, SIZE), is_known, SIZE // 2, curve)
 
 
 def test_labels_of_the_data_give_exact_shares(store):
-    """With a label for every item, the shares at each depth are counted, and have no interval."""
+    """If every item has a label, precision and recall at each depth are counted, and have no interval."""
     opened = begin(store, "sparse", "PAA-I", shuffled=True)
     label_truly(opened, 20)
     made = outcome.of_session(opened).ranking
@@ -32,7 +32,7 @@ def test_labels_of_the_data_give_exact_shares(store):
 
 
 def test_the_expected_positives_are_those_of_the_curve():
-    """The share that is right is the mean chance of the items so far; known positives are right for certain."""
+    """Precision at a depth is the mean chance of the items up to it, and known positives have the chance 1."""
     made = estimated(known=(3, 300))
     chances = 1 / (1 + np.exp(-2 * made.margins))
     chances[[3, 300]] = 1
@@ -45,7 +45,7 @@ def test_the_expected_positives_are_those_of_the_curve():
 
 
 def test_the_interval_holds_the_number_of_positives_that_the_curve_draws():
-    """With a line that is known well, the intervals hold the shares of random labels in nineteen of twenty cases."""
+    """If the curve is known well, the intervals cover precision and recall of random labels in 95 % of draws."""
     rng, made = np.random.default_rng(0), estimated(deviation=1e-6)
     (depth,) = made.depths([250])
     labels = rng.random((4000, SIZE)) < 1 / (1 + np.exp(-2 * made.margins))
@@ -55,7 +55,7 @@ def test_the_interval_holds_the_number_of_positives_that_the_curve_draws():
 
 
 def test_an_uncertain_line_widens_the_interval():
-    """What is not known of the line is in the interval: it is wider, and still between 0 and 1."""
+    """An uncertain curve gives wider intervals, which are still between 0 and 1."""
     sure, unsure = (estimated(deviation=each).depths([200])[0] for each in (0.01, 0.5))
     for narrow, wide in zip(sure[1:], unsure[1:]):
         assert 0 <= wide.low < narrow.low <= narrow.value <= narrow.high < wide.high <= 1
@@ -63,7 +63,7 @@ def test_an_uncertain_line_widens_the_interval():
 
 @pytest.mark.parametrize("bend", [0, 2])
 def test_the_fit_finds_the_curve_that_made_the_answers(bend):
-    """The chances are found within their stated errors, with and without a bend, whatever the chances of asking are."""
+    """The fit recovers the chances within their stated errors, with or without a bend, for any asking probabilities."""
     rng, grid = np.random.default_rng(1), np.linspace(-1.5, 1.5, 7)
     margins, chances = rng.normal(size=5000), rng.uniform(0.2, 1, 5000)
 
@@ -75,18 +75,19 @@ def test_the_fit_finds_the_curve_that_made_the_answers(bend):
     low, high = np.quantile(draws, [0.005, 0.995], axis=0)
     true = 1 / (1 + np.exp(-line(grid)))
     assert ((low < true) & (true < high)).all()
-    assert (high - low).max() < 0.35  # as of 250 answers
+    assert (high - low).max() < 0.35  # about the width for 250 answers
 
 
 @pytest.mark.parametrize("positive", [[1] * 4 + [0] * 40, [1] * 40 + [0] * 4, [0, 1] * 20])
 def test_without_enough_answers_or_a_rising_line_nothing_is_stated(positive):
-    """There is no estimate from fewer than five answers of a class, or where high margins mean few positives."""
+    """There is no estimate with fewer than five answers of a class, or if higher margins do not mean more positives."""
     margins = np.linspace(-1, 1, len(positive)) if sum(positive) != 20 else np.where(positive, -1.0, 1.0)
     assert ranking.fit(margins, np.array(positive, bool), np.full(len(positive), 0.5)) is None
 
 
 def test_an_answered_item_is_judged_by_a_model_that_did_not_learn_it(store):
-    """On data without labels a session states estimates, from margins that the answers themselves did not raise."""
+    """Each answered item is judged by the margin of a model trained without its answer, because training on an answer
+    raises its margin."""
     opened = begin(store, "unlabelled", "PAA-I", shuffled=True, budget=100)
     for k in range(30):
         say(opened, 1 if k % 4 == 0 else -1)
@@ -102,7 +103,8 @@ def test_an_answered_item_is_judged_by_a_model_that_did_not_learn_it(store):
 
 
 def test_answers_that_come_in_another_order_keep_their_margins(store):
-    """Two people answer their questions in the other order: the margins still follow the numbers of the questions."""
+    """If two people answer in another order than the order of the questions, each cross-validated margin still belongs
+    to its question."""
     opened = begin(store, "unlabelled", "PAA-I", shuffled=True, budget=100)
     for _ in range(8):
         for who in ("ann", "ben"):

@@ -39,7 +39,7 @@ STEP = st.sampled_from([POSITIVE, NEGATIVE, NEGATIVE, SKIP, "undo", "undo", "reo
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(RUNS), st.lists(STEP, max_size=25))
 def test_any_history_gives_one_state(store, other, run, steps):
-    """After any mixture of answers, skips and undos by two people and of reopening, log, state and question agree."""
+    """After any mixture of answers, skips, undos and reopenings in two processes, log, state and question agree."""
     data, algorithm, more = run
     opened, model = begin(store, data, algorithm, **more | {"budget": 8}), []
     for step in steps:
@@ -71,7 +71,7 @@ def test_any_history_gives_one_state(store, other, run, steps):
 
 
 def test_refresh_sees_what_another_process_answered(store, other):
-    """A refreshed session equals that of another process which answered, undid an answer, or both."""
+    """A refreshed session equals the session of another process that answered, undid an answer, or both."""
     opened, foreign = begin(store), Session(other, store.sessions()[0]["id"])
     assert opened.id == foreign.id
     for step in (
@@ -88,7 +88,7 @@ def test_refresh_sees_what_another_process_answered(store, other):
 
 @pytest.mark.parametrize(("annotator", "name"), [("Ann", "Ann"), ("", "somebody")])
 def test_two_who_answer_one_question(store, other, annotator, name):
-    """The second answer is refused with the name of the first annotator, and the first answer counts."""
+    """If two people answer one question, the second answer is refused with the name of the first annotator."""
     opened = begin(store)
     foreign = Session(other, opened.id)
     question = foreign.place.asked.id
@@ -100,7 +100,8 @@ def test_two_who_answer_one_question(store, other, annotator, name):
 
 
 def meanwhile(act):
-    """Run an action in a thread for up to half a second; a function that waits for its end and returns its errors."""
+    """Run an action in a thread, and wait for it for up to half a second. Return a function that waits until it ends
+    and returns its errors."""
     caught = []
 
     def guarded():
@@ -121,7 +122,7 @@ def meanwhile(act):
 
 
 def test_two_who_answer_at_the_same_moment(store, other, monkeypatch):
-    """If another answer comes between refreshing and writing, one of the two is stored and the other is refused."""
+    """If another answer comes between an answer's refresh and write, one of the two is stored, the other refused."""
     opened = begin(store)
     foreign = Session(other, opened.id)
     question, refresh, waiting, errors = opened.place.asked.id, opened.refresh, [], []
@@ -220,7 +221,7 @@ def test_a_digest_is_stored_every_fifty_answers(store):
 
 @pytest.mark.parametrize("run", [RUNS[-3], RUNS[-1]])
 def test_a_digest_covers_every_bit(store, run):
-    """One changed bit in any array, or one more spent label, changes the digest; a copy has the same one."""
+    """One changed bit in any array, or one more spent label, changes the digest; a copy has the same digest."""
     data, algorithm, more = run
     opened = begin(store, data, algorithm, **more)
     for label in list(opened.names)[:2]:
@@ -306,7 +307,7 @@ def test_a_session_opens_while_another_process_writes(path, store):
 
 
 def test_an_action_in_a_removed_session_is_refused(store):
-    """Every action in a session that was removed meanwhile says that it does not exist."""
+    """Every action in a session that was removed meanwhile is refused, because the session does not exist."""
     opened = begin(store)
     store.remove_session(opened.id)
     for act in (opened.refresh, lambda: say(opened, POSITIVE), lambda: opened.note("note", 1, "words")):
@@ -315,7 +316,8 @@ def test_an_action_in_a_removed_session_is_refused(store):
 
 
 def test_a_session_of_another_engine_opens_if_it_is_reproduced_to_rounding(store):
-    """Rounding differences in margins and other digests are accepted from another engine; another margin is not."""
+    """From another version of the engine, margins that differ by rounding and other digests are accepted, but a larger
+    difference of a margin is not."""
     opened = begin(store, parameters={"delta": 1e9}, budget=60)
     while len(opened.labels) < 52:
         say(opened, truth(opened))
@@ -384,7 +386,7 @@ def test_kill_9_loses_no_acknowledged_label(long):
         events = [row["id"] for row in long.events(number) if row["id"]]
         assert len(set(events)) == len(events)
         assert not set(acknowledged) - set(events)
-        assert len(events) - len(acknowledged) <= life + 1  # what was stored the moment before it was acknowledged
+        assert len(events) - len(acknowledged) <= life + 1  # each life may end between storing and acknowledging
         items = [entry["item"] for entry in long.answers(number)]
         assert len(set(items)) == len(items)
         assert [] == long.problems()
@@ -394,7 +396,7 @@ def test_kill_9_loses_no_acknowledged_label(long):
 
 @pytest.mark.slow
 def test_a_thousand_labels_on_a_hundred_thousand_rows_rebuild_the_same(long):
-    """A long session opened again has the same digest and the same question."""
+    """A long session has the same digest and the same question when it is reopened."""
     opened = begin(long, "long", "PAA-I", budget=1000, shuffled=True, parameters={"delta": 0.002})
     while opened.place.progress.labels < 999:
         say(opened, truth(opened))

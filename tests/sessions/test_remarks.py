@@ -1,11 +1,11 @@
-"""Notes and tags are read from the log as it grows."""
+"""Notes and tags are read from the log incrementally."""
 
 from oal_engine.sessions.remarks import Remarks
 from tests.harness.sessions import begin, label_truly
 
 
 def test_only_new_events_are_read_for_each_answer(store, monkeypatch):
-    """However long the log is, a reading takes the notes and tags that came since the last one, by their index."""
+    """However long the log is, each read takes only the notes and tags that are new since the last, by an index."""
     opened, read = begin(store, tags=["odd", "late"]), []
     remarks, query = Remarks(store, opened.id), store.query
 

@@ -18,7 +18,7 @@ TAG = MARKUP[:49]
 
 
 def shown(opened):
-    """The report as text and parsed, after checks that hold for every report."""
+    """Return the report as text and as a parsed page, after checks that hold for every report."""
     text = report.page(opened).decode()
     page = Page(text)
     assert not {"script", "link", "img", "iframe", "object", "embed", "base", "form"} & set(page.tags)
@@ -28,7 +28,7 @@ def shown(opened):
     identities = [
         set(re.findall(r'id="([mp][0-9a-f]{10})"', each)) for each in re.findall(r"<svg.*?</svg>", text, re.S)
     ]
-    assert sum(map(len, identities)) == len(set().union(*identities))  # a figure's parts are not those of another
+    assert sum(map(len, identities)) == len(set().union(*identities))  # the ids of a figure occur in no other figure
     assert text == report.page(opened).decode()
     return text, page
 
@@ -36,7 +36,7 @@ def shown(opened):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_a_page_has_curves_tables_settings_and_what_was_learned(store, data, algorithm):
-    """On labelled data the report has exact figures, four charts, the class names and the settings."""
+    """On labeled data, the report has exact figures, four charts, the class names and the settings."""
     opened = begin(store, data, algorithm, name="Labels of Ann")
     for k in range(15):
         say(opened, SKIP if k == 4 else truth(opened))
@@ -54,7 +54,7 @@ def test_a_page_has_curves_tables_settings_and_what_was_learned(store, data, alg
 
 
 def test_a_page_begins_with_what_came_of_the_session_and_what_to_do_next(store):
-    """The report begins with the sentences of the end of the session, and where labels can be added."""
+    """The report begins with the summary of the session, how many labels to add, and where labeling would continue."""
     opened = begin(store, "unlabelled", budget=20)
     for k in range(20):
         say(opened, 1 if k % 10 == 0 else -1)
@@ -68,7 +68,7 @@ def test_a_page_begins_with_what_came_of_the_session_and_what_to_do_next(store):
 
 
 def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store):
-    """Without labels the report shows no exact figure, and draws one chart at first and two after an answer."""
+    """Without labels in the data, the report has no exact figure; it has one chart, or two after an answer."""
     opened = begin(store, "unlabelled")
     text, page = shown(opened)
     assert "Exact" not in page.text
@@ -80,7 +80,7 @@ def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store
 
 @pytest.mark.slow
 def test_a_page_tells_how_far_two_people_agree(store):
-    """A session that asks two people has their agreement in its report, in the words of the panel Team."""
+    """If two people answer, the report states their agreement in the words of the panel Team."""
     opened = begin(store, overlap=1.0, budget=14)
     for who in PEOPLE[:2] * 14:
         if opened.held(who):
@@ -93,7 +93,7 @@ def test_a_page_tells_how_far_two_people_agree(store):
 
 @pytest.mark.slow
 def test_a_page_names_the_answers_to_check(store):
-    """The report has both lists with their figures, or a sentence if there is nothing to check."""
+    """The report lists the answers at odds with others and those the model depends on, or says that there are none."""
     opened = begin(store, parameters={"delta": 10})
     say(opened, truth(opened))
     assert "No answer is at odds with the others" in shown(opened)[1].text
@@ -109,7 +109,7 @@ def test_a_page_names_the_answers_to_check(store):
 
 
 def test_estimates_are_marked_as_estimates(store, monkeypatch):
-    """Estimates are named so, with intervals, dashed curves and the round at which their window closed."""
+    """Estimates are called estimates, and have intervals, dashed curves and the round at which their window closed."""
     opened = begin(store, "unlabelled")
     for label in (1, -1, 1):
         say(opened, label)
@@ -126,7 +126,7 @@ def test_estimates_are_marked_as_estimates(store, monkeypatch):
 
 
 def test_the_accuracy_of_classes_is_estimated_too(store):
-    """For K classes without true labels the report has the estimated accuracy with its interval."""
+    """If data of K classes has no labels, the report has the estimated accuracy with its interval."""
     opened = begin(store, "unlabelled", "MRPA-I", classes=tuple("abcd"), budget=200, parameters={"q": 0.5})
     labels = Dataset(store, "classes").y
     while opened.place.asked:

@@ -1,4 +1,5 @@
-"""Second answers to several questions: whole readings that teach nothing, and the agreement on each question."""
+"""Second and repeated answers to several questions: they label every question of an item, train nothing, and give the
+agreement on each question."""
 
 import io
 import random
@@ -21,7 +22,7 @@ PEOPLE = ("anna", "ben")
 
 @pytest.fixture
 def soon(monkeypatch):
-    """Questions come again after three answers."""
+    """Repeat questions after three answers."""
     monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 3)
 
 
@@ -34,15 +35,15 @@ def truth(item):
 
 
 def reply(opened, who, labels=None):
-    """Answer the question that somebody has, truly if not otherwise; the question."""
+    """Answer a person's current question, with the true labels unless others are given. Return the question."""
     asked = opened.held(who)[0]
     opened.answer(next(EVENTS), asked.id, truth(asked.item) if labels is None else labels, who)
     return asked
 
 
 def team(store, readings=24, wrong=(5, 9), **more):
-    """A session whose readings are answered by two people. The second ones differ on the last question in some
-    places, and cannot tell the first question in one."""
+    """Return a session in which two people answer every item. The second answers whose numbers are in `wrong` differ on
+    the last question, and the third one has no label for the first question."""
     opened, second = of_several(store, overlap=1.0, budget=readings, **more), 0
     for who in PEOPLE * readings * 2:
         if held := opened.held(who):
@@ -65,8 +66,8 @@ def given(opened):
 
 
 def test_readings_asked_again_change_no_bit_of_the_session(store, soon):
-    """Repeated readings have a label for each question and teach nothing: questions, learners and budget are those of
-    a session without them."""
+    """Repeated answers have a label for each question and train nothing: questions, learners and budget are the same as
+    in a session without repeated answers, bit for bit."""
     plain, opened = of_several(store, shuffled=True), of_several(store, shuffled=True, repeat=1.0)
     for each in (plain, opened):
         while held := each.held("anna"):
@@ -82,8 +83,8 @@ def test_readings_asked_again_change_no_bit_of_the_session(store, soon):
 
 
 def test_nobody_sees_the_first_reading_before_giving_the_second(store):
-    """A second reading comes without labels and without margins for those who read it, and its item stays unseen until
-    they have answered it."""
+    """A person who is asked for a second answer does not see the labels of the first one until they have answered; a
+    wrong number of labels is refused."""
     opened = of_several(store, overlap=1.0)
     first = reply(opened, "anna", [1, -1, 1])
     asked = opened.held("ben")[0]
@@ -100,8 +101,8 @@ def test_nobody_sees_the_first_reading_before_giving_the_second(store):
 
 
 def test_agreement_is_of_each_question(store):
-    """Each question compares the labels that both could tell, weighted as one question is; the worst is named, and the
-    texts for people tell it."""
+    """Agreement on each question is computed from the labels that both people gave, weighted as in a session of one
+    question. The question with the lowest kappa is named, also in the text for a methods section."""
     opened = team(store)
     found = agreements(opened)
     assert 24 == len(agreement.answer_pairs(opened))
@@ -122,7 +123,8 @@ def test_agreement_is_of_each_question(store):
 
 
 def test_whole_readings_are_compared_for_each_person(store, soon):
-    """Somebody is as consistent as the share of readings whose labels were the same, where both times could tell."""
+    """The consistency of a person is the share of repeated answers with the same labels as at first; questions without
+    a label in one of the two answers are ignored."""
     opened, number = of_several(store, repeat=1.0, budget=14), 0
     while held := opened.held("anna"):
         number += held[0].blind
@@ -136,7 +138,7 @@ def test_whole_readings_are_compared_for_each_person(store, soon):
 
 
 def test_too_few_readings_give_no_number(store):
-    """Nine second readings tell neither a share nor which question is the worst."""
+    """Nine second answers give neither a share of equal answers nor a question with the lowest kappa."""
     opened = team(store, 9, ())
     found = agreements(opened)
     assert [None] * 3 == [own.same for own in found.values()]
@@ -144,12 +146,12 @@ def test_too_few_readings_give_no_number(store):
 
 
 def test_lines_have_second_answers_only_where_they_were_asked(store):
-    """A question that was added or closed meanwhile gets no second answer to the readings that did not ask it, and a
-    label for it is refused."""
+    """A second answer labels the questions that the item was first asked about, even if one of them was closed since; a
+    label for a question that was added since is refused."""
     opened = of_several(store, overlap=1.0)
     early = [reply(opened, "anna", [1, -1, 1]).id for _ in range(2)]
     opened.add_question(next(EVENTS), "new", parent="half")
-    early.append(reply(opened, "anna", [1, -1, 1]).id)  # it waited already
+    early.append(reply(opened, "anna", [1, -1, 1]).id)  # it was waiting before the question was added
     late = reply(opened, "anna", [1, -1, 1, 1]).id
     opened.close_question(next(EVENTS), "third")
     with pytest.raises(SessionError, match="is not asked about new"):
@@ -165,7 +167,8 @@ def test_lines_have_second_answers_only_where_they_were_asked(store):
 
 
 def test_a_yes_below_a_no_is_refused_in_a_second_reading(store):
-    """A second reading follows the same rules: what needs a yes elsewhere has the label from there."""
+    """In a second answer, too, a yes to a child question needs a yes to its parent, and a child without a label gets
+    the parent's no."""
     opened = of_several(store, overlap=1.0, questions=["half", {"name": "below", "parent": "half"}])
     first = reply(opened, "anna", [1, 1])
     with pytest.raises(SessionError, match="a yes to below needs a yes to half"):
@@ -175,11 +178,11 @@ def test_a_yes_below_a_no_is_refused_in_a_second_reading(store):
 
 
 def test_a_second_reading_is_taken_back_and_a_difference_is_decided(store):
-    """Undo asks for the second reading again and leaves the first; a correction of one question decides its
-    difference only."""
+    """An undo of a second answer asks for it again and keeps the first answer; a correction of one question settles the
+    difference on this question only."""
     opened = of_several(store, overlap=1.0)
     first = reply(opened, "anna", [1, 1, -1])
-    assert first.id == opened.held("ben")[0].id  # who then also has the next item
+    assert first.id == opened.held("ben")[0].id  # Ben also has the next item
     before = opened.digest()
     reply(opened, "ben", [-1, -1, -1])
     opened.undo(next(EVENTS), first.id, "ben")
@@ -195,8 +198,8 @@ def test_a_second_reading_is_taken_back_and_a_difference_is_decided(store):
 
 
 def test_second_readings_travel_and_are_exported(store, tmp_path):
-    """A published session has the second readings and verifies elsewhere; the table of opinions has the labels of each
-    question; a second reading without one of its labels is refused."""
+    """A published session has its second answers and verifies elsewhere, and its table of opinions has the labels of
+    each question; a file with a wrong number of labels is refused."""
     opened = team(store)
     there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
     adopted = travelled(store, opened.id, there)
@@ -216,8 +219,8 @@ def test_second_readings_travel_and_are_exported(store, tmp_path):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_happens_is_rebuilt(store, soon, seed):
-    """Readings, second and repeated ones, skips, undos, corrections and changes of the questions, at random: the log
-    gives the same state when it is opened again, and verifies."""
+    """After random answers, second and repeated answers, skips, undos, corrections and changes of the questions, the
+    reopened session has the same state, and verifies."""
     opened, rng = of_several(store, overlap=0.6, repeat=0.6, people=3, budget=60), random.Random(seed)
     for turn in range(90):
         who, action = rng.choice(("anna", "ben", "carla")), rng.random()
@@ -245,5 +248,5 @@ def test_whatever_happens_is_rebuilt(store, soon, seed):
 
 
 def test_negative_numbers_have_a_minus():
-    """Its sign is the one of print, and what rounds to 0 has none."""
+    """Negative estimates are printed with a minus sign, not a hyphen, and a value that rounds to 0 has no sign."""
     assert "−0.21 (−0.40 to 0.00)" == str(Estimate(-0.21, -0.4, -0.001))

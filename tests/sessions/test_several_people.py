@@ -1,4 +1,4 @@
-"""Several people on one session: separate items, one order of events, and the same bits from the log."""
+"""Several people in one session get different items, and replaying the log of their events gives the same bits."""
 
 import random
 from collections import Counter
@@ -23,7 +23,7 @@ def there(tmp_path_factory):
 
 
 def play(opened, seed, steps):
-    """Let people act at random. Return the session, which may have been opened again, and a count of each action."""
+    """Let people act at random. Return the session, which may have been reopened, and the count of each action."""
     chance, done = random.Random(seed), Counter()
     for _ in range(steps):
         who = chance.choice(PEOPLE)
@@ -58,8 +58,8 @@ def play(opened, seed, steps):
     {"repeat": 0.5, "overlap": 0.3, "people": 3, "quota": 25},
 ])  # fmt: skip
 def test_what_several_people_do_is_rebuilt_bit_for_bit(store, there, more, seed, monkeypatch):
-    """Answers in any order, corrections, undos and leases that run out: the log gives the same state, here and in
-    another database, and nobody's label is lost or doubled."""
+    """After random answers, corrections, undos and expired leases of several people, the log gives the same state, here
+    and in another database, and no label is lost or duplicated."""
     monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 2)
     opened, done = play(begin(store, **more), seed, 60)
     assert done["answer"] > 20
@@ -76,8 +76,8 @@ def test_what_several_people_do_is_rebuilt_bit_for_bit(store, there, more, seed,
 
 
 def test_everybody_has_items_of_their_own_and_one_ahead(store):
-    """Who labels alone has one item; when others come each has two, of which nobody else has any, and each is stored
-    before it is shown."""
+    """A person alone has one item. If others join, each person has two items that nobody else has, and each question is
+    stored before it is shown."""
     opened = begin(store)
     alone = opened.held("anna")
     assert [opened.place.asked] == alone
@@ -90,7 +90,7 @@ def test_everybody_has_items_of_their_own_and_one_ahead(store):
 
 
 def test_answers_are_learned_in_the_order_of_arrival(store):
-    """Answers are learned in the order of their arrival, not of the questions."""
+    """Answers are learned in the order in which they arrive, not in the order of their questions."""
     opened = begin(store)
     asked = {who: opened.held(who)[0] for who in PEOPLE}
     for who in reversed(PEOPLE):
@@ -100,7 +100,7 @@ def test_answers_are_learned_in_the_order_of_arrival(store):
 
 
 def test_the_budget_is_never_exceeded(store):
-    """Questions that wait keep their labels: with three people exactly the budget is spent; a skip frees its label."""
+    """Each waiting question reserves a label, so that three people spend exactly the budget; a skip frees the label."""
     opened = begin(store, budget=7)
     while not opened.ended(opened.state):
         assert opened.state.reserved <= 7
@@ -111,8 +111,8 @@ def test_the_budget_is_never_exceeded(store):
 
 
 def test_who_has_nothing_left_hears_that_others_have_it(store):
-    """At the end of the budget the last questions may be with others. They go to the next person when the lease has run
-    out, and a late answer does not replace the label."""
+    """A person is told if others hold the last questions of the budget. When a lease runs out its question goes to this
+    person, and a late answer does not replace their label."""
     opened = begin(store, budget=2)
     opened.held("anna"), opened.held("ben")
     assert [] == opened.held("carla")
@@ -129,7 +129,7 @@ def test_who_has_nothing_left_hears_that_others_have_it(store):
 
 
 def test_a_lease_runs_out_although_the_clock_was_put_back(store):
-    """An item that somebody got while the clock was years ahead comes to others when it is right again."""
+    """A lease that began while the clock was years ahead has run out when the clock is right again."""
     opened = begin(store, budget=2)
     asked, _ = opened.held("anna")[0], opened.held("ben")
     with store.transaction():
@@ -138,7 +138,7 @@ def test_a_lease_runs_out_although_the_clock_was_put_back(store):
 
 
 def test_a_second_answer_is_stored_once(store):
-    """A second answer that is sent again changes nothing, also where who gave it has corrected the first."""
+    """A second answer that is sent again changes nothing, even if its annotator corrected the first answer since."""
     opened = begin(store, overlap=1)
     asked, event = reply(opened, "anna", 1), next(EVENTS)
     assert asked.id in {each.id for each in opened.held("ben")}
@@ -152,7 +152,7 @@ def test_a_second_answer_is_stored_once(store):
 
 
 def test_who_answered_first_is_not_asked_again_after_a_correction(store):
-    """The second answer is of somebody who never answered the item, whoever corrected it since."""
+    """A second answer is asked only of people who neither gave nor corrected the first one."""
     opened = begin(store, overlap=1)
     asked = reply(opened, "anna", 1)
     opened.correct(next(EVENTS), asked.id, -1, "ben")
@@ -160,7 +160,7 @@ def test_who_answered_first_is_not_asked_again_after_a_correction(store):
 
 
 def test_who_never_had_an_item_cannot_answer_it_again(store):
-    """An answer to an answered item is refused, unless it was asked of who gives it."""
+    """An answer about an item that was answered already is refused if the item was not asked of this person."""
     opened = begin(store)
     asked = reply(opened, "anna")
     with pytest.raises(SessionError, match="this item was answered already by anna"):
@@ -168,7 +168,7 @@ def test_who_never_had_an_item_cannot_answer_it_again(store):
 
 
 def test_an_answer_is_taken_back_only_where_nobody_went_on(store):
-    """The last answer can be taken back while only who gave it has newer questions; else it can be corrected."""
+    """A person can undo their last answer until somebody else answers; after that it can only be corrected."""
     opened = begin(store)
     opened.held("anna"), opened.held("ben")
     asked = reply(opened, "anna")
@@ -186,7 +186,7 @@ def test_an_answer_is_taken_back_only_where_nobody_went_on(store):
 
 
 def test_a_coin_chooses_what_two_people_answer(store):
-    """Which questions have two answers depends on seed and round alone; the second is of another person, unseen."""
+    """Only the seed and the round decide which questions get two answers; the second answer is another person's."""
     opened = begin(store, overlap=0.4, seed=3)
     for _ in range(12):
         for who in PEOPLE[:2]:
@@ -203,7 +203,7 @@ def test_a_coin_chooses_what_two_people_answer(store):
 
 
 def test_people_who_come_one_after_another_answer_the_same_items(store):
-    """A person who comes later gives the second answers first, and the next question is ready each time."""
+    """A person who comes later gives the due second answers first, and always has the next question ready."""
     opened = begin(store, overlap=0.5, quota=12, seed=3)
     while opened.held("anna"):
         reply(opened, "anna")
@@ -223,7 +223,7 @@ def rounds_of_coin(opened, share):
 
 
 def test_nothing_is_said_of_what_came_after_a_question_that_waits(store):
-    """Estimates and floors use the answers before the first question that waits, whoever has it."""
+    """Estimates and floors use only the answers before the first question that waits, no matter who holds it."""
     opened = begin(store, audit=0.5, budget=60, floor=0.3)
     for _ in range(25):
         reply(opened, "anna")
@@ -244,15 +244,15 @@ def test_nothing_is_said_of_what_came_after_a_question_that_waits(store):
     {"kind": "grown", "data": {"rounds": float("inf")}}, {"kind": "marked", "item": 1, "data": {"wrong": 1}},
 ])  # fmt: skip
 def test_what_is_no_event_is_refused(stored):
-    """An event of an untrusted file must have a known kind, its fields, and whole numbers."""
+    """An event from an untrusted file is refused unless it has a known kind, its exact fields, and whole numbers."""
     nothing = {"number": 1_234, "question": None, "item": None, "label": None, "data": {}}
     with pytest.raises(SessionError, match=r"^event 1,234 of the log is not valid: "):
         checked_event(nothing | stored)
 
 
 def test_who_was_alone_keeps_what_a_page_may_show_already(store, monkeypatch):
-    """A second person gets an item only once no page shows questions prepared for the first person alone; an answer to
-    such a question is stored."""
+    """A second person gets an item once no page shows questions prepared for one person alone; an answer to such a
+    question is stored."""
     opened, now = begin(store, "sparse", "PAA-I"), [100.0]
     monkeypatch.setattr(asking, "monotonic", lambda: now[0])
     (first,), painted = opened.held("Ann"), opened.branches
@@ -272,7 +272,8 @@ def test_who_was_alone_keeps_what_a_page_may_show_already(store, monkeypatch):
 
 
 def test_pages_that_ask_rarely_let_a_second_person_in(store, monkeypatch):
-    """If a page asks less often than the wait lasts, as on a busy machine, the second person still gets an item."""
+    """If the first person's page polls less often than JOIN_WAIT_SECONDS, as on a busy machine, a second person still
+    gets an item."""
     opened, now = begin(store, "sparse", "PAA-I"), [100.0]
     monkeypatch.setattr(asking, "monotonic", lambda: now[0])
     opened.held("Ann")
@@ -285,7 +286,8 @@ def test_pages_that_ask_rarely_let_a_second_person_in(store, monkeypatch):
 
 
 def test_three_people_answer_a_question_each_once(store):
-    """Every question goes to three of four people: the first label counts, and two further answers follow it."""
+    """With `people=3`, three of four people answer each question: the first answer is the label, the other two are
+    second answers."""
     opened = begin(store, "sparse", "PAA-I", budget=6, overlap=1.0, people=3)
     for who in "anna ben cleo dora".split() * 12:
         if opened.held(who):
@@ -301,7 +303,8 @@ def test_three_people_answer_a_question_each_once(store):
 
 
 def test_nobody_gets_more_questions_than_their_quota(store):
-    """Who has given the answers of a quota has no question, also after an undo and a new answer; others go on."""
+    """A person who has used up their quota gets no more questions, not even after undoing an answer and giving it
+    again. Other people still get questions."""
     opened = begin(store, "sparse", "PAA-I", budget=20, quota=3, overlap=0.5)
     while opened.held("anna"):
         reply(opened, "anna", 1)

@@ -1,4 +1,5 @@
-"""Sessions of several yes/no questions about each item: one answer answers all, and everything else is as before."""
+"""Sessions of several yes/no questions about each item: one answer has a label for each question, and all else works as
+with one question."""
 
 import io
 import json
@@ -31,19 +32,19 @@ PLANS = [{}, {"floor": 0.5}, {"audit": 0.3, "audit_trains": False}, {"floor": 0.
 
 
 def of_several(store, data="unlabelled", **more):
-    """A new session of three questions, opened."""
+    """Begin a session of three questions."""
     return begin(store, data, "auto", questions=NAMES, **more)
 
 
 def give(opened, labels=None, **more):
-    """Answer the current question, truly if not otherwise; its id."""
+    """Answer the current item, with the true labels unless others are given. Return the id of its question."""
     asked = opened.current
     opened.answer(next(EVENTS), asked.id, Y[:, asked.item] if labels is None else labels, **more)
     return asked.id
 
 
 def labelled(store, count=25, **more):
-    """A session with answers, among them skips, labels that nobody could tell, an undo and corrections."""
+    """Return a session with `count` answers: some skips, some without a label for `fifth`, an undo and corrections."""
     opened = of_several(store, **more)
     for number in range(count):
         labels = Y[:, opened.current.item]
@@ -57,7 +58,7 @@ def labelled(store, count=25, **more):
 
 
 def runs_of(opened):
-    """Runs of the questions of a session, whose labels are known."""
+    """Return a run for each question of a session, on the true labels, to be replayed."""
     settings = opened.settings
     return [
         Run(
@@ -70,7 +71,7 @@ def runs_of(opened):
 
 
 def with_labels(store, kind):
-    """A data set whose label cells, or kept columns of 1 and 0, answer the questions."""
+    """Add a data set whose label cells, or kept columns of 1 and -1, answer the questions. Return its id."""
     _, items = stream_of()
     if kind == "cells":
         items.y, items.labels = Y[0], ["|".join(np.array(NAMES)[column > 0]) for column in Y.T]
@@ -84,8 +85,8 @@ def with_labels(store, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cells", "columns"])
 def test_where_the_file_has_the_labels_the_curves_are_those_of_a_replay(store, tmp_path, kind):
-    """The counts of each question along the stream, and at each place of its look back, are exact. The state is that
-    without these labels, and a question that the file does not answer has none."""
+    """If the file has the labels, the counts of each question are exact along the stream and at each step of its look
+    back. They do not change the state of the session, and a question without labels in the file has no exact counts."""
     opened, plain = of_several(store, with_labels(store, kind), floor=0.3), of_several(store, floor=0.3)
     places = {name: [] for name in NAMES}
     while opened.current:
@@ -115,15 +116,14 @@ def test_where_the_file_has_the_labels_the_curves_are_those_of_a_replay(store, t
 
 
 def test_a_question_that_needs_a_yes_has_no_yes_of_the_file_without_it(store):
-    """The exact label of a child is a yes where the file has both words."""
+    """The exact label of a child question is a yes only if the file says yes to the child and to its parent."""
     questions = ["half", {"name": "fifth", "parent": "half"}]
     opened = begin(store, with_labels(store, "columns"), "auto", questions=questions)
     assert np.minimum(Y[0], Y[1]).tolist() == OneQuestion(opened, "fifth").y.tolist()
 
 
 def test_the_labels_of_the_file_are_read_once(store):
-    """An undo across several answers, after which the log is folded again, does not read the labels of all items
-    again."""
+    """An undo of several answers, which replays the log, does not read the labels of all items again."""
     opened = of_several(store, with_labels(store, "columns"))
     give(opened), give(opened)
     before = OneQuestion(opened, "half").y
@@ -133,7 +133,8 @@ def test_the_labels_of_the_file_are_read_once(store):
 
 
 def test_what_if_with_the_labels_of_the_file_is_a_session_of_that_algorithm(store):
-    """It is exact if the file answers every question, and counts the answers that differ from these labels."""
+    """If the file answers every question, a what-if is exact: it equals a session with that algorithm, and counts the
+    answers that differ from the file."""
     data = with_labels(store, "columns")
     opened, there = of_several(store, data), begin(store, data, "OA3-diag", questions=NAMES)
     give(opened, [-1, -1, -1])
@@ -154,8 +155,8 @@ def test_what_if_with_the_labels_of_the_file_is_a_session_of_that_algorithm(stor
 
 @pytest.mark.parametrize("more", PLANS)
 def test_a_session_reads_and_learns_as_a_replay_does(store, more):
-    """Rounds, probabilities, margins, predictions, audits, counts and weights of a session are those of a replay of its
-    questions over the same stream, to the bit."""
+    """Rounds, probabilities, margins, predictions, audits, counts and weights of a session equal a replay of its
+    questions over the same stream, bit for bit."""
     opened = of_several(store, **more)
     while opened.current:
         give(opened)
@@ -174,7 +175,7 @@ def test_a_session_reads_and_learns_as_a_replay_does(store, more):
 
 @pytest.mark.parametrize("more", PLANS)
 def test_everything_that_happens_to_an_answer_is_rebuilt(store, other, more):
-    """Answers, skips, an undo and corrections give the same state when the session is opened again, and verify."""
+    """A session with answers, skips, an undo and corrections has the same state when it is reopened, and verifies."""
     opened = labelled(store, **more)
     again = Session(other, opened.id)
     assert opened.digest() == again.digest()
@@ -190,7 +191,8 @@ def test_everything_that_happens_to_an_answer_is_rebuilt(store, other, more):
 
 
 def test_an_answer_is_taken_back_as_a_whole(store):
-    """Undo takes back the labels of all questions: the state is that before, and the same answer leads to the same."""
+    """An undo takes back the labels of all questions and restores the state before; the same answer then leads to the
+    same state as at first."""
     opened = labelled(store, 12)
     before, asked = opened.digest(), opened.current
     give(opened)
@@ -206,7 +208,8 @@ def test_an_answer_is_taken_back_as_a_whole(store):
 
 
 def test_a_correction_is_of_one_question(store):
-    """A corrected label trains its question anew; the others keep every bit, and the first labels stay in the log."""
+    """A corrected label retrains the learner of its question; the other learners keep every bit, and the first labels
+    stay in the log."""
     opened = of_several(store)
     ids = [give(opened) for _ in range(10)]
     before, labels = opened.state.copy(), opened.log[3].labels
@@ -224,8 +227,7 @@ def test_a_correction_is_of_one_question(store):
 
 
 def test_a_whole_answer_is_corrected_at_once(store):
-    """A correction with a label for each question is one event, and the same log as the corrections one by one has;
-    with 0 the item is skipped."""
+    """A correction with a label for each question is stored as one event; a correction to 0 makes the item a skip."""
     opened = of_several(store)
     ids = [give(opened) for _ in range(6)]
     labels = opened.log[2].labels
@@ -238,7 +240,7 @@ def test_a_whole_answer_is_corrected_at_once(store):
 
 
 def test_an_item_that_was_taken_back_comes_with_its_labels(store):
-    """After an undo, the question knows the label that each question had, also when the session is opened again."""
+    """After an undo, the item is asked again with the old label of each question, also in the reopened session."""
     opened = of_several(store)
     give(opened, [1, 0, -1])
     assert [1, 0, -1] == opened.answered(opened.previous).old
@@ -250,8 +252,8 @@ def test_an_item_that_was_taken_back_comes_with_its_labels(store):
 
 
 def test_one_question_has_a_place_and_a_past(store):
-    """The progress is that of the session, with the answers to this question; its weights before the last answers are
-    those that the same answers had led to."""
+    """One question of a session has the progress of the session with its own answers, and its earlier weights equal the
+    weights of a session that has only the earlier answers."""
     opened, fewer = of_several(store), of_several(store)
     for number in range(20):
         give(opened)
@@ -268,7 +270,7 @@ def test_one_question_has_a_place_and_a_past(store):
 
 
 def test_an_answer_without_any_label_is_a_skip(store):
-    """Where no question can be told the item is skipped and costs nothing; one label is enough for it to cost one."""
+    """An answer without any label is a skip and costs nothing; with at least one label it costs one of the budget."""
     opened = of_several(store)
     give(opened, [0, 0, 0])
     give(opened, 0)
@@ -283,7 +285,7 @@ def test_an_answer_without_any_label_is_a_skip(store):
 
 
 def test_a_session_of_several_questions_travels(store, tmp_path):
-    """A published session verifies elsewhere, and is published there as the same lines."""
+    """A published session verifies in another database, and is published from there with the same lines."""
     opened = labelled(store, floor=0.5)
     there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
     adopted = travelled(store, opened.id, there)
@@ -293,7 +295,8 @@ def test_a_session_of_several_questions_travels(store, tmp_path):
 
 
 def test_an_older_session_keeps_the_weight_of_a_positive(store, tmp_path):
-    """Its `auto` had the parameters of one question. An adopted copy has them too, to the same bits."""
+    """A session of an older version, whose `auto` had the parameters of one question, is adopted with these parameters,
+    bit for bit."""
     opened = begin(store, "unlabelled", None, learner="pool-f1", rule="paced", questions=NAMES)
     for _ in range(12):
         give(opened)
@@ -315,7 +318,7 @@ def test_an_older_session_keeps_the_weight_of_a_positive(store, tmp_path):
     ],
 )
 def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sentence):
-    """A published session with too few labels, a label that is none, or questions of the same name is refused."""
+    """A published session with too few labels or parts, an invalid label, or two questions of one name is refused."""
     opened = of_several(store)
     give(opened, 0)
     text = text_of(store, opened.id)
@@ -344,13 +347,14 @@ def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sen
     ],
 )
 def test_settings_that_several_questions_do_not_have_are_refused(store, more, sentence):
-    """Names that do not serve, and settings that are of one question, are refused in a sentence."""
+    """Invalid names of questions, and settings that need a session of one question, are refused in a sentence."""
     with pytest.raises(SessionError, match=sentence):
         create(store, "sparse", **{"algorithm": "auto", "budget": 40, "questions": NAMES} | more)
 
 
 def test_what_is_about_one_question_is_refused(store):
-    """Answers, corrections and views that need one question say so in a sentence, and change nothing."""
+    """Answers and corrections that do not fit several questions, and views that need one question, are refused in a
+    sentence and change nothing."""
     opened = of_several(store)
     id = give(opened)
     before = opened.digest()
@@ -381,7 +385,8 @@ def test_what_is_about_one_question_is_refused(store):
 
 
 def test_estimates_floors_and_models_are_of_one_question(store):
-    """One of the questions has its estimates, its floor, which is below the truth, and its model, like a session."""
+    """Each question has its own estimates, its own model, and its own floors, which do not exceed the truth, like a
+    session of one question."""
     opened = of_several(store, budget=150, floor=0.5)
     while opened.current:
         give(opened)
@@ -404,8 +409,9 @@ def test_estimates_floors_and_models_are_of_one_question(store):
 
 @pytest.mark.slow
 def test_floors_hold_for_all_questions_at_once(store):
-    """The floors of recall that hold together are those at a third of the risk each: lower than each alone, and below
-    the truth. A session without a floor, or of one question, has none."""
+    """The floors of recall that hold for all three questions at once have a third of the risk each (Bonferroni): each
+    is lower than the floor of its question alone, and below the truth. A session without a floor, or of one question,
+    has none."""
     opened = of_several(store, budget=150, floor=0.6)
     while opened.current:
         give(opened)
@@ -427,7 +433,7 @@ def test_floors_hold_for_all_questions_at_once(store):
 
 
 def test_several_people_share_the_questions(store):
-    """Two people answer one session of several questions: each gets other items, and the log verifies."""
+    """Two people in one session of several questions get different items, and the log verifies."""
     opened = of_several(store)
     for number in range(12):
         who = ("anna", "ben")[number % 2]
@@ -440,8 +446,8 @@ def test_several_people_share_the_questions(store):
 
 @pytest.mark.slow
 def test_the_report_has_a_line_for_each_question(store):
-    """The table of the report has the estimates of each question, their mean and the worst with its name. Then follow
-    the sections of each question, with the corrections of its labels."""
+    """The report has a table with the estimates of each question, their mean, and the worst one with its name, followed
+    by the sections of each question, with the corrections of its labels."""
     opened = labelled(store, 40, budget=100, floor=0.5)
     while opened.current:
         give(opened)
@@ -471,7 +477,8 @@ def test_the_report_has_a_line_for_each_question(store):
 
 
 def test_the_report_of_one_question_is_about_it_alone(store, tmp_path):
-    """It has the sections of a session of one question, with its corrections, and no word of the other questions."""
+    """The report of one question has the sections of a session of one question, has its corrections, and does not
+    mention the other questions."""
     opened = labelled(store, 12)
     export.export(store, opened.id, "report", "html", tmp_path / "fifth.html", question="fifth")
     text = (tmp_path / "fifth.html").read_text("utf-8")
@@ -486,8 +493,8 @@ def test_the_report_of_one_question_is_about_it_alone(store, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("more", PLANS)
 def test_the_look_back_of_one_question_shows_it_as_it_was(store, more):
-    """Each place has the progress, weights and counts of the question at that time, what its answer changed, and the
-    decisions of the rounds before it; the chance of a round is that of a reading."""
+    """Each step of the look back has the progress, weights and counts of the question at that time, the changes by its
+    answer, and the decisions of the rounds before it. The chance of a round is the chance that its item is asked."""
     opened, places = of_several(store, **more), {name: [] for name in NAMES}
     for number in range(25):
         for name in NAMES:
@@ -513,7 +520,7 @@ def test_the_look_back_of_one_question_shows_it_as_it_was(store, more):
                 assert margins[k, t : entry.round].tolist() == [each.margin for each in passed]
                 assert predicted[k, t : entry.round].tolist() == [each.predicted for each in passed]
                 offsets = [each.margin - (X[[each.item]] @ each.weights).item() for each in passed]
-                assert np.ptp(offsets) < 1e-12  # the weight of the bias
+                assert np.ptp(offsets) < 1e-12  # all are the weight of the bias
                 assert all(each.draw >= each.probability > 0 for each in passed)
                 assert passed[-1].counts.sum() == entry.round == place.counts.sum()
                 decided, *_ = look._inspect(number, t, entry.round + 1)
@@ -521,8 +528,7 @@ def test_the_look_back_of_one_question_shows_it_as_it_was(store, more):
 
 
 def test_the_page_of_a_player_is_about_one_question(store):
-    """It has the margins, predictions, answers and curves of the question that is named, and without a name it is
-    refused."""
+    """The page of a player has the margins, predictions, answers and curves of the named question; it needs a name."""
     opened = labelled(store, 40)
     trace = look_back.Trace(store, opened.id)
     with pytest.raises(SessionError, match="this is about one of them: name it"):
@@ -558,7 +564,8 @@ def test_tables_have_columns_for_each_question(store):
 
 
 def test_the_budget_grows_and_the_stream_goes_on(store):
-    """Added labels are readings, and a session that ended goes on after them as it does when it is opened again."""
+    """An ended session continues when labels are added, and each answer to all questions costs one of them; the
+    reopened session has the same state."""
     opened = of_several(store, budget=10)
     while opened.current:
         give(opened)
@@ -572,7 +579,7 @@ def test_the_budget_grows_and_the_stream_goes_on(store):
 
 
 def test_appended_items_follow(store):
-    """Items that are appended while a question waits, or after the stream has ended, follow it; the log verifies."""
+    """Items that are appended to a running session are streamed after the earlier items, and the log verifies."""
     names, ids = [f"f{j}" for j in range(X.shape[1])], [f"i{k}" for k in range(300)]
     parts = [
         reading.Items(ids[part], None, X[part], names, ids[part], np.zeros(100, np.int8), {})

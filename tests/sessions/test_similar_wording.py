@@ -1,4 +1,5 @@
-"""Sessions over texts with similar wording are the same on another machine, in a backup, and in a comparison."""
+"""Sessions over texts with similar wording (latent columns) are the same on another machine and in a backup, and can be
+compared."""
 
 import io
 import json
@@ -21,7 +22,7 @@ from tests.harness.sessions import label_until_the_end, text_of
 
 @pytest.fixture
 def store(tmp_path):
-    """A database with 200 texts that were imported and 40 that came later, and a session over them."""
+    """A database with 200 imported and 40 appended texts, and a session over them that has ended."""
     store = database(tmp_path / "one")
     label_until_the_end(Session(store, create(store, "topics", "PAA-I", budget=40, shuffled=True)))
     return store
@@ -38,14 +39,14 @@ def database(folder):
 
 
 def test_another_import_of_the_file_verifies_a_published_session(store, tmp_path):
-    """Where the same file was imported and the same items appended, a published session verifies bit for bit."""
+    """A published session verifies bit for bit where the same file was imported and the same items were appended."""
     other = database(tmp_path / "two")
     session = bundle.adopt(other, io.StringIO(text_of(store, 1)))
     assert verify(other, session).verified
 
 
 def test_a_backup_has_the_projection(store, tmp_path):
-    """In a backup the rows are sound, the session verifies, and new texts become the same rows."""
+    """A backup is sound, and turns new texts into the same rows as the original database."""
     backups.backup(store, tmp_path / "kept.tar")
     new = ["goal referee unheardof", "oven dough"]
     with backups.opened(tmp_path / "kept.tar") as other:
@@ -55,7 +56,7 @@ def test_a_backup_has_the_projection(store, tmp_path):
 
 
 def test_similar_wording_is_not_named_as_a_term(store):
-    """The strongest and the moved terms leave out similar wording, and name every term once."""
+    """The lists of the strongest and of the most changed terms have no similar-wording columns, and no term twice."""
     session = Session(store, 1)
     now, dataset = session.place.weights, session.dataset
     for terms in (
@@ -68,7 +69,7 @@ def test_similar_wording_is_not_named_as_a_term(store):
 
 
 def test_words_that_a_feed_brings_are_learned_and_named(store, tmp_path):
-    """A word that the import did not have speaks for the class that it came with, by its name."""
+    """A word that occurs only in appended items is learned, and named among the strongest terms of its class."""
     more = tmp_path / "later.jsonl"
     lines = [{"text": text + " zebra" * (k % 2), "label": k % 2} for k, text in enumerate(topics(280)[240:])]
     more.write_text("\n".join(map(json.dumps, lines)))
@@ -81,7 +82,7 @@ def test_words_that_a_feed_brings_are_learned_and_named(store, tmp_path):
 
 
 def test_a_comparison_runs_over_similar_wording(store):
-    """Algorithms are compared over the rows of texts with similar wording as over any others."""
+    """A comparison of algorithms also runs over texts with similar-wording columns."""
     spec = experiments.specification(
         {"data": ["topics"], "algorithms": {"PAA-I": {}}, "budgets": [20], "permutations": 2}
     )

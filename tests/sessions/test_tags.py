@@ -1,4 +1,4 @@
-"""Tags are given to items and taken away, kept in the log, published and exported; further columns are exported too."""
+"""Tags are added to items and removed, logged, published and exported; further columns are exported, too."""
 
 import io
 import json
@@ -23,12 +23,12 @@ ASK, WRONG = "ask a colleague", "wrong <b>population</b>"
 
 @pytest.fixture
 def opened(store):
-    """A session with two tags."""
+    """A session that offers two tags."""
     return begin(store, tags=[ASK, WRONG])
 
 
 def test_tags_stand_by_item_and_touch_nothing_else(opened):
-    """An item has the tags that it was given and did not lose; an event counts once, and no tag changes a state."""
+    """An item has the tags that were added and not removed; a repeated event counts once, and tags change no state."""
     say(opened, POSITIVE)
     item, digest, version = opened.history[0].item, opened.digest(), opened.version
     for event, tag, given in (("t1", WRONG, True), ("t2", ASK, True), ("t3", WRONG, False), ("t2", ASK, False)):
@@ -45,14 +45,14 @@ def test_tags_stand_by_item_and_touch_nothing_else(opened):
 
 
 def refused(opened, item, tag):
-    """The sentence with which a tag is refused."""
+    """Return the error message with which a tag is refused."""
     with pytest.raises(SessionError) as caught:
         opened.tag(next(EVENTS), item, tag, True)
     return str(caught.value)
 
 
 def test_a_tag_that_the_session_does_not_have_is_refused(store, opened):
-    """Only tags of its owner are given, only to items of the stream; one that was given before can always be lost."""
+    """Only a tag of the session can be added, and only to an item of its stream; an added tag can always be removed."""
     one_of = "a tag must be a tag of the session:"
     assert f"{one_of} {ASK}, {WRONG}. Got odd." == refused(opened, 0, "odd")
     assert "a tag must be on an item of the stream. Got 300." == refused(opened, 300, ASK)
@@ -72,7 +72,7 @@ def test_a_tag_that_the_session_does_not_have_is_refused(store, opened):
     (["x" * 61], f"a tag must have 60 characters at most and no |. Got {'x' * 61}."),
 ])  # fmt: skip
 def test_names_that_no_tag_can_have_are_refused(names, sentence):
-    """Too many, too long ones and a | are refused; blank ones and repetitions are left out."""
+    """Too many tags, and tags that are too long or contain |, are refused; blank and repeated tags are left out."""
     assert ["two words", "a"] == checked_tags(["  two \t words", "", "a", "two words", " "])
     with pytest.raises(SessionError) as caught:
         checked_tags(names)
@@ -80,7 +80,7 @@ def test_names_that_no_tag_can_have_are_refused(names, sentence):
 
 
 def test_tags_and_what_is_shown_are_published_and_adopted(tmp_path):
-    """In another database the session has the same tags on the same items, and shows the same columns."""
+    """An adopted session has the same tags on the same items, and shows the same columns."""
     here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
     opened = begin(here, tags=[ASK, WRONG], shown=["year"])
     for k in range(6):
@@ -93,7 +93,7 @@ def test_tags_and_what_is_shown_are_published_and_adopted(tmp_path):
 
 
 def test_a_session_without_tags_is_published_as_before(store):
-    """The head of its file has neither tags nor shown columns."""
+    """The header of a published session without tags has neither tags nor shown columns."""
     opened = begin(store)
     say(opened, POSITIVE)
     head = json.loads(text_of(store, opened.id).splitlines()[0])
@@ -109,7 +109,7 @@ def test_a_session_without_tags_is_published_as_before(store):
     ({"at": "now"}, "invalid value for at in line"), ({"id": 1}, "invalid value for id in line"),
 ])  # fmt: skip
 def test_a_published_tag_that_is_invalid_is_refused(tmp_path, opened, change, sentence):
-    """The error names the field and its place, and nothing is stored."""
+    """The error about an invalid tag in a published session names its field and event or line; nothing is stored."""
     there = database(tmp_path / "there.db", "sparse")
     opened.tag(next(EVENTS), 3, ASK, True)
     lines = [json.loads(line) for line in text_of(opened.store, opened.id).splitlines()]
@@ -124,7 +124,7 @@ def test_a_published_tag_that_is_invalid_is_refused(tmp_path, opened, change, se
 
 @pytest.fixture
 def papers(tmp_path):
-    """A session over texts with further columns, of which one is called as a column of the exports is."""
+    """A session over texts with further columns, one of which has the name of a column of the exports."""
     path = tmp_path / "papers.csv"
     lines = [f'i{k},word{k % 3} some,{2000 + k},"=a, b",{k % 2 or ""},{k % 2}' for k in range(12)]
     path.write_text("id,text,year,source,number,label\n" + "\n".join(lines))
@@ -140,7 +140,7 @@ def papers(tmp_path):
 
 
 def written(opened, what, kind, path):
-    """The rows of an export of a session."""
+    """Export a table of a session, and return its rows."""
     export.export(opened.store, opened.id, what, kind, path)
     rows = rows_of(kind, path.read_bytes())
     return rows if kind in TYPED else [{name: word or None for name, word in row.items()} for row in rows]
@@ -150,7 +150,7 @@ def written(opened, what, kind, path):
 @pytest.mark.parametrize("kind", tables.FORMATS)
 @pytest.mark.parametrize("what", [what for what in export.TABLES if what != "audit"])
 def test_tags_and_further_columns_are_in_every_table(papers, tmp_path, what, kind):
-    """They are the last columns; one that is called like a column of the table gets another name."""
+    """Each table ends with the tags and the further columns, which are renamed if it has a column of their name."""
     rows = written(papers, what, kind, tmp_path / f"out.{kind}")
     number = "item_number" if what in ("labels", "opinions") else "number"
     assert ["tags", "year", "source", number] == list(rows[0])[-4:]
@@ -163,7 +163,7 @@ def test_tags_and_further_columns_are_in_every_table(papers, tmp_path, what, kin
 
 
 def test_a_column_whose_name_is_a_formula_is_none_in_a_spreadsheet(store, tmp_path):
-    """The head of a CSV file is guarded like its cells."""
+    """The header of a CSV file is guarded against formulas like its cells."""
     path = tmp_path / "evil.csv"
     path.write_text("id,text,=1+1,label\n" + "".join(f"i{k},word{k % 2} some,w,{k % 2}\n" for k in range(6)))
     dataset = datasets.import_file(store, path, "evil", reading.Columns(("text",), "label", "id"), min_df=1)[0]
@@ -187,7 +187,7 @@ def test_many_further_columns_come_back(store, tmp_path):
 
 
 def test_an_export_without_tags_or_further_columns_is_as_before(store):
-    """No table gets a column that has nothing to say."""
+    """An export without tags and further columns has no columns for them."""
     opened = begin(store)
     say(opened, POSITIVE)
     own = ["features" if name == "text" else name for name in export.LABELS]
@@ -196,7 +196,7 @@ def test_an_export_without_tags_or_further_columns_is_as_before(store):
 
 
 def test_exported_answers_are_imported_again_with_their_tags(papers, tmp_path):
-    """An export becomes a data set again, whose items have the tags and the columns."""
+    """Exported answers can be imported as a data set, whose items have the tags and the further columns."""
     path = tmp_path / "out.csv"
     export.export(papers.store, papers.id, "labels", "csv", path)
     items = reading.read(path)

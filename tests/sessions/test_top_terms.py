@@ -1,4 +1,4 @@
-"""The terms that speak most for a class, and the terms whose weights moved."""
+"""The terms with the strongest weights for a class, and the terms whose weights changed most."""
 
 import numpy as np
 
@@ -6,7 +6,8 @@ from oal_engine.sessions.insights import top_terms
 
 
 def test_the_strongest_terms_speak_for_their_class():
-    """A term speaks for a class by the sign of its weight, or for several classes by being above their mean."""
+    """With two classes, a term speaks for a class by the sign of its weight; with several, by a weight above the mean
+    of its weights."""
     weights = np.array([3.0, -2.0, 0.0, 1.0])
     assert [(0, 3.0), (3, 1.0)] == top_terms.strongest(weights, 1)
     assert [(1, 2.0)] == top_terms.strongest(weights, -1)
@@ -17,7 +18,7 @@ def test_the_strongest_terms_speak_for_their_class():
 
 
 def test_columns_without_names_are_left_out():
-    """The last columns, of similar wording, are no terms."""
+    """The last columns, of similar wording, have no names and are not listed as terms."""
     weights, later = np.array([1.0, -2.0, 3.0, -4.0]), np.array([1.5, -2.0, 0.0, 0.0])
     assert [(0, 1.0)] == top_terms.strongest(weights, 1, latent=2)
     assert [(1, 2.0)] == top_terms.strongest(np.column_stack([weights, -weights]), 2, latent=2)
@@ -25,7 +26,7 @@ def test_columns_without_names_are_left_out():
 
 
 def test_a_word_is_one_line_with_its_beginning(monkeypatch):
-    """A beginning is added to each word that begins so, and stays if there is none."""
+    """A truncated word (exerc…) adds its weight to each word with this prefix, or is listed itself if there is none."""
     names = ["exercise", "exerc…", "exercises", "gym", "runni…", "new words", "new words", "한국", "한국어", "한국…"]
     monkeypatch.setattr(top_terms, "term", lambda run, column: names[column])
     lines = top_terms.whole_words(None, [(k, np.array([2.0**k])) for k in range(10)])
@@ -41,7 +42,7 @@ def test_a_word_is_one_line_with_its_beginning(monkeypatch):
 
 
 def test_equal_weights_come_in_the_order_of_their_columns():
-    """Of terms that speak or moved alike the first columns come first, however many there are."""
+    """Terms with equal weights, or equal changes, are listed in the order of their columns, however many there are."""
     weights = np.tile([0.5, 1.0], 500)
     assert [*range(1, 30, 2)] == [column for column, _ in top_terms.strongest(weights, 1, 15)]
     assert [*range(1, 17, 2)] == [each.column for each in top_terms.moved(np.zeros(1000), weights)]

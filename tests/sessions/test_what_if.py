@@ -1,7 +1,5 @@
 """Runs of another algorithm over the stream of a session, with the answers of the session or of its file."""
 
-from itertools import count
-
 import numpy as np
 import pytest
 
@@ -12,47 +10,38 @@ from oal_engine.sessions import what_if as what_ifs
 from oal_engine.sessions.look_back import Trace
 from oal_engine.sessions.one_question import QuestionTrace
 from oal_engine.sessions.what_if import what_if
-from tests.harness.sessions import begin, label_until_the_end, labelled, say, stream_of
+from tests.harness.sessions import EVENTS, begin, give, label_until_the_end, labelled, say, stream_of
 
 RUNS = [
     ("sparse", "PAA-I", {}),
-    ("sparse", "D-AMD", {"shuffled": True}),
+    ("sparse", "OA3-diag", {"shuffled": True}),
     ("classes", "MPAA-I", {"averaged": True}),
     ("sparse", "PAA-I", {"audit": 0.3, "audit_trains": False, "pace": 0.6, "horizon": 290, "seed": 4}),
 ]
-NAMES, EVENTS = ["half", "fifth", "rare", "late"], map(str, count())
+NAMES = ["half", "fifth", "rare", "late"]
 Y = np.array([np.where(np.arange(400) % each, -1, 1) for each in (2, 5, 9, 3)])
 
 
 def facts(run):
-    """What each question of a run was and got."""
+    """Return the round, item, margin, chance, draw, prediction and label of each question of a run."""
     return [(e.round, e.item, e.margin, e.probability, e.draw, e.predicted, e.label) for e in run.log]
 
 
-def give(opened, readings):
-    """Answer questions truly, as far as they ask."""
-    for _ in range(readings):
-        asked = opened.current
-        labels = [int(Y[k, asked.item]) if predicted else 0 for k, (_, predicted) in enumerate(asked.parts)]
-        opened.answer(next(EVENTS), asked.id, labels)
-
-
 def of_several(store, **more):
-    """The look back at a session of several questions to its end: one is added after 10 answers, one closed after
-    20."""
+    """Return the trace of a finished session of several questions: one added after 10 answers, one closed after 20."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3], **more)
-    give(opened, 10)
+    give(opened, 10, Y)
     opened.add_question(next(EVENTS), "late")
-    give(opened, 10)
+    give(opened, 10, Y)
     opened.close_question(next(EVENTS), "fifth")
     while opened.current:
-        give(opened, 1)
+        give(opened, 1, Y)
     return Trace(store, opened.id)
 
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_the_same_algorithm_gives_the_same_session(store, data, algorithm, more):
-    """The what-if of a session's own algorithm on true labels has its questions, counts and weights."""
+    """With true answers, a what-if with the session's own algorithm has the session's questions, counts and weights."""
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
     trace = Trace(store, opened.id)
@@ -64,10 +53,10 @@ def test_the_same_algorithm_gives_the_same_session(store, data, algorithm, more)
 
 
 def test_another_algorithm_is_the_replay_of_it(store):
-    """On labelled data the what-if of another algorithm has the counts of a replay of it."""
+    """On labeled data, a what-if with another algorithm has the counts of a replay of this algorithm."""
     opened, _ = labelled(store, budget=30)
     trace = Trace(store, opened.id)
-    alternative, chosen = what_if(trace, strategy("D-AMD")), strategy("D-AMD")
+    alternative, chosen = what_if(trace, strategy("OA3-diag")), strategy("OA3-diag")
     replay = stream.replay(
         trace.dataset.rows, trace.y, trace.order, *chosen.build(8), stream.objective(), budget=30, seed=0
     )
@@ -77,14 +66,14 @@ def test_another_algorithm_is_the_replay_of_it(store):
 
 
 def test_without_labels_only_this_session_answers(store, monkeypatch):
-    """On unlabelled data the share counts the questions that this session answered; others cost a label too."""
+    """On unlabeled data, `share` is the share of questions that the session answered; the others cost a label, too."""
     y = stream_of()[1].y
     opened = begin(store, "unlabelled")
     while opened.place.asked:
         say(opened, int(y[opened.place.asked.item]))
     trace = Trace(store, opened.id)
     assert (False, 1.0, True) == ((same := what_if(trace, strategy("PAA-I"))).exact, same.share, same.enough)
-    alternative = what_if(trace, strategy("D-AMD"))
+    alternative = what_if(trace, strategy("OA3-diag"))
     here = {e.round: e.label for e in trace.log}
     log = alternative.run.log
     assert [here.get(e.round, 0) for e in log] == [e.label for e in log]
@@ -96,15 +85,15 @@ def test_without_labels_only_this_session_answers(store, monkeypatch):
 
 
 def test_what_if_of_the_other_kind_is_refused(store):
-    """An algorithm of several classes does not fit a session of two."""
+    """A what-if with an algorithm of several classes is refused in a session of two classes."""
     with pytest.raises(ValueError, match=r"^the session tells positives and negatives apart\. Got MPAA-I\.$"):
         what_if(Trace(store, begin(store).id), strategy("MPAA-I"))
 
 
 @pytest.mark.parametrize("more", [{}, {"floor": 0.5}, {"audit": 0.3, "pace": 0.8}])
 def test_the_same_algorithm_gives_the_same_session_of_several_questions(store, more):
-    """Each question, also one that was added or closed, has the questions, margins, answers, decisions and weights of
-    the session."""
+    """In a what-if with the session's own algorithm, each question, even an added or closed one, has the session's
+    items, margins, answers, decisions and weights."""
     trace = of_several(store, **more)
     for name in NAMES:
         own = QuestionTrace(trace, name)
@@ -118,7 +107,8 @@ def test_the_same_algorithm_gives_the_same_session_of_several_questions(store, m
 
 
 def test_another_algorithm_of_several_questions_has_the_answers_of_the_session(store):
-    """It asks other items, and each question has the session's answer if that asked it about the item, else none."""
+    """A what-if with another algorithm asks other items. An item gets the session's label if the session asked this
+    question about it, else none."""
     trace = of_several(store)
     for k, name in enumerate(NAMES):
         own = QuestionTrace(trace, name)
@@ -131,7 +121,7 @@ def test_another_algorithm_of_several_questions_has_the_answers_of_the_session(s
 
 
 def test_a_rule_that_leaves_items_out_is_refused_with_several_questions(store):
-    """Estimates of each question need a chance of every item."""
+    """With several questions, a what-if with a rule that gives some items no chance of being asked is refused."""
     trace = QuestionTrace(of_several(store), "half")
     with pytest.raises(ValueError, match=r"^several questions need a rule that gives every item a chance\."):
         what_if(trace, strategy(learner="perceptron", rule="positive"))

@@ -1,3 +1,5 @@
+"""Fixtures of the tests of the store: a new database, and a session on a small data set."""
+
 import pytest
 
 from oal_engine.store import Store

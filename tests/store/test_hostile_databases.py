@@ -1,4 +1,5 @@
-"""A database or a backup of unknown origin runs nothing, deletes nothing, ends, and is refused in one sentence."""
+"""A database or backup of unknown origin can neither run code, nor delete anything, nor hang the process, and is
+refused in one sentence."""
 
 import io
 import json
@@ -36,7 +37,7 @@ FOREIGN = {
     "a trigger on the migrations": "CREATE TRIGGER t AFTER INSERT ON _sqlite_migrations BEGIN DELETE FROM labels; END",
     "statistics with a view's name": "CREATE VIEW statistics AS SELECT * FROM items",
 }
-IN_PLACE = {  # what a program can write into the schema itself
+IN_PLACE = {  # changes that a program can make in the schema table
     "a view in place of a table": f"type = 'view', rootpage = 0, sql = 'CREATE VIEW items AS {ENDLESS} i FROM n'",
     "a table under another name": "name = 'things'",
     "text that is none": "sql = x'00ff'",
@@ -47,7 +48,7 @@ IN_PLACE = {  # what a program can write into the schema itself
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory):
-    """The folder of a database with a data set and a session of some answers, and of a backup that a server kept."""
+    """The folder of a database with a data set, and a session with three answers."""
     folder = tmp_path_factory.mktemp("origin")
     store = Store(folder / "studio.db")
     datasets.add(store, "sparse", datasets.table(stream_of(60)[1]), "made.npz")
@@ -60,13 +61,13 @@ def origin(tmp_path_factory):
 
 @pytest.fixture
 def path(origin, tmp_path):
-    """A copy of that database."""
+    """The path of a copy of the database in `origin`."""
     shutil.copytree(origin, tmp_path / "copy")
     return tmp_path / "copy" / "studio.db"
 
 
 def change(path, *statements, values=()):
-    """Change a database behind the back of the store."""
+    """Run statements on a database without the store, also on its schema table."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA writable_schema = ON")
         for statement in statements:
@@ -74,7 +75,7 @@ def change(path, *statements, values=()):
 
 
 def archive(path, name="hostile.tar"):
-    """A backup of a database and its rows as they are, made without any check."""
+    """Pack a database and its rows into a backup, without any check. Return its path."""
     made = path.with_name(name)
     with tarfile.open(made, "w") as file:
         file.add(path, "studio.db")
@@ -84,7 +85,7 @@ def archive(path, name="hostile.tar"):
 
 
 def refusal(action, *arguments, **named):
-    """The one sentence with which something is refused."""
+    """Check that an action is refused in one short line. Return the error message."""
     with pytest.raises((StoreError, BackupError)) as refused:
         action(*arguments, **named)
     assert "\n" not in str(refused.value)
@@ -93,7 +94,7 @@ def refusal(action, *arguments, **named):
 
 
 def look(backup):
-    """Open a backup, as `check` does, and look at all of it."""
+    """Open and check a backup, as the command `check` does. Return the findings with a problem."""
     with backups.opened(backup) as store:
         return [finding for finding in backups.check(store) if finding.problem]
 
@@ -102,12 +103,13 @@ def contents(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-# What no step of ours made
+# Schemas that no migration of ours made
 
 
 @pytest.mark.parametrize("what", FOREIGN)
 def test_what_we_did_not_make_is_refused(path, what):
-    """Whatever a database holds too much, or lacks, it is not opened and not restored, and stays as it is."""
+    """A database with something that our migrations did not make, or without something that they made, is neither
+    opened nor restored, and is not changed."""
     change(path, FOREIGN[what])
     before = path.read_bytes()
     for read_only in (True, False):
@@ -123,7 +125,7 @@ def test_what_we_did_not_make_is_refused(path, what):
 
 @pytest.mark.parametrize("what", IN_PLACE)
 def test_a_schema_that_was_written_by_hand_is_refused(path, what):
-    """Whatever replaces a table is not read."""
+    """A database in whose schema table a table was replaced by hand is neither opened nor restored."""
     change(path, f"UPDATE sqlite_master SET {IN_PLACE[what]} WHERE name = 'items'")
     refusal(Store, path)
     refusal(backups.restore, archive(path), path.with_name("new.db"))
@@ -135,11 +137,11 @@ def test_a_schema_that_was_written_by_hand_is_refused(path, what):
     [
         ["m2026_11_20_classes"],
         list(migrations.STEPS)[::-1],
-        [name for name in migrations.STEPS if name != "m2026_11_25_later_labels"],  # which made a table
+        [name for name in migrations.STEPS if name != "m2026_11_25_later_labels"],  # this step made a table
     ],
 )
 def test_steps_that_do_not_fit_what_is_there_are_refused(path, names):
-    """A list of steps that lacks some, or has them in another order, is not followed."""
+    """A database whose list of applied migrations lacks some, or has them in another order, is not opened."""
     change(path, "DELETE FROM _sqlite_migrations")
     for name in names:
         change(path, "INSERT INTO _sqlite_migrations (migration_set, name) VALUES ('oal-studio', ?)", values=[name])
@@ -147,7 +149,7 @@ def test_steps_that_do_not_fit_what_is_there_are_refused(path, names):
 
 
 def test_a_list_of_steps_without_an_end_is_not_read_to_it(path):
-    """However many steps a database lists, some of them are enough to refuse it."""
+    """A database that lists a huge number of migrations is refused after some of them were read."""
     change(
         path,
         "INSERT INTO _sqlite_migrations (migration_set, name) WITH RECURSIVE n (i) AS"
@@ -157,7 +159,7 @@ def test_a_list_of_steps_without_an_end_is_not_read_to_it(path):
 
 
 def test_the_tables_of_litestream_are_known_and_no_more(path):
-    """A database opens while Litestream copies it; a trigger on its tables is refused."""
+    """A database with the tables of Litestream opens; with a trigger on one of these tables it is refused."""
     change(
         path,
         "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
@@ -169,7 +171,7 @@ def test_the_tables_of_litestream_are_known_and_no_more(path):
 
 
 def test_what_sqlite_itself_adds_is_known(path):
-    """The statistics of ANALYZE, VACUUM and spaces in a statement change nothing."""
+    """A database is still accepted after ANALYZE, after VACUUM, and with other spaces in a statement of its schema."""
     change(path, "ANALYZE", "VACUUM", "UPDATE sqlite_master SET sql = replace(sql, ', ', ',  ') WHERE name = 'items'")
     store = Store(path)
     assert [] == [finding for finding in backups.check(store) if finding.problem]
@@ -177,7 +179,7 @@ def test_what_sqlite_itself_adds_is_known(path):
 
 @pytest.mark.parametrize("steps", range(1, len(migrations.STEPS)))
 def test_a_database_of_any_step_opens_and_one_with_a_trigger_does_not(tmp_path, monkeypatch, steps):
-    """The schema is compared with that of the applied steps before further steps are applied."""
+    """An older database is compared with the schema of its applied migrations before further ones are applied."""
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "STEPS", dict([*migrations.STEPS.items()][:steps]))
         Store(tmp_path / "old.db").close()
@@ -198,7 +200,7 @@ HOSTILE_FOLDERS = [
 
 @pytest.mark.parametrize("name", [*HOSTILE_FOLDERS, "{elsewhere}", "link"])
 def test_no_folder_elsewhere_is_read_or_removed(path, tmp_path, name):
-    """Whatever folder a database names for rows, nothing outside of its own rows is read, archived or removed."""
+    """Whatever folder of rows a database names, nothing outside its own folders is read, archived or removed."""
     rows = path.with_name("studio.rows")
     elsewhere = tmp_path / "0123456789abcdef"
     shutil.copytree(next(rows.iterdir()), elsewhere)
@@ -216,7 +218,7 @@ def test_no_folder_elsewhere_is_read_or_removed(path, tmp_path, name):
     findings = [finding for finding in backups.check(store) if finding.problem]
     assert {"data set", "session"} <= {finding.part for finding in findings}
     store.close()
-    if name != "link":  # a backup holds what lies behind it
+    if name != "link":  # a backup contains the files behind the link
         refusal(backups.restore, hostile, path.with_name("new.db"))
     backups.restore(good, path, force=True)
     after = contents(tmp_path)
@@ -226,7 +228,7 @@ def test_no_folder_elsewhere_is_read_or_removed(path, tmp_path, name):
 
 
 def test_rows_that_two_data_sets_name_stay_until_both_are_gone(path):
-    """`check` finds them, and to remove one data set leaves the rows of the other."""
+    """`check` reports two data sets with the same rows, and removing one of them leaves the rows for the other."""
     store = Store(path)
     row = store.dataset(1)
     with store.transaction():
@@ -248,8 +250,6 @@ def test_rows_that_two_data_sets_name_stay_until_both_are_gone(path):
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("UPDATE labels SET label = -label", "the answers of session 1 do not follow from its events"),
-        ("UPDATE events SET label = -1 WHERE label", "the answers of session 1 do not follow from its events"),
         (
             "INSERT INTO events (session, number, kind, at, annotator, question, label)"
             " VALUES (1, 99, 'answered', '2026', '', 1, 1)",
@@ -267,7 +267,7 @@ def test_rows_that_two_data_sets_name_stay_until_both_are_gone(path):
     ],
 )
 def test_values_that_the_store_never_writes_are_found(path, statement, said):
-    """`check` describes the fault of the database, and `restore` refuses it."""
+    """`check` describes a value that the store never writes, and `restore` refuses the database."""
     change(path, statement)
     store = Store(path)
     assert any(said.replace("\\", "") in problem for problem in store.problems())
@@ -290,8 +290,8 @@ def test_values_that_the_store_never_writes_are_found(path, statement, said):
     ],
 )  # fmt: skip
 def test_events_that_the_store_never_writes_are_found(path, kind, values):
-    """`check` finds such an event and continues, the sessions are listed, and the session itself opens as before or is
-    refused in one sentence."""
+    """`check` reports an event that the store never writes, and continues. The sessions are listed, and the session
+    itself opens as before or is refused in one sentence."""
     with closing(Store(path)) as store, store.transaction():
         last = store.events(1)[-1] | {"id": None, "question": None, "label": None, "data": None}
         store._insert("events", last | {"number": 99, "kind": kind} | values)
@@ -304,7 +304,7 @@ def test_events_that_the_store_never_writes_are_found(path, kind, values):
 
 
 def test_values_of_a_wrong_type_are_found(path):
-    """Text where a number must be, which SQLite itself would not store, is damage that `check` finds."""
+    """`check` reports a text in a column of numbers, which SQLite itself would not store (STRICT), as damage."""
     change(path, "UPDATE sqlite_master SET sql = replace(sql, ') STRICT', ')') WHERE name = 'datasets'")
     change(path, "UPDATE datasets SET items = 'many', folder = 7")
     change(path, "UPDATE sqlite_master SET sql = sql || ' STRICT' WHERE name = 'datasets'")
@@ -317,7 +317,7 @@ def test_values_of_a_wrong_type_are_found(path):
 
 
 def test_a_table_whose_pages_lead_round_is_refused_before_it_is_read(path):
-    """A tree of pages in which every branch is the same one would have more rows than can ever be read."""
+    """A table whose B-tree repeats one child 300 times on each level (practically endless rows) is refused."""
     change(path, "PRAGMA journal_mode = DELETE")
     with closing(sqlite3.connect(path)) as known:
         page = known.execute("SELECT rootpage FROM sqlite_master WHERE name = '_sqlite_migrations'").fetchone()[0]
@@ -355,7 +355,7 @@ def test_a_table_whose_pages_lead_round_is_refused_before_it_is_read(path):
 
 
 def members(*parts):
-    """A .tar of (name, content, changes of the member)."""
+    """Return the bytes of a .tar with members (name, content, changed attributes)."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as file:
         for name, content, changes in parts:
@@ -374,7 +374,8 @@ ROW = "studio.rows/0123456789abcdef"
     "member",
     [
         ("/etc/passwd", b"x", {}),
-        ("../studio.db", b"x", {}),
+        *((name, b"x", {}) for name in ("../studio.db", "/studio.db", "studio.rows/../y.npy", "studio.rows/a/b/y.npy")),
+        ("studioxdb", b"x", {}),
         (f"{ROW}/../../../y.npy", b"x", {}),
         ("studio.rows/0123456789ABCDEF/y.npy", b"x", {}),
         (f"{ROW}/{'y' * 5000}.npy", b"x", {}),
@@ -387,7 +388,7 @@ ROW = "studio.rows/0123456789abcdef"
     ids=lambda member: ascii(member)[:60],
 )  # fmt: skip
 def test_an_archive_with_anything_else_is_refused(path, tmp_path, member):
-    """Names that lead elsewhere, links, devices, files with holes and further files are refused; nothing is left."""
+    """An archive with paths that lead elsewhere, links, devices, sparse or other files is refused; nothing is left."""
     hostile = tmp_path / "hostile.tar"
     hostile.write_bytes(members(("studio.db", path.read_bytes(), {}), member))
     before = contents(tmp_path)
@@ -397,7 +398,7 @@ def test_an_archive_with_anything_else_is_refused(path, tmp_path, member):
 
 
 def test_an_archive_with_a_hole_larger_than_the_disk_is_refused(tmp_path):
-    """A file that claims to be larger than the free space is not unpacked."""
+    """An archive with a file (a hole) that claims to be larger than the free disk space is not unpacked."""
     hostile = tmp_path / "hostile.tar"
     member = tarfile.TarInfo("studio.db")
     member.size = 2**42
@@ -407,11 +408,12 @@ def test_an_archive_with_a_hole_larger_than_the_disk_is_refused(tmp_path):
     assert [hostile] == list(tmp_path.iterdir())
 
 
-# What another version made
+# Sessions of another version
 
 
 def test_a_session_with_an_unknown_learner_breaks_nothing_else(path, tmp_path):
-    """Restored, all sessions are listed, `check` names what each needs, and the other sessions continue."""
+    """After a restore, all sessions are listed, `check` names the learner, rule or parameter that a session lacks, and
+    the other sessions continue."""
     with closing(Store(path)) as store:
         other = begin(store)
         for session, values in ((1, {"learner": "later"}), (other.id, {})):

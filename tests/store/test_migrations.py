@@ -1,4 +1,4 @@
-"""Migrations: every step once, in order, all or nothing, with everything of the old database."""
+"""Migrations apply every step once, in order, all or nothing, and keep all data of the old database."""
 
 import json
 import re
@@ -24,8 +24,8 @@ def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
 
 
 def test_comparisons_of_old_databases_know_their_data(path, monkeypatch):
-    """Old comparisons get the ids of data sets by name, if these existed before them; the part after = names a
-    class."""
+    """Old comparisons get the ids of their data sets by name, if these existed when the comparison was made; in a name
+    such as d=x, the part after = is a class."""
     steps = list(migrations.STEPS.items())
     names = [name for name, _ in steps]
     monkeypatch.setattr(migrations, "STEPS", dict(steps[: names.index("m2026_11_24_data_of_comparisons")]))
@@ -45,10 +45,10 @@ def test_comparisons_of_old_databases_know_their_data(path, monkeypatch):
 
 
 def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
-    """A database of the first version keeps every row, gets the defaults of later columns and the events of which its
-    labels tell, and takes new answers."""
+    """A database of the first version keeps every row, gets the defaults of later columns and the events that its
+    labels imply, and takes new answers."""
     monkeypatch.setattr(migrations, "STEPS", dict(list(migrations.STEPS.items())[:1]))
-    replace_everywhere(monkeypatch, "decoded", lambda row, *columns: row)  # as the first version had it
+    replace_everywhere(monkeypatch, "decoded", lambda row, *columns: row)  # the first version decoded no columns
     old = Store(path)
     dataset = old.add_dataset(DATASET, ITEMS, [("term", 2)])
     label = {"annotator": "Ann", "seconds": 2.5}
@@ -104,7 +104,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
 
 
 def test_the_weights_that_old_sessions_began_with_are_those_of_their_only_question(path, monkeypatch):
-    """A database from before several questions had weights keeps every weight, at the place 0."""
+    """Prior weights from before each question had its own are kept as the weights of question 0."""
     steps = list(migrations.STEPS.items())
     names = [name for name, _ in steps]
     monkeypatch.setattr(migrations, "STEPS", dict(steps[: names.index("m2026_11_28_prior_of_questions")]))
@@ -153,7 +153,7 @@ def test_a_database_of_a_newer_version_is_refused(path):
 
 
 def test_a_database_is_copied_before_a_migration(path, monkeypatch):
-    """Before a migration a copy of the database is stored, once, which the old version can open."""
+    """Before a migration the database is copied, once, and the old version can open the copy."""
     *older, (last, _) = migrations.STEPS.items()
     monkeypatch.setattr(migrations, "STEPS", dict(older))
     store = Store(path)
@@ -171,7 +171,7 @@ def test_a_database_is_copied_before_a_migration(path, monkeypatch):
 
 
 def test_a_damaged_old_log_is_named_by_its_session(path, monkeypatch):
-    """The log of one session cannot be converted: the database is not migrated, and the error names the session."""
+    """If the log of one session cannot be converted, the database is not migrated, and the error names the session."""
     names = list(migrations.STEPS)
     steps = dict(list(migrations.STEPS.items())[: names.index("m2026_11_24_events")])
     monkeypatch.setattr(migrations, "STEPS", steps)

@@ -23,7 +23,7 @@ ARCHIVES = Path(__file__).parent / "versions"
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
-    """Open the database of a version: a function of its name that gives the store."""
+    """A function that unpacks and opens the database of a version, by the version's name, and returns its store."""
     stores = {}
 
     def open_database(version):
@@ -39,12 +39,12 @@ def opened(tmp_path_factory):
 
 
 def known(store, name):
-    """Return the values that the old version stored for each session, by its number."""
+    """Return {session: values that the old version stored for it} from a JSON file of this name."""
     return {int(session): each for session, each in json.loads((store.path.parent / name).read_text()).items()}
 
 
 def contents(store, session):
-    """Everything of a session that its log says, as plain values."""
+    """Return everything that the log of a session says, as plain JSON values."""
     opened = Session(store, session)
     trace, progress = Trace(store, session), opened.place.progress
     assert trace.report.verified
@@ -81,7 +81,7 @@ FIELDS = ("number", "item", "label", "first", "annotator", "answered_at", "secon
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["0_1_0", "0_2_0"])
 def test_every_session_of_a_released_version_opens_to_the_same_bits(opened, version):
-    """Each session verifies, has the digest that its version stored, and takes the next answer."""
+    """Each session of a released version verifies, has the digest stored by that version, and takes the next answer."""
     store = opened(version)
     digests = known(store, "digests.json")
     assert digests.keys() == {row["id"] for row in store.sessions()}
@@ -100,8 +100,8 @@ def test_every_session_of_a_released_version_opens_to_the_same_bits(opened, vers
 
 @pytest.mark.slow
 def test_every_session_from_before_the_table_of_events_has_the_same_contents(opened):
-    """Each of 36 random sessions, alone and of several people, opens to the same state, log, notes, tags, marks and
-    further answers, was in the same state at each of its questions, and takes the next answer."""
+    """Each of 36 random sessions, of one person or several, opens with the same state, log, notes, tags, marks and
+    further answers, has the same state at each of its questions, and takes the next answer."""
     store = opened("before_events")
     for session, expected in known(store, "known.json").items():
         assert expected == contents(store, session)
@@ -116,7 +116,7 @@ def test_every_session_from_before_the_table_of_events_has_the_same_contents(ope
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["0_2_0", "before_events"])
 def test_every_published_session_of_an_earlier_version_is_adopted(opened, version):
-    """A file that an earlier version published verifies here, with as many questions, answers and digests as there."""
+    """A session that an earlier version published is adopted and verifies, with as many digests as its file says."""
     store = opened(version)
     for path in sorted((store.path.parent / "published").iterdir()):
         erase(store, int(path.stem))
@@ -129,8 +129,8 @@ def test_every_published_session_of_an_earlier_version_is_adopted(opened, versio
 
 @pytest.mark.slow
 def test_a_database_whose_migration_was_killed_opens_as_before(tmp_path):
-    """A process that dies while it makes events of the 21st session leaves the database as it was, and the next one
-    brings it up to date."""
+    """If a process dies while it converts the 21st session to events, the database stays as it was, and the next
+    process completes the migration."""
     with tarfile.open(ARCHIVES / "before_events.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     assert 9 == subprocess.run([sys.executable, "-c", KILLED, tmp_path / "studio.db"], cwd=ROOT).returncode

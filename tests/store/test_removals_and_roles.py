@@ -22,7 +22,8 @@ def test_a_data_set_in_use_is_not_removed(store, session):
 
 
 def test_a_removed_session_is_nowhere_until_it_is_restored(store, session):
-    """It is not listed and takes nothing; restored, it is as it was; both are logged."""
+    """A removed session is not listed and refuses every action; once restored, it is as before. The removal and the
+    restoration are logged."""
     before = store.session(session), store.sessions(), store.datasets()
     store.remove_session(session, "anna")
     assert [] == store.sessions()
@@ -47,8 +48,7 @@ def clock(monkeypatch):
 
 
 def present_after(store, clock, *starts):
-    """Return whether the only session still exists after server starts, each with the clock this number of days
-    ahead."""
+    """Return whether the session still exists after server starts, each with the clock this number of days ahead."""
     for days in starts:
         clock(days)
         store.erase_removed()
@@ -57,7 +57,8 @@ def present_after(store, clock, *starts):
 
 
 def test_a_removed_session_is_erased_by_two_starts(store, session, clock):
-    """The first start thirty days later notes it, and one a week after that erases it; its name stays in the log."""
+    """The first server start more than 30 days after a removal notes the session, and a start more than a week later
+    erases it; its name stays in the log."""
     store.remove_session(session)
     assert present_after(store, clock, 29.9, 30.1, 37)
     assert not present_after(store, clock, 37.2)
@@ -68,8 +69,8 @@ def test_a_removed_session_is_erased_by_two_starts(store, session, clock):
     "starts", [(40,), (40, 0), (40, 41, 46), (40, 0, 48), (40, 0, 48, 1, 60), (4000, 1, 4000), (-4000, 40)]
 )
 def test_a_clock_that_was_ahead_erases_nothing(store, session, clock, starts):
-    """Whatever the clock shows at some starts, a session that was removed today is erased by none of them alone, and by
-    no two with one between them that knows better."""
+    """A session that was removed today is not erased by any single start with a wrong clock, nor by two such starts if
+    the clock was right at a start in between."""
     store.remove_session(session)
     assert present_after(store, clock, *starts)
     store.restore_session(session)
@@ -77,7 +78,7 @@ def test_a_clock_that_was_ahead_erases_nothing(store, session, clock, starts):
 
 
 def test_a_session_that_was_removed_again_begins_anew(store, session, clock):
-    """The note of a server start on an earlier removal does not count for the next removal."""
+    """The note that a server start made on an earlier removal does not count for the next removal of the session."""
     store.remove_session(session)
     assert present_after(store, clock, 31)
     store.restore_session(session)
@@ -87,7 +88,8 @@ def test_a_session_that_was_removed_again_begins_anew(store, session, clock):
 
 
 def test_a_session_is_for_the_people_that_its_owner_names(store):
-    """Whoever makes it with an e-mail address owns it; others have the role that they were given last, or none."""
+    """The person who begins a session with an e-mail address owns it; others have the role that they were given last,
+    or none."""
     session = store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS), "owner": "Anna@example.org"})
     people = "ANNA@example.org", "ben@example.org", "eve@example.org", ""
     assert ["owner", None, None, None] == [store.role(session, mail) for mail in people]
@@ -104,7 +106,7 @@ def test_a_session_is_for_the_people_that_its_owner_names(store):
 
 @pytest.mark.parametrize("way", [None, "reader"])
 def test_a_session_keeps_an_owner(store, way):
-    """The last owner is neither removed nor made something else, and the attempt changes nothing."""
+    """The last owner of a session can neither be removed nor get another role, and the attempt changes nothing."""
     session = store.add_session(SESSION | {"dataset": store.add_dataset(DATASET, ITEMS), "owner": "anna@example.org"})
     with pytest.raises(StoreError, match=r"^a session keeps at least one owner\.$"):
         store.put_role(session, "anna@example.org", way)
@@ -116,15 +118,15 @@ def test_a_session_keeps_an_owner(store, way):
 
 @pytest.mark.parametrize("mail", ["", "anna", "anna@", "a b@c.org", "a@b@c"])
 def test_a_role_is_for_an_address(store, session, mail):
-    """A name, or two addresses, get no role."""
+    """A role needs an e-mail address: a bare name, or two addresses, are refused."""
     with pytest.raises(StoreError, match="must look like"):
         store.put_role(session, mail, "reader")
     assert [] == store.roles(session)
 
 
 def test_a_session_without_people_is_open_until_one_is_named(store, session):
-    """A session of before, or of the command line: everybody annotates. With the first name it closes to all others,
-    and does not open again when that name goes; who made it stays an owner."""
+    """Everybody is an annotator of a session without roles. The first role closes it to all others, even after this
+    role is removed again; the person who began the session stays its owner."""
     store.update_session(session, {"owner": "anna@example.org"})
     people = "anna@example.org", "ben@example.org", "eve@example.org"
     assert ["owner", "annotator", "annotator"] == [store.role(session, mail) for mail in people]
@@ -135,7 +137,8 @@ def test_a_session_without_people_is_open_until_one_is_named(store, session):
 
 
 def test_a_data_set_is_for_its_owner_and_for_the_people_of_its_sessions(store):
-    """One without an owner is for everybody; a removed session shows nobody its data."""
+    """A data set without an owner is visible to everybody, any other one to its owner and to the people of its sessions
+    that are not removed."""
     free, own = (store.add_dataset(DATASET | {"name": name, "owner": name}, ITEMS) for name in ("", "anna@example.org"))
     session = store.add_session(SESSION | {"dataset": own})
     store.put_role(session, "ben@example.org", "reader")
@@ -166,7 +169,8 @@ def test_a_session_goes_with_its_questions_and_labels(store, session):
 
 
 def test_a_token_is_stored_as_its_digest(store, session):
-    """The file has no secret; a token is valid until it expires or its session is removed, and goes with it."""
+    """Only the digest of a token is stored, not its secret; a token is valid until it expires or its session is
+    removed, and is erased with the session."""
     day = timedelta(1)
     (first, secret), (second, other) = (store.add_token(session, role, "", day) for role in ("reader", "owner"))
     assert (1, 2, "token 2") == (first, second, store.tokens()[1]["annotator"])

@@ -1,4 +1,4 @@
-"""The schema in the documentation is that of a new database."""
+"""docs/schema.sql is the schema of a new database."""
 
 import re
 from contextlib import closing

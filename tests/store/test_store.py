@@ -21,7 +21,7 @@ from tests.harness.tables import DATASET, ITEMS, SESSION, answer, ask, replace_e
 
 
 def test_classes_are_kept_in_their_order(store):
-    """A data set keeps the order of its class counts and a session that of its class names; labels go up to K."""
+    """A data set keeps the order of its class counts, and a session the order of its class names; labels are 1 to K."""
     counts, names = {"b": 2, "a": 1, "C10": 0}, ["b", "a", "C10"]
     items = [("a", None, "a", 2), ("b", None, "b", 1), ("c", None, "b", 1)]
     dataset = store.add_dataset(DATASET | {"classes": json.dumps(counts)}, items)
@@ -63,7 +63,7 @@ def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
 
 
 def test_a_file_that_grows_during_a_check_is_not_taken_for_another(store, session, monkeypatch):
-    """A size that another thread stores between the check of the file and its evaluation is not an error."""
+    """A file that grows in another thread while it is checked is not taken for another file."""
     stat = os.stat
 
     def slow(path, **more):
@@ -76,7 +76,7 @@ def test_a_file_that_grows_during_a_check_is_not_taken_for_another(store, sessio
 
 
 def test_a_file_that_is_deleted_while_a_label_is_written_is_noticed(path, store, session):
-    """The file is checked once more after the commit."""
+    """A database deleted during a transaction is noticed, because the file is checked again after the commit."""
     question = ask(store, session)
 
     def write():
@@ -124,7 +124,7 @@ def test_what_sqlite_cannot_do_is_one_sentence(path, store, code, reason):
 
 
 def test_a_locked_database_is_waited_for_and_then_reported(path, store, session):
-    """A writer gets an error when its patience ends; a reader does not wait."""
+    """A writer waits for a locked database and gets an error after `patience` seconds; a reader does not wait."""
     impatient, other = Store(path, patience=0.1), sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     assert 1 == rows(impatient)["sessions"]
@@ -167,7 +167,7 @@ def test_the_path_comes_from_the_environment(tmp_path, monkeypatch):
 
 
 def test_labels_are_durable_and_references_hold(store):
-    """The connection writes ahead, syncs every commit and checks foreign keys."""
+    """The database has a write-ahead log, syncs every commit and checks foreign keys."""
     with store.transaction():
         pragmas = [store.one(f"PRAGMA {name}")[name] for name in ("journal_mode", "synchronous", "foreign_keys")]
     assert ["wal", 2, 1] == pragmas
@@ -179,7 +179,7 @@ def test_labels_are_durable_and_references_hold(store):
 
 
 def test_a_transaction_that_fails_leaves_nothing(store, session):
-    """Any exception undoes all writes of the transaction, nested ones included, and the next transaction works."""
+    """Any exception rolls back all writes of a transaction, also nested ones, and the next transaction works."""
     before = rows(store)
 
     def interrupted():
@@ -219,12 +219,12 @@ def test_what_is_read_is_of_one_moment(store, session):
     assert before["sessions"] + 1 == rows(store)["sessions"]
     with store.transaction(), ThreadPoolExecutor() as other:
         erase(store, session)
-        assert 1 == rows(store)["sessions"]  # its own writes
+        assert 1 == rows(store)["sessions"]  # a transaction sees its own writes
         assert 2 == other.submit(rows, store).result()["sessions"]
 
 
 def test_a_data_set_is_inserted_whole_or_not_at_all(store):
-    """A duplicate id or an error of the source leaves no row in any table."""
+    """If an id occurs twice, or the source of the items fails, no row is left in any table."""
 
     def broken():
         yield from ITEMS
@@ -237,7 +237,7 @@ def test_a_data_set_is_inserted_whole_or_not_at_all(store):
 
 
 def test_two_labels_for_one_question_cannot_stand(store, session):
-    """The table itself refuses a second standing label and accepts another once the first is undone."""
+    """The table refuses a second label for a question (UNIQUE), and accepts one after the first label is undone."""
     question = ask(store, session)
     answer(store, session, question, 1, "first", "Ann", seconds=2.0)
     with pytest.raises(ConflictError, match="UNIQUE"):
@@ -255,7 +255,7 @@ def test_two_labels_for_one_question_cannot_stand(store, session):
 
 
 def test_what_a_page_sent_is_stored_once(store, session):
-    """An id belongs to one event only, in any session; events of the session itself have none."""
+    """The id of an event that a page sends is unique across sessions; events of the session itself have no id."""
     question, other = ask(store, session), store.add_session(SESSION | {"dataset": 1})
     answer(store, session, question, 1, "event")
     for where, kind in ((session, "undone"), (other, "asked")):
@@ -307,7 +307,7 @@ def told(store, session):
 
 
 def counting(store):
-    """The rows that are made of events."""
+    """Return the rows of the tables that are derived from the events, {table: rows}."""
     return {table: store.query(f"SELECT * FROM {table} ORDER BY question, given") for table in ("labels", "opinions")}
 
 
@@ -351,7 +351,7 @@ def test_what_counts_follows_from_the_events(store, session, told):
     ],
 )  # fmt: skip
 def test_answers_that_were_changed_by_hand_are_found(store, session, told, change):
-    """If labels or further answers do not follow from the events, that session is named, and no other."""
+    """If labels or further answers do not follow from the events, their session is named, and no other one."""
     with store.transaction():
         store.db.execute(change)
     other = store.add_session(SESSION | {"dataset": 1})
@@ -412,7 +412,7 @@ def test_writers_wait_for_each_other(path, store):
 
 
 def test_a_database_that_another_process_just_makes_is_waited_for(path):
-    """Opening waits while another process holds the lock for its first writes."""
+    """Opening a new database waits while another process holds the lock for its first writes."""
     first, opened = sqlite3.connect(path, isolation_level=None), []
     first.execute("BEGIN IMMEDIATE")
     first.execute("PRAGMA user_version = 1")
@@ -442,7 +442,7 @@ def test_a_data_set_is_found_by_id_or_name(store):
 
 
 def test_the_answers_are_the_labels_that_stand(store, session):
-    """A question has its annotator's standing label, not an undone one and not the data's own."""
+    """`answers` gives each question its current label, neither an undone one nor the data's own."""
     first = ask(store, session, number=1, item=1)
     answer(store, session, first, 1, annotator="Ann", seconds=1.0)
     undo(store, session, first)
@@ -455,7 +455,7 @@ def test_the_answers_are_the_labels_that_stand(store, session):
 
 
 def test_sessions_are_listed_with_their_progress(store, session, monkeypatch):
-    """Sessions are listed with the counts of standing labels, skips and positives, the most recently used first."""
+    """Sessions are listed with the counts of current labels, skips and positives, the most recently used first."""
     clock = count(3000)
     replace_everywhere(monkeypatch, "now", lambda: str(next(clock)))
     store.add_session(SESSION | {"dataset": 1, "name": "idle"})

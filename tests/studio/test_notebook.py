@@ -1,4 +1,4 @@
-"""docs/python.md leads to a labelled session, and docs/python.ipynb is the same page."""
+"""docs/python.md leads to a labeled session, and docs/python.ipynb has the same content."""
 
 import json
 
@@ -17,7 +17,7 @@ def test_the_notebook_is_up_to_date():
 
 @pytest.mark.slow
 def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
-    """Every cell runs in order, with a person who answers, and leaves a labelled session and its files."""
+    """Every cell runs in order, with simulated input, and leaves a labeled session and its files."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         "builtins.input", lambda text: "sport" if text.split()[0] in ("ran", "swam", "played") else "other"

@@ -1,4 +1,4 @@
-"""From Python a session is labelled, read and exported as in the browser; wrong arguments are refused in a sentence."""
+"""A session is labeled, read and exported from Python as in the browser; wrong arguments are refused in a sentence."""
 
 import json
 import re
@@ -23,7 +23,7 @@ WORDS = ["about sport" if k % 3 == 0 else "other" for k in range(ITEMS)]
 
 @pytest.fixture
 def studio(tmp_path):
-    """A studio of its own."""
+    """A studio with a database of its own."""
     with Studio(tmp_path / "studio.db") as studio:
         yield studio
 
@@ -36,12 +36,12 @@ def session(studio, capsys):
 
 
 def right(question):
-    """The right answer to a question."""
+    """Return the right answer to a question."""
     return WORDS[int(question.item["id"]) - 1]
 
 
 def label(session, most=ITEMS):
-    """Answer questions; the number of them."""
+    """Answer questions correctly, at most `most`. Return the number of answers."""
     for number, question in enumerate(session, 1):
         session.answer(question, right(question))
         if number == most:
@@ -60,7 +60,7 @@ def test_a_loop_labels_a_session(session, studio):
 
 
 def test_frames_are_the_exports(session, studio, tmp_path):
-    """Every frame has the columns and the cells of the export of its name."""
+    """Every frame has the columns and cells of the export with the same name."""
     label(session, 15)
     opened = Session(studio.store, session.id)
     for what in (what for what in exports.TABLES if what != "audit"):
@@ -82,8 +82,7 @@ def test_frames_are_the_exports(session, studio, tmp_path):
 
 
 def test_metrics_are_estimates_or_exact(session, studio, capsys):
-    """Without labels of the data, metrics are estimates with intervals or the reason why they are missing; with labels
-    they are exact."""
+    """Metrics are exact for labeled data, and otherwise estimates with intervals or the reason why they are missing."""
     label(session, 3)
     assert len(session.metrics) == 0
     assert session.metrics.attrs["reason"].endswith(".")
@@ -109,7 +108,7 @@ def test_an_answer_is_changed(session):
 
 
 def test_several_questions_have_one_answer(studio):
-    """The names of the yeses answer all questions; a correction names them anew, and None skips."""
+    """A list of the questions with a yes answers all questions, a correction replaces the list, and None skips."""
     session = studio.new_session("demo:tweets", budget=5, questions=["late", "lost"])
     for question, word in zip(session, (["late"], [], None, ["late", "lost"])):
         session.answer(question, word)
@@ -141,13 +140,13 @@ def test_known_labels(session):
 
 
 def test_items_are_found(session):
-    """`find` returns the items with all words."""
+    """`find` returns the items that contain every word of the query."""
     assert session.find("goal")["text"].str.contains("goal").all()
     assert [] == session.find("nothinglikeit")["id"].tolist()
 
 
 def test_a_browser_labels_too(session, studio):
-    """Python and a browser label one session at once, and nobody gets a question of the other."""
+    """Python and a browser label one session at once, and each question goes to only one of the two."""
     browser, asked = Session(studio.store, session.id), []
     for number, question in enumerate(session):
         asked.append(question.item["id"])
@@ -172,7 +171,7 @@ for question in session:
 
 @pytest.mark.slow
 def test_two_processes_label(session, studio):
-    """Two processes label one session at once: the labels of both add up to the budget."""
+    """Two processes label one session at once, and their labels add up to the budget."""
     other = subprocess.Popen([sys.executable, "-c", OTHER, studio.store.path], cwd=ROOT, stderr=subprocess.PIPE)
     label(session)
     assert b"" == other.communicate()[1]
@@ -181,7 +180,7 @@ def test_two_processes_label(session, studio):
 
 
 def test_names_are_never_markup(session, studio):
-    """Whatever a name or a text is, a notebook shows it as text."""
+    """A notebook never shows a name or a text as markup."""
     shown = [session._repr_html_(), session.question._repr_html_(), session.curves._repr_html_()]
     shown += [studio.data_sets._repr_html_(), studio.sessions._repr_html_()]
     assert MARKUP.split()[0] in str(session)
@@ -190,7 +189,7 @@ def test_names_are_never_markup(session, studio):
 
 
 def test_every_kind_of_data_comes_in(studio, tmp_path, capsys):
-    """A file, several files, a table with numbers, dates and lists of words, and texts with gaps among the labels."""
+    """A studio imports a file, a table of numbers, texts with missing labels, and texts of several classes."""
     (tmp_path / "a.txt").write_text("one day\ntwo day\nthree\n")
     assert 3 == studio.add(str(tmp_path / "a.txt"), "file", paragraphs=False).record["items"]
     rng = np.random.default_rng(0)
@@ -208,7 +207,7 @@ def test_every_kind_of_data_comes_in(studio, tmp_path, capsys):
 
 
 def sentence(call):
-    """The sentence with which a call is refused."""
+    """Check that a call is refused with one sentence. Return the sentence."""
     with pytest.raises(ValueError, match=r".") as error:
         call()
     words = str(error.value)
@@ -242,7 +241,7 @@ def test_wrong_arguments_are_refused_in_a_sentence(session, studio, tmp_path):
 
 
 def test_wrong_data_is_refused_in_a_sentence(studio):
-    """Data that cannot be imported, or only after an answer, say which argument gives it."""
+    """Data that cannot be imported gives an error that names the argument to add or correct, and nothing is stored."""
     two = ["a b", "c d"]
     assert "no items" in sentence(lambda: studio.add([], "x"))
     assert "Got int." in sentence(lambda: studio.add([1, 2], "x"))
@@ -259,7 +258,7 @@ def test_wrong_data_is_refused_in_a_sentence(studio):
 
 
 def test_a_comparison(studio, tmp_path, capsys):
-    """A comparison gives a frame, a figure and a table for a notebook, and each export by its suffix."""
+    """A comparison gives a frame, a figure, a table for a notebook, and exports in the format of the file suffix."""
     data = studio.add(topics(60), f"data {MARKUP}", labels=WORDS[:60], positive="about sport")
     found = studio.compare(data.name, ["PAA-I", "OAAL"], budgets=[10], permutations=3)
     assert 6 == len(found.frame)
@@ -284,7 +283,7 @@ def test_a_temporary_studio():
 
 
 def test_mlflow(studio, tmp_path, monkeypatch):
-    """A comparison is logged to MLflow in one call, with intervals; without MLflow it says how to install it."""
+    """A comparison is logged to MLflow in one call, with intervals; without MLflow an error says how to install it."""
     studio.add(topics(60), "data", labels=WORDS[:60], positive="about sport")
     found = studio.compare("data", ["PAA-I"], budgets=[10], permutations=3)
     monkeypatch.setitem(sys.modules, "mlflow", None)

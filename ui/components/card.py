@@ -106,7 +106,7 @@ def mount_component(mount: Mount, key: str, kind: Any, handle: Callable, payload
     kind: the type of the events. payload: a function of (problem or None, annotator, *views). views: the type of each
     view; a view has the value None until the component sends it.
 
-    The browser keeps an event that cannot be stored now and sends it again, also after a reload or a server restart, so
+    The browser keeps an event that cannot be stored now and sends it again, even after a reload or a server restart, so
     `handle` must be idempotent in the event's id. An invalid event is reported and acknowledged.
     """
     state = st.session_state.get(key) or {}

@@ -104,7 +104,7 @@ def suffix(file: File, *columns: str) -> str:
 
 
 def one_upload(uploads: Sequence[Any]) -> File | None:
-    """Return uploads as one file with its name, or None without uploads."""
+    """Return uploads as one file with its name, or None if there are none."""
     if len(uploads) < 2:
         return next(((upload, upload.name) for upload in uploads), None)
     names = [upload.name for upload in uploads]

@@ -230,7 +230,8 @@ def _n_labels(row: dict[str, Any]) -> int:
 
 def _labels_of_file(row: dict[str, Any], many: bool, classes: dict[str, Any]) -> tuple[int, int, bool]:
     """Return the number of items for which the file has labels to begin with, about how many items then need no
-    question, and whether one of several questions has labels for all items. classes: arguments of `settings.create`."""
+    question, and whether the file labels all items for any of several questions. classes: arguments of
+    `settings.create`."""
     if "column" in classes or (many and not row["classes"]):
         return 0, 0, False
     if questions := classes.get("questions"):
@@ -486,7 +487,7 @@ def _team() -> dict[str, float]:
 
 
 def _horizon(row: dict[str, Any]) -> int | None:
-    """Ask for the total number of items that a live feed will bring. None without a feed."""
+    """Ask for the total number of items that a live feed will bring. Return None if there is no feed."""
     if not st.toggle(FEED, key=f"new-feed-{row['id']}"):
         return None
     items = st.number_input("Items in all, roughly", 1, 2**53 - 1, 10 * row["items"], key=f"new-horizon-{row['id']}")

@@ -173,8 +173,8 @@ class CardServer:
         return messages.known_preferences(self.session.store.preferences(annotator))
 
     def _check_item(self, event: messages.Answer | messages.Correction) -> None:
-        """Refuse an answer that names another item than its question: in a restored database, a question may reuse an
-        id that the browser knows."""
+        """Refuse an answer if its question is about a different item from the one that it names: in a restored
+        database, a question may reuse an id that the browser knows."""
         asked = self.session.store.item_of(self.session.id, event.question)
         if event.item is not None and event.item != asked:
             raise SessionError(REPLACED)

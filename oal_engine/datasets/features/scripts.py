@@ -43,7 +43,7 @@ _RUN = re.compile(
     rf"(?P<characters>(?:[{_IDEOGRAPHS}{_KANA}]\W*)+)|(?P<clusters>(?:[{_THAI}{_LAO}{_TIBETAN}{_KHMER}{_BURMESE}]\W*)+)"
     rf"|(?P<syllables>(?:[{_HANGUL}]\W*)+)|(?P<word>(?:[^\W{UNSPACED}{_HANGUL}]\W*)+)"
 )  # a run of a word in scripts of one kind; \W inside a word is a mark
-_LETTER = re.compile(r"\w[\W\uff9e\uff9f]*")  # a letter and its marks, also the voicing marks of half-width kana
+_LETTER = re.compile(r"\w[\W\uff9e\uff9f]*")  # a letter and its marks, even voicing marks of half-width kana
 _WIDE_OR_NARROW = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f]+")
 TOGETHER = {"characters": 3, "clusters": 2}  # the most letters of a term, in scripts without spaces
 BEGINNING = {"word": 5, "syllables": 2}  # first letters of a word that are a term, in other scripts

@@ -85,7 +85,7 @@ def table(
     """Vectorize and scale items.
 
     vocabulary: None fits one, with `settings` of the vectorizer. features: for texts one of TEXT_FEATURES (None: words
-    if there is a vocabulary or a tokenizer, else the richest that the scale allows); for vectors one of VECTOR_FEATURES
+    if there is a vocabulary or a tokenizer, else the richest that `scale` allows); for vectors one of VECTOR_FEATURES
     (None: plain). embedding: computes the text vectors; without an embedding, the items may have text vectors.
     near_duplicates: one of duplicates.KINDS; `once` leaves out texts that are nearly the same as an earlier text.
     folder: directory for the rows of texts and for temporary files (None: keep everything in memory).
@@ -205,8 +205,8 @@ def file_table(
 
 
 def text_features(features: str | None, scale: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Choose the features of texts (None: the default). Return them with the settings of the vectorizer.
-    Raise ValueError if the features do not fit the scale or the tokenizer."""
+    """Choose the features of texts (None: the default). Return them with the settings of the vectorizer. Raise
+    ValueError if the features do not fit `scale` or the tokenizer."""
     if features is None:
         features = "words" if "tokenizer" in settings else "rich+latent" if scale == "l2" else "rich"
     if features not in TEXT_FEATURES:

@@ -216,7 +216,8 @@ class Vocabulary:
         return column
 
     def _number(self, word: str) -> int:
-        """Return the WordSets number of a word without a column. Letters and words in most texts are not new words."""
+        """Encode a word without a column as a number for WordSets. A single letter or digit, or a word of `frequent`,
+        counts as in all documents, any other word as in none."""
         return _numbered(word, self.documents if word in self._frequent or _is_letter(word) else 0)
 
     @cached_property

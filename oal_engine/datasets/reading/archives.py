@@ -109,7 +109,8 @@ def _paths(members: Iterable[ZipInfo]) -> str:
 
 
 def _named(members: Sequence[ZipInfo], source: Source) -> list[ZipInfo]:
-    """Return the member that the user named, or the members of a folder of that name. Raise DataError without any."""
+    """Return the member that the user named, or the members of a folder of that name. Raise DataError if there is
+    none."""
     wanted = (source.layout.member or "").strip("/")
     chosen = [each for each in members if _path(each) == wanted or _path(each).startswith(f"{wanted}/")]
     chosen = chosen or [each for each in members if PurePosixPath(_path(each)).name == wanted]
@@ -161,8 +162,9 @@ class _Table(NamedTuple):
 def _tables(
     opened: _Archive, members: Sequence[ZipInfo], texts: Sequence[ZipInfo], readers: dict[str, str]
 ) -> tuple[ParsedFile, Sequence[ZipInfo]]:
-    """Read one table, tables with the same columns, or a table and the texts or labels that belong to it. Return also
-    the members that were read."""
+    """Read one table, tables with the same columns, or a table and the texts or labels that belong to it. If the tables
+    do not belong together, read the largest and add a doubt, which asks what to read. Also return the members that were
+    read."""
     tables, errors = list[_Table](), list[DataError]()
     for member in members:
         try:
@@ -207,8 +209,8 @@ def _folders(members: Sequence[ZipInfo]) -> list[str]:
 
 
 def _stacked(opened: _Archive, tables: Sequence[_Table]) -> ParsedFile:
-    """Concatenate tables with the same columns. A further column, `source`, names the file of each row; for mails and
-    texts in a folder per class it is `label`, the class."""
+    """Concatenate tables with the same columns. A further column names the file of each row (`source`) or, for mails
+    and texts in a folder per class, the class (`label`)."""
     columns = tables[0].parsed.columns
     items = all(table.reader in (MAIL, TEXT) for table in tables)
     paths = [_path(table.member) for table in tables]
@@ -232,7 +234,7 @@ def _stacked(opened: _Archive, tables: Sequence[_Table]) -> ParsedFile:
 
 def _with_labels(opened: _Archive, items: _Table, labels: _Table) -> ParsedFile | None:
     """Left-join a table of items with a table of their labels on the only column that both have. Items without labels
-    get empty cells. Return None unless the cells are unique ids in both tables, and every label is of an item."""
+    get empty cells. Return None unless the cells are unique ids in both tables, and every label belongs to an item."""
     shared = [column for column in items.parsed.columns if column in labels.parsed.columns]
     if len(shared) != 1 or items.parsed.vectors is not None or labels.parsed.vectors is not None:
         return None
@@ -266,7 +268,7 @@ def _by_id(parsed: ParsedFile, column: str) -> tuple[list[str], dict[str, list[o
 
 
 def _texts(opened: _Archive, members: Sequence[ZipInfo]) -> tuple[ParsedFile, Sequence[ZipInfo]]:
-    """Read text files, each as one text or with one text per line. Return also the members that were read."""
+    """Read text files, each as one text or with one text per line. Also return the members that were read."""
     if len(members) == 1 and opened.source.layout.each != "file":
         return opened.parse(members[0], TEXT), members
     classes = _classes(members)
@@ -383,7 +385,8 @@ def several_name(names: Sequence[str]) -> str:
 
 
 def _files(path: Path, name: str, limits: Limits) -> list[Path]:
-    """List a single file, or recursively the files of a folder, sorted by name. Raise DataError beyond the limits."""
+    """List a single file, or recursively the files of a folder, sorted by name. Raise DataError if they exceed the
+    limits."""
     if not path.is_dir():
         return [path]
     files, size = list[Path](), 0

@@ -110,7 +110,8 @@ class OriginalCell(NamedTuple):
 
 
 def original_cells(columns: Sequence[str], codings: Codings, row: Mapping[int, float]) -> Iterator[OriginalCell]:
-    """Decode a row {feature index: number} into cells; a word of a category is "" if the import did not have it."""
+    """Decode a row {feature index: number} into cells. The value of a category is "" if its cell was empty or had a
+    word that the import did not have."""
     first = 0
     for column in columns:
         coding = codings.get(column)

@@ -433,7 +433,7 @@ def _decimal_columns(rows: list[list[str]], width: int) -> list[int]:
 
 
 def _is_header(first: list[str], rest: list[list[str]]) -> tuple[bool, str]:
-    """Tell whether the first row is a header. Return also the doubt about this decision ("": it is certain)."""
+    """Tell whether the first row is a header. Also return the doubt about this decision ("": it is certain)."""
     columns = [(cell, below) for cell, *below in zip(first, *rest)]
     if any(not is_number(cell) and below and all(map(is_number, below)) for cell, below in columns):
         return True, ""

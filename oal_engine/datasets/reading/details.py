@@ -24,8 +24,8 @@ Fact = tuple[str, str, str | None]  # column name ("" if obvious), words, addres
 
 
 class Heading(NamedTuple):
-    """The heading above an item's text: its title, and a line of facts. `begins` is the index in the text after its
-    title, if the first line is the title."""
+    """The heading above an item's text: its title, and a line of facts. begins: index at which the text continues after
+    its title, if its first line is the title; else 0."""
 
     title: str
     facts: list[Fact]
@@ -103,8 +103,8 @@ def link(column: str, word: str) -> str | None:
 
 
 def title_and_abstract(text: str) -> tuple[str, str]:
-    """Split a text into the title, its first line, and the abstract, the rest. A text that lacks one of
-    them is all title if it is short, else all abstract."""
+    """Split a text into the title, its first line, and the abstract, the rest. A text that lacks one of them is all
+    title if it is short, else all abstract."""
     title, _, abstract = text.partition("\n")
     if title.strip() and abstract.strip():
         return title, abstract

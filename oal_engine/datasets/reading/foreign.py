@@ -18,7 +18,7 @@ from .sources import CHUNK_LINES, HARMLESS_BYTES, DataError, Source
 
 
 def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], ParsedFile]:
-    """Decorate a third-party reader so that any error, also while its rows are iterated, means a damaged file."""
+    """Decorate a third-party reader so that any error, even while its rows are iterated, means a damaged file."""
 
     @contextmanager
     def refused() -> Iterator[None]:
@@ -108,7 +108,7 @@ def check_unpacked(source: Source, size: int, packed: int) -> None:
 def _check_shape(source: Source, shape: Sequence[int]) -> None:
     for limit, size in zip(("items", "features"), shape):
         source.limits.check(limit, size, source.name)
-    source.limits.check("size", 8 * shape[0], source.name)  # of the row pointers (indptr), also of empty rows
+    source.limits.check("size", 8 * shape[0], source.name)  # of the row pointers (indptr), even of empty rows
 
 
 def vectors_of(

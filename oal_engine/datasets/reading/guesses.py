@@ -147,7 +147,7 @@ def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
         if is_labeled([*words]):
             classes = {*words[LABEL], *words[PREDICTED]} - {""}
             return replace(columns, multiclass=True, unknown=()) if len(classes) > 2 else columns
-        # With several classes a further column has their names.
+        # If there are several classes, a further column has their names.
         several = {*words[LABEL]} - {"", "1", "-1"} or any(name.startswith(SCORE) for name in words)
         return replace(columns, label=CLASS, multiclass=True, unknown=(SKIPPED,)) if several else columns
     words = {column: cells for column, cells in words.items() if not (are_lists(cells) or _are_objects(cells))}

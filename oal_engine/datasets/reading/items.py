@@ -78,7 +78,7 @@ class Items:
     skipped: Skipped
     classes: tuple[str, ...] = ()
     columns: Columns = field(default_factory=Columns)
-    description: dict[str, Any] = field(default_factory=dict)  # how the file was read, see `preview.description`
+    description: dict[str, Any] = field(default_factory=dict)  # how the file was read, see `file.description`
     details: Strings | None = None
     n_unknown: int = 0  # cells of categories with a word that the import of the data set did not have
 

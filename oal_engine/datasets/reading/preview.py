@@ -179,7 +179,7 @@ def _most_frequent_first(counts: Mapping[str, int]) -> dict[str, int]:
 def size_sentence(path: FileOrPath, **options: Any) -> str:
     """Write a sentence about a large file: how many lines, or rows of Parquet, it has, and how long an import takes.
 
-    Return "" for a small file, and for other formats without lines. options: fields of `Opening`.
+    Return "" for a small file, and for binary formats other than Parquet. options: fields of `Opening`.
     """
     opening = Opening(**options)
     with open_source(path, opening) as source:

@@ -62,7 +62,7 @@ def _negates(word: str, other: str) -> bool:
 def first_items(
     path: FileOrPath, columns: Columns, count: int = 3, **options: Any
 ) -> tuple[list[FirstItem], dict[str, Any]]:
-    """Read a few of the first items of a file, with different labels if possible. Return also the description of how
+    """Read a few of the first items of a file, with different labels if possible. Also return the description of how
     the file is read. options: further arguments of `read`."""
     items = read(path, columns, limit=SAMPLE_ROWS, **options)
     return shown_items(items, items.classes, count), items.description

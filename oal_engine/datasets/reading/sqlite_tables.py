@@ -18,7 +18,7 @@ ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA)
 
 @foreign
 def sqlite(source: Source) -> ParsedFile:
-    """Read the named table of an SQLite database, or the only one with rows."""
+    """Read the named table of an SQLite database, or the first one with rows; if several have rows, add a doubt."""
     content = source.binary.read(source.limits.size + 1)
     source.limits.check("size", len(content), source.name)
     content = content[:18] + OLD_JOURNAL + content[20:]

@@ -26,7 +26,8 @@ def looks_html(head: bytes) -> bool:
 
 @foreign
 def webpage(source: Source) -> ParsedFile:
-    """Read the named table of a web page, or the only one with at least two rows."""
+    """Read the named table of a web page, or the first one with at least two rows; if there are several, add a
+    doubt."""
     from lxml import html
 
     declared = CHARSET.search(source.head())

@@ -20,7 +20,8 @@ OPEN_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 
 @foreign
 def xlsx(source: Source) -> ParsedFile:
-    """Read a sheet of an Excel workbook: the named one, or the only one with rows."""
+    """Read a sheet of an Excel workbook: the named one, or the first one with rows; if several have rows, add a
+    doubt."""
     from openpyxl import load_workbook
 
     binary, packed = source.whole()
@@ -48,7 +49,7 @@ def _unescaped(cell: Any) -> Any:
 
 @foreign
 def old_or_open(source: Source) -> ParsedFile:
-    """Read a sheet of an OpenDocument or old Excel workbook: the named one, or the only one with rows."""
+    """Read a sheet of an OpenDocument or old Excel workbook: the named one, or as `xlsx` chooses it."""
     from python_calamine import SheetVisibleEnum, load_workbook
 
     binary, packed = source.whole()

@@ -116,7 +116,7 @@ def is_data(value: Any) -> bool:
 
 
 def is_parts(value: Any) -> bool:
-    """Return whether a value is a valid list of [margin, predicted class], one for each of several questions."""
+    """Return whether a value is a valid list of [margin, predicted class] for several questions, one pair for each."""
     return (
         isinstance(value, list) and 2 <= len(value) <= MOST_QUESTIONS
         and all(isinstance(each, list) and len(each) == 2 and number(each[0]) for each in value)
@@ -161,7 +161,7 @@ PRIOR = {
     "model": or_none(words(500)), "scores": whole(0),
     "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
 }  # fmt: skip
-# Kinds of lines: the parts of `History`, and priors of questions, which a file without any omits in its last line
+# Kinds of lines: the parts of `History`, and priors of questions, whose number the last line omits if it is 0
 KINDS = {
     "question": QUESTION, "event": EVENT, "digest": DIGEST, "prior": {"part": whole(0, MOST_QUESTIONS - 1)} | PRIOR,
 }  # fmt: skip
@@ -183,7 +183,7 @@ OLD_KINDS = {
     "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "happened": HAPPENED,
     "opinion": OPINION, "tag": TAG, "digest": {"answers": whole(1), "digest": words(64)},
 }  # fmt: skip
-LATER = ("addition", "happened", "opinion", "tag")  # kinds that a file without any may omit in its last line
+LATER = ("addition", "happened", "opinion", "tag")  # kinds whose number the last line may omit if it is 0
 # Optional settings: {name: (default, check)}. A file omits defaults.
 ADDED: dict[str, tuple[Any, Check]] = {
     "floor": (0.0, number), "overlap": (0.0, number), "repeat": (0.0, number), "lease": (300.0, number),
@@ -409,8 +409,8 @@ def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
 
 
 def _check_parts(history: History, several: Sequence[Row], audited: bool) -> None:
-    """Check that each question and answer has a part for each question that the session asks about an item, that
-    questions added later come last, and that all labels of an answer to an audit are equal."""
+    """Check the parts of each question and the labels of each answer: one for each question that the session asked at
+    the time. Check that questions added later come last, and that all labels of an answer to an audit are equal."""
     added = [bool(question.get("added")) for question in several]
     first = len(added) - sum(added)
     own_names = [question["name"] for question in several[:first]]

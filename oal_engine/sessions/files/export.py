@@ -79,7 +79,8 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
 
 
 def _of_questions(settings: Settings) -> dict[str, type]:
-    """Return the columns of a session's several questions, {name: type}: label, margin and predicted class of each."""
+    """Return the columns for the questions of a session that asks several, {name: type}: the label, margin and
+    predicted class of each; {} for other sessions."""
     kinds = {"label": int, "margin": float, "predicted": int}
     return {f"{what}:{name}": kind for name in settings.question_names for what, kind in kinds.items()}
 
@@ -149,11 +150,12 @@ OPINIONS = {
 
 
 def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
-    """Return a table of the answers that did not set a label, with the first and the current label of each question.
+    """Return a table of the opinions, the answers that did not set a label, with the first and the current label of
+    each question.
 
     Their kind is `second` (by another person), `again` (repeated by the same person) or `late`. A late answer to a
-    question that was prepared but never asked has no number and no labels. Each of several questions has columns for
-    its labels.
+    question that was prepared but never asked has no number and no labels. If the session asks several questions, each
+    of them has columns for its labels.
     """
     words, log = session.settings.answers, {entry.id: entry for entry in session.log}
     rows, names = session.store.opinions(session.id), session.settings.question_names
@@ -246,8 +248,8 @@ def audit(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
     """Return a table of all items with the decision of the audited column and the corrected decision, most likely wrong
     ones first, and a sentence on the probabilities. Raise SessionError if the session audits no column.
 
-    Columns: the column's decision, the corrected decision (the answer, or else that of column + answers), its score,
-    the probability that the column is wrong, the answer, its asking probability, and who decided.
+    Columns: the column's decision, the corrected decision (the answer, or else the decision of column + answers), its
+    score, the probability that the column is wrong, the answer, its asking probability, and who decided.
     """
     if not session.settings.audited:
         raise SessionError("the session audits no column.")
@@ -299,7 +301,8 @@ WHATS = (*TABLES, "model", "report", "methods")
 
 
 def _write_model(session: Any, kind: str, file: BinaryIO) -> None:
-    """Write the model of a session to a file; for several questions, a ZIP archive with the model of each question."""
+    """Write the model of a session to a file. If the session asks several questions, write a ZIP archive with a model
+    for each."""
     if session.settings.audited:
         raise SessionError("a model that begins with a column needs it: export the audit or the predictions.")
     model_format = model_formats.FORMATS[kind]

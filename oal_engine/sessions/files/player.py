@@ -27,7 +27,7 @@ WITHOUT = "Left out: this page was made without the texts."
 class Player:
     """The content of each place of a session, a question or a passed round, as the browser shows it. Read-only.
 
-    whole: whether to show the model's opinion even of items that may still be answered.
+    whole: whether to show the model's margins and predictions even for items that may still be answered.
     """
 
     def __init__(self, trace: look_back.Trace, whole: bool = False) -> None:
@@ -91,7 +91,7 @@ class Player:
         return self._round(trace.round(number - 1))
 
     def _shows_opinion(self, entry: Entry) -> bool:
-        """Return whether the model's opinion of the item of a log entry may be shown."""
+        """Return whether the model's margin and prediction for the item of a log entry may be shown."""
         state = self.trace.state
         return self._whole or bool(entry.label) or (entry.label == SKIP and state.spent >= state.budget)
 
@@ -169,8 +169,8 @@ def page(trace: look_back.Trace, texts: bool = False) -> bytes:
     """Return a self-contained HTML page with every question of a session and its curves. It needs no server and no
     network, and does not name the annotators. Raise ValueError if the session has no question yet.
 
-    trace: trace of a session; for several questions, the `QuestionTrace` of one of them. texts: whether to include the
-    items and the learned terms.
+    trace: trace of a session; if the session asks several questions, the `QuestionTrace` of one of them. texts: whether
+    to include the items and the learned terms.
     """
     if not trace.steps:
         raise ValueError(f"{trace.title} has no question yet, so it has no page.")

@@ -38,7 +38,7 @@ MOST_CLASSES = 8  # in one figure
 MAX_CHECKS = 15  # answers in a list of answers to check
 POINTS = 200  # of a curve
 HEADING = re.compile(r"(</?)h2\b")
-DEPTHS = (0.1, 0.25, 0.5, 0.75, 1, 1.5, 2)  # of the list of positives, as parts of it
+DEPTHS = (0.1, 0.25, 0.5, 0.75, 1, 1.5, 2)  # of the list of positives, relative to its length
 
 
 class Line(NamedTuple):
@@ -51,8 +51,8 @@ class Line(NamedTuple):
 
 
 def page(session: Session | OneQuestion) -> bytes:
-    """Return the report of an open session, or of one of its several questions, as an HTML page that needs neither
-    scripts nor a network."""
+    """Return the report of an open session, or of one question of a session that asks several, as an HTML page that
+    needs neither scripts nor a network."""
     sections: list[Callable[[Any], Iterator[str]]] = [_progress]
     if isinstance(session, OneQuestion):
         sections += [_span, _result, quality, _certain, _answers, _learned, _checks, _corrections]

@@ -36,8 +36,8 @@ ADDED, ADDED_KAPPA = 2.0, 0.4  # pairs added to a table for its interval: their 
 @dataclass(frozen=True)
 class AnswerPair:
     """A question that was answered twice: its entry in the log, the first label and who gave it (`one`), and the second
-    label and who gave it (`other`, who may be the same person). With several questions about each item, `first` and
-    `second` are the labels of all questions that neither answer skipped."""
+    label and who gave it (`other`, who may be the same person). If the session asks several questions about each item,
+    `first` and `second` are the labels of all questions that neither answer skipped."""
 
     entry: Entry
     one: str
@@ -51,8 +51,8 @@ class Agreement:
     """The agreement of pairs of answers.
 
     equal: number of pairs with equal answers. same: share of the stream with the same answer. kappa: Cohen's kappa
-    (1960). alpha: Krippendorff's alpha (2004, nominal). All three are missing with fewer than LEAST pairs, kappa and
-    alpha also if all answers are of one class.
+    (1960). alpha: Krippendorff's alpha (2004, nominal). All three are missing (None) if there are fewer than LEAST
+    pairs, kappa and alpha if all answers are of one class.
     """
 
     pairs: int
@@ -64,9 +64,10 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Person:
-    """The work of one person: the numbers of current labels, of second and of late answers, the median seconds per
-    answer, the total minutes, the labels of the last hour, whether they have a question now, the number of repeated
-    answers, and the share of these with the same labels both times, apart from skips (None below LEAST_AGAIN)."""
+    """The work of one person. labels, seconds, late, again: numbers of current labels and of second, late and repeated
+    answers. time: median seconds per answer. minutes: total time of all answers. last_hour: labels of the last hour.
+    here: whether they have a question now. same: share of the repeated answers with the same labels both times, apart
+    from skips (None: fewer than LEAST_AGAIN)."""
 
     name: str
     labels: int
@@ -81,8 +82,8 @@ class Person:
 
 
 def answer_pairs(run: Session | OneQuestion, kind: str = "second") -> list[AnswerPair]:
-    """Return all pairs of answers to the same question, except skips, ordered by the later answer. With several
-    questions about each item, a pair has the labels of all questions that neither answer skipped.
+    """Return all pairs of answers to the same question, except skips, ordered by the later answer. If the session asks
+    several questions about each item, a pair has the labels of all questions that neither answer skipped.
 
     kind: kind of the later answer, "second" (by another person) or "again" (by the same person).
     """
@@ -103,7 +104,8 @@ def answer_pairs(run: Session | OneQuestion, kind: str = "second") -> list[Answe
 
 
 def by_question(session: Session, kind: str = "second") -> dict[str, list[AnswerPair]]:
-    """Return {name of question: its pairs of answers} if there are several questions. kind: as in `answer_pairs`."""
+    """Return {name of question: its pairs of answers}; {} if the session asks a single question. kind: as in
+    `answer_pairs`."""
     return {name: answer_pairs(OneQuestion(session, name), kind) for name in session.settings.question_names}
 
 
@@ -202,8 +204,8 @@ def in_words(agreement: Agreement) -> str:
 
 
 def of_session(session: Session) -> str:
-    """Describe in sentences how far the first two answers to each question of a session agree; if it asks several
-    questions about each item, for each of them."""
+    """Describe in sentences how far the first two answers to each question of a session agree. If the session asks
+    several questions about each item, each question is described."""
     pairs = one_each(answer_pairs(session))
     if not session.several:
         return in_words(of_pairs(pairs))
@@ -216,7 +218,7 @@ def of_session(session: Session) -> str:
 
 
 def readings(number: int) -> str:
-    """Say how many readings (one person's answers to all questions about an item) have two answers."""
+    """Say how many items two people have read. A reading is one person's answers to all questions about an item."""
     return f"{number:,} reading{'s have' if number != 1 else ' has'} two answers."
 
 
@@ -236,8 +238,8 @@ def differing(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
 
 
 def consistency(pairs: Sequence[AnswerPair]) -> Estimate | None:
-    """Return the share of repeated questions that a person answered the same way both times, with its interval. None
-    with fewer than LEAST_AGAIN."""
+    """Return the share of repeated questions that a person answered the same way both times, with its interval. None if
+    there are fewer than LEAST_AGAIN."""
     if len(pairs) < LEAST_AGAIN:
         return None
     return wilson(sum(pair.first == pair.second for pair in pairs) / len(pairs), len(pairs))

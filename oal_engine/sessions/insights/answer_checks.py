@@ -114,7 +114,7 @@ def of_session(session: Session | OneQuestion) -> AnswerChecks:
         return AnswerChecks([], [], len(latest), len(answered) - len(latest), order.size)
     waiting = session.current
     sampled = order[::every]
-    if waiting:  # nothing may reveal a model's opinion of the waiting item
+    if waiting:  # nothing may reveal a model's prediction for the waiting item
         sampled = sampled[sampled != waiting.item]
     of_answers, of_sample = (
         rows.take(session.dataset.rows, places) for places in (np.array([entry.item for entry in latest]), sampled)

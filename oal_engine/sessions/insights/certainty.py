@@ -114,11 +114,11 @@ def of_session(run: Session | Trace | OneQuestion) -> Certainty | None:
 
 
 def all_at_once(session: Session) -> dict[str, float]:
-    """Return {name of question: floor of recall} for a session of several questions. All floors hold together with the
-    risk of a single one. Empty if the session asks one question, audits a column, or its plan has no floor.
+    """Return {name of question: floor of recall} if the session asks several questions. All floors hold together with
+    the risk of a single one. Empty if the session asks one question, audits a column, or its plan has no floor.
 
-    Each floor has an equal part of the risk, so that together they err at most as often as the parts add up to
-    (Bonferroni correction).
+    Each floor has an equal part of the risk. The risk that any floor errs is at most the sum of these parts (Bonferroni
+    correction).
     """
     names = session.settings.question_names if has_floor(session) and not session.settings.audited else ()
     runs = {name: OneQuestion(session, name) for name in names}

@@ -132,7 +132,8 @@ def estimated(session: Run, points: list[estimates.Point]) -> list[Chart]:
 
 
 def _answers(session: Run) -> Chart:
-    """Return the chart of the answers of each class over the labels; with many classes, only of the most frequent."""
+    """Return the chart of the answers of each class, as the labels are spent; with many classes, only of the most
+    frequent."""
     labels = np.array(session.labels, dtype=int)
     steps, most = np.arange(1, labels.size + 1), list(session.names)
     if len(most) > len(PALETTE):

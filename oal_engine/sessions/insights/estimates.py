@@ -37,7 +37,7 @@ class Estimate(NamedTuple):
         return f"{self.value:z.2f} ({self.low:z.2f} to {self.high:z.2f})".replace("-", "−")
 
 
-Metrics = dict[str, dict[str, Estimate | None]]  # evaluation -> metric -> its estimate, None with too few answers
+Metrics = dict[str, dict[str, Estimate | None]]  # evaluation -> metric -> its estimate (None: too few answers)
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,8 @@ def of_session(run: Session | Trace | OneQuestion) -> Estimates:
 
 def over(questions: Mapping[str, Estimates], evaluation: str, metric: str) -> tuple[Estimate, Estimate, str] | None:
     """Return the mean of a metric over the questions that have an estimate, the worst estimate, and the name of its
-    question. None without any estimate. The interval of the mean runs from the mean of the lower ends to the mean of
-    the upper ends, which is wide enough however the questions depend on each other."""
+    question. None if no question has an estimate. The interval of the mean runs from the mean of the lower ends to the
+    mean of the upper ends, which is wide enough however the questions depend on each other."""
     values = {name: each for name, now in questions.items() if (each := now.metrics[evaluation][metric])}
     if not values:
         return None
@@ -183,7 +183,7 @@ def over(questions: Mapping[str, Estimates], evaluation: str, metric: str) -> tu
 
 def positives(run: Session | Trace | OneQuestion) -> tuple[Estimate, int] | None:
     """Estimate the number of positives among the items that have passed. Return the estimate and the number of these
-    items; None with too few answers."""
+    items; None if there are too few answers."""
     answers = Answers(run)
     if answers.silent or not answers.size:
         return None
@@ -217,8 +217,9 @@ def _look(answers: Answers, points: int) -> tuple[Estimates, list[Point]]:
 
 
 def _reason(answers: Answers, positives: int, enough: Enough, sides: Sequence[Side]) -> str:
-    """Say which answers are missing for the estimates of the last window. If positive answers are missing, and enough
-    items are left, also say about how many more labels are needed."""
+    """Return a sentence on why estimates of the last window are missing: the rule never asks some items, every item was
+    asked, or there are too few answers. If positive answers are missing and enough items are left, it says about how
+    many more labels are needed."""
     if answers.silent:
         return (
             f"The rule {answers.run.settings.rule} gives some items no chance of being asked: "

@@ -22,7 +22,7 @@ from .estimates import Estimate, Estimates
 from .ranking import Ranking
 
 AUDITED = ("precision", "sensitivity", "f1")  # metrics of the deciders of an audited column
-MORE = 50  # number of further answers whose benefit is stated
+MORE = 50  # number of additional answers whose benefit is stated
 FEWEST = 5  # positive answers: with fewer the comparison with random questions is left out
 
 
@@ -43,8 +43,8 @@ def summary(session: Session) -> list[str]:
 
 
 def table(session: Session) -> list[tuple[str, str]]:
-    """Return table rows (name, value in words) on the positives found and the quality of the model. With several
-    questions, the rows are the number of readings and the yes answers to each question; for an audit, as in `audit`."""
+    """Return table rows (name, value in words) on the positives found and the quality of the model. If the session asks
+    several questions, the rows are as in `yeses`; if it audits a column, as in `audit`."""
     if session.settings.audited:
         (_, *names), *metrics_of = (figures := audit(session))[0]
         own = [
@@ -102,7 +102,8 @@ def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]
 
 
 def yeses(session: Session) -> Iterator[tuple[str, str]]:
-    """Yield the number of readings, and of yes answers to each of several questions, as rows (name, value in words)."""
+    """Yield rows (name, value in words) for a session that asks several questions: the number of readings (items with
+    an answer or a known label), then for each question how many of its labels are yes."""
     readings = [lesson.labels for lesson in session.state.lessons if lesson.label != SKIP]
     yield "Readings", f"{len(readings):,}"
     for k, name in enumerate(session.settings.question_names):

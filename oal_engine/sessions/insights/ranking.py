@@ -34,7 +34,7 @@ POWER = 0.75  # exponent of the weights 1 / chance of being asked
 MOST_WORTH = 250  # effective number of answers: above it, the shape of the curve errs more than the answers
 PENALTIES = np.array([1e-3, 1e-3, 1, 1])  # on squared coefficients of a curve: without them, its slopes could diverge
 STEPS, LONGEST_STEP, EXACT = 100, 3.0, 1e-9  # of Newton's method
-DRAWS = 512  # curves, with numbers of positives on them, drawn for the intervals
+DRAWS = 512  # random curves, each with random numbers of positives, for the intervals
 
 
 class Depth(NamedTuple):
@@ -121,7 +121,7 @@ class Ranking:
     @cached_property
     def shares(self) -> np.ndarray | None:
         """Precision, recall and F1 of the first 1, 2, ... items, shape (3, items): exact if the truth is known, else
-        estimated. None with neither truth nor curve."""
+        estimated. None if neither the truth nor a curve is known."""
         if self.truth is None and self.curve is None:
             return None
         hits = self.positive if self.truth is None else self.truth

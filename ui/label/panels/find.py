@@ -1,5 +1,5 @@
-"""Label items of the whole stream that are found by their words or in the list of positives; with several questions,
-for one question at a time."""
+"""Label items of the whole stream that are found by their words or in the list of positives; if the session asks
+several questions, for one question at a time."""
 
 import html
 from typing import Any

@@ -1,5 +1,6 @@
 """Items that the model passed on without asking, newest first, to be marked as wrong: the pushed items, or with K
-classes every item with its predicted class. With several questions, the items pushed by one question, to be labeled."""
+classes every item with its predicted class. If the session asks several questions, the items pushed by one question, to
+be labeled."""
 
 import html
 from typing import Any

@@ -77,14 +77,15 @@ def _asked(session: Session) -> str:
 
 
 def _show_questions(server: CardServer, kind: str) -> None:
-    """Show a table of how far further answers agree on each question. kind: as in `agreement.answer_pairs`."""
+    """Show a table of how far opinions and first answers agree on each question. kind: as in
+    `agreement.answer_pairs`."""
     words, lines = server.cached(f"agreement {kind}", lambda: _of_questions(server.session, kind))
     table(QUESTIONS, lines, "none")
     _say(words)
 
 
 def _of_questions(session: Session, kind: str) -> tuple[str, list[tuple]]:
-    """Return sentences on the agreement on several questions, and a row of a table for each question."""
+    """Return sentences on how far answers agree on each of several questions, and a table row for each question."""
     pairs = agreement.by_question(session, kind)
     agreements = {name: agreement.of_pairs(agreement.one_each(own)) for name, own in pairs.items()}
     differ = {name: len(agreement.differing(own)) for name, own in pairs.items()}
