@@ -106,7 +106,7 @@ Strings: TypeAlias = "list[Any] | StoredStrings"
 
 
 def strings(folder: Path | None, values: Iterable[str | None] = ()) -> Strings:
-    """Return the values as a sequence: in a temporary file in `folder`, or in memory without a folder."""
+    """Return the values as a sequence: in a temporary file in `folder` (None: in memory)."""
     if folder is None:
         return [*values]
     stored = StoredStrings(folder)

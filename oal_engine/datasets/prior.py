@@ -134,7 +134,7 @@ def suggested(data: Dataset, description: str) -> list[str]:
 
 def typical(data: Dataset, y: np.ndarray) -> list[str]:
     """Suggest seed words from labels: the words whose share of the positive items most exceeds their share of the
-    negative items. y: -1, +1, or 0 without a label. Return [] if there are no positive or no negative items."""
+    negative items. y: -1, +1, or 0 for no label. Return [] if there are no positive or no negative items."""
     items = np.flatnonzero(y)
     if data.vocabulary is None or not {-1, 1} <= {*y[items].tolist()}:
         return []

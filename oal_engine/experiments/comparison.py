@@ -130,7 +130,7 @@ class Comparison:
         return {block: self.test(lines, metric, evaluation) for block, lines in self.blocks().items()}
 
     def ranks(self, metric: str | None = None, evaluation: str | None = None) -> significance.Ranks:
-        """Compute average ranks over all data sets and budgets, for names that occur in each."""
+        """Compute average ranks over all data sets and budgets, for the names that occur in all of them."""
         blocks = [
             {name: float(self.values(line, metric, evaluation).mean()) for name, line in lines.items()}
             for lines in self.blocks().values()

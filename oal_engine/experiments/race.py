@@ -87,7 +87,8 @@ def choices() -> list[str]:
 
 
 def tuned(name: str, scale: float) -> dict[str, float]:
-    """Return the parameters of a strategy that were tuned for the clouds, the deltas scaled to an `overlap` of `scale`.
+    """Return the parameters of a strategy that were tuned for the clouds, with the deltas scaled to rows whose
+    `overlap` is `scale`.
 
     A delta is a margin, and margins are sums of inner products of rows.
     """

@@ -141,7 +141,7 @@ def ignore(*ignored: object) -> None:
 
 
 def planned_runs(spec: Specification, sources: Iterable[RowSource]) -> list[TunedRun]:
-    """Plan the runs of a comparison over some sources. Without tuning, every setting is a run of its own."""
+    """Plan the runs of a comparison over some sources. If nothing is tuned, every setting is a run of its own."""
     return [
         TunedRun(spec, source, algorithm, budget, values, hit)
         for source in sources

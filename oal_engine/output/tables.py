@@ -323,8 +323,8 @@ def write(table: OutputTable, kind: str, file: BinaryIO, progress: Callable[[int
 
 @contextmanager
 def whole(path: Path | str | None) -> Iterator[BinaryIO]:
-    """Open a binary file for an atomic write: when complete, it replaces the file at `path` or, without a path, is
-    copied to the standard output. After an error the old file is unchanged. A pipe or terminal is written directly."""
+    """Open a binary file for an atomic write: when complete, it replaces the file at `path` (None: it is copied to the
+    standard output). After an error the old file is unchanged. A pipe or terminal is written directly."""
     if path is None:
         with tempfile.TemporaryFile() as file:
             yield file

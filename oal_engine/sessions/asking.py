@@ -130,7 +130,8 @@ class Asking(Run):
         return {label: self.apply(self.state.copy(), Answered(label)) for label in (*self.names, SKIP)}
 
     def _settle(self, question: int | None = None, ahead: dict[int, State] | None = None) -> None:
-        """Make the waiting question the current one, and store the question that follows each possible answer."""
+        """Make the waiting question the current one, and store the question that follows each possible answer.
+        question: its id, if it is stored already. ahead: the states after the answers (None: compute them)."""
         label = next((lesson.label for lesson in reversed(self.state.lessons) if lesson.number), SKIP)
         parent = self._ids[-1] if self._ids else 0
         with self.store.transaction():
@@ -148,7 +149,8 @@ class Asking(Run):
         self._wait_for(question)
 
     def _wait_for(self, question: int | None) -> None:
-        """Make a stored question the current one, or None if no question waits for an answer."""
+        """Make a stored question the current one, by its id. If the state waits for no answer, there is no current
+        question."""
         self._current = self._waiting(self.state, question) if self.state.waits else None
 
     def _put(self, state: State, parent: int | None, branch: int) -> int:
@@ -510,7 +512,8 @@ class Asking(Run):
         return len(held.own) < min(1 + ahead, self.allowed(annotator))
 
     def allowed(self, annotator: str) -> float:
-        """Return how many more answers a person may give: none when their quota is reached, inf without a quota."""
+        """Return how many more answers a person may give: none when their quota is reached, inf if there is no
+        quota."""
         if not self.settings.quota:
             return inf
         further = [row for row in self.store.opinions(self.id) if row["annotator"] == annotator]
@@ -610,7 +613,7 @@ class Asking(Run):
         return waiting.get(question, 0) or (1 + self._asked.index(question) if question in self._asked else 0)
 
     def _change(self, event: Event) -> None:
-        """Apply an event that is already stored to the state. A waiting question stays the current one."""
+        """Apply an event to the state; it must be stored already. A waiting question stays the current one."""
         self.store.part_prepared(self.id, self.previous, self._current.id if self._current else None)
         self._changes, self._entries, self._undo_point = self._changes + 1, [], None
         self.state = self.apply(self.state.copy(), event)

@@ -106,7 +106,8 @@ class Run:
         self.state = self.start()
 
     def _take(self, rounds: int | None = None) -> None:
-        """Take the present items into the stream. Items appended later follow the items that the session began with."""
+        """Take the present items of the data set into the stream. Items appended later follow the items that the
+        session began with. rounds: length of the stream (None: all items)."""
         y = self.dataset.y
         self.y = rows.read_only(np.zeros((self.several, y.size)), np.int8) if self.several else self._session_labels(y)
         self.labelled = bool(self.y.all())  # whether metrics are exact

@@ -324,7 +324,7 @@ class Entry:
 
     @property
     def mistake(self) -> bool:
-        """Whether the answer differs from the predicted class; False without a label."""
+        """Whether the answer differs from the predicted class; False if there is no label."""
         return bool(self.label) and self.label != self.predicted
 
     def question(self, old: int | list[int] | None = None, blind: bool = False) -> StoredQuestion:

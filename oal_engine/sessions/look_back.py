@@ -356,8 +356,8 @@ def verify(store: Store, session: int) -> Report:
 
 
 def confusion(run: Run, counts: np.ndarray, evaluation: str) -> list[list[int]]:
-    """Return the confusion matrix of a table of counts: a row for each true class, a column for each class that items
-    passed as."""
+    """Return the confusion matrix of a table of counts: a row for each true class, a column for each class that the
+    evaluation gives the items."""
     if run.multiclass:
         classes: list[list[int]] = metrics.class_confusion(counts, evaluation).tolist()
         return classes

@@ -158,8 +158,8 @@ class QuestionTrace(OneQuestion, Trace):
 class OtherColumn(OneQuestion):
     """A further column of decisions, judged by the answers of an audit, as a run of its own.
 
-    Given the past, the chance that an item is asked depends on the item alone, so estimates hold with it. Floors do
-    not: they need a plan that knows the column.
+    Given the past, the chance that an item is asked depends on the item alone, so estimates for the column are valid.
+    Floors are not: they need a plan that knows the column.
     """
 
     def __init__(self, session: Session, name: str) -> None:

@@ -297,8 +297,8 @@ class Log(Tables):
 
     @writes
     def number_question(self, session: int, question: int | None, number: int) -> None:
-        """Make a question the newest one of its session: number `number`. Other questions with this number or a later
-        one lose their numbers. question: None only removes numbers."""
+        """Give a question the number `number`, which makes it the newest one of its session. Other questions with this
+        number or a later one lose their numbers. question: None only removes numbers."""
         self.db.execute(
             "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
             [session, number, question],

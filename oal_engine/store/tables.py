@@ -51,7 +51,7 @@ class Tables(Database):
         return self.number("SELECT last_insert_rowid()")
 
     def _by_key(self, kind: str, table: str, columns: str, key: int | str) -> Row:
-        """Return the row with this id or name. Raise StoreError if it does not exist, with the names of all rows."""
+        """Return the row with this id or name. If it does not exist, raise StoreError with the names of all rows."""
         row = self.one(f"SELECT {columns} FROM {table} WHERE {'id' if isinstance(key, int) else 'name'} = ?", key)
         if row is None:
             names = ", ".join(each["name"] for each in self.query(f"SELECT name FROM {table} ORDER BY id DESC"))

@@ -44,8 +44,8 @@ def asked(db):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["texts", "numbers"])
 def test_an_archive_predicts_what_each_model_does(asked, ok, run, tmp_path, kind):
-    """The columns of a question equal, to the bit, the predictions of the model that is exported for it alone, and its
-    margins do so too if the items come in parts. Names of files are safe, whatever a question is called."""
+    """The columns of a question equal, to the bit, the predictions of the model that is exported for it alone, even if
+    the new items are predicted in parts. Names of files are safe, whatever a question is called."""
     session = asked(kind)
     new = tmp_path / "new.csv"
     new.write_text(

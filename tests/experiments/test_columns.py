@@ -46,8 +46,8 @@ def test_a_column_is_the_last_of_rows_of_any_kind(kind):
 
 @pytest.mark.slow
 def test_both_are_judged_by_the_same_answers_and_the_column_never_changes(posts):
-    """In every order the column's predictions are its cells. Both deciders have the same number of answers, and the
-    column with answers has a higher F1 than the column alone."""
+    """In each replay, the predictions of the column alone are its cells. The column alone and the column with answers
+    have the same number of answers, and the column with answers has the higher F1."""
     data, column = posts
     options = ReplayOptions(permutations=2, budget=60, floor=0.5, pace=1)
     result = replay_column(strategy("auto"), data, column, None, options)
@@ -107,7 +107,7 @@ def test_labels_are_minus_and_plus_one_and_scores_are_distances_from_the_cut():
     ],
 )
 def test_a_column_that_decides_nothing_is_refused(cells, cut, problem):
-    """The error names the column, the allowed values and the given ones."""
+    """If a column cannot be read as decisions, the error names the column, the allowed values and the given ones."""
     with pytest.raises((DataError, ValueError)) as error:
         read(cells, cut)
     assert problem in str(error.value)

@@ -55,8 +55,8 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [20, ROUNDS])
 def test_floors_are_those_of_replays(store, budget):
-    """The lower bounds of a comparison, also after loading, equal the bounds of `replay`, whether the budget is spent
-    early or lasts."""
+    """The lower bounds of a comparison, even after it is loaded again, equal the bounds of `replay`, whether the budget
+    is spent early or lasts to the end."""
     wanted = spec(budgets=[budget], floor=0.6, alpha_p=0.7)
     made = experiments.compare(wanted, store)
     expected = replay(
@@ -72,7 +72,8 @@ def test_floors_are_those_of_replays(store, budget):
 
 @pytest.mark.parametrize("points", [1, 5])
 def test_the_list_is_that_of_replays(store, points):
-    """A comparison's third evaluation (list) equals the list of `replay`, also after loading, and is in its tables."""
+    """A comparison's third evaluation (list) equals the list of `replay`, even after the comparison is loaded again,
+    and is in its tables."""
     wanted = spec(budgets=[20], points=points)
     made = experiments.compare(wanted, store)
     options = ReplayOptions(permutations=3, seed=wanted.seed, budget=20)
@@ -172,7 +173,7 @@ def test_two_thirds_tune_and_one_third_tests(store):
 
 
 def test_test_labels_change_nothing_that_is_tuned(tmp_path):
-    """With all labels of the test third flipped, the trials and the chosen setting stay the same."""
+    """If all labels of the test third are flipped, the trials and the chosen setting stay the same."""
     turned = table(0)
     turned.y[stream.shuffled(ROUNDS, 0)[-30:]] *= -1
     comparisons = []
@@ -188,7 +189,7 @@ def test_test_labels_change_nothing_that_is_tuned(tmp_path):
 
 
 def held_out(data, algorithm, values, seed, budget=None):
-    """Compute the counts on one fold of a learner that was trained on the other four, by hand."""
+    """Compute by hand the counts on one of five folds for a learner that was trained on the other four."""
     folds = np.array_split(stream.shuffled(ROUNDS, seed // 5), 5)
     visits = np.concatenate([fold for k, fold in enumerate(folds) if k != seed % 5])
     replay = stream.replay(

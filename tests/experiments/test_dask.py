@@ -99,7 +99,7 @@ def test_questions_have_the_same_figures(local, tmp_path):
 
 @pytest.mark.slow
 def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
-    """Rows are sent only to workers that cannot open them by path, once to each, also to workers that join later."""
+    """Rows are sent only to workers that cannot open them by path, once to each, including workers that join later."""
     (source,) = experiments.sources(SPECIFICATION, store)
     jobs = [experiments.TunedRun(SPECIFICATION, source, "PAA-I", 9, {}).job({}, ("test", seed)) for seed in range(4)]
     expected = [counts.tolist() for counts in tuned_runs.replayed(source, jobs)]

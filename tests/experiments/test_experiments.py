@@ -53,7 +53,8 @@ def counted(monkeypatch):
 
 @pytest.fixture
 def passes(monkeypatch):
-    """The number of settings of each pass, as a list that grows. All runs may share passes, of at most 5 settings."""
+    """A list to which the number of settings of each pass is appended. All runs may share passes, of at most 5
+    settings."""
     sizes, replay_settings = [], stream.replay_settings
 
     def noted(rows, y, order, settings, **options):
@@ -504,7 +505,7 @@ def test_results_are_written_as_files(command, store, tmp_path):
 
 @pytest.mark.slow
 def test_compare_with_a_file(command, tmp_path):
-    """Command-line options override a specification file, and its paths are relative to its folder."""
+    """Command-line options override a specification file, and paths in the file are relative to its folder."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "numbers.libsvm").write_text("+1 1:1\n-1 2:1\n" * 6)
     values = {"data": ["numbers.libsvm"], "algorithms": {"OAAL": {"delta_plus": 1}, "PAA": {}}, "permutations": 2}
@@ -592,7 +593,7 @@ def test_errors_of_the_commands_are_one_sentence(command, arguments, message):
 
 
 def test_a_scheduler_needs_dask(command, monkeypatch):
-    """Without the package `distributed`, --scheduler says what to install."""
+    """If the package `distributed` is missing, --scheduler says what to install."""
     monkeypatch.delitem(sys.modules, "oal_engine.experiments.cluster", raising=False)
     monkeypatch.delattr("oal_engine.experiments.cluster", raising=False)
     monkeypatch.setitem(sys.modules, "distributed", None)

@@ -52,7 +52,8 @@ def ended(store, comparison):
 
 
 def test_a_job_gives_what_a_run_in_this_process_gives(store):
-    """A job in another process gives the same bits, and its status says that all replays are done."""
+    """A job in another process gives the same results as a run in this one, and its status says that all replays are
+    done."""
     comparison = begun(store, SHORT)
     assert "stopped" == jobs.status(store, comparison)["state"]
     jobs.start(store, comparison)

@@ -88,8 +88,8 @@ def test_a_session_says_what_it_ran(store):
 @pytest.mark.slow
 @pytest.mark.parametrize("tune", ["none", "2:1"])
 def test_a_comparison_with_the_former_auto_says_what_it_ran(tmp_path, tune):
-    """`auto` in a stored comparison becomes the learner and rule that it stood for, without tuning, and the migrated
-    comparison equals one of this pair."""
+    """A migration replaces `auto` in a stored comparison by the learner and rule that it stood for, which are not
+    tuned. The comparison is then the same as one of this pair."""
     store = stored(tmp_path)
     was = {"auto": {}, "pool + paced": {"C": 2.0}, "PAA-I": {"C": 1.0} if tune != "none" else {}}
     now = {"pool + paced ": {"temperature": 0.05}, "pool + paced": {"C": 2.0}, "PAA-I": was["PAA-I"]}

@@ -25,7 +25,7 @@ def clouds(seed):
 
 
 def replay(name, seed, budget=race.BUDGET, **settings):
-    """Replay the clouds of a seed with a strategy that the race begins with."""
+    """Replay the clouds of a seed with one of the strategies that race by default."""
     rows, y, _ = clouds(seed)
     goal, order = stream.objective(), np.arange(len(y))
     parts = race.entrant(name, race.TUNED[name]).build(rows.columns)
@@ -81,7 +81,7 @@ def test_the_view_of_a_data_set_shows_its_principal_components(kind):
 
 
 def test_the_line_of_a_projection_is_the_cut_through_the_plane():
-    """On the line of any weights, an item of the plane has the margin theta."""
+    """The line drawn for any weights is where items in the plane of the projection have the margin theta."""
     table = np.random.default_rng(1).normal(size=(40, 6))
     view, w = race.principal(as_rows(table), np.ones(40)), np.arange(6.0)
     a, b, c = view.line(w, theta=0.3)
@@ -142,7 +142,7 @@ def test_everything_for_two_classes_can_race():
 
 
 def test_deltas_follow_the_size_of_the_rows():
-    """Rows of half the length have a quarter of the overlap and get a quarter of the deltas, so the same run."""
+    """Rows of half the length have a quarter of the overlap, for which the deltas are divided by four and rounded."""
     rows = clouds(0)[0]
     scale = race.overlap(rows)
     assert race.TUNED["Q_A"] == race.tuned("Q_A", scale)
@@ -236,8 +236,8 @@ def test_the_first_race_is_a_typical_one():
 
 
 def test_the_first_race_shows_the_story_that_is_told():
-    """From the documented items on, the asymmetric rule asks less on its shaded side than the symmetric one, and its
-    sum leads. At the end the lanes rank as by their mean sums."""
+    """From item 375 on, the asymmetric rule has asked less on its shaded side than the symmetric one, and from item 900
+    on its sum leads. At the end, the order of the lanes is the order of their mean sums."""
     rows, y, view = race.clouds(race.SEED)
     lanes = [race.run(rows, y, race.entrant(*each), view, race.BUDGET, race.SEED) for each in race.TUNED.items()]
     sums = np.array([metrics.evaluate(lane.counts.cumsum(0), "push")["sum"] for lane in lanes])

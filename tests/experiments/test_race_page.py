@@ -22,7 +22,7 @@ def texts(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_race_is_in_its_page_as_the_app_shows_it():
-    """The page holds the record, to the digits that a screen shows, and is the same whenever it is made."""
+    """The page holds the record of the race, and has the same bytes each time it is made."""
     page, record = race_page.page(None, LANES, 20, 7), race_page.watched(None, LANES, 20, 7)
     assert is_sealed(page)
     assert page == race_page.page(None, LANES, 20, 7)

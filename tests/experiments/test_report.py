@@ -171,7 +171,8 @@ def test_figures_are_of_their_kind_and_the_same_again(comparison):
 
 
 def test_hits_are_drawn_over_the_share_of_labels_asked():
-    """With several targets (`hit`), a curve has the tables' values at the shares that were asked, within its band."""
+    """If there are several targets (`hit`), a curve has the tables' values at the shares of labels asked, within its
+    band."""
     comparison = made(**COMPARISONS["hits"])
     view = figures.view(comparison)
     assert ("share", ("PAA-I", "PA-I")) == (view.axis, view.names)
@@ -314,7 +315,8 @@ def test_every_curve_ends_at_the_value_of_the_table(axis):
 
 
 def test_curves_over_labels_of_an_older_version_end_where_the_last_is_spent():
-    """In results with marks over the stream alone, marks after the last label are left out, except for the end."""
+    """In results of an older version, which have marks over the stream only, a curve over labels leaves out the marks
+    after the last label, except the end."""
     comparison = made(budgets=(5,))
     line = comparison.lines[0]
     line.counts[:, 4:] = line.counts[:, 3:4]

@@ -20,7 +20,8 @@ def test_holm_by_hand():
 @pytest.mark.parametrize("more", [True, False])
 @pytest.mark.parametrize("seed", range(5))
 def test_against_best_equals_scipy(seed, more):
-    """The best has the best mean, and the others have scipy's p-values of paired tests, with the Holm correction."""
+    """The name with the best mean is the best, and the others have scipy's p-values of paired tests, with the Holm
+    correction."""
     rng = np.random.default_rng(seed)
     values = {name: rng.normal(loc, 1, 12) for name, loc in zip("abcd", rng.normal(size=4))}
     best = (max if more else min)(values, key=lambda name: values[name].mean())
@@ -43,7 +44,8 @@ def test_a_difference_that_is_clear_is_not_level():
 
 
 def test_runs_without_a_spread():
-    """Equal runs have p = 1; ten equal differences have a t-test with p = 0, and Wilcoxon's p of ten signs."""
+    """If two names have equal runs, p = 1. If one is worse by the same amount in all ten runs, the t-test has p = 0,
+    and the Wilcoxon test a p below 0.02."""
     base = np.linspace(0.1, 0.7, 10)
     results = significance.against_best({"a": base, "same": base.copy(), "below": base - 0.1})
     assert (1.0, 1.0, True) == tuple(results["same"][key] for key in ("t", "wilcoxon", "level"))
@@ -52,7 +54,7 @@ def test_runs_without_a_spread():
 
 
 def test_one_run_cannot_be_tested():
-    """With a single run there are means and a best name, but no test."""
+    """If there is a single run, there are means and a best name, but no test."""
     results = significance.against_best({"a": [0.2], "b": [0.1]})
     assert {"mean": 0.1, "best": False, "t": None, "wilcoxon": None, "level": True} == results["b"]
     assert results["a"]["best"]
@@ -87,7 +89,8 @@ def test_ranks_where_less_is_better():
 
 
 def test_what_cannot_be_ranked():
-    """One block or one name has ranks but no test, two names have no Friedman test, and all tied have p = 1."""
+    """One block or one name gives ranks but no test, two names give no Friedman test, and if all values are tied, p =
+    1."""
     assert (None, None) == tuple(significance.average_ranks({"a": [1], "b": [2]})[key] for key in TESTS)
     assert ({}, 0, None, None) == tuple(significance.average_ranks({}).values())
     assert ({"a": 1.0}, 2, None, None) == tuple(significance.average_ranks({"a": [1, 2]}).values())

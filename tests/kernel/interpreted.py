@@ -1,4 +1,5 @@
-"""Every published name, and every pair of learner and rule, equals the dense reference implementation, uncompiled.
+"""Uncompiled, every pair of learner and rule gives the results of the plain implementation (naive.py), and every
+published name runs.
 
 test_stream.py runs this with NUMBA_DISABLE_JIT: as plain Python it takes seconds, while compiling every pair would take
 minutes.
@@ -34,7 +35,8 @@ rows.lane_sum = lambda w, first, x, start, count, squares: sum(
 
 
 def taken(stack, place):
-    """Return one setting of a stack: the same tuples, with the entry at `place` of the last axis of each array."""
+    """Return the setting at index `place` of a stack: the same nested tuples, with one entry of the last axis of each
+    array."""
     return type(stack)(*(taken(part, place) for part in stack)) if isinstance(stack, tuple) else stack[..., place]
 
 
@@ -54,8 +56,8 @@ def away_from_defaults(kind):
     [(csr_array, *pair) for pair in PAIRS] + [(rows, *pair) for rows in (np.asarray, mixed) for pair in EVERY],
 )
 def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
-    """On sparse rows, every learner with every rule asks the same rounds and learns the same weights as the textbook
-    formulas; on dense and mixed rows, each learner and each rule in at least one pair."""
+    """On sparse rows, every learner with every rule asks the same rounds and learns the same weights as the plain
+    implementation (naive.py). On dense and mixed rows, each learner and each rule does so in at least one pair."""
     X, y, order = data_for(learner)
     X = X.astype(np.float32).astype(np.float64)  # the precision of a dense block
     assert_twins(X, y, order, learner, rule, matrix=matrix)
@@ -72,20 +74,22 @@ def test_steps_give_the_bits_of_a_replay(learner, rule):
     ("matrix", "learner", "rule"), [(csr_array, *pair) for pair in PAIRS] + [(np.asarray, *pair) for pair in EVERY]
 )
 def test_settings_that_share_a_pass_have_the_bits_of_replays_of_each(matrix, learner, rule):
-    """Each of several settings that share a pass counts, asks and learns as it does in a replay of its own."""
+    """If several settings share a pass over the rows, each counts, asks and learns as in a separate replay."""
     settings_that_share_a_pass_have_the_bits_of_replays_of_each(learner, rule, matrix)
 
 
 @pytest.mark.parametrize(("learner", "rule"), PAIRS)
 def test_parameters_reach_the_formulas(learner, rule):
-    """With parameters away from their defaults, rho unknown and unequal metric weights, a run equals the formulas."""
+    """If the parameters differ from their defaults, rho is estimated and the metric weights are unequal, a run gives
+    the results of the plain implementation (naive.py)."""
     values, rule_values = away_from_defaults(LEARNERS[learner]), away_from_defaults(QUERY_RULES[rule])
     assert_twins(*data_for(learner, seed=2), learner, rule, values, rule_values, ratio=0.25, seed=9)
 
 
 @pytest.mark.parametrize(("learner", "rule"), FITTING)
 def test_a_plan_equals_its_twin(learner, rule):
-    """With audits, trained on or not, and with a pace, if the rule can have one, a run equals the formulas."""
+    """A run with audits that do not train gives the results of the plain implementation (naive.py). So does a run with
+    audits that train and a pace, if the rule can have a pace."""
     X, y, order = data_for(learner, seed=3, n=200)
     plan = {"budget": 40, "horizon": 180, "audit": 0.3}
     assert_twins(X, y, order, learner, rule, seed=6, budget=40, plan=plan | {"trains": False}, averaged=True)
@@ -95,8 +99,8 @@ def test_a_plan_equals_its_twin(learner, rule):
 
 @pytest.mark.parametrize("rule", query_rules.paceable())
 def test_a_pace_spends_the_budget_evenly(rule):
-    """With a pace, every rule spends its labels by the end of the paced rounds, about half of them by the middle. No
-    asking probability is smaller than a tenth of one label over those rounds."""
+    """If a pace is set, every rule spends its labels by the end of the paced rounds, about half of them by the middle.
+    No asking probability is below a tenth of 1 / (number of paced rounds)."""
     X, y, order = data_for(learner := query_rules.partners(rule)[0], n=1500, huge=1)
     plan = spending.plan(rule, 150, 1400, pace=0.75)
     log = run(csr_array(X), y, order, learner, rule, plan=plan).log

@@ -1,4 +1,4 @@
-"""The published names: each has the parts and parameters of its paper, builds, and runs."""
+"""The published algorithms: each has the learner, the rule and the parameters of its paper."""
 
 from typing import NamedTuple
 
@@ -37,7 +37,8 @@ def test_names_in_any_case():
 
 @pytest.mark.slow
 def test_soal_fixes_rho():
-    """SOAL weights both classes alike; SOAL-CS and OA3 take the run's rho, and learn other weights."""
+    """SOAL fixes rho at 1, and learns the same weights as SOAL-CS with rho = 1. SOAL-CS and OA3 use the rho of the run,
+    and learn different weights."""
     assert (1.0, 1.0, None, None) == tuple(strategy(name).rho for name in ("SOAL", "SOAL-diag", "SOAL-CS", "OA3"))
     soal, sensitive = replay(strategy("SOAL"), rho=5.0), replay(strategy("SOAL-CS"), rho=5.0)
     assert replay(strategy("SOAL-CS"), rho=1.0).learner.w.tolist() == soal.learner.w.tolist()
@@ -46,7 +47,7 @@ def test_soal_fixes_rho():
 
 
 def test_soal_cs_has_the_first_cost_sensitive_loss():
-    """SOAL-CS learns a positive until its margin is rho, as ACOG-I does: it is this learner, with the rule of OA3."""
+    """SOAL-CS has the rule of OA3 and the learner ACOG-I, which learns a positive until its margin is rho."""
     chosen = strategy("SOAL-CS")
     assert ("acog-i", "variance") == (chosen.learner, chosen.rule)
 
@@ -93,7 +94,8 @@ def test_a_name_that_stood_for_others_says_what_it_ran(name):
 
 
 def test_a_positive_weighs_less_where_a_reading_answers_several_questions():
-    """With several questions, the exponent of `auto` is lower and falls later. Published algorithms stay the same."""
+    """In a session that asks several questions, the weight of a positive in `auto` has a lower exponent (0.3), which
+    falls later (few = 20). Published algorithms keep their parameters."""
     one, several = strategy("auto"), strategy("auto", several=True)
     assert one.learner_parameters | {"exponent": 0.3, "few": 20} == several.learner_parameters
     assert one.rule_parameters == several.rule_parameters
@@ -123,7 +125,8 @@ def test_one_delta_for_both_signs():
 
 
 def test_a_key_of_both_sides():
-    """A parameter that learner and rule share has the prefix learner. or rule. when it is set and when it is shown."""
+    """If the learner and the rule have a parameter of the same name, it has the prefix `learner.` or `rule.` when it is
+    set and when it is shown."""
     chosen = strategy(learner="ada-da", rule="symmetric", values={"learner.delta": 2, "rule.delta": 3})
     assert {"eta": 1, "learner.delta": 2, "rule.delta": 3} == chosen.parameters
     assert ({"eta": 1, "delta": 2}, {"delta": 3}) == (chosen.learner_parameters, chosen.rule_parameters)

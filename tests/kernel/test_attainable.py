@@ -1,4 +1,4 @@
-"""The weight of a positive, which follows the F1 that can be attained."""
+"""The learner pool-f1 weights a positive by the best attainable F1, which it estimates from the answers."""
 
 from math import exp, log
 
@@ -43,7 +43,8 @@ def random_answers(n, seed=0, share=0.4, decimals=1):
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", [1, 7, 60, 2000])
 def test_the_weight_equals_that_of_its_twin(memory):
-    """After every answer, with all or only the latest answers in memory, the weight equals the formulas."""
+    """The weight of a positive after every answer equals the result of the plain implementation (naive.py), with all
+    answers or only the latest in memory."""
     answers = random_answers(700)
     expected = [
         max(
@@ -75,7 +76,8 @@ def test_rare_and_separate_positives_weigh_as_before():
 
 
 def test_the_first_positives_weigh_more():
-    """Without an estimate, before eleven answers, the exponent is 0.5 + 0.3 * 5 / (5 + positives)."""
+    """Before the eleventh answer F1 is not estimated: a positive weighs (negatives + 1) / (positives + 1) to the power
+    of 0.5 + 0.3 * 5 / (5 + positives)."""
     answers = [(0.1, 1.0, -1)] * 8 + [(0.2, 1.0, 1)]
     assert (9 / 2) ** (0.5 + 0.3 * 5 / 6) == pytest.approx(weights(answers)[-1])
     assert (9 / 2) ** 0.5 == pytest.approx(weights(answers, few=0)[-1])

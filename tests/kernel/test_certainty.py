@@ -1,4 +1,5 @@
-"""Lower bounds hold at all points in time at once, under any drift, at the stated risk, and equal the formulas."""
+"""Lower bounds hold at all points in time at once, under any drift, at the stated risk, and equal the bounds of the
+plain implementation (naive.py)."""
 
 from itertools import product
 

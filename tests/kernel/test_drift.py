@@ -20,7 +20,8 @@ def items(count, seed, shift=0.0):
 
 @pytest.mark.parametrize("shift", [0.0, 2.0])
 def test_the_capital_is_that_of_the_formulas(shift):
-    """The capital of the test at each item, and the first item at which it reaches a limit, equal the formulas."""
+    """The bets' capital after each item, and the first item at which it reaches a limit, agree with the plain
+    implementation in naive.py."""
     values = items(120, 0, shift)
     course = drift_capital(values, drift.SEED, drift.BETS, drift.JUMPS)
     for stop in (1, 2, 50, 120):
@@ -58,7 +59,8 @@ def test_scores_are_the_same_for_sparse_and_dense_rows_and_the_block_of_mixed_on
 
 
 def checked(share, checks, seed, factor=1.0):
-    """Return the answers of random checks. The share of positives is multiplied by `factor` in the second half."""
+    """Return the arguments of `drift.change` for answers to random checks. The share of positives is multiplied by
+    `factor` in the second half."""
     rng = np.random.default_rng(seed)
     asked = np.sort(rng.choice(ROUNDS, checks, replace=False))
     positive = rng.random(checks) < np.where(asked < ROUNDS / 2, share, factor * share)
@@ -104,8 +106,8 @@ def test_answers_to_shuffled_streams_have_few_alarms(answers, share):
     ("answers", "share", "power"), [(checked, 0.15, 0.6), (checked, 0.25, 0.9), (labeled, 0.1, 0.6)]
 )
 def test_a_class_that_becomes_twice_as_common_is_noticed(answers, share, power):
-    """A share that doubles is noticed in most streams: from 15 % with 300 random checks, from 10 % with pushes and
-    other answers. The estimates of the old and new share are about right."""
+    """A share of positives that doubles is noticed in most streams: from 15 % with 300 random checks, from 10 % if the
+    model chooses the questions. The estimates of the old and new share are about right."""
     changes = [each for each in share_changes(answers, share, 300, factor=2, streams=300) if each]
     assert power < len(changes) / 300
     assert np.mean([each.after > each.before for each in changes]) > 1 - drift.RISK
@@ -120,7 +122,8 @@ def test_a_class_that_becomes_rarer_is_noticed():
 
 
 def turned(labels, seed, late):
-    """Return the answers of `labeled`. If `late`, random other items are positive in the second half."""
+    """Return the answers of `labeled`. If `late`, random labels, 15 % of them positive, replace the labels of the
+    second half."""
     positive, pushed, chance, rounds, pushes = labeled(0.15, labels, seed)
     after = rounds[1:] > ROUNDS / 2
     other = np.random.default_rng(seed).random(positive.size) < 0.15
@@ -173,7 +176,7 @@ def test_longer_streams_than_planned_are_looked_at_more_rarely():
 
 @pytest.mark.parametrize("label", [False, True])
 def test_without_both_kinds_of_answers_there_is_no_alarm(label):
-    """Without answers, or with answers that are all alike, there is no alarm."""
+    """If there are no answers, or all of them are alike, there is no alarm."""
     none = np.zeros(0)
     assert drift.change(none > 0, none > 0, none, np.zeros(1), np.zeros(1), ROUNDS, ROUNDS) is None
     _, pushed, chance, rounds, pushes = checked(0.5, 100, 0)
@@ -192,7 +195,8 @@ def test_a_quarter_without_answers_is_no_obstacle(silent):
 
 
 def test_one_answer_is_no_change():
-    """A positive answer after many negative ones, and alone in its part of the stream, raises no alarm."""
+    """After many negative answers, a single positive one raises no alarm if it is the only answer in its part of the
+    stream."""
     rounds = np.array([*range(101), ROUNDS * 3 // 5])
     positive = np.append(np.zeros(100, bool), True)
     chance = np.full(101, 0.1)

@@ -1,4 +1,5 @@
-"""Several questions that are answered at once for each item: the rule, the bits, and the promise to each question."""
+"""Several questions that are answered together for each item: one question gives a plain replay, several give the
+results of the plain implementation (naive.py), and each keeps its promised minimum probability."""
 
 from dataclasses import replace
 
@@ -42,7 +43,8 @@ def outcomes(replays):
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [*PLANS, {"average": True}, {"budget": None}])
 def test_one_question_is_a_session_of_today(more):
-    """One question, or the same one twice under `max`, asks, learns and counts as a plain replay does, to the bit."""
+    """One question, or the same one twice with the rule `max` (rare=False), asks, learns and counts as `Run.replay`
+    does, to the bit."""
     X, Y = stream()
     (run,) = runs_of(X, Y[1:2], **more)
     today = outcomes([run.replay(log=True)])
@@ -56,8 +58,8 @@ def test_one_question_is_a_session_of_today(more):
 @pytest.mark.parametrize("rare", [True, False])
 @pytest.mark.parametrize("more", PLANS)
 def test_several_questions_equal_the_formulas(rare, more):
-    """The asked items, their probabilities, the predictions and the weights equal the formulas, computed one round at a
-    time."""
+    """The asked items, their probabilities, the predictions and the weights agree with the plain implementation
+    (naive.py), which computes one round at a time."""
     X, Y = stream()
     learners = [naive.Learner("pool-f1", X.shape[1]) for _ in Y]
     values = {"trains" if name == "audit_trains" else name: value for name, value in more.items()}
@@ -85,7 +87,7 @@ def test_blocks_of_rounds_change_no_bit(monkeypatch):
 
 
 def test_every_question_keeps_its_promise():
-    """With a floor, an item that a question does not push is asked with at least the probability promised to the
+    """If a floor is set, an item that a question does not push is asked with at least the probability promised to the
     question, whatever other questions push and however few labels are left."""
     raised = 0
     for seed in range(20):

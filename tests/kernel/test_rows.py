@@ -78,7 +78,8 @@ def test_products_are_the_same_bits_on_every_machine(machine, tmp_path):
 
 
 def test_mixed_rows_are_kept_and_extended(tmp_path):
-    """Mixed rows are saved, mapped and extended unchanged, fewer rows can be mapped, and a cut file is refused."""
+    """Mixed rows are saved, extended and memory-mapped unchanged, even if only the first rows are mapped. A truncated
+    file is refused."""
     X = table()
     first, later = mixed(X[:25]), mixed(X[25:])
     row_files.save(first, tmp_path)

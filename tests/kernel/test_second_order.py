@@ -72,7 +72,8 @@ def test_the_covariance_before_a_label_can_move_the_weights(learner, lag):
 @pytest.mark.slow
 @pytest.mark.parametrize("learner", ["sacog-i", "sacog-ii", "ssacog-i", "ssacog-ii"])
 def test_a_sketch_can_learn_some_rows(learner):
-    """A sketch that is updated every few rounds equals the formulas, and keeps its directions in the other rounds."""
+    """A sketch that is updated every few rounds gives the results of the plain implementation (naive.py), and keeps its
+    directions in the other rounds."""
     assert_twins(*data_for(learner), learner, "variance", {"every": 4})
     X, y = np.eye(6)[:4], [1, -1, 1, 1]
     states = [taught(learner, X[:n], y[:n], every=3, m=2) for n in (1, 2, 3, 4)]

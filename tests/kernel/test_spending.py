@@ -32,7 +32,8 @@ def planned(rule="symmetric", seed=0, learner="pa-i", rounds=ROUNDS, **more):
     ],
 )
 def test_a_compiled_plan_equals_its_twin(rule, more):
-    """A compiled plan equals the formulas (interpreted.py checks this for every pair of learner and rule)."""
+    """A compiled plan gives the results of the plain implementation (naive.py). interpreted.py checks this for every
+    rule, uncompiled."""
     if "pace" in more and rule not in query_rules.paceable():
         return
     plan = {"budget": BUDGET, "horizon": 350} | more
@@ -51,7 +52,8 @@ def test_the_budget_and_the_audits_are_spent_exactly(more):
 
 @pytest.mark.slow
 def test_a_rule_with_a_pace_of_its_own_spreads_the_budget():
-    """The rule `paced` asks over a quarter of the stream, at most 40 rounds a label. An explicit pace overrides it."""
+    """The rule `paced` spends its labels in the first quarter of the stream, at most 40 rounds per label, except a
+    reserve, which lasts to the end. An explicit pace overrides this."""
     assert [2000, 800, 4000] == [
         spending.plan("paced", budget, 8000, pace=pace).paced for budget, pace in ((300, None), (20, None), (20, 0.5))
     ]
@@ -67,7 +69,7 @@ def test_a_rule_with_a_pace_of_its_own_spreads_the_budget():
 
 
 def test_a_large_budget_keeps_labels_for_the_rest_of_the_stream():
-    """Labels beyond `early`, up to half of the budget, are spread from the end of the first part to the end."""
+    """Labels beyond `early`, up to half of the budget, are kept in reserve for the stream after its first part."""
     reserves = [spending.plan("paced", budget, 8000).reserve for budget in (300, 500, 700, 2000)]
     assert [0, 0, 200, 1000] == reserves
     assert 150 == spending.plan("paced", 300, 8000, values={"early": 0}).reserve
@@ -78,7 +80,8 @@ def test_a_large_budget_keeps_labels_for_the_rest_of_the_stream():
     ("learner", "share"), [("dual", {"audit": 0.2}), ("m-dual", {"audit": 0.2}), ("dual", {"floor": 0.4})]
 )
 def test_a_plan_with_a_reserve_equals_its_twin(learner, share):
-    """A compiled plan with a reserve, with audits or a floor, equals the formulas, also if margins have no sign."""
+    """A compiled plan with a reserve, and with audits or a floor, gives the results of the plain implementation
+    (naive.py), even if margins have no sign (m-dual)."""
     plan = {"budget": BUDGET, "horizon": 350} | share
     more = {"rule_values": {"early": 20}, "seed": 2, "budget": BUDGET}
     assert_twins(*data_for(learner, n=ROUNDS), learner, "paced", plan=plan, **more)
@@ -202,7 +205,7 @@ def test_a_plan_that_cannot_be_is_refused(values, message):
 
 
 def test_nothing_planned_is_no_plan():
-    """Without audits and pace there is no plan, and the rule's own chances decide."""
+    """If there are neither audits nor a pace, there is no plan, and the rule's own probabilities decide."""
     X, y, order = data(n=ROUNDS)
     assert spending.plan("symmetric", BUDGET, ROUNDS) is None
     plain = run(csr_array(X), y, order, "pa-i", "symmetric", budget=BUDGET)

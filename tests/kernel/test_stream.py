@@ -1,4 +1,5 @@
-"""The kernel equals the formulas and keeps the promises of the stream; for learners and rules see test_promises.py."""
+"""The kernel gives the results of the plain implementation (naive.py) and keeps the promises of the stream; for
+learners and rules see test_promises.py."""
 
 import os
 import re
@@ -18,7 +19,7 @@ from tests.harness.promises import assert_twins, built, data, data_for, mixed, r
 
 @pytest.mark.slow
 def test_every_pair_equals_its_dense_twin():
-    """In plain Python, every learner with every rule, on every kind of rows, equals the dense reference implementation.
+    """Uncompiled, every learner with every rule gives the results of the plain implementation (naive.py).
 
     Compiled code is tested for each learner and each rule (test_promises.py), and for the pairs below, whose rule reads
     the learner's state.
@@ -47,7 +48,8 @@ def readings(rule):
     [(name, rule) for rule, kind in QUERY_RULES.items() if hasattr(kind, "requires") for name in readings(rule)],
 )
 def test_a_rule_that_reads_the_state_equals_the_twin(learner, rule):
-    """A compiled rule that needs the learner's state equals the formulas, for every way to read the state."""
+    """A compiled rule that reads the learner's state gives the results of the plain implementation (naive.py), for
+    every way to read the state."""
     assert_twins(*data_for(learner, seed=2), learner, rule, ratio=0.25, seed=9)
 
 
@@ -64,7 +66,7 @@ def test_a_rule_that_reads_the_state_equals_the_twin(learner, rule):
     ],
 )
 def test_dense_rows_equal_the_twin(learner, rule):
-    """A run over dense rows equals the formulas, as a run over sparse rows does."""
+    """A compiled run over dense rows gives the results of the plain implementation (naive.py)."""
     assert_twins(*data_for(learner, seed=1), learner, rule, matrix=np.asarray, seed=5, budget=60)
 
 
@@ -90,8 +92,8 @@ def test_marks_cut_the_stream_without_changing_it():
 
 
 def test_learners_of_sparse_updates_share_a_pass():
-    """Settings share a pass if margins are w.x and updates change only the row's weights, on sparse or dense rows of
-    few columns."""
+    """Settings can share a pass if the learner's margins are w.x, its updates change only the weights of the row's
+    features, and the rows are sparse or dense, with few columns."""
     table = rows.as_rows(np.eye(4))
     sharing = {name for name, kind in LEARNERS.items() if stream.share_a_pass(kind, table)}
     assert {"perceptron", "pa-i", "cspaa", "cw", "acog-ii-diag", "ada-da"} <= sharing

@@ -1,4 +1,4 @@
-"""The truncated singular value decomposition equals numpy's, with the same bits on every machine."""
+"""The truncated singular value decomposition agrees with numpy's, and has the same bits on every machine."""
 
 import os
 import subprocess
@@ -37,7 +37,8 @@ def test_the_directions_are_those_of_scipy():
 
 
 def test_as_much_is_explained_where_strengths_hardly_fall():
-    """For rows without topics, whose directions are about equally strong, 98 % of the best explanation is reached."""
+    """If all directions are about equally strong, as in rows without topics, the directions explain at least 98 % of
+    what the exact ones explain."""
     X = sparse.random_array((300, 200), density=0.05, rng=np.random.default_rng(3))
     directions = truncated_svd.strongest(rows.as_rows(X), 20)
     best = (np.linalg.svd(X.toarray(), compute_uv=False)[:20] ** 2).sum()

@@ -49,8 +49,8 @@ def facts(opened):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), UNPLANNED)
 def test_a_budget_in_two_parts_is_the_budget_in_one(store, data, algorithm, more):
-    """Without a plan of spending, a session to which labels are added at the end or earlier has the questions,
-    decisions, curves and learner of a session that had them from the start, bit for bit."""
+    """If no spending is planned, a session to which labels are added, at the end or earlier, has the questions,
+    decisions, curves and learner of a session that had the whole budget from the start, bit for bit."""
     whole, late, early = (begin(store, data, algorithm, budget=budget, **more) for budget in (50, 20, 20))
     label_truly(early, 5)
     add(early, 30)

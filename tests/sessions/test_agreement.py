@@ -73,9 +73,9 @@ CHANCES = (
 @pytest.mark.parametrize("pairs", [20, 30, 40])
 def test_intervals_hold_what_is_true(pairs):
     """With 20 to 40 pairs, the 95 % intervals of kappa and alpha cover the values of the whole stream in 93 to 98 % of
-    samples, and the interval of the share of equal answers in at least 93 %: for rare and common positives, careful and
-    careless people, and asking probabilities that are equal, rise with the doubt about an item, or also favor
-    positives."""
+    samples, and the interval of the share of equal answers in at least 93 %. This holds for rare and common positives,
+    careful and careless people, and asking probabilities that are equal, that rise with the doubt about an item, or
+    that favor positives as well."""
     rng, held = np.random.default_rng(pairs), []
     for share, slips, rule in product((0.1, 0.5), (0.03, 0.15), CHANCES):
         doubt, first = rng.random(100_000), np.where(rng.random(100_000) < share, 1, -1)
@@ -138,7 +138,7 @@ def test_agreement_is_told_in_words(second, told):
 
 
 def test_a_third_person_gives_no_further_answer(store):
-    """With three people, each item still gets only two answers, so that no item counts twice in the agreement."""
+    """Even if three people answer, each item gets only two answers, so that no item counts twice in the agreement."""
     opened = begin(store, overlap=1.0, budget=12)
     for who in PEOPLE * 12:
         if opened.held(who):

@@ -65,7 +65,8 @@ def test_what_processors_round_differently_breaks_no_tie():
 
 
 def labelled(store, data="sparse", algorithm="PAA-I"):
-    """Return a session with 60 answers, all true with four classes, and every ninth wrong with two."""
+    """Return a session with 60 answers: all of them true if it has four classes, every ninth one wrong if it has
+    two."""
     opened = begin(store, data, algorithm, budget=120, parameters={"delta": 10})
     for number in range(60):
         say(opened, truth(opened) * (-1 if number % 9 == 8 and not opened.multiclass else 1))

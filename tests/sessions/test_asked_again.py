@@ -1,5 +1,5 @@
-"""Questions that are repeated to the person who answered them: when, without their first answer, and without any other
-effect on the session."""
+"""Questions that are repeated to the person who answered them: they come after twenty answers, hide the first answer,
+and change nothing else in the session."""
 
 import numpy as np
 import pytest
@@ -40,8 +40,8 @@ def kinds(opened):
 
 
 def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(store):
-    """Repeated answers change no question, no bit of the learner and no label of the budget. The log is still the log
-    of one person, and the session ends once the repetitions that are due were answered."""
+    """Repeated answers change no question, no bit of the learner and no label of the budget. The log has no `asked`
+    events, as for one person, and the session ends once the repetitions that are due were answered."""
     plain, opened = begin(store, shuffled=True), begin(store, shuffled=True, repeat=0.5)
     while plain.held("anna"):
         reply(plain, "anna")
@@ -78,7 +78,8 @@ def test_a_question_comes_again_after_twenty_answers_and_shows_no_earlier_one(st
 
 
 def test_the_next_item_stays_prepared(store, soon):
-    """A person alone always has the next question prepared for each answer, also while a question is repeated."""
+    """A person who works alone always has the next question prepared for each possible answer, even while a question is
+    repeated."""
     opened = begin(store, repeat=1)
     asked = until_again(opened)
     current = opened.place.asked
@@ -109,7 +110,7 @@ def test_everybody_is_asked_again_only_what_they_answered(store, soon):
 
 def test_an_answer_given_again_can_be_taken_back(store, soon):
     """An undo of a repeated answer asks the question once more and keeps the first label. An event that is sent twice
-    changes nothing, and the newest repeated answer counts."""
+    changes nothing, and the repeated answer that is given after the undo counts."""
     opened = begin(store, repeat=1)
     asked, label, undo = until_again(opened), next(EVENTS), next(EVENTS)
     held, before = opened.held("anna"), opened.digest()

@@ -1,4 +1,4 @@
-"""Sessions that audit a column of decisions: each answer judges the column, and also the algorithm that begins with the
+"""Sessions that audit a column of decisions: each answer judges both the column and the algorithm that begins with the
 column."""
 
 import re
@@ -211,8 +211,8 @@ def test_what_needs_a_model_of_texts_alone_is_refused(store, opened):
 
 
 def test_a_column_may_hold_the_words_of_the_positive_class():
-    """If a cell of the column is the name of the session's positive class, this name is positive; else the data set's
-    positive words are."""
+    """If cells of the column have the name of the session's positive class, this name means positive; otherwise the
+    positive words of the data set do."""
     studio, words = Studio(":memory:"), ["spam", "ham", "advert"]
     rows = [{"text": f"item {k}", "y": words[k % 2], "llm": words[k % 3]} for k in range(30)]
     studio.add(pandas.DataFrame(rows), name="mail", text="text", label="y", positive=["spam"])

@@ -151,8 +151,8 @@ def test_a_write_ahead_log_that_was_left_does_not_get_into_what_is_restored(run)
 
 @pytest.mark.slow
 def test_a_restore_that_is_killed_leaves_one_or_the_other(run):
-    """If a restore is killed before a change of a name on disk (every second one is tried), the database is the old or
-    the restored one, it is sound, and the next start removes the leftovers from its rows."""
+    """If a restore is killed before it renames, removes or makes a file or folder (every second step is tried), the
+    database is the old or the restored one, it is sound, and the next start removes the leftovers from its rows."""
     store, opened = labelled("studio.db")
     old = contents("studio.db")
     run("backup", "old.tar")

@@ -120,7 +120,7 @@ def looked_back(opened):
 
 
 def test_the_learner_is_told_the_chances_of_the_log(store):
-    """The learner of `auto` gets the asking probability of each answer, also after a correction; known labels and marks
+    """The learner of `auto` gets the asking probability of each answer, even after a correction; known labels and marks
     have the probability 1."""
     opened = begin(store, "sparse", "auto", known_labels=20, budget=30, audit=0.2)
     label_truly(opened, 15)
@@ -138,7 +138,8 @@ def test_the_learner_is_told_the_chances_of_the_log(store):
     [("sparse", "pa-i", {"averaged": True}), ("sparse", "acog-ii-diag", {}), ("classes", "m-pa", {})],
 )
 def test_a_corrected_learner_equals_one_with_the_right_labels_from_the_start(store, data, learner, more):
-    """Under the random rule, correcting wrong answers later gives the same learner, bit for bit, as right answers."""
+    """Under the random rule, correcting wrong answers later gives the same learner, bit for bit, as right answers from
+    the start."""
     wrong, right = (begin(store, data, None, learner=learner, rule="random", budget=25, **more) for _ in range(2))
     label_until_the_end(right)
     corrections = {}
@@ -312,7 +313,7 @@ def test_an_answer_that_was_taken_back_elsewhere_is_noticed(store, other):
 
 @pytest.mark.parametrize("more", [{}, {"pace": 0.9, "horizon": 80}])
 def test_a_trace_repeats_the_decisions_of_a_session(store, more):
-    """A trace has the session's margin and prediction of every round, also if labels are corrected at the end of a
+    """A trace has the session's margin and prediction of every round, even if labels are corrected at the end of a
     growing stream."""
     name, grow = growing(store, "sparse")
     opened = begin(store, name, budget=25, **more)
@@ -374,8 +375,8 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
 
 
 def test_corrections_keep_their_order_where_an_undo_leaves_no_label(store, other):
-    """If a skip at the end of a stream is undone after the last label went to an earlier skip, a later correction comes
-    last in the order of labels, also when the session is reopened."""
+    """If the last label of the budget goes to a skipped item, and then the skip at the end of the stream is undone, a
+    later correction still comes last in the order of labels, in the open and in the reopened session."""
     name, _ = growing(store, "sparse")
     opened = begin(store, name, None, learner="pa-i", rule="all", budget=19)
     for number in range(1, 21):

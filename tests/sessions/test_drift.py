@@ -34,7 +34,8 @@ def made(changed, first=0):
 
 
 def test_a_change_of_the_items_is_said(store):
-    """A change of the items is reported only after it, and from then on; an open session and the reopened one agree."""
+    """A change of the items is reported only after it happened, and from then on; an open session and the reopened one
+    agree."""
     opened, seen = begin(store, "changed", budget=ITEMS), []
     while opened.place.asked:
         say(opened, 1)
@@ -152,7 +153,7 @@ def test_an_annotator_who_looks_for_something_else_is_told(rising):
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "data"), [("auto-classes", "classes"), ("Q_D", "rising")])
 def test_no_share_is_told_where_it_is_not_known(rising, algorithm, data):
-    """There is no alarm about the share of positives with several classes, or if the rule leaves items out."""
+    """There is no alarm about the share of positives if there are several classes, or if the rule leaves items out."""
     opened = begin(rising, data, algorithm, budget=400)
     label_until_the_end(opened)
     assert None is drift.answered(opened)

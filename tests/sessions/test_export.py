@@ -93,7 +93,8 @@ def table_file(path):
 
 
 def sparse_file(path):
-    """Write lines of columns numbered from 0; only the first item has the first column, only the last the last one."""
+    """Write sparse lines with columns numbered from 0. Only the first item has the first column, and only the last item
+    the last column."""
     middle = [f"{(k % 2) * 2 - 1} {k}:{k / 3!r} {k + 7}:-{k / 9!r}" for k in range(1, 29)]
     path.write_text("\n".join(["1 0:0.5 3:2", *middle, "-1 1:1 400:1e-300"]) + "\n")
 
@@ -332,7 +333,8 @@ def taken_home(opened):
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_the_list_of_a_replay_is_what_a_session_exports(store, data, algorithm, more):
     """The `list` evaluation of a replay equals scikit-learn's metrics of the predictions that the same session exports,
-    with answered items as answered. So does F1 of the list of positives, even with wrong answers."""
+    with answers in place of the predictions of answered items. So does the F1 of the list of positives, even if an
+    answer is wrong."""
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
     listed, settings = taken_home(opened), opened.settings

@@ -310,8 +310,8 @@ def test_the_age_of_the_newest_backup_is_said(path):
 
 @pytest.mark.slow
 def test_a_backup_that_is_killed_is_whole_or_not_there(run, tmp_path):
-    """If a backup is killed before any change of a name on disk, every backup is sound, and the next one removes the
-    leftovers."""
+    """If a backup is killed before any of its changes to files and folders, every backup is sound, and the next one
+    removes the leftovers."""
     store, opened = labelled("studio.db")
     first = backups.keep(store.path, at(0))
     opened.answer("later", opened.place.asked.id, 1)

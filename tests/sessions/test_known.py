@@ -130,7 +130,8 @@ def test_labels_that_a_session_cannot_begin_with(store, data, known, words):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_labels_that_come_later(store, data, algorithm, more):
-    """Labels that become known while a question waits are learned; the question stays, known items are not asked."""
+    """Labels that become known while a question waits are learned. The question stays, and known items are not
+    asked."""
     opened = begin(store, data, algorithm, **more)
     label_truly(opened, 5)
     asked = opened.place.asked

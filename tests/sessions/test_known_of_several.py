@@ -24,7 +24,7 @@ NAMES = ["half", "fifth", "rare"]
 
 
 def of_several(store, questions=NAMES, **more):
-    """Begin a session of several questions."""
+    """Begin a session that asks several questions."""
     return begin(store, "unlabelled", "auto", questions=questions, **more)
 
 
@@ -34,8 +34,8 @@ def know(opened, labels, name):
 
 
 def later(opened, part, count, sign=0):
-    """Return {item: label of question `part`} for `count` later items of the stream, of one class only if `sign` is
-    given."""
+    """Return {item: label of question `part`} for `count` later items of the stream, only items of one class if `sign`
+    is given."""
     items = [int(item) for item in opened.order[opened.state.streamed + 5 :] if sign in (0, TRUTHS[part, item])]
     return {item: int(TRUTHS[part, item]) for item in items[:count]}
 
@@ -226,8 +226,8 @@ def with_gaps(store, labels, name=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"shuffled": True, "floor": 0.3, "audit": 0.3}])
 def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(store, tmp_path, more):
-    """The labels of a session's file cost nothing. Items with all labels known are not asked, other items only about
-    the questions without a known label; the log gives the same bits, verifies, and can be published."""
+    """The labels of a session's file cost nothing. Items with all labels known are not asked, and other items are asked
+    only about the questions without a known label. The log gives the same bits, verifies, and can be published."""
     data = with_gaps(store, PARTLY)
     opened = begin(store, data, "auto", questions=NAMES, known_labels="file", budget=300, **more)
     assert (100, 0, 240) == (len(opened.known_labels), opened.place.progress.labels, opened.state.budget)
@@ -249,8 +249,8 @@ def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(store
 
 
 def test_a_session_of_several_questions_begins_with_some_labels(store):
-    """A number of known labels draws this many items by the seed. At least one item must be left to ask, and a file
-    without labels is refused."""
+    """If `known_labels` is a number, the seed draws this many of the labeled items. At least one item must be left to
+    ask, and a file without labels is refused."""
     data = with_gaps(store, TRUTHS[:3])
     opened = begin(store, data, "auto", questions=NAMES, known_labels=50)
     labels = {item: row["data"]["labels"] for item, row in opened.known_labels.items()}

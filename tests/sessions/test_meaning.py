@@ -76,8 +76,8 @@ def written(opened, path):
 
 
 def test_a_model_file_predicts_with_vectors(opened, kind, tmp_path):
-    """With its vectors or its embedding, a model file gives the session's margins bit for bit, and is the same file
-    when written again. Its version number is 4, which versions without vectors refuse."""
+    """A model file that gets its vectors or its embedding computes the session's margins bit for bit, and is the same
+    file when written again. Its version number is 4, which versions without vectors refuse."""
     path = written(opened, tmp_path / "m.gz")
     loaded, new = model_file.read(path), TABLE[60:] if kind == "given" else None
     if kind == "made":

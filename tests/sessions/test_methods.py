@@ -1,4 +1,4 @@
-"""The text for a methods section has the numbers of its session, whatever its questions and its answers are."""
+"""The text for a methods section has the numbers of its session, in sessions of every kind."""
 
 import docx
 import pytest

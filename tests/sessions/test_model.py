@@ -75,7 +75,7 @@ def margins(opened, table):
     ],
 )
 def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorithm, more):
-    """A model file gives its session's margins bit for bit, also with averaged weights and several classes, and is the
+    """A model file gives its session's margins bit for bit, even with averaged weights and several classes, and is the
     same file when it is read and written again."""
     opened = labelled(begin(store, data, algorithm, **more))
     written = content(model.of_session(opened))
@@ -505,7 +505,8 @@ def test_probabilities_are_those_that_made_the_answers():
 
 
 def test_there_is_no_probability_without_enough_answers_of_both_kinds():
-    """With too few answers of a class, or margins that do not separate classes, a reason replaces the probability."""
+    """If there are too few answers of a class, or margins do not separate the classes, a reason replaces the
+    probability."""
     few = calibration.fit(np.arange(100), np.arange(100) >= 81, np.ones(100))
     assert few(np.zeros(1)) is None
     assert "it takes 20 that are positive and 20 that are not" == few.reason

@@ -46,7 +46,7 @@ HEAD = {
 
 
 def of_vectors(scale="l2", names="1234", features="plain", **head):
-    """Return a model for vectors with random weights."""
+    """Return a model with random weights for vectors."""
     fitted = scaling.fit(VECTORS, scale, features)
     numbers = {key: np.array(fitted[key]) for key in ("mean", "deviation") if key in fitted}
     head = HEAD | {"scaling": scale, "features": len(names)} | head
@@ -58,7 +58,7 @@ def of_vectors(scale="l2", names="1234", features="plain", **head):
 
 
 def of_texts(tokenizer="words", scale="l2", **settings):
-    """Return a model for the terms of texts with random weights."""
+    """Return a model with random weights for the terms of texts."""
     vocabulary = vectorizer.fit(TEXTS, tokenizer=tokenizer, **settings)
     head = HEAD | {"vectorizer": vocabulary.settings, "documents": vocabulary.documents, "scaling": scale}
     weights = np.random.default_rng(4).normal(size=(len(vocabulary.terms), 1))

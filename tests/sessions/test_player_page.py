@@ -68,7 +68,7 @@ def test_the_page_runs_its_own_script_alone(here):
 
 
 def test_the_same_session_gives_the_same_page(here):
-    """A page has the same bytes if it is made again, also from the reopened database."""
+    """A page has the same bytes if it is made again, even from the reopened database."""
     first = player.page(look_back.Trace(here, 1))
     assert first == player.page(look_back.Trace(Store(here.path, read_only=True), 1))
 

@@ -122,7 +122,7 @@ QUESTIONS = [{"name": "gym"} | KNOWN, "even", {"name": "cat", "parent": "even", 
 
 
 def of_several(store, answers=0, **more):
-    """Return a session of three questions, two of them with prior knowledge, after some answers and an undo."""
+    """Return a session that asks three questions, two of them with prior knowledge, after some answers and an undo."""
     opened = begin(store, "texts", "auto", **{"questions": QUESTIONS} | more)
     for number in range(answers):
         asked = opened.current

@@ -20,7 +20,8 @@ PLANS = [{}, {"floor": 0.5}, {"audit": 0.3, "audit_trains": False}]
 
 
 def changed(store, **more):
-    """Return a session of three questions with 30 answers; `late` is added after 10, and `fifth` closed after 20."""
+    """Return a session that asks three questions, with 30 answers; `late` is added after 10, and `fifth` closed after
+    20."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3], **more)
     give(opened, 10)
     opened.add_question(next(EVENTS), "late", "Comes later.")
@@ -32,8 +33,8 @@ def changed(store, **more):
 
 @pytest.mark.parametrize("more", PLANS)
 def test_a_session_whose_questions_change_is_rebuilt_to_the_bit(store, other, more):
-    """After one question was added and one closed, an undo of both changes, and a correction, the reopened session has
-    the same state, and verifies."""
+    """After one question was added and one closed, undos back to before the closing, new answers and a correction, the
+    reopened session has the same state, and verifies."""
     opened = changed(store, **more)
     for _ in range(12):
         take_back(opened)

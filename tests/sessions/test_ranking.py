@@ -103,8 +103,8 @@ def test_an_answered_item_is_judged_by_a_model_that_did_not_learn_it(store):
 
 
 def test_answers_that_come_in_another_order_keep_their_margins(store):
-    """If two people answer in another order than the order of the questions, each cross-validated margin still belongs
-    to its question."""
+    """If two people answer in an order different from the order of the questions, each cross-validated margin still
+    belongs to its question."""
     opened = begin(store, "unlabelled", "PAA-I", shuffled=True, budget=100)
     for _ in range(8):
         for who in ("ann", "ben"):

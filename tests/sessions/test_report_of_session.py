@@ -68,7 +68,7 @@ def test_a_page_begins_with_what_came_of_the_session_and_what_to_do_next(store):
 
 
 def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store):
-    """Without labels in the data, the report has no exact figure; it has one chart, or two after an answer."""
+    """If the data has no labels, the report has no exact figure; it has one chart, or two after an answer."""
     opened = begin(store, "unlabelled")
     text, page = shown(opened)
     assert "Exact" not in page.text

@@ -102,7 +102,7 @@ def test_nobody_sees_the_first_reading_before_giving_the_second(store):
 
 def test_agreement_is_of_each_question(store):
     """Agreement on each question is computed from the labels that both people gave, weighted as in a session of one
-    question. The question with the lowest kappa is named, also in the text for a methods section."""
+    question. The question with the lowest kappa is named, in the text for a methods section too."""
     opened = team(store)
     found = agreements(opened)
     assert 24 == len(agreement.answer_pairs(opened))

@@ -352,7 +352,7 @@ def test_the_remaining_budget_is_counted_from_the_labels(store):
 
 
 def test_the_end_by_budget(store):
-    """With the budget spent, the rest of the stream runs without questions; an undo asks the last question again."""
+    """Once the budget is spent, the rest of the stream runs without questions; an undo asks the last question again."""
     opened = begin(store, budget=5)
     for label in (1, 0, -1, -1, 1):
         say(opened, label)
@@ -456,7 +456,8 @@ def test_audits_are_marked_and_their_number_is_exact(store):
 
 
 def test_an_algorithm_with_a_fixed_rho_ignores_the_setting(store):
-    """SOAL learns with rho = 1 whatever the setting; others use the number given, the costs or an estimate."""
+    """SOAL learns with rho = 1 whatever the setting. Other algorithms use the given number, the costs, or an
+    estimate."""
     weights = metrics.Weights(c_p=0.8)
     rho = {
         "fixed": create(store, "dense", "SOAL", rho=9),
@@ -469,7 +470,7 @@ def test_an_algorithm_with_a_fixed_rho_ignores_the_setting(store):
 
 
 def test_a_stream_without_labels_counts_in_the_unknown_class(store):
-    """Without labels in the data, the model learns from the answers, and every item counts as of unknown class."""
+    """If the data has no labels, the model learns from the answers, and every item counts as of unknown class."""
     opened, known = begin(store, "unlabelled"), begin(store, "sparse")
     while known.place.asked:
         label = truth(known)

@@ -1,5 +1,5 @@
-"""Sessions of several yes/no questions about each item: one answer has a label for each question, and all else works as
-with one question."""
+"""Sessions that ask several yes/no questions about each item: one answer has a label for each question, and all else
+works as with one question."""
 
 import io
 import json
@@ -32,7 +32,7 @@ PLANS = [{}, {"floor": 0.5}, {"audit": 0.3, "audit_trains": False}, {"floor": 0.
 
 
 def of_several(store, data="unlabelled", **more):
-    """Begin a session of three questions."""
+    """Begin a session that asks three questions."""
     return begin(store, data, "auto", questions=NAMES, **more)
 
 
@@ -240,7 +240,7 @@ def test_a_whole_answer_is_corrected_at_once(store):
 
 
 def test_an_item_that_was_taken_back_comes_with_its_labels(store):
-    """After an undo, the item is asked again with the old label of each question, also in the reopened session."""
+    """After an undo, the item is asked again with the old label of each question, even in the reopened session."""
     opened = of_several(store)
     give(opened, [1, 0, -1])
     assert [1, 0, -1] == opened.answered(opened.previous).old
@@ -252,8 +252,8 @@ def test_an_item_that_was_taken_back_comes_with_its_labels(store):
 
 
 def test_one_question_has_a_place_and_a_past(store):
-    """One question of a session has the progress of the session with its own answers, and its earlier weights equal the
-    weights of a session that has only the earlier answers."""
+    """The view of one question (`part_of`) has the progress of the session, with its own answers counted. Its weights
+    after 10 answers equal the weights of a session that has only these answers."""
     opened, fewer = of_several(store), of_several(store)
     for number in range(20):
         give(opened)
@@ -270,7 +270,8 @@ def test_one_question_has_a_place_and_a_past(store):
 
 
 def test_an_answer_without_any_label_is_a_skip(store):
-    """An answer without any label is a skip and costs nothing; with at least one label it costs one of the budget."""
+    """An answer without any label is a skip and costs nothing; an answer with at least one label costs one label of the
+    budget."""
     opened = of_several(store)
     give(opened, [0, 0, 0])
     give(opened, 0)
@@ -433,7 +434,7 @@ def test_floors_hold_for_all_questions_at_once(store):
 
 
 def test_several_people_share_the_questions(store):
-    """Two people in one session of several questions get different items, and the log verifies."""
+    """Two people in one session that asks several questions get different items, and the log verifies."""
     opened = of_several(store)
     for number in range(12):
         who = ("anna", "ben")[number % 2]

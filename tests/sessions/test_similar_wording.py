@@ -1,5 +1,5 @@
-"""Sessions over texts with similar wording (latent columns) are the same on another machine and in a backup, and can be
-compared."""
+"""Sessions over texts with similar wording (latent columns) verify in another database, and backups keep the columns;
+comparisons run over such texts, too."""
 
 import io
 import json

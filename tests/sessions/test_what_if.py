@@ -28,7 +28,8 @@ def facts(run):
 
 
 def of_several(store, **more):
-    """Return the trace of a finished session of several questions: one added after 10 answers, one closed after 20."""
+    """Return the trace of a finished session that asks several questions: one is added after 10 answers, one closed
+    after 20."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3], **more)
     give(opened, 10, Y)
     opened.add_question(next(EVENTS), "late")
@@ -41,7 +42,8 @@ def of_several(store, **more):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_the_same_algorithm_gives_the_same_session(store, data, algorithm, more):
-    """With true answers, a what-if with the session's own algorithm has the session's questions, counts and weights."""
+    """If all answers are true, a what-if with the session's own algorithm has the session's questions, counts and
+    weights."""
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
     trace = Trace(store, opened.id)

@@ -67,7 +67,7 @@ def path(origin, tmp_path):
 
 
 def change(path, *statements, values=()):
-    """Run statements on a database without the store, also on its schema table."""
+    """Run statements on a database file directly, without the store; they may even change the schema table."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA writable_schema = ON")
         for statement in statements:
@@ -398,7 +398,7 @@ def test_an_archive_with_anything_else_is_refused(path, tmp_path, member):
 
 
 def test_an_archive_with_a_hole_larger_than_the_disk_is_refused(tmp_path):
-    """An archive with a file (a hole) that claims to be larger than the free disk space is not unpacked."""
+    """An archive whose member claims to be larger than the free disk space is not unpacked."""
     hostile = tmp_path / "hostile.tar"
     member = tarfile.TarInfo("studio.db")
     member.size = 2**42
@@ -412,8 +412,8 @@ def test_an_archive_with_a_hole_larger_than_the_disk_is_refused(tmp_path):
 
 
 def test_a_session_with_an_unknown_learner_breaks_nothing_else(path, tmp_path):
-    """After a restore, all sessions are listed, `check` names the learner, rule or parameter that a session lacks, and
-    the other sessions continue."""
+    """After a restore, all sessions are listed, `check` names the learner, rule or parameter that a session needs and
+    this version lacks, and the other sessions continue."""
     with closing(Store(path)) as store:
         other = begin(store)
         for session, values in ((1, {"learner": "later"}), (other.id, {})):

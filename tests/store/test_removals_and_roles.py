@@ -43,12 +43,13 @@ def test_a_removed_session_is_nowhere_until_it_is_restored(store, session):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A function that sets the clock of the store this number of days ahead."""
+    """A function that sets the clock of the store a given number of days ahead."""
     return lambda days: replace_everywhere(monkeypatch, "now", lambda ago=timedelta(): now(ago - timedelta(days)))
 
 
 def present_after(store, clock, *starts):
-    """Return whether the session still exists after server starts, each with the clock this number of days ahead."""
+    """Simulate starts of the server, each with the clock a given number of days ahead. Return whether the session still
+    exists."""
     for days in starts:
         clock(days)
         store.erase_removed()

@@ -63,7 +63,7 @@ def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
 
 
 def test_a_file_that_grows_during_a_check_is_not_taken_for_another(store, session, monkeypatch):
-    """A file that grows in another thread while it is checked is not taken for another file."""
+    """If the database file grows in another thread while it is checked, it is not taken for another file."""
     stat = os.stat
 
     def slow(path, **more):
@@ -156,8 +156,8 @@ def test_a_path_where_no_file_can_be_is_refused(path):
 
 
 def test_the_path_comes_from_the_environment(tmp_path, monkeypatch):
-    """Without a path the database is OAL_DB, or studio.db in the working directory; its rows are in a folder next to
-    it."""
+    """If no path is given, the database is OAL_DB, or studio.db in the working directory; its rows are in a folder next
+    to it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OAL_DB", raising=False)
     assert "studio.db" == str(database_path())
@@ -179,7 +179,7 @@ def test_labels_are_durable_and_references_hold(store):
 
 
 def test_a_transaction_that_fails_leaves_nothing(store, session):
-    """Any exception rolls back all writes of a transaction, also nested ones, and the next transaction works."""
+    """Any exception rolls back all writes of a transaction, including nested ones, and the next transaction works."""
     before = rows(store)
 
     def interrupted():
@@ -312,9 +312,9 @@ def counting(store):
 
 
 def test_what_counts_follows_from_the_events(store, session, told):
-    """Labels and further answers follow from the events, added one by one or derived at once: a correction replaces a
-    label and keeps the first one, undone answers are in neither table, and the first further answer of each person
-    counts."""
+    """Labels and opinions (second, repeated and late answers) follow from the events, added one by one or derived at
+    once: a correction replaces a label and keeps the first one, undone answers are in neither table, and the first
+    opinion that a person has not withdrawn counts."""
     first, second, third = told
     at = [None, *(row["at"] for row in store.events(session))]
     expected = {
@@ -351,7 +351,7 @@ def test_what_counts_follows_from_the_events(store, session, told):
     ],
 )  # fmt: skip
 def test_answers_that_were_changed_by_hand_are_found(store, session, told, change):
-    """If labels or further answers do not follow from the events, their session is named, and no other one."""
+    """If the labels or opinions of a session do not follow from its events, this session is named, and no other one."""
     with store.transaction():
         store.db.execute(change)
     other = store.add_session(SESSION | {"dataset": 1})

@@ -86,7 +86,7 @@ def table(
 
     vocabulary: None fits one, with `settings` of the vectorizer. features: for texts one of TEXT_FEATURES (None: words
     if there is a vocabulary or a tokenizer, else the richest that `scale` allows); for vectors one of VECTOR_FEATURES
-    (None: plain). embedding: computes the text vectors; without an embedding, the items may have text vectors.
+    (None: plain). embedding: computes the text vectors (None: the items may have text vectors of their own).
     near_duplicates: one of duplicates.KINDS; `once` leaves out texts that are nearly the same as an earlier text.
     folder: directory for the rows of texts and for temporary files (None: keep everything in memory).
     """

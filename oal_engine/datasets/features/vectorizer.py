@@ -357,7 +357,7 @@ def subset(counted: Sequence[TermCounts], texts: np.ndarray, folder: Path | None
 
 
 def matrices(folder: Path | None) -> Matrices:
-    """Create an empty sequence of matrices: in a temporary file in `folder`, or in memory without a folder."""
+    """Create an empty sequence of matrices: in a temporary file in `folder` (None: in memory)."""
     return StoredMatrices(folder) if folder else []
 
 

@@ -61,7 +61,8 @@ def formatted_number(cell: str, mark: str) -> float | None:
 
 
 def number_format(cells: Iterable[str]) -> str | None:
-    """Detect the decimal mark of a column of formatted numbers. Return None for others, or if it is ambiguous."""
+    """Detect the decimal mark of a column of formatted numbers. Return None for other columns, or if it is
+    ambiguous."""
     cells = [cell.strip() for cell in cells if cell.strip().casefold() not in NO_NUMBER]
     numbers = {mark: [formatted_number(cell, mark) for cell in cells] for mark in FORMATTED}
     fitting = [mark for mark in FORMATTED if sum(n is not None for n in numbers[mark]) >= NUMBER_SHARE * len(cells)]

@@ -18,7 +18,8 @@ from .sources import CHUNK_LINES, HARMLESS_BYTES, DataError, Source
 
 
 def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], ParsedFile]:
-    """Decorate a third-party reader so that any error, even while its rows are iterated, means a damaged file."""
+    """Decorate a third-party reader so that any error of the library, even while the rows are iterated, is raised as a
+    ValueError, as for a damaged file."""
 
     @contextmanager
     def refused() -> Iterator[None]:

@@ -63,7 +63,8 @@ def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: s
 
 
 def later_meanings(words: Iterable[str], columns: Columns, imported: dict[str, int]) -> dict[str, int]:
-    """Return {label word: y} for later items: as at the import, or for a new set of labels by the labels in it."""
+    """Return {label word: y} for later items: the meaning of a word at the import or, for a new set of labels, by its
+    labels."""
     if not columns.holds_sets:
         return imported
     if columns.headings:

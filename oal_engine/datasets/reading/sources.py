@@ -236,7 +236,8 @@ def unmistakable_encoding(head: bytes) -> str | None:
 
 
 def lines_of(text: io.TextIOWrapper, limits: Limits) -> Iterator[str]:
-    """Yield the lines of an open text. A line over the limit is cut one character above it: `check_line` refuses it."""
+    """Yield the lines of an open text. A line over the limit is cut one character beyond it, so that `check_line`
+    refuses it."""
     return iter(partial(text.readline, limits.line + 1), "")
 
 

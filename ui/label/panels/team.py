@@ -77,7 +77,7 @@ def _asked(session: Session) -> str:
 
 
 def _show_questions(server: CardServer, kind: str) -> None:
-    """Show a table of how far opinions and first answers agree on each question. kind: as in
+    """Show a table of how far opinions agree with first answers on each question. kind: as in
     `agreement.answer_pairs`."""
     words, lines = server.cached(f"agreement {kind}", lambda: _of_questions(server.session, kind))
     table(QUESTIONS, lines, "none")
