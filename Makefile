@@ -14,7 +14,6 @@ nightly: SELECTED = -m "not rare"
 check test nightly: .venv/installed-tests
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check .
-	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml oal_engine ui pages home.py app.py
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(SELECTED) $(OPTIONS)
 
 release: VERSION = $(shell $(BIN)/python -c "import oal_engine; print(oal_engine.__version__)")

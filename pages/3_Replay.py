@@ -39,7 +39,7 @@ WHAT_IF = (
     "Runs another algorithm over the rounds of this session, in the same order, with the same random draws, budget and "
     "weights."
 )
-OF_ALL = " It applies to all questions; the figures are about the question that is shown."
+OF_ALL = " The algorithm applies to all questions; the figures are about the question that is shown."
 EXACT = "Exact: the data's own labels answer the other algorithm."
 EXACT_DIFFERENT = " {:,} of this session's answers differ from them."
 ANSWERED = "{:,} of the other algorithm's {:,} questions ({}) have a known answer. "

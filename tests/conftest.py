@@ -13,17 +13,18 @@ if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:  # eve
 
 os.environ["OAL_COMPILE"] = "0"  # otherwise the servers of tests would compile ahead all the time
 
-FIRST = ("kernel", "browser")  # kernel compiles code for all other tests; browser takes longest, and must not come last
+FIRST = ("kernel", "browser", "test_tools")  # kernel compiles for all other tests; the others must not come last
 
 
-def pytest_xdist_auto_num_workers():
-    """Return two workers per core, because tests with a browser wait half of their time."""
-    return 2 * (os.cpu_count() or 1)
+def pytest_xdist_auto_num_workers(config):
+    """Return two workers per core, because tests with a browser wait half of their time. tests/house alone gets one per
+    core: its tests never wait, and every worker imports all their modules."""
+    return (1 if config.args == ["tests/house"] else 2) * (os.cpu_count() or 1)
 
 
 def pytest_collection_modifyitems(items):
-    """Sort the tests so that the folders in FIRST come first."""
-    items.sort(key=lambda item: (*FIRST, item.path.parent.name).index(item.path.parent.name))
+    """Sort the tests so that the folders and modules in FIRST come first."""
+    items.sort(key=lambda item: min((*FIRST, name).index(name) for name in (item.path.parent.name, item.path.stem)))
 
 
 @pytest.fixture

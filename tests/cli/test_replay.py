@@ -288,8 +288,11 @@ def test_a_replay_with_a_floor_has_the_floors_of_its_metrics(ok, run, numbers):
 
 
 def test_parameters_by_key(ok, run, numbers):
-    """A key that learner and rule share is refused without a prefix; `delta` sets both deltas of a rule."""
+    """A key that learner and rule share needs the prefix learner. or rule.; `delta` sets both deltas of a rule."""
     pair = ("--learner", "ada-da", "--rule", "symmetric")
+    result = ok("replay", numbers, *pair, "--json", "--set", "learner.delta=2", "--set", "rule.delta=0.5")
+    assert ("ada-da + symmetric", 2.0) == (result["algorithm"], result["params"]["learner.delta"])
+    assert 0.5 == result["params"]["rule.delta"]
     code, _, err = run("replay", numbers, *pair, "--set", "delta=1")
     sentence = "delta is a parameter of ada-da and of symmetric. Say learner.delta or rule.delta."
     assert (1, f"error: {sentence}\n") == (code, err)

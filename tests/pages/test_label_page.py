@@ -300,7 +300,7 @@ def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
             f"disagreement {-each.margin:.2f}" if show == "all" else f"without it {each.without:,} items change"
         )
         assert ordered_by in row["by"]
-        assert f"about {each.without:,} would" in row["means"]
+        assert f"about {each.without:,} of {server.session.rounds:,} items would" in row["means"]
         assert f"about {each.corrected:,} if" in row["means"]
         assert (each.margin < 0) == ((f"other answers: {server.session.names[each.other]}", "wrong") in row["chips"])
     assert show in dict(check.page(server, view(), checks)["shows"])

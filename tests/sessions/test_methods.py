@@ -62,6 +62,7 @@ def test_people_and_chances_are_named(store):
     assert "answered twice got the same answer" in text
     assert "50 % of the labels gave each item a minimum probability" in text
     assert "Their risk is 5 %" in text
+    assert leaves_out(opened.settings.rule) == ("and was 0 for some" in text)
     first = begin(store, "sparse", "Q_D")
     say(first, truth(first))
     assert leaves_out(first.settings.rule) == ("and was 0 for some" in methods.markdown(first))

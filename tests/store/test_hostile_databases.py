@@ -374,8 +374,8 @@ ROW = "studio.rows/0123456789abcdef"
     "member",
     [
         ("/etc/passwd", b"x", {}),
-        *((name, b"x", {}) for name in ("../studio.db", "/studio.db", "studio.rows/../y.npy", "studio.rows/a/b/y.npy")),
-        ("studioxdb", b"x", {}),
+        *((name, b"x", {}) for name in ("../studio.db", "/studio.db", "studioxdb")),
+        *((f"studio.rows/{name}", b"x", {}) for name in ("../y.npy", "../../x", "a/b/y.npy")),
         (f"{ROW}/../../../y.npy", b"x", {}),
         ("studio.rows/0123456789ABCDEF/y.npy", b"x", {}),
         (f"{ROW}/{'y' * 5000}.npy", b"x", {}),

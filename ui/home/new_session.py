@@ -92,7 +92,7 @@ CERTAIN_HELP = (
     "Half of the labels go to random items, whether the model is sure of them or not. In return the page always shows "
     "the minimum share of the relevant items that was found. Unlike an estimate, it is guaranteed, with a risk of 5 %."
 )
-PACE_HELP = "Questions become rarer or more frequent, so that the labels last exactly that far."
+PACE_HELP = "Questions become rarer or more frequent, so that the labels last about as far as you choose."
 NO_PACE_HELP = "Only rules that ask at random can be paced: {} does not."
 THRESHOLD_HELP = "A margin of at least this value predicts the rare class."
 AIM_HELP = "The weighted sum of sensitivity and specificity, or the cost of misses and false alarms."

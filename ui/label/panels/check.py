@@ -26,8 +26,8 @@ MEANS = (
 )
 OTHER_ANSWERS = "other answers: {}"
 CHANGE = (
-    "Of {:,} items, about {:,} would be predicted as another class without this answer, and about {:,} if it were {}, "
-    "by a model trained on all answers."
+    "In a model trained on all answers, about {:,} of {:,} items would change class without this answer, and about "
+    "{:,} if it were {}."
 )
 NO_DIFFERENCE = "No two people differ on an item."
 NO_CHANGE = "You gave the same answer each time you were asked again."
@@ -68,7 +68,7 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
         row = history.row(session, answers[check.entry.id], item, view.open)
         other = session.names[check.other]
         row["chips"][1:] = [(OTHER_ANSWERS.format(other), "wrong")] * (check.margin < 0)
-        change = CHANGE.format(session.rounds, check.without, check.corrected, other)
+        change = CHANGE.format(check.without, session.rounds, check.corrected, other)
         rows.append(row | {"by": _by(check, view), "means": f"{change} {row['means']}"})
     return {"rows": rows, "empty": _empty(checks, view), "shows": shows} | counts
 

@@ -27,7 +27,7 @@ REPEATED = (
     "{:.0f} % of the {} are repeated to the person who answered them. How many got the same answer is shown from {} "
     "on, with a 95 % interval."
 )
-READINGS = " Two answers are the same if they agree on every question that was answered both times."
+READINGS = " Two answers are the same if they agree on every question that got a yes or a no both times."
 OVERLAP = "{:.0f} % of the {} go to {} people."
 TWO = "two"
 DIFFER = " They differ on {}, listed under Check."
