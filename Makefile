@@ -28,10 +28,10 @@ release: nightly
 	$(PYTHON) -m venv .venv
 
 .venv/installed: requirements.txt .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt
 	$(BIN)/python -c 'from ui.warm_up import practise; practise()'  # compiles what the demo runs
 	touch $@
 
 .venv/installed-tests: requirements-test.txt .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements-test.txt
 	touch $@

@@ -1,8 +1,9 @@
-"""Measure how often the 95 % intervals of agreement hold the truth (their coverage), if two people have answered 20 or
-40 items. Tables of answers are drawn from a true table with a given kappa, in which both people use the classes alike.
+"""Measure how often the 95 % intervals of agreement contain the true value (their coverage), if two people have
+answered 20 or 40 items: `python benchmarks/agreement.py`. Tables of answers are drawn from a true table with a given
+kappa, in which the shares of the classes are the same for both people.
 
-*held* is the coverage over the tables that have an interval; a table with answers of one class only has none. *width*
-is the mean width of the intervals.
+The figures are coverages. *held* is the coverage over the tables that have an interval for kappa (a table in which only
+one class occurs has none), *width* the mean width of these intervals.
 """
 
 import json
@@ -38,15 +39,17 @@ def true_table(shares, kappa):
 
 @cache
 def interval(counts, classes):
-    """Return kappa with its interval for a table of counts, over the classes that occur; None if only one does."""
+    """Return kappa with its interval for a flattened table of counts, using the classes that occur; None if only one
+    does."""
     counts = np.reshape(counts, (classes, classes))
     used = counts.sum(0) + counts.sum(1) > 0
     return agreement.of_table(counts[used][:, used] / counts.sum(), counts.sum())[0]
 
 
 def drawn(shares, kappa, pairs, n_tables, rng):
-    """Draw tables of answers. Return the share of them that have an interval (`shown`), and of these the share whose
-    interval holds the true kappa (`held`) and the mean width."""
+    """Draw `n_tables` tables of answers to `pairs` items. Return the share of the tables that have an interval
+    (`shown`), and among these the share whose interval contains the true kappa (`held`) and the mean width
+    (`width`)."""
     found, times = np.unique(
         rng.multinomial(pairs, true_table(shares, kappa).ravel(), n_tables), axis=0, return_counts=True
     )
@@ -61,7 +64,8 @@ def drawn(shares, kappa, pairs, n_tables, rng):
 
 
 def of_shares(pairs):
-    """Compute the coverage (binomial) of the interval of the share of equal answers, for each true share."""
+    """Compute the exact (binomial) coverage of the interval for the share of equal answers to `pairs` items. Return a
+    list, one coverage for each true share in SHARES."""
     ends = [agreement.wilson(equal / pairs, pairs) for equal in range(pairs + 1)]
     held = [[each.low <= share <= each.high for each in ends] for share in SHARES]
     return [float(binom.pmf(range(pairs + 1), pairs, share) @ own) for share, own in zip(SHARES, held)]
@@ -71,7 +75,7 @@ def main(
     tables: Annotated[int, typer.Option(min=1, help="Tables drawn for each truth.")] = 500,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
 ):
-    """Measure how often the intervals of kappa and of the share of equal answers hold the truth."""
+    """Measure how often the intervals of kappa and of the share of equal answers contain the truth."""
     rng, lines, measured = np.random.default_rng(0), [], []
     for pairs in PAIRS:
         for shares in CLASSES:

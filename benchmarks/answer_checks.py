@@ -1,10 +1,11 @@
-"""Measure how many wrong answers a second look finds, in sessions with `auto` and some randomly drawn wrong answers.
+"""Measure how many wrong answers are found if the most suspicious answers are checked, in sessions with `auto` in which
+about 5 % of the answers, drawn at random, are wrong. Run `python benchmarks/answer_checks.py`.
 
 Each method ranks the answers, the most suspicious first; the figure is the share of all wrong answers that are among
-the first 5 % or 10 %. The model of all other answers is compared with the margin that the session's own model gave the
-item when it was asked, with the class probability that a logistic regression gives the answer in 5-fold
-cross-validation, and with chance. `cleanlab`, if it is installed, ranks by the same probabilities, adjusted by its
-confident learning.
+the first 5 % or 10 % of the ranking. Our method (`all others`: a model of all other answers) is compared with the
+margin that the session's own model gave the item when it was asked, with the class probability that a logistic
+regression gives the answer in 5-fold cross-validation, and with chance. `cleanlab`, if it is installed, ranks by these
+probabilities, adjusted by its confident learning.
 """
 
 import json
@@ -36,8 +37,8 @@ AUTO = strategy("auto")
 
 
 def answered(data, budget, seed):
-    """Run a session with wrong answers. Return the answered rows, the answers, the margins at the time of asking, and
-    which answers are wrong."""
+    """Run a session in which some answers are wrong. Return, for each answer: the row of its item, the answer, the
+    margin when the item was asked, and whether the answer is wrong."""
     order, wrong = stream.shuffled(data.y.size, seed), np.random.default_rng(seed).random(data.y.size) < WRONG
     y = rows.read_only(np.where(wrong, -data.y, data.y), np.int8)
     learner, rule = AUTO.build(data.rows.columns)
@@ -48,7 +49,8 @@ def answered(data, budget, seed):
 
 
 def scores(asked, y, margins, seed):
-    """Return {method: score of each answer}, the lowest to be checked first, and the seconds that our method took."""
+    """Return {method: scores of the answers}, where the answer with the lowest score is checked first, and the seconds
+    that our method took."""
     start = perf_counter()
     products = rows.inner_products(asked, asked)
     products = products / products.diagonal().mean() + BIAS**2
@@ -67,7 +69,7 @@ def scores(asked, y, margins, seed):
 
 
 def _cleanlab(labels, chances):
-    """Return the label quality scores of cleanlab, if it is installed."""
+    """Return {"cleanlab": its quality score of each label}, or {} if cleanlab is not installed."""
     try:
         from cleanlab.rank import get_label_quality_scores
     except ImportError:
@@ -77,7 +79,8 @@ def _cleanlab(labels, chances):
 
 
 def measure(quick, orders, first):
-    """Return the shares of wrong answers found, one line for each stream and number of labels."""
+    """Return a list of dicts, one for each stream and number of labels: the share of wrong answers found by each
+    method."""
     lines = []
     for name in ("tweets",) if quick else STREAMS:
         *_, (_, data) = tables(name)
@@ -104,7 +107,7 @@ def main(
     first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure the share of wrong answers that are among the first of each ranking, in %."""
+    """Measure the percentage of the wrong answers that are among the first answers of each ranking."""
     lines = measure(quick, orders, first)
     if as_json:
         print(json.dumps(lines))

@@ -1,9 +1,10 @@
-"""Measure how good the probabilities of exported predictions are. `auto` (several classes: `auto-classes`) labels
-shuffled streams whose labels are known, its answers are calibrated as in the product (Platt scaling), and the
-probabilities are compared with the truth of the items that were not asked.
+"""Measure how good the probabilities of exported predictions are: `python benchmarks/calibration.py`. `auto` (several
+classes: `auto-classes`) labels shuffled streams whose labels are known, its margins are calibrated as in the product
+(Platt scaling on its answers), and the probabilities are compared with the truth of the items that were not asked.
 
-*log loss* and *brier* are relative to a constant prediction, the share of hits: below 1 is better. *told* and *true*
-are the mean probability and the share of hits of the items with a probability of at least 0.5.
+A hit is a positive item (several classes: a correct prediction). *log loss* and *brier* are relative to a constant
+prediction, the share of hits: below 1 is better. *error* is the expected calibration error. *told* and *true* are the
+mean probability and the share of hits of the items with a probability of at least 0.5.
 """
 
 import json
@@ -31,10 +32,11 @@ LEAST = 1e-4  # smallest distance from 0 and 1: one wrong certainty would domina
 
 
 def probabilities(data, labels, seed):
-    """Return for each item not asked its probability of a hit, and whether it is one. None if there are too few
-    answers.
+    """Return two arrays over the items that were not asked: the probability of a hit, and whether the item is a hit.
+    None if too few answers are hits, or too few are not.
 
-    If the margins do not separate hits, every probability is the share of hits, each answer weighted by 1 / its chance.
+    If the margins do not separate hits, every probability is the share of hits among the answers, each answer weighted
+    by 1 / its chance of being asked.
     """
     order, chosen = stream.shuffled(data.y.size, seed)[:ROUNDS], strategy("auto-classes" if data.classes else "auto")
     run = stream.replay(
@@ -60,8 +62,9 @@ def probabilities(data, labels, seed):
 
 
 def quality(told, hits):
-    """Compute the log loss and the Brier score, both relative to a constant prediction, the expected calibration error,
-    and for items with a probability of at least 0.5 their number, the sum of their probabilities, and their hits."""
+    """Return a dict: "log loss" and "brier" relative to a constant prediction, "error" (expected calibration error),
+    and "sure", an array about the items with a probability of at least 0.5: their number, the sum of their
+    probabilities, and their hits. told: the probabilities."""
     share, told = hits.mean(), np.clip(told, LEAST, 1 - LEAST)
     bins = np.minimum((told * BINS).astype(int), BINS - 1)
     loss = -np.log(np.where(hits, told, 1 - told)).mean()
@@ -75,8 +78,8 @@ def quality(told, hits):
 
 
 def lines(groups):
-    """Yield a line for each group of sessions: mean losses, and for items with a probability of at least 0.5 the mean
-    probability and the share of hits."""
+    """Yield a dict for each group of sessions: mean losses and calibration error, and for items with a probability of
+    at least 0.5 the mean probability and the share of hits."""
     for name, each in groups.items():
         sure, told, true = sum(one["sure"] for one in each)
         means = {key: float(np.mean([one[key] for one in each])) for key in ("log loss", "brier", "error")}

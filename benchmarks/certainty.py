@@ -1,7 +1,8 @@
-"""Measure how safe and how tight the guaranteed minimum metrics (floors) of a session are, on thousands of streams.
+"""Measure how safe and how tight guaranteed minimum metrics (floors) are: `python benchmarks/certainty.py`.
 
-Every session is answered with the labels of the data, or as by an annotator with slips, skips or corrections. The
-floors that the product shows after every answer are compared with the truth at that moment.
+Thousands of streams are answered with their labels, or with slips (wrong answers), skips or corrections. Floors are
+compared with the truth after every answer. The figures: the shares of sessions in which a floor was ever too high, and
+the floors and true metrics at the end.
 """
 
 import json
@@ -26,15 +27,15 @@ from oal_engine.sessions.insights.certainty import RECOMMENDED, forecast
 ROUNDS = 5_000  # of a stream at most
 LABELS = (300, 1000)
 WAYS = ("stored", "shuffled", "drift", "slips", "skips", "corrections", "appended")
-SLIPS = 0.05  # of the answers are wrong
-SKIPS = 0.05  # of the items cannot be labeled
-CORRECTED = 0.6  # of the labels are used when all slips so far are corrected
+SLIPS = 0.05  # share of wrong answers
+SKIPS = 0.05  # share of the items that cannot be labeled
+CORRECTED = 0.6  # share of the labels that are used when all slips so far are corrected
 
 
 class Course(NamedTuple):
-    """A simulated session: the items asked, in order, their first and their final answers, the number of answers after
-    which the first ones were corrected, the chance of each question, the predicted class of every item, the number of
-    rounds at each look (point in time), and the promised minimum chance."""
+    """A simulated session. asked: the items asked, in order. first, last: their first and final answers. mended: number
+    of answers before the first ones were corrected. chance: probability of each question. predicted: class of each item
+    seen. looks: number of rounds at each look (point in time). promised: guaranteed minimum of `chance`."""
 
     asked: np.ndarray
     first: np.ndarray
@@ -46,8 +47,9 @@ class Course(NamedTuple):
     promised: float
 
     def floors(self, looks, label, found=None):
-        """Return the floors at some looks, given the answers; look k is after k answers, the last one at the end.
-        found: positives among the pushes at each look, if a person has read them."""
+        """Return the floors at some looks (points in time), given the answers `label`. Look k is after k answers, the
+        last look at the end. found: number of positives among the pushed items at each look, if a person has read
+        them."""
         rounds = self.looks[looks]
         pushes = np.append(0, np.cumsum(self.predicted > 0))[rounds]
         worst = certainty.tables(
@@ -57,7 +59,7 @@ class Course(NamedTuple):
         return certainty.floors(worst)
 
     def truth(self, looks, y):
-        """Return the true metrics and the tables of counts at some looks, for these labels (0 is not relevant)."""
+        """Return the true metrics and the confusion counts at some looks, for the labels `y` (0: not relevant)."""
         seen, rounds = self.predicted.size, self.looks[looks]
         taken = np.zeros(seen, int)
         taken[self.asked] = 1
@@ -67,7 +69,7 @@ class Course(NamedTuple):
         return {name: metrics.evaluate(tables, name) for name in metrics.EVALUATIONS}, tables
 
     def over(self, looks, label, y):
-        """Return whether any floor at these looks is above the truth."""
+        """Return whether any floor at these looks, given the answers `label`, is above the truth by the labels `y`."""
         known, (real, _) = self.floors(looks, label), self.truth(looks, y)
         return any(
             (known[name][metric] > real[name][metric] + 1e-12).any()
@@ -80,7 +82,7 @@ def course(table, last, first, budget, share, seed, appended=False):
     """Simulate a session over a stream in its order.
 
     last, first: final and first label of each item; 0 for a skip. share: share of the budget for the floor. appended:
-    whether the last third of the items, and a third of the labels, are added later.
+    whether the last third of the items, and a third of the labels, are added only after the other items have passed.
     """
     chosen, n = strategy("auto"), last.size
     end, later = (2 * n // 3, budget // 3) if appended else (n, 0)
@@ -127,7 +129,8 @@ def course(table, last, first, budget, share, seed, appended=False):
 
 
 def answered(way, y, rng):
-    """Return the final and the first label of each item, as given by an annotator of this kind."""
+    """Return two arrays, the final and the first label of each item, as the kind of annotator named by `way` gives them
+    (0 for a skip)."""
     slipped = np.where(rng.random(y.size) < SLIPS, -y, y)
     if way == "corrections":
         return y, slipped
@@ -136,8 +139,8 @@ def answered(way, y, rng):
 
 
 def ordered(way, table, rng):
-    """Return the items in an order, at most ROUNDS of them: a stretch as stored, shuffled, or sorted along a random
-    direction of the features so that topics drift."""
+    """Return at most ROUNDS item indices in the order named by `way`: a stretch in stored order, a random sample, or a
+    sample sorted along a random direction of the features, so that topics drift."""
     items = rows.length(table)
     start = int(rng.integers(1 + max(0, items - ROUNDS)))
     if way == "stored":
@@ -149,7 +152,8 @@ def ordered(way, table, rng):
 
 
 def sessions(quick, orders):
-    """Yield the data, the kind of answers, the budget and the figures of every session."""
+    """Simulate all sessions. Yield a dict for each: the data set, the kind of order or answers (`way`), the budget, and
+    the result of `figures`."""
     number = count()
     for name, data in sources(quick):
         for _ in () if data.classes else range(orders):
@@ -164,7 +168,8 @@ def sessions(quick, orders):
 
 
 def figures(run, last, first, y):
-    """Return whether a floor was ever above the truth, by the answers and by the data's labels, and the last floors."""
+    """Return a dict: whether a floor was ever above the truth, judged by the answers and by the data's labels `y`, and
+    the floors and the true metrics at the end."""
     size = run.looks.size
     before, after = np.split(np.arange(size), [run.mended])
     end = np.array([size - 1])
@@ -187,7 +192,7 @@ def figures(run, last, first, y):
 
 
 def grouped(lines, *keys):
-    """Group lines by the values of some keys, in order of appearance."""
+    """Group lines (dicts) by their values of some keys. Return pairs (values, lines) in order of appearance."""
     groups = {}
     for line in lines:
         groups.setdefault(tuple(line[key] for key in keys), []).append(line)
@@ -195,7 +200,7 @@ def grouped(lines, *keys):
 
 
 def mean(lines, *path):
-    """Return the mean over lines of the value at a path of keys."""
+    """Return the mean of one value of each line. path: the keys that lead to the value in a nested dict."""
     values = []
     for line in lines:
         for key in path:

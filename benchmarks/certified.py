@@ -1,8 +1,9 @@
-"""Measure audits of simulated columns of known quality: whether the intervals hold the truth, whether the floors stay
-below it, and how many labels the column saves.
+"""Measure audits of a column of predictions, simulated with known quality: `python benchmarks/certified.py`. The
+figures say how often the intervals contain the truth, how often a floor (guaranteed minimum) is above it, and how many
+labels the column saves.
 
 A column is a score of a given AUC (`plain`), a score that says positive twice as often as there are positives
-(`positives`), a score whose AUC falls to 0.6 along the stream (`drift`), or a score with the opposite sign in a tenth
+(`positives`), a score whose AUC falls to 0.6 along the stream (`drift`), or a score whose sign is reversed in a tenth
 of the items, which resemble each other (`topic`). Every second column has labels instead of scores.
 """
 
@@ -34,7 +35,8 @@ WORST, TOPIC = 0.6, 0.1  # AUC at the end of a drift, and share of items with th
 
 
 def streams(quick):
-    """Yield (name, rows, labels) of each stream with two classes; a question of several makes a stream of its own."""
+    """Yield (name, rows, labels) of each stream with two classes. In data with several questions, each question used is
+    a stream of its own."""
     for name, data in estimates.sources(quick):
         if not data.classes:
             yield name, data.rows, data.y
@@ -44,7 +46,8 @@ def streams(quick):
 
 
 def column(y, topic, order, quality, kind, seed, are_labels):
-    """Return the margins of a simulated column; only their signs if `are_labels`."""
+    """Return the margins of a simulated column; only their signs if `are_labels`. topic: which items get the opposite
+    sign if `kind` is "topic"."""
     rng = np.random.default_rng(seed)
     auc = np.full(y.size, quality)
     if kind == "drift":
@@ -58,14 +61,16 @@ def column(y, topic, order, quality, kind, seed, are_labels):
 
 
 def found(data, margins, order, labels, seed):
-    """Audit a simulated column over one order, and return the results of both deciders."""
+    """Audit a simulated column over one order of the items. Return the results by decider: the column alone, and a
+    learner that begins with it."""
     options = replays.ReplayOptions(budget=labels, seed=seed, **PLAN, rho="laplace")
     result = replays.replay_column(strategy("auto"), data, Column("simulated", None, margins), [order], options)
     return result["runs"][0]["deciders"]
 
 
 def looked(run, evaluation, size):
-    """Return the estimated F1 (None: not of all items), the true F1, and whether a floor is above the truth."""
+    """Return a dict: the estimated F1 with its interval (None if the estimate does not cover all `size` items), the
+    true F1, and whether any floor is above the truth."""
     estimate, true = run["estimates"], run[evaluation]
     whole = estimate[evaluation]["f1"] if estimate["rounds"] == size else None
     too_high = any(value > true[metric] + 1e-12 for metric, value in run["floor"][evaluation].items())
@@ -73,12 +78,13 @@ def looked(run, evaluation, size):
 
 
 def least(run):
-    """Return the floor of recall if a person reads the pushed items."""
+    """Return the floor (guaranteed minimum) of recall that holds if a person reads the pushed items."""
     return run["floor_if_read"]["push_query"]["recall"]
 
 
 def case(name, data, topic, seed):
-    """Return the records of one order of a stream, one for each kind and quality of column."""
+    """Audit columns over one random order of a stream. Return a list of records, one for each kind and quality of
+    column."""
     order = stream.shuffled(data.y.size, seed)
     options = replays.ReplayOptions(seed=seed, rho="laplace", **PLAN)
     plain = {

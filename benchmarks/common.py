@@ -26,7 +26,8 @@ PACKAGES = ("numpy", "scipy", "numba", "river", "scikit-learn", "scikit-activeml
 
 
 class Shape(NamedTuple):
-    """The numbers of rows, of features, of non-zeros in a row, and of classes (0: positives and negatives)."""
+    """The size of a stream: the number of rows (`count`), of features, of non-zeros in a row (`filled`), and of classes
+    (0: positives and negatives)."""
 
     count: int
     features: int
@@ -43,13 +44,13 @@ class Stream(NamedTuple):
     shape: Shape
 
     def first(self, rounds):
-        """Return a stream with only the first rounds."""
+        """Return this stream cut after its first `rounds` rounds."""
         return self._replace(order=self.order[:rounds])
 
 
 def synthetic(shape, permuted=False):
-    """Generate a stream of rows of unit length, with one random column in each of `filled` equal blocks, so that
-    indices are sorted and unique."""
+    """Generate a stream of rows of unit length. Each row has one non-zero in each of `filled` equal blocks of columns,
+    so that indices are sorted and unique. permuted: whether the order of the items is random."""
     count, features, filled, classes = shape
     rng = np.random.default_rng(SEED)
     columns = np.arange(filled) * (features // filled) + rng.integers(features // filled, size=(count, filled))
@@ -69,7 +70,7 @@ def fitting(shape):
 
 
 def own_rule(name):
-    """Return the query rule made for a learner, or `symmetric`."""
+    """Return the name of the query rule made for a learner, or `symmetric` if it has none."""
     return {"covariance": "variance", "adaptive": "discriminative"}.get(
         getattr(LEARNERS[name], "provides", None), "symmetric"
     )
@@ -95,7 +96,8 @@ def ours(data, learner, rule=None, **options):
 
 
 def fastest(start, seconds):
-    """Repeat the run that `start` returns for `seconds`; return its result and its shortest processor time."""
+    """Prepare a run with `start()` and time it, again and again until `seconds` of processor time are used. Return the
+    result and the shortest processor time."""
     times = []
     while sum(times) < seconds or not times:
         run = start()
@@ -106,7 +108,8 @@ def fastest(start, seconds):
 
 
 def race(starts, passes, seconds=0.1):
-    """Return {name: (result, shortest processor time)}; runs take turns, so that a busy machine slows all alike."""
+    """Time runs that take turns, so that a busy machine slows all alike. Return {name: (result, shortest processor
+    time)}."""
     best = {}
     with threadpool_limits(1):  # idle threads that spin would add to the processor time of the next run
         for _ in range(passes):
@@ -143,7 +146,7 @@ def installed(package):
 
 
 def machine():
-    """Return the date, the hardware and the versions of the packages."""
+    """Return a dict that describes this machine: the date, the hardware, its load, and the versions of the packages."""
     cpuinfo = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     names = [line.partition(":")[2].strip() for line in cpuinfo.splitlines() if line.startswith("model name")]
     return {

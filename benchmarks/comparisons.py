@@ -1,7 +1,8 @@
 """Measure the replays per second of a comparison: 121 settings of OAAL over 20 permutations of a9a (2,420 replays of
-48,842 rows).
+48,842 rows). Run `python benchmarks/comparisons.py`.
 
-All replays run on one worker and on two, and the script stops unless the counts are the same bit for bit.
+All replays run on one worker and on two, and the script stops unless the counts are the same bit for bit. *speed-up*
+says how many times as fast two workers are as one.
 """
 
 import json
@@ -43,7 +44,8 @@ def executor(kind, workers):
 
 
 def timed(spec, store, kind, workers):
-    """Return the lines and seconds of a comparison, on workers that have compiled the kernel and opened all data."""
+    """Time a comparison on workers that have already compiled the kernel and opened all data. Return its result lines
+    and its seconds."""
     warm = replace(spec, permutations=workers, algorithms={"OAAL": {}})
     with executor(kind, workers) as pool:
         experiments.run(warm, store, pool, folder=A9A.parent)
@@ -53,8 +55,8 @@ def timed(spec, store, kind, workers):
 
 
 def measure(store, kind, spec, turns):
-    """Return the best replays per second of one worker and of two; they take turns, so that a busy machine slows both
-    alike."""
+    """Time one worker and two, which take turns so that a busy machine slows both alike. Return a dict with the best
+    replays per second of each, and the speed-up."""
     rates = {1: 0.0, 2: 0.0}
     for _ in range(turns):
         lines = {}
@@ -67,8 +69,8 @@ def measure(store, kind, spec, turns):
 
 
 def kept(store, spec):
-    """Time a comparison on one thread that stores its results. Return its seconds, and the seconds of its replays in
-    the kernel."""
+    """Time a comparison that runs on one thread and stores its results. Return its seconds, and the seconds that its
+    replays took in the kernel."""
     seconds, replay = [], stream.replay
 
     def timed_replay(*arguments, **options):

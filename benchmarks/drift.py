@@ -1,7 +1,8 @@
-"""Measure how often drift alarms are false, and how soon they come after a stream changes, on labeled streams.
+"""Measure how often drift alarms are false, and how soon they come after a change: `python benchmarks/drift.py`.
 
-Streams are shuffled, swap half of their classes for the others at once or gradually, have more positives than before,
-or come in the order of their file. The answers come from sessions, or from random checks alone.
+Labeled streams are shuffled, replace half of their classes with the other half (at once or gradually), get more
+positives, or come in the order of their file. The answers come from sessions, or from random checks alone. The figures
+are shares of streams with an alarm, delays in items, and shares of sessions that notice a change.
 """
 
 import json
@@ -42,7 +43,7 @@ LABELS = 600  # of each session
 
 
 def sources(quick):
-    """Yield the items of data sets by name: the demo, and the shared files that exist."""
+    """Yield (name, items) of each data set: the demo, and the shared files that exist."""
     shown = demo.DEMOS["tweets"]
     yield "tweets", reading.read(demo.FOLDER / shown.file, shown.columns)
     for name, (file, columns) in () if quick else (FILES | MORE).items():
@@ -51,14 +52,16 @@ def sources(quick):
 
 
 def scored(items, features=None):
-    """Return the drift scores of the first ITEMS items as they would be imported, these items, and their rows."""
+    """Compute the features of the first ITEMS items as an import does. Return their drift scores, the items, and their
+    rows."""
     some = items.take(np.arange(min(ITEMS, len(items.ids))))
     made = datasets.file_table(some, features=features)
     return drift.scores(made.rows, np.arange(some.y.size)), some, made.rows
 
 
 def measure(quick=False, streams=1000, repeats=40):
-    """Return the alarms on shuffled streams, on streams that change, and on streams as they are stored."""
+    """Return a dict: the alarms on shuffled streams (`false`), on streams that change (`changes`, `doubled`, `turned`),
+    and on streams in stored order (`stored`)."""
     kept = {}
     for name, items in sources(quick):
         kept[name] = scored(items)
@@ -118,7 +121,8 @@ def noticed(rows, y, order, labels, way, seed):
 
 
 def of_sessions(kept, share, checks, repeats, rng):
-    """Return the share of sessions that notice that positives are twice as frequent in the second half."""
+    """Return the share of sessions that notice that positives are twice as frequent in the second half of a stream as
+    in the first. share: share of positives in the first half. checks: number of random checks, half of the labels."""
     (_, items, rows), found = kept, 0
     parts = halves(items, "prevalence", rng)[::-1]
     for _ in range(repeats):
@@ -129,7 +133,7 @@ def of_sessions(kept, share, checks, repeats, rng):
 
 
 def of_turned(kept, checks, repeats, rng):
-    """Return the share of sessions that notice another positive class in the second half of a shuffled stream."""
+    """Return the share of sessions that notice that the second half of a stream has another positive class."""
     (_, items, rows), found = kept, 0
     names, counts = np.unique(items.y, return_counts=True)
     frequent = names[np.argsort(-counts, kind="stable")][:TOPICS]
@@ -145,7 +149,8 @@ def of_turned(kept, checks, repeats, rng):
 
 
 def of_checks(share, checks, rng):
-    """Return whether random checks alone notice that positives are twice as frequent in the second half."""
+    """Draw random checks from a stream whose positives are twice as frequent in its second half. Return whether the
+    checks alone notice this. share: share of positives in the first half."""
     asked = np.sort(rng.choice(ROUNDS, checks, replace=False))
     positive = rng.random(checks) < np.where(asked < ROUNDS // 2, share, 2 * share)
     chance, none = np.full(checks, checks / ROUNDS), np.zeros(checks + 1, int)
@@ -154,8 +159,8 @@ def of_checks(share, checks, rng):
 
 
 def best(share, checks):
-    """Return the power of the best unbiased test of the checks alone at the level drift.RISK (one-sided Fisher's exact
-    test, for more positives), if it is used once and it is known where the stream changes."""
+    """Return the power of the best unbiased test for more positives that uses the checks alone (one-sided Fisher's
+    exact test at the level drift.RISK), if it is used once and the position of the change is known."""
     half = checks // 2
     before, after = (binom(half, each).pmf(np.arange(half + 1)) for each in (share, 2 * share))
     power = 0.0
@@ -169,7 +174,8 @@ def best(share, checks):
 
 
 def change(values, items, way, before, repeats, rng):
-    """Measure the delays of alarms after a change, in items, and count the alarms before it, in several streams."""
+    """Simulate `repeats` streams that change after `before` items. Return a dict with the delays of the alarms after
+    the change, in items (infinite without an alarm), and the number of alarms before it (`early`)."""
     early, delays = 0, []
     for _ in range(repeats):
         first, then = halves(items, way, rng)
@@ -189,7 +195,8 @@ def change(values, items, way, before, repeats, rng):
 
 
 def halves(items, way, rng):
-    """Return the items of one half of the classes and of the other half, or the negatives and the positives."""
+    """Return two arrays of item indices: the items of one half of the classes and of the other half, or for the change
+    "prevalence" the negatives and the positives."""
     if way == "prevalence":
         parts = items.y <= 0, items.y > 0
     else:
@@ -239,7 +246,7 @@ def sections(results):
 
 
 def delay(delays):
-    """Return the median delay in items."""
+    """Format the median of sorted delays in items, or "none" if it is infinite."""
     middle = delays[len(delays) // 2]
     return f"{middle:,.0f}" if np.isfinite(middle) else "none"
 

@@ -1,8 +1,8 @@
-"""Measure how good the estimates of a session, which use only its answers, are on hundreds of labeled streams.
+"""Measure how good the estimates of a session, which use only its answers, are: `python benchmarks/estimates.py`.
 
-Every run is one session over a shuffled stream whose questions are answered with the labels of the data. The numbers
-that `oal_engine.sessions.insights.estimates` computes from its log are compared with the truth of the window. Whether a
-number is shown is decided by the rules of the product.
+Every run is one session over a shuffled stream whose questions are answered with the labels of the data. The numbers of
+`oal_engine.kernel.estimates` are compared with the truth over the rounds until the budget was spent. *shown* is the
+share of the numbers that the product would show; *coverage* the share of these whose interval contains the truth.
 """
 
 import json
@@ -65,7 +65,7 @@ FILES = {
 
 
 def sources(quick):
-    """Yield the labeled data sets by name: the demo, and the shared files that exist."""
+    """Yield (name, table) of each labeled data set: the demo, and the shared files that exist."""
     shown = demo.DEMOS["tweets"]
     items = reading.read(demo.FOLDER / shown.file, shown.columns)
     yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown))
@@ -76,8 +76,8 @@ def sources(quick):
 
 
 def session(table, y, classes, chosen, plan, budget, seed):
-    """Run a session. Return its estimates and the truth, by evaluation and metric, for its window and, with audits, for
-    the last quarter of the stream. None if there are too few labels."""
+    """Run a session. Return {window: result of `estimates_and_truth`}. `window` is all rounds until the budget was
+    spent; with audits, `last quarter` is the part of them in the last quarter of the stream."""
     rounds, quarter = y.size, y.size * 3 // 4
 
     def replay(marks):
@@ -97,8 +97,8 @@ def session(table, y, classes, chosen, plan, budget, seed):
 
 
 def estimates_and_truth(run, y, classes, counts, start):
-    """Return {(evaluation, metric): (value, low, high, truth)} for the rounds from `start`, which have these counts.
-    None instead of an estimate that the product does not show."""
+    """Return {(evaluation, metric): (value, low, high, truth)} for the rounds from `start` on, or None instead of a
+    tuple if the product does not show the estimate. counts: the true counts of these rounds."""
     t, late = run.log[:, 0].astype(int), run.log[:, 0] >= start
     label, predicted, chance = y[t[late]], run.decided[late, 1], run.log[late, 2]
     size, rounds = np.array([late.sum()]), np.array([counts.sum()])
@@ -117,7 +117,8 @@ def estimates_and_truth(run, y, classes, counts, start):
 
 
 def runs(quick, orders):
-    """Yield the figures of every run: (data, strategy, plan, labels, window, evaluation, metric, numbers or None)."""
+    """Run all sessions. Yield a tuple for each metric: (data, strategy, plan, labels, window, evaluation, metric,
+    numbers or None)."""
     number = count()
     for name, data in sources(quick):
         many = STRATEGIES if not data.classes else MANY
@@ -135,7 +136,8 @@ def runs(quick, orders):
 
 
 def summary(figures):
-    """Return the number of sessions, the share with estimates, and their bias, error, coverage and half-width."""
+    """Return a dict: the number of sessions, the share with an estimate, and the bias, root mean square error, coverage
+    and mean half-width of these estimates."""
     shown = np.array([numbers for numbers in figures if numbers is not None]).reshape(-1, 4)
     value, low, high, truth = shown.T
     line = {"sessions": len(figures), "shown": len(shown) / len(figures)}
@@ -154,7 +156,8 @@ def of_two(run, window="window"):
 
 
 def of_many(run):
-    """Return whether a run has K classes and its figures are for push (for push-and-query the errors are the same)."""
+    """Return whether a run has K classes and its figures are for the whole window, under push (under push-and-query the
+    errors are the same)."""
     return "classes" in run[0] and run[4:6] == ("window", "push")
 
 
@@ -170,7 +173,7 @@ GROUPS = {  # title: the columns of a run to group by, and the filter of runs
 
 
 def measure(quick=False, orders=20):
-    """Return all tables as {title: list of lines}."""
+    """Run all sessions. Return {title of a table: list of its lines as dicts}."""
     all_runs = list(runs(quick, orders))
     tables = {}
     for title, (columns, wanted) in GROUPS.items():

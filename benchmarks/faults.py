@@ -1,5 +1,6 @@
-"""Inject faults in thousands of runs: processes are killed, disks fill, the database is locked and the clock jumps.
-Check that no acknowledged event is ever lost or duplicated. Failing seeds are printed, and `--seed` replays one."""
+"""Inject faults into thousands of runs: `python benchmarks/faults.py`. Processes are killed, disks fill, the database
+is locked and the clock jumps. Check that no acknowledged event is ever lost or duplicated. The figures count events and
+failures; failing seeds are printed, and `--seed N` replays one."""
 
 import json
 import sys
@@ -18,9 +19,10 @@ from tests.harness import faults
 
 
 def measure(seeds, real=()):
-    """Run the faults of each seed. Return the counts of events, the failed seeds, and the seconds.
+    """Run the faults of each seed. Return a dict of the counts of events, the errors of the failed seeds, and the
+    seconds.
 
-    real: more seeds, whose processes are killed by a signal.
+    real: seeds of additional runs, whose processes are killed by a signal.
     """
     done, failed, start = Counter(), {}, perf_counter()
     with tempfile.TemporaryDirectory() as folder:

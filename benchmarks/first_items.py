@@ -1,5 +1,5 @@
 """Measure the seconds until each algorithm shows its first item, and the seconds of its first answer, on a machine that
-has compiled only the code that the app compiles at its first start."""
+has compiled only the code that the app compiles at its first start. Run `python benchmarks/first_items.py`."""
 
 import os
 import shutil
@@ -44,7 +44,8 @@ with TemporaryDirectory() as folder:
 
 
 def seconds(name: str, compiled: Path) -> tuple[float, float]:
-    """Return the seconds until the first item and of the first answer, with a copy of a cache of machine code."""
+    """Return the seconds until an algorithm shows its first item, and the seconds of its first answer. compiled: folder
+    with a cache of machine code, of which a copy is used."""
     with TemporaryDirectory(prefix="oal-first-") as folder:
         shutil.copytree(compiled, folder, dirs_exist_ok=True)
         first, answered = run(ONE, folder, name).split()
@@ -52,7 +53,7 @@ def seconds(name: str, compiled: Path) -> tuple[float, float]:
 
 
 def run(code: str, cache: Path | str, *arguments: str) -> str:
-    """Run Python code in a process with its own cache of machine code, and return its output."""
+    """Run Python code in a process that keeps its machine code in the folder `cache`. Return the output of the code."""
     environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
@@ -61,7 +62,7 @@ def run(code: str, cache: Path | str, *arguments: str) -> str:
 def main(
     algorithms: Annotated[str, typer.Option(help="Names, with commas between (default: all in the form).")] = "",
 ) -> None:
-    """Print the times of each algorithm, and how many algorithms meet the aim."""
+    """Print the times of each algorithm, and how many algorithms show their first item within the aim."""
     names = algorithms.split(",") if algorithms else sorted({name for _, name in compiling.pairs().values()})
     with TemporaryDirectory(prefix="oal-compiled-") as folder:
         run(FIRST_START, folder)

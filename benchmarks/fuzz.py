@@ -1,5 +1,6 @@
-"""Fuzz the readers of files: read large numbers of damaged files, guided by code coverage (atheris). A finding is a
-file that is neither read nor refused in one sentence, takes too long or too much memory, or ends the process.
+"""Fuzz the readers of files: `python benchmarks/fuzz.py` reads damaged files, guided by code coverage (atheris). A
+finding is a file that is neither read nor refused with a one-sentence error, takes too long or too much memory, or ends
+the process. An execution in the printed table is one file read.
 
 The kinds of damage and the readers are in tests/harness/mutations.py; the tests try a few of each.
 """
@@ -30,7 +31,7 @@ HEADS = ("target", "executions", "branches reached", "ended the process", "findi
 
 
 def follow(name, folder, seconds, seed):
-    """Fuzz one reader for some seconds, or until a finding, which is written to the folder."""
+    """Fuzz the reader `name` for some seconds, or until there is a finding, which is written to the folder."""
     import atheris
 
     with atheris.instrument_imports(include=FOLLOWED, exclude=COMPILED):
@@ -67,8 +68,8 @@ def follow(name, folder, seconds, seed):
 def followed(name, seconds, seed, folder):
     """Run `follow` in child processes until the time is over or there is a finding.
 
-    Return the number of files read, the number of branches that they reached, the number of processes that were ended
-    by a library that may do so, and the finding, or None.
+    Return the number of files read, the largest number of branches reached, the number of processes that were ended by
+    a library that is allowed to do so, and the finding as a sentence, or None.
     """
     from tests.harness.mutations import ALONE
 

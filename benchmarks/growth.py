@@ -1,7 +1,8 @@
-"""Measure how time and peak memory of a replay grow with rounds T, features d, non-zeros in a row, and classes K.
+"""Measure how time and peak memory of a replay grow with rounds T, features d, non-zeros in a row, and classes K: run
+`python benchmarks/growth.py`. The exponents are fitted: with exponent 1, time or memory grows linearly.
 
-Every label is asked, so that the learner learns in each round. Each point is measured in a process of its own, which
-also checks the promise that a replay takes at most 50 MB beyond the rows and the learner's state.
+Every label is asked, so that the learner learns in each round. Each point is measured in a process of its own. The
+script also checks the promise that a replay takes at most 50 MB in addition to the rows and the learner's state.
 """
 
 import json
@@ -22,7 +23,8 @@ STATUS = Path("/proc/self/status")
 
 
 class Curve(NamedTuple):
-    """The shapes of a learner to measure along one axis. axis: the field of Shape that varies."""
+    """A curve to measure: a learner, and the shapes of the streams that it replays. axis: the field of Shape that
+    varies."""
 
     axis: str
     learner: str
@@ -53,13 +55,13 @@ def memory(kind):
 
 
 def forget():
-    """Reset the peak of memory to the current value."""
+    """Reset the peak memory of this process to its current value."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def point(shape, learner, times):
-    """Measure time and memory of one replay. To be called in a fresh process: the kernel is compiled, and every array
-    of rows and state is touched, before memory is counted."""
+    """Measure time and memory of one replay; the shortest of `times` runs counts. Call it in a fresh process. It
+    compiles the kernel, and touches every array of rows and state, before it counts memory."""
     ours(synthetic(shape._replace(count=10)), learner, "all")()()
     empty = memory("VmRSS")
     data = synthetic(shape)

@@ -1,7 +1,8 @@
-"""Measure how peak memory and processor time of an import grow with the number of texts.
+"""Measure peak memory and processor time of imports of more and more texts: `python benchmarks/import_memory.py`.
 
 The texts are generated: 60 to 100 characters, words by Zipf's law, and a unique user name in every tenth text. Each
-import runs in a process of its own, through the command line. `--code FOLDER` measures another clone as well.
+import runs in a process of its own, through the command line. `--code FOLDER` also measures another clone of the
+project.
 """
 
 import os

@@ -1,5 +1,6 @@
-"""Import generated files in the shapes that people bring. Count how many are imported correctly without a question, how
-many stop with a question or a refusal, and how many are silently imported wrong."""
+"""Import generated files in the formats and layouts that people bring: `python benchmarks/imports.py`. Count how many
+are imported correctly without a question (*right*), how many stop with a question (*asked*) or a refusal (*refused*),
+and how many are silently imported wrong (*wrong*)."""
 
 import csv
 import gzip
@@ -34,8 +35,9 @@ class Row(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A generated file and the items that it holds. asks: a question is right, as the file is ambiguous. refuses: a
-    refusal is right, as the file has no items. vectors: number of columns that must be used in a table of numbers."""
+    """A generated file and the items that it holds. asks: whether a question is the right outcome, because the file is
+    ambiguous. refuses: whether a refusal is right, because the file has no items. vectors: number of columns that must
+    be used if the file is a table of numbers."""
 
     name: str
     content: bytes
@@ -62,7 +64,7 @@ SHAPES: dict[str, Callable[[Random], Case]] = {}
 
 
 def shape(make):
-    """Register a function from a random generator to a case as a shape, under its own name."""
+    """Register a function, which makes a case from a random generator, as a shape under the function's own name."""
     SHAPES[make.__name__] = make
     return make
 
@@ -77,7 +79,8 @@ def delimited(head, lines, delimiter=",", encoding="utf-8", end="\n", **dialect)
 
 
 def worded(yes, no, gap="", text="text", label="label", known=1.0, delimiter=",", suffix="csv", head=True, **more):
-    """Return a shape: a table with a text column and a label column whose cells are `yes`, `no` or `gap`."""
+    """Return a function that makes a case: a table with a text column and a label column whose cells are `yes`, `no` or
+    `gap`."""
 
     def make(random):
         rows = sentences(random, known=known)
@@ -251,7 +254,8 @@ SHAPES["references_tsv"] = references("TI", "AB", ("AU", "SO", "CR"), "tsv", "\t
 
 
 def records(make_one, name, join="\n", head="", tail="", label=False):
-    """Return a shape: a file of reference records, each returned by make_one(number, title, abstract, label)."""
+    """Return a function that makes a case: a file of reference records, each returned by make_one(number, title,
+    abstract, label)."""
 
     def make(random):
         rows, made = [], []
@@ -292,7 +296,8 @@ SHAPES["endnote_xml"] = records(
 
 
 def jsons(make_one, name="a.jsonl", whole=False, label=True, nest=None):
-    """Return a shape: JSON objects, each returned by make_one(number, row), in lines or as a whole document."""
+    """Return a function that makes a case: JSON objects, each returned by make_one(number, row), one per line or, if
+    `whole`, as one document."""
 
     def make(random):
         rows = sentences(random)
@@ -375,7 +380,7 @@ SHAPES["openai_messages"] = jsons(
 
 
 def lined(write, name="a.txt", label=True):
-    """Return a shape: a text file whose lines are returned by write(row)."""
+    """Return a function that makes a case: a text file whose lines are returned by write(row)."""
 
     def make(random):
         rows = sentences(random)
@@ -540,7 +545,8 @@ def asreview_csv(random):
 
 
 def numbers(make_cells, names, columns, label="label", words=("1", "0")):
-    """Return a shape: a table of numbers with cells from make_cells(random). columns: how many must be used."""
+    """Return a function that makes a case: a table of numbers with cells from make_cells(random). columns: number of
+    columns that must be used."""
 
     def make(random):
         rows = [row._replace(text="") for row in sentences(random)]
@@ -599,7 +605,8 @@ SHAPES["numbers_grouped_tab"] = lambda random: Case(
 
 @shape
 def german_credit(random):
-    """Make a file like German credit of UCI: no header, spaces, codes and numbers, and the label 1 or 2 at the end."""
+    """Make a file like UCI's German credit data: no header, separated by spaces, codes and numbers, and the label 1 or
+    2 at the end."""
     rows = [row._replace(text="") for row in sentences(random, 60)]
     codes = (lambda r, k: f"A{k}{r.randint(1, 4)}", lambda r, k: r.randint(1, 5000))
     numbers_at = (1, 4, 7, 10, 12, 15, 17)
@@ -610,7 +617,8 @@ def german_credit(random):
 
 
 def wrapped(file_name, key, make_item, **around):
-    """Return a shape: a JSON object around an array of messages, each returned by make_item(number, text)."""
+    """Return a function that makes a case: a JSON object around an array of messages, each returned by
+    make_item(number, text)."""
 
     def make(random):
         rows = [row._replace(label=None) for row in sentences(random)]
@@ -667,7 +675,7 @@ SHAPES["html_table"] = lambda random: (
 
 
 def zipped_members(members):
-    """Return a shape: a ZIP archive. members: function from the rows to {path: content}."""
+    """Return a function that makes a case: a ZIP archive. members: function from the rows to {path: content}."""
 
     def make(random):
         rows, file = sentences(random), io.BytesIO()
@@ -705,7 +713,7 @@ SHAPES["html_named_xls"] = archived("export.xls", lambda content: htmled(content
 
 
 def htmled(content):
-    """Convert a CSV table to the table of a web page."""
+    """Convert a CSV table to an HTML table."""
     head, *rows = csv.reader(io.StringIO(content.decode()))
     cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{cells}</table>".encode()
@@ -786,7 +794,8 @@ def parquet_class_label(random):
 
 
 def judged(case):
-    """Import a case without any option. Return the outcome, "right", "asked", "refused" or "wrong", and the reason."""
+    """Import a case without any option. Return the outcome ("right", "asked", "refused" or "wrong") and the reason for
+    it."""
     try:
         head = peek(io.BytesIO(case.content), name=case.name)
         head.settle(head.guess.label, None)
@@ -820,7 +829,8 @@ def judged(case):
 
 
 def measure(variants=VARIANTS, only=""):
-    """Return the outcome of every file: {shape, outcome, why}."""
+    """Import `variants` files of each shape whose name contains `only`. Return a list of outcomes: {shape, outcome,
+    why}."""
     found = []
     for name, make in SHAPES.items():
         for variant in range(variants if only in name else 0):

@@ -1,7 +1,8 @@
-"""Measure the cost of an installation: seconds, megabytes of each requirement, and seconds until the app answers.
+"""Measure the cost of an installation in seconds and megabytes: `python benchmarks/installation.py`.
 
 The wheel is built and installed, with everything that it requires, into an empty environment, and the app is started
-there in an empty folder. A requirement is counted together with packages that nothing else requires.
+there in an empty folder until it answers. The megabytes of a requirement are given alone, and together with packages
+that only it requires.
 """
 
 import json
@@ -43,7 +44,8 @@ def installed(folder):
 
 
 def reached(found, start, without=None):
-    """Return `start` and its direct and indirect requirements, not following the distribution `without`."""
+    """Return the names of the distribution `start` and of its direct and indirect requirements. `without` is left out,
+    and with it all requirements that only it leads to."""
     names, waiting = set(), [start]
     while waiting:
         name = waiting.pop()
@@ -54,7 +56,8 @@ def reached(found, start, without=None):
 
 
 def shares(found):
-    """Return (name, own MB, MB with all that it alone requires) of each direct requirement, the largest first."""
+    """Return (name, own MB, MB including all packages that only it requires) of each direct requirement, the largest
+    first."""
     everything = reached(found, OURS)
     lines = []
     for name in found[OURS][1]:

@@ -1,8 +1,9 @@
-"""Compare whole jobs with their floors: the least time that each could take, measured in the same run with another tool
-or with the kernel alone. The ratios are the result.
+"""Compare whole jobs with their floors: `python benchmarks/jobs.py`. A floor is the least time that the job could take,
+measured in the same run with another tool or with the kernel alone. The result is the ratio of a job's cost to its
+floor.
 
-Each job runs in a process of its own, which has its own memory. To add a job, write its function, which yields lines,
-and name it in JOBS.
+Each job runs in a process of its own, which has its own memory. To add a job, write its function, which yields objects
+of the class Line, and name it in JOBS.
 """
 
 import json
@@ -50,8 +51,9 @@ COMMITS = 200
 
 
 class Line(NamedTuple):
-    """A job, its floor, the ratio of its cost to the floor, the aim (largest ratio), and the figures behind it. least:
-    the ratio says how many times as fast ours is, and the aim is the smallest ratio."""
+    """The result of a job: its floor, the ratio of its cost to the floor, the aim (largest ratio), and the figures
+    behind the ratio. least: whether the ratio says how many times as fast ours is; the aim is then the smallest
+    ratio."""
 
     job: str
     floor: str
@@ -67,7 +69,8 @@ class Line(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The cost of a call: elapsed seconds, processor seconds with child processes, peak memory in MB, and result."""
+    """The cost of a call: elapsed seconds, processor seconds including child processes, peak memory in MB, and its
+    result."""
 
     seconds: float
     processor: float
@@ -76,7 +79,8 @@ class Cost(NamedTuple):
 
 
 def alone(work, *arguments):
-    """Call a function in a fresh process, which has done its imports before, and return the cost."""
+    """Call a function in a fresh process, which does its imports before the clock starts, and return the cost of the
+    call."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         return process.submit(_measured, work, *arguments).result()
 
@@ -91,7 +95,8 @@ def _measured(work, *arguments):
 
 
 def texts(count, seed=SEED):
-    """Generate short texts of 6 to 16 words by Zipf's law, and which are positive: these have words of their own."""
+    """Generate short texts of 6 to 16 words by Zipf's law. Return them with an array of which are positive. Positive
+    texts have some words of their own."""
     rng = np.random.default_rng(seed)
     positive = rng.random(count) < POSITIVE
     sizes = rng.integers(6, 17, count)
@@ -190,7 +195,8 @@ def predictions(folder, count, answers):
 
 
 def open_session(database, session):
-    """Return the number of a session's answers, the seconds to open it, and the seconds of its rounds in the kernel."""
+    """Open a session, and replay its rounds with the kernel alone. Return the number of its answers, the seconds to
+    open it, and the seconds of the replay."""
     store = Store(database)
     opened = Session(store, session)  # compiles
     start = perf_counter()
@@ -313,7 +319,7 @@ def tunes(folder, count, _):
 
 
 def real(name):
-    """Return a stream of shared data in stored order."""
+    """Read a file of the shared data. Return a Stream in stored order. name: a key of REAL."""
     path = SHARED / REAL[name]
     if name == "ohsumed":
         items = reading.read(path, reading.Columns(("text",), "label", "id", positive=("C14",)))
@@ -379,7 +385,7 @@ def sections(lines, host):
 
 @contextmanager
 def workplace(folder):
-    """Yield the folder that was asked for, or a temporary one."""
+    """Yield the folder, which is created if necessary, or a temporary folder if it is None."""
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder

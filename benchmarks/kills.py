@@ -1,4 +1,5 @@
-"""Kill a process that follows a broker at random moments while messages are sent: each must be stored exactly once."""
+"""Kill a process that stores the messages of a broker, again and again at random moments while messages are sent: run
+`python benchmarks/kills.py BROKER`. Every message must be stored exactly once, or the script ends with an error."""
 
 import json
 import multiprocessing
@@ -30,7 +31,7 @@ LONGEST_START_SECONDS = 60  # until the first message is sent
 
 
 def dataset(store, folder):
-    """Import a data set of two texts that counts repeated texts."""
+    """Import a data set of two texts, in which repeated texts are counted."""
     path = folder / "first.jsonl"
     path.write_text("".join(json.dumps({"id": id, "text": text}) + "\n" for id, text in FIRST))
     columns = reading.Columns(("text",), None, "id")
@@ -45,7 +46,8 @@ def ids(data):
 
 
 def check(data, sent, partitions=1, poison=0):
-    """Check that each of the `sent` messages was stored once, in order, and each unreadable message set aside once."""
+    """Check that each of the `sent` messages was stored once, in order within its partition, and that each of the
+    `poison` unreadable messages was set aside once."""
     numbers = [int(each[1:]) for each in ids(data)]
     assert sorted(numbers) == list(range(sent)), "messages are missing or doubled"
     for k in range(partitions):

@@ -1,7 +1,8 @@
-"""Measure the value of existing labels: F1 of `auto` in sessions with known labels and in sessions without any.
+"""Measure the value of existing labels: F1 of `auto` in sessions with known labels and in sessions without any. Run
+`python benchmarks/known_labels.py`.
 
 Every session is a real one, with true answers. Its F1 is the F1 of its current model on the items without a label.
-Every number is a mean over several random orders of a stream.
+Every number is a mean over several random orders of a stream, in percent.
 """
 
 import json
@@ -46,7 +47,8 @@ def f1(session):
 
 
 def answered(store, name, seed, budget, **more):
-    """Run a session until its budget is spent on true answers, and return it. No known label may be asked."""
+    """Run a session until its budget is spent on true answers, and return it. Fail if it asks about an item with a
+    known label."""
     session = Session(store, create(store, name, "auto", budget=budget, seed=seed, shuffled=True, **more))
     while asked := session.place.asked:
         assert asked.item not in session.known_labels

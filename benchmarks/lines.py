@@ -1,4 +1,5 @@
-"""Measure the milliseconds from the first key of an answer to the next item painted, by the number of its questions.
+"""Measure the milliseconds from the first key of an answer to the next item painted, by the number of questions about
+each item. Run `python benchmarks/lines.py`.
 
 A script types an answer to each line (question) in headless Chromium, as fast as the browser takes keys. The time that
 a person needs to decide on one more line is not included.
@@ -18,7 +19,7 @@ from labeling_tools import NAMES, OURS, imported, ours, serving
 
 from oal_engine.sessions.settings import create
 
-KEYS = "123456789qwe"  # of the lines
+KEYS = "123456789qwe"  # one for each line (question)
 PAUSE = 500  # milliseconds before an answer: answers after a shorter pause are not accepted
 WARM_UP = 5  # answers before the clock counts
 YES = 0.1  # chance of a yes in a line
@@ -26,8 +27,8 @@ NEXT_NO = "0"  # says no to the first line without an answer
 
 
 def typed(browser, address, many, readings, rng):
-    """Type answers to `many` questions about each item. Return the milliseconds from the first key and from the last
-    key to the next item, shape (readings, 2)."""
+    """Type answers to `many` questions about each of `readings` items, after a warm-up. Return the milliseconds from
+    the first key and from the last key to the next item, shape (readings, 2)."""
     tool, times = ours("auto"), []
     page = browser.new_page(viewport={"width": 1366, "height": 900})
     page.set_default_timeout(1000 * PATIENCE)
@@ -54,7 +55,7 @@ def main(
     questions: Annotated[str, typer.Option(help="Numbers of questions, with commas between.")] = "1,3,5,8,12",
     readings: Annotated[int, typer.Option(min=1, max=900, help="Answers that count, after the warm-up.")] = 40,
 ) -> None:
-    """Print the times for each number of questions, and the additional time for each question."""
+    """Print the times for each number of questions, and the additional time that one more question takes."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that SIGTERM stops the server, too
     numbers, rng, times = [*map(int, questions.split(","))], np.random.default_rng(SEED), []
     with TemporaryDirectory(prefix="oal-lines-") as temporary, chromium() as browser:

@@ -1,5 +1,6 @@
-"""Test the real app under the load of many annotators, in sessions of their own or together in one: whether every
-acknowledged event is stored exactly once, how long the acknowledgement takes from the key, and the load on the server.
+"""Test the real app under the load of many annotators, in sessions of their own or together in one: run
+`python benchmarks/load.py`. It measures whether every acknowledged event is stored exactly once, how long it takes from
+the key to the acknowledgement, and the load on the server.
 
 An annotator is a page without a browser, so that dozens fit on one machine: the card is simulated here, Streamlit's
 frontend in streamlit_page.py. All annotators run in this process, the server in another.
@@ -126,7 +127,7 @@ class Annotator:
             await page.set_state(CARD, "idle", idle)
 
     async def follow(self, page, client):
-        """Poll for news as pulse.js does, unless the card has just asked, and redraw the panel if there is any."""
+        """Poll for news as pulse.js does, unless the card has just asked, and redraw the panel if there is news."""
         await self.drawn.wait()
         self.wait()
         while True:
@@ -139,7 +140,7 @@ class Annotator:
                 await self.hear(page, answer.status_code == codes.OK)
 
     def wait(self, times=1):
-        """Schedule the next poll for news, after `times` the usual pause."""
+        """Schedule the next poll for news, after the usual pause multiplied by `times`."""
         self.asked_at = perf_counter()
         self.pulse_at = self.asked_at + times * self.rng.uniform(*PULSE_SECONDS)
 
@@ -199,11 +200,11 @@ class Annotator:
 
     @property
     def ended(self):
-        """Whether nothing is left to ask. (While others hold the last questions, one of these may come later.)"""
+        """Whether nothing is left to ask. (False while others hold the last questions: one of these may come back.)"""
         return not self.pending and self.payload["place"]["end"] in ("budget", "stream")
 
     def keys(self):
-        """Yield the events at an item: an undo, or an answer, perhaps after a note or a preference."""
+        """Yield the events at the current item: an undo, or an answer, perhaps after a note or a preference."""
         place = self.place
         if place is None or place["question"] is None:  # waits, as the card does
             return
@@ -228,7 +229,8 @@ class Annotator:
 
 
 def row(event, name):
-    """Summarize the row that an annotator's event must leave. None for preferences, which are overwritten."""
+    """Return the database row that an annotator's event must leave, summarized as a tuple. None for preferences, which
+    are overwritten by later ones. name: the annotator's name."""
     match event["action"]:
         case "undo":
             return "undo", event["id"], event["question"]
@@ -239,7 +241,8 @@ def row(event, name):
 
 
 def stored(store, session):
-    """Yield summaries, as by `row`, of the stored undos, notes and answers (also second, late and repeated ones)."""
+    """Yield the stored undos, notes and answers (also second, late and repeated answers) as tuples in the form of
+    `row`."""
     questions, events, _ = store.history(session)
     items = {row["id"]: row["item"] for row in questions}  # of each question; several may be about one item
     for row in events:
@@ -253,13 +256,15 @@ def stored(store, session):
 
 
 def compared(sent, acknowledged, saved):
-    """Return the number of acknowledged rows that are not stored as sent, and of stored rows not sent or duplicated."""
+    """Return {"lost": number of acknowledged rows that are not stored as sent, "doubled": number of stored rows that
+    were not sent or are duplicates}."""
     sent, acknowledged, saved = Counter(sent), Counter(acknowledged), Counter(saved)
     return {"lost": (acknowledged - saved).total(), "doubled": (saved - sent).total()}
 
 
 def discrepancies(store, annotators):
-    """Return the numbers of lost and doubled rows of all annotators, and of sessions that do not verify."""
+    """Return the numbers of lost and of doubled rows of all annotators, and the number of sessions that do not
+    verify."""
     sent, acknowledged, wrong = [], [], 0
     for annotator in annotators:
         rows = {id: row(event, annotator.name) for id, (_, event) in annotator.sent.items()}

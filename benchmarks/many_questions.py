@@ -1,4 +1,5 @@
-"""Compare K questions that are answered together about each item with a session for each: F1, estimates and floors.
+"""Compare K questions that are answered together about each item with a separate session for each question: F1,
+estimates and floors (guaranteed minimums). Run `python benchmarks/many_questions.py`.
 
 Every run is over a shuffled stream whose items are answered with their label words; each word is a yes/no question.
 `rare` and `max` are the rules of `oal_engine.kernel.questions` to ask all questions about B items. `separate B/K` has a
@@ -42,8 +43,8 @@ WAYS = ("rare", "max", "separate B/K", "separate B")
 
 
 def sources(folder, names):
-    """Yield (name, rows, {word: labels}) of each stream, with the ten most frequent words that at most SHARE of the
-    items have."""
+    """Yield (name, rows, {word: labels}) of each stream. The words are the ten most frequent label words, without words
+    that more than SHARE of the items have."""
     for name in names:
         file, columns = FILES[name]
         items = reading.read(folder / file, reading.Columns(**columns, contains=True, positive=(FIRST[name],)))
@@ -67,15 +68,16 @@ def chosen(words, many):
 
 
 def looks(run, done):
-    """Return for each answer its label, whether its item was pushed, its chance, and the numbers of rounds and of
-    pushes and the counts after it."""
+    """Return six arrays with an entry for each answer: its label, whether its item was pushed, the chance that it was
+    asked, and after this answer the number of rounds, the number of pushes, and the counts."""
     t = done.log[:, 0].astype(int)
     counts = done.curve[: t.size]
     return run.y[run.order[t]], done.decided[:, 1] > 0, done.log[:, 2], t + 1, counts[:, 1].sum(axis=(1, 2)), counts
 
 
 def estimated(run, done):
-    """Return [value, low, high, truth] of F1 and sum after the last answer; None if the product hides them."""
+    """Return {metric: [value, low, high, truth]} for F1 and sum after the last answer; None instead of a list if the
+    product hides the estimate."""
     label, pushed, chance, rounds, pushes, counts = looks(run, done)
     size = np.array([label.size])
     values, enough, _ = estimates.windows(pushed, label, chance, size, rounds[-1:], pushes[-1:], metrics.Weights())
@@ -87,8 +89,8 @@ def estimated(run, done):
 
 
 def floored(run, done):
-    """Return whether a floor was ever above the truth, whether a chance was ever below the promised one, and the last
-    floor of recall with the truth."""
+    """Return a dict: whether a floor was ever above the truth, whether an item that was not pushed ever had a lower
+    chance than promised of being asked, and the last floor of recall with the true recall."""
     label, pushed, chance, rounds, pushes, counts = looks(run, done)
     answers = np.arange(1, label.size + 1)
     known = certainty.floors(certainty.tables(label, pushed, chance, answers, rounds, pushes, run.plan().promised))
@@ -114,7 +116,8 @@ def single(every, word, budget):
 
 
 def measure(folder, names, orders, rounds, first):
-    """Yield the figures of every run."""
+    """Run all sessions. Yield a dict of figures for each stream, order, number of questions, budget and way of
+    asking."""
     for name, table_of, labels in sources(folder, names):
         for seed in range(first, first + orders):
             order = stream.shuffled(rows.length(table_of), seed)[:rounds]
@@ -199,7 +202,7 @@ def main(
     rounds: Annotated[int, typer.Option(min=1000, help="Rounds of a stream at most.")] = 20_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each run.")] = False,
 ):
-    """Compare K questions that are answered together about each item with a session for each."""
+    """Compare K questions that are answered together about each item with a session for each question."""
     start, lines = perf_counter(), []
     for line in measure(folder, data, orders, rounds, first):
         lines.append(line)

@@ -1,11 +1,12 @@
-"""Measure how good `auto`, `auto-sum` and `auto-classes` are without tuning. They are compared with published
-algorithms: with their defaults, and with the best setting of a grid in hindsight, chosen for each stream, budget and
-kind of features. For several classes, F1 is macro F1. The sum is the balanced accuracy, for two and for more classes.
+"""Measure how good `auto`, `auto-sum` and `auto-classes` are without tuning: `python benchmarks/no_tuning.py`. They are
+compared with the best of several published algorithms at default settings (*default*), and at the best setting of a
+grid (*best*), chosen in hindsight for each stream, budget and kind of features. For several classes, F1 is macro F1.
+The sum is the balanced accuracy, for two and for more classes.
 
-Every number is a mean over the same random orders of a stream. "Plain" features are words by tf-idf, or the columns of
-a table; "richer" ones are the defaults of an import. In streams that change (`--drift`), the positive class is another
-one in the second half, positives get more and more frequent, or the items come in an order of their own; `auto` is told
-that the stream may change.
+Every number is a mean over the same random orders of a stream, in percent. "Plain" features are words by tf-idf, or the
+columns of a table; "richer" ones are the defaults of an import. In streams that change (`--drift`), the second half has
+another positive class, positives get more and more frequent, or the items come in a special order; `auto` is told that
+the stream may change.
 """
 
 import json
@@ -80,8 +81,8 @@ OF_CLASSES = {"f1": "macro_f1", "sum": "macro_recall"}
 
 
 def tables(name, embedding=None):
-    """Yield ("plain", table) and ("richer", table) of a stream; nothing if its file is missing. embedding: for the
-    richer table of texts."""
+    """Yield ("plain", table) and ("richer", table) of a stream; nothing if its file is missing. embedding: vectors to
+    add to the richer table, if it has texts."""
     if name == "tweets":
         shown = demo.DEMOS["tweets"]
         items = reading.read(demo.FOLDER / shown.file, shown.columns)
@@ -100,7 +101,8 @@ def tables(name, embedding=None):
 
 
 def changed(data, change, later, seed):
-    """Make a stream that changes, from a seed. Return the labels of its items and an order of the items."""
+    """Make a stream that changes, from a seed. Return the labels of its items and an order of the items. later: the
+    labels in the second half, if they change; else `change` names the change, as in DRIFTS."""
     y, n, rng = data.y, data.y.size, np.random.default_rng(seed)
     if later is not None:
         order = rng.permutation(n)
@@ -114,8 +116,8 @@ def changed(data, change, later, seed):
 
 
 def runs(name, data, orders, first):
-    """Return [(table, orders of the items, seed of the first order)] on which a stream is judged; a stream that changes
-    has a table for each order."""
+    """Return [(table, orders of the items, seed of the first order)], on which the algorithms are compared. A stream
+    that changes has a table for each order."""
     if name not in DRIFTS:
         return [(data, [stream.shuffled(data.y.size, first + k) for k in range(orders)], first)]
     source, change = DRIFTS[name]
@@ -127,7 +129,8 @@ def runs(name, data, orders, first):
 
 
 def score(judged, budget, algorithm, **values):
-    """Return the mean F1 and sum of an algorithm under push, over some orders, in points."""
+    """Return {metric: mean in percent} for F1 and sum of an algorithm under push. judged: the result of `runs`. values:
+    the parameters of the algorithm."""
     chosen = strategy(algorithm, values=values)
     means = [
         replay(chosen, data, orders, ReplayOptions(rho="laplace", budget=budget, seed=seed))["mean"]["push"]
@@ -138,13 +141,14 @@ def score(judged, budget, algorithm, **values):
 
 
 def changing(algorithm):
-    """Return the parameters of an algorithm that suit streams that change."""
+    """Return the parameters with which an algorithm suits streams that change."""
     kind = strategy(algorithm)
     return drifting(kind.learner, kind.rule)
 
 
 def measured(judged, budget, grids, changes):
-    """Return by metric the scores of auto, of the best published default, and of the best setting in hindsight."""
+    """Return, for each metric, the scores of `auto`, of the best published algorithm with defaults, and of the best
+    setting in hindsight. changes: whether the stream may change."""
     defaults = [score(judged, budget, name) for name in grids]
     settings = [(name, dict(zip(grid, values))) for name, grid in grids.items() for values in product(*grid.values())]
     tried = defaults + [score(judged, budget, name, **values) for name, values in settings]
@@ -216,7 +220,8 @@ def main(
 
 
 def report(lines):
-    """Yield the table of every stream and budget, and the mean gaps, in Markdown."""
+    """Yield lines of Markdown: a table of every stream and budget, and the mean gaps between `auto` and the best in
+    hindsight."""
     plain, richer = (
         {(line["stream"], line["labels"]): line for line in lines if line["features"] == kind}
         for kind in ("plain", "richer")

@@ -1,5 +1,5 @@
-"""Import or predict a folder of Parquet files, one file per task. Measure whether the cost of a file is independent of
-the number of files, and how long 10^9 items would take."""
+"""Predict or (with `--import`) import a folder of Parquet files, one file per task: `python benchmarks/parts.py`.
+Measure whether the cost of a file is independent of the number of files, and how long 10^9 items would take."""
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -53,8 +53,8 @@ def write_parts(folder, count, items):
 
 
 def timed(work, workers):
-    """Run work(executor, progress). Return {phase: seconds after which each file was complete}, and for this process
-    and its workers the processor times in seconds and the peaks of memory in MB."""
+    """Run work(executor, progress). Return {phase: seconds after which each file was complete}; the processor seconds
+    of this process and of its workers; and the peak memory of each in MB."""
     begun, done = perf_counter(), {}
 
     def progress(phase, *_):

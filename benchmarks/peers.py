@@ -1,4 +1,4 @@
-"""The same task in a C loop, in numpy, and in other libraries.
+"""The peers of throughput.py: online learning that asks for labels, in a C loop, in numpy, and in other libraries.
 
 A peer takes a stream, prepares everything that is not timed (compilation, files, rows in its own format), and returns a
 function without arguments, the run, which starts from scratch at each call. The run returns the number of rounds asked.
@@ -24,12 +24,13 @@ from oal_engine.kernel import rows
 from oal_engine.kernel.draws import draws
 
 C = 1.0
-BUDGET = 0.05  # of the strategies that take one
+BUDGET = 0.05  # share of the rounds asked, for strategies that take a budget
 COUNTS = (2, 3, 2)
 
 
 class Result(NamedTuple):
-    """The result of a run: the number of rounds asked; of a twin also these rounds, the counts and the weights."""
+    """The result of a run: the number of rounds asked; for a twin (PA-I like ours) also these rounds, the counts and
+    the weights."""
 
     queried: int
     questions: list | None = None
@@ -75,7 +76,8 @@ def c_loop(data, flags=()):
 
 
 def played(data, items, margin, learn):
-    """Run the rounds of PA-I over prepared rows: predict with margin(x), and call learn(x, y, p) after a question."""
+    """Run the rounds of PA-I over prepared rows: predict with margin(x), and call learn(x, y, p) after a question,
+    where p is the margin. Return the number of rounds asked, these rounds, and the counts."""
     counts, questions = [0] * 12, []
     for t, (x, y, u) in enumerate(zip(items, data.y[data.order].tolist(), draws(SEED, data.order.size).tolist())):
         p = margin(x)
@@ -113,7 +115,7 @@ def numpy_loop(data):
 
 
 def river(data):
-    """Prepare PA-I of river, with river's inner product for the margin."""
+    """Prepare river's PA-I, with river's inner product for the margin."""
     from river.linear_model import PAClassifier
     from river.utils.math import dot
 
@@ -139,7 +141,7 @@ def tables(data):
 
 
 def scikit_learn(data):
-    """Prepare PA-I of scikit-learn, which takes one row at a time."""
+    """Prepare scikit-learn's PA-I, which takes one row at a time."""
     from sklearn.linear_model import SGDClassifier
 
     items = tables(data)
@@ -159,7 +161,7 @@ def scikit_learn(data):
 
 
 def scikit_activeml(data, strategy):
-    """Prepare a stream strategy of scikit-activeml with scikit-learn's logistic regression, on dense rows only."""
+    """Prepare a stream strategy of scikit-activeml with scikit-learn's logistic regression, on rows made dense."""
     import skactiveml.stream
     from skactiveml.classifier import SklearnClassifier
     from sklearn.linear_model import SGDClassifier
@@ -186,7 +188,7 @@ def scikit_activeml(data, strategy):
 
 
 def capymoa(data):
-    """Prepare MOA's randomized variable uncertainty with its linear hinge loss, through CapyMOA, on dense rows only."""
+    """Prepare MOA's randomized variable uncertainty with its linear hinge loss, through CapyMOA, on rows made dense."""
     if not which("java"):
         raise ImportError("CapyMOA needs Java.")
     from capymoa.base import MOAClassifier

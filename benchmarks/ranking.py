@@ -1,8 +1,9 @@
-"""Measure how often the stated quality of a ranked list holds. `auto` labels shuffled streams whose labels are known;
-then precision, recall and F1 of the first items are estimated as in the product.
+"""Measure how often the stated quality of a ranked list holds: `python benchmarks/ranking.py`. `auto` labels shuffled
+streams whose labels are known; then precision, recall and F1 of the first items of its list are estimated as in the
+product.
 
 *error* is the mean distance of an estimate from the truth, *coverage* the share of the sessions whose interval, rounded
-outwards to whole percents, holds the truth.
+outwards to whole percents, contains the truth.
 """
 
 import json
@@ -29,7 +30,8 @@ DEPTHS = {"tenth": 0.1, "half": 0.5, "list": 1.0, "twice": 2.0}  # of the list
 
 
 def ranked(data, budget, seed):
-    """Run a session. Return its final ranking, whether each ranked item is positive, and the number of positives."""
+    """Run a session. Return its final ranking, whether each ranked item is positive, and the number of positives in the
+    stream."""
     order = stream.shuffled(data.y.size, seed)
     run = Run(strategy("auto"), data.rows, data.y, order, budget=budget, seed=seed)
     done = run.replay(log=True)
@@ -62,7 +64,8 @@ def ranked(data, budget, seed):
 
 
 def measured(data, budget, seed):
-    """Yield (depth, kind of share, truth, estimate or None) of one session."""
+    """Run a session. Yield (name of the depth, "right" (precision), "found" (recall) or "F1", truth, estimate or None)
+    for each depth."""
     made, truth, positives = ranked(data, budget, seed)
     hits = np.append(0, np.cumsum(truth))
     depths = [min(truth.size, max(1, round(part * made.listed))) for part in DEPTHS.values()]
@@ -73,7 +76,8 @@ def measured(data, budget, seed):
 
 
 def summary(figures):
-    """Return the number of sessions, the share with estimates, their truth, bias, error, coverage and half-width."""
+    """Return a dict: the number of sessions, the share with an estimate, and the mean truth, bias, mean absolute error,
+    coverage and mean half-width of these estimates. figures: [(truth, estimate or None)]."""
     shown = np.array([(truth, *estimate) for truth, estimate in figures if estimate]).reshape(-1, 4)
     truth, value, low, high = shown.T
     held = (np.floor(100 * low) <= 100 * truth + 1e-9) & (100 * truth - 1e-9 <= np.ceil(100 * high))

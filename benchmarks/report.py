@@ -1,4 +1,5 @@
-"""Run the benchmarks of the engine and write docs/benchmarks.md with its chart."""
+"""Run throughput.py, growth.py and label_latency.py, and write docs/benchmarks.md with its chart:
+`python benchmarks/report.py`."""
 
 from pathlib import Path
 from time import perf_counter
@@ -14,7 +15,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 
 def heading(host, seconds):
-    """Return the heading of the page, with the date, the machine and the versions of the measurement."""
+    """Return the heading of docs/benchmarks.md, with the date, the seconds that everything took, the machine, and the
+    versions of the packages."""
     versions = ", ".join(f"{name} {version}" for name, version in host["packages"].items())
     return f"""# Benchmarks
 
@@ -26,7 +28,8 @@ ours and the others take turns, and the best turn of each counts. Look at the ra
 
 
 def labeling(quick):
-    """Yield the results of labeling abstracts in all tools, and a long stream of many terms in ours alone."""
+    """Measure labeling. Yield two results: abstracts in all tools, and a long stream of many terms in OAL Studio
+    alone."""
     with label_latency.chromium() as browser:
         yield label_latency.run(browser, labels=5 if quick else 60, strategies=("OA3-diag", "CSPAA"), alone=quick)
         long = {"items": 5000, "vocabulary": 1000} if quick else {"items": 500_000, "vocabulary": 100_000}

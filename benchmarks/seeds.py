@@ -1,8 +1,9 @@
-"""Measure the value of prior knowledge: F1 of `auto` with words, example texts, scores or a model, and without any.
+"""Measure the value of prior knowledge: F1 of `auto` with words, example texts, scores or a model, and without any. Run
+`python benchmarks/seeds.py`.
 
-Every number is a mean over several random orders. Example texts are items of the rare class, which are drawn for each
-order and left out of it; the words were chosen by hand before anything was run; scores are the truth with normal noise,
-also drawn for each order.
+Every number is a mean over several random orders, in percent. Example texts are items of the rare class, which are
+drawn for each order and left out of it; the words were chosen by hand before anything was run; scores are the truth
+with normal noise, also drawn for each order.
 """
 
 import json
@@ -50,7 +51,7 @@ AUTO = strategy("auto")
 
 
 def sources(quick):
-    """Yield (name, data, four words) of each stream: the demo, or the shared files that exist."""
+    """Yield (name, data, four words of the rare class) of each stream: the demo, or the shared files that exist."""
     if quick:
         shown = demo.DEMOS["tweets"]
         items = reading.read(demo.FOLDER / shown.file, shown.columns)
@@ -63,7 +64,7 @@ def sources(quick):
 
 
 def known(data, way, words, seed):
-    """Return the prior knowledge of this kind, and the items that it is taken from."""
+    """Return the prior knowledge of the kind `way` (one of WAYS), and the items that it is taken from."""
     if way == "scores":
         noisy = np.random.default_rng(seed).normal(size=data.y.size) + DISTANCE * (data.y > 0)
         return prior.make_prior(data, scores=dict(zip(data.items.ids, noisy.tolist()))), []
@@ -81,7 +82,7 @@ def known(data, way, words, seed):
 
 
 def measure(quick, orders, first):
-    """Return the mean F1 (push) in percent, {(stream, number of labels): {way: F1}}."""
+    """Return {(stream, number of labels): {way: mean F1 under push, in percent}}."""
     means = defaultdict(dict)
     for name, data, words in sources(quick):
         for budget in LABELS:

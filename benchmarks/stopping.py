@@ -1,8 +1,9 @@
-"""Compare stopping rules of a screening on labeled reviews and streams: recall, cost, and missed targets.
+"""Compare stopping rules for a screening on labeled reviews and streams: `python benchmarks/stopping.py` prints the
+share of the items read, the recall reached, and how often the target of recall was missed.
 
-A person reads the items that a model ranks highest, batch by batch, until a rule says stop. For our floor and our
-estimate, sessions of the product run with more and more labels until one of them passes the target. docs/certainty.md
-explains the results.
+A person reads the items that a model ranks highest, batch by batch, until a rule says stop. For our floor (guaranteed
+minimum) and our estimate, sessions of the product run with more and more labels until the bound of one of them reaches
+the target. docs/certainty.md explains the results.
 """
 
 import json
@@ -32,7 +33,7 @@ from oal_engine.sessions.insights.certainty import RECOMMENDED
 ITEMS = 2_000  # of each data set at most
 LEAST = 100  # labeled items of a review
 TARGETS = (0.8, 0.9, 0.95)  # of recall
-BATCH = 0.01  # of the items are read between two fits, and as many at random before the first
+BATCH = 0.01  # share of the items read between two fits; as many are read at random before the first
 BUDGETS = np.arange(0.05, 1, 0.05)  # labels of our sessions, as shares of the items
 KEY_PAPERS = 3  # number for SAFE, drawn from the relevant items; the model does not know them
 SAFE = "SAFE"
@@ -118,7 +119,8 @@ RULES = {
 
 
 def screening(matrix, relevant, seen, model, key_papers=()):
-    """Read the items that a model ranks highest, and refit it after each batch. Yield the look after each fit."""
+    """Simulate a screening: read the items that a model ranks highest, batch by batch, and refit the model after each
+    batch. Yield a Look after each fit. seen: the items read before the first fit."""
     start, batch = seen.size, max(1, round(BATCH * relevant.size))
     while True:
         chance = model.fit(matrix[seen], relevant[seen]).predict_proba(matrix)[:, 1]
@@ -130,7 +132,8 @@ def screening(matrix, relevant, seen, model, key_papers=()):
 
 
 def screened(matrix, relevant, seed):
-    """Return {(target, rule): items read until the rule stops}; all items if it never does."""
+    """Simulate a screening. Return {(target, rule): the items read until the rule stops, or all items if it never
+    does}."""
     rng, n = np.random.default_rng(seed), relevant.size
     order = rng.permutation(n)
     first = max(round(BATCH * n), *(1 + int((relevant[order] == kind).argmax()) for kind in (True, False)))
@@ -148,8 +151,8 @@ def screened(matrix, relevant, seed):
 
 
 def certified(part, y, seed):
-    """Run sessions with more and more labels. Return for each target and bound the items found, and the number of items
-    read, in the first session whose bound reaches the target; all items if none does."""
+    """Run sessions with more and more labels. Return {(target, bound): (items found, number of items read)} for the
+    first session whose bound reaches the target; all items if none does."""
     passed = {}
     for share in BUDGETS:
         run = course(part, y, y, round(share * y.size), RECOMMENDED, seed)
@@ -168,8 +171,8 @@ OURS = "our floor", "our floor, pushed items are read", "our estimate"
 
 
 def bounds(run, pushed, y):
-    """Return {name: (bound of recall at the end of a session, whether pushed items are read)} for the floor, the floor
-    if a person reads the pushed items, and the lower end of the estimate's interval."""
+    """Return {name: (lower bound of recall at the end of a session, whether pushed items are read)} for the floor, the
+    floor if a person reads the pushed items, and the lower end of the estimate's interval."""
     end, positives = np.array([run.looks.size - 1]), np.array([(y[pushed] > 0).sum()])
     values, enough, _ = estimates.windows(
         run.predicted[run.asked] > 0, run.last, run.chance, np.array([run.asked.size]), np.array([run.predicted.size]),
@@ -181,7 +184,7 @@ def bounds(run, pushed, y):
 
 
 def reviews(folder, pattern):
-    """Yield the name and the table of each review of a folder, and say why any other file is left out."""
+    """Yield the name and the table of each review in a folder. Print why any other file is left out."""
     for file in sorted(folder.glob(pattern)):
         try:
             items = reading.read(file)
@@ -230,7 +233,7 @@ def main(
     items: Annotated[int, typer.Option(min=LEAST, help="Items of each data set at most, drawn at random.")] = ITEMS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Compare stopping rules of a screening, at several targets of recall."""
+    """Compare stopping rules for a screening, at several targets of recall."""
     start = perf_counter()
     own = reviews(folder, "*.csv*") if folder else reviews(SHARED, "sysrev_*.csv*") if not quick else ()
     stops = list(measure(own if folder else chain(sources(quick), own), orders, items))

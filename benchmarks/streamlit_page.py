@@ -1,7 +1,7 @@
 """Simulate a page of a Streamlit app without a browser: the messages and the state of Streamlit's frontend.
 
 As in a browser, a component's state is sent with a rerun of its fragment, timers request the reruns of fragments that
-rerun periodically, and a large message that was sent before arrives as a hash of the copy in the cache here.
+rerun periodically, and a large message that was sent before arrives as a hash only, by which it is found in the cache.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ NO_TOKEN = "PLACEHOLDER_AUTH_TOKEN"  # sent if there is no XSRF cookie
 
 @dataclass
 class Kept:
-    """A cached message, which may arrive again as its hash only, and the last run of the script that used it."""
+    """A cached message, which may arrive again as its hash only. run: number of the last script run that used it."""
 
     message: ForwardMsg
     run: int
@@ -96,7 +96,7 @@ class Page:
             await self.socket.send(message.SerializeToString())
 
     async def set_state(self, name, key, value):
-        """Set a part of a component's state, as `setStateValue` does."""
+        """Set a part of a component's state and rerun its fragment, as `setStateValue` in the frontend does."""
         component = self.components[name]
         component.state[key] = value
         await self.rerun(component.fragment)
@@ -142,7 +142,8 @@ class Page:
                 self.on_problem(f"{element.exception.type}: {element.exception.message}")
 
     def _forget(self, fragments):
-        """Evict messages that the last runs did not use; a run of some fragments evicts no messages of others."""
+        """Evict cached messages that the last runs did not use. A run of some fragments evicts no messages of other
+        fragments."""
         self.runs += 1
         self.cache = {
             hash: kept

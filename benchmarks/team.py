@@ -1,8 +1,9 @@
-"""Measure the effect of several people on one stream: on the model, on its estimates, and on the agreement of two
-people as a measure of slips.
+"""Measure the effect of several people who label one stream: on the model, on its estimates, and on the agreement of
+two people as a measure of slips (wrong answers). Run `python benchmarks/team.py`.
 
 Every run is a real session over a shuffled labeled stream, labeled once by one person and once by three with different
-speeds, who answer in the order of a simulated clock. All of them give wrong answers at times.
+speeds, who answer in the order of a simulated clock. All of them give wrong answers at times. The figures are means
+over the orders; *held* is the share of the intervals that contain the truth.
 """
 
 import json
@@ -41,7 +42,8 @@ SHOWN = ("f1", "sum")
 
 
 def labeled(store, dataset, speeds, slips, seed):
-    """Let simulated people of these speeds label a new session to its end, and return it."""
+    """Let simulated people label a new session to its end, and return it. speeds: mean seconds per answer, one for each
+    person. slips: share of wrong answers."""
     session = Session(store, create(store, dataset, **SETTINGS, seed=seed, overlap=0.2 * (len(speeds) > 1)))
     chance, events = Random(seed), (f"{session.id}-{number}" for number in count())
     clock = [(chance.expovariate(1 / pace), str(pace), pace) for pace in speeds]
@@ -58,7 +60,8 @@ def labeled(store, dataset, speeds, slips, seed):
 
 
 def figures(session):
-    """Return a session's final figures. `shown`: an estimate is shown. `held`: its interval holds the truth."""
+    """Return a dict of a session's final figures. For each metric: its true value, whether an estimate is shown
+    (`shown`), whether its interval contains the truth (`held`), and its bias."""
     estimate, trail = estimates.of_session(session), dict(session.state.trail)
     closed = session.rounds if estimate.closed is None else estimate.closed + 1
     window, agreed = trail[closed], agreement.of_pairs(agreement.answer_pairs(session))
@@ -73,7 +76,8 @@ def figures(session):
 
 
 def runs(orders, slips):
-    """Yield (data, people, figures of each run)."""
+    """Run all sessions. Yield (name of the data, "one person" or "three people", list of the figures of each
+    session)."""
     with TemporaryDirectory(prefix="oal-team-") as folder:
         store = Store(Path(folder) / "studio.db")
         for name in ("tweets", *FILES):

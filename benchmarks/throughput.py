@@ -1,4 +1,5 @@
-"""Measure the rounds per second of every learner, and of PA-I compared with a C loop, numpy and other libraries.
+"""Measure the rounds per second of every learner, and of PA-I compared with a C loop, numpy and other libraries. Run
+`python benchmarks/throughput.py`.
 
 All process the same random rows; each peer that is PA-I too must ask the same questions and end with the same counts
 and weights as ours, or the script stops. Times are processor times of the fastest of several turns, compilation
@@ -40,7 +41,8 @@ OA3_AIMS = [  # name, learner, microseconds a round at d = 300, and why it may t
 
 
 def long_enough(data, learner, seconds):
-    """Return the first part of a stream that a learner replays in about `seconds`. This compiles the kernel, too."""
+    """Cut a stream to its first rounds, about as many as a learner replays in `seconds`. This also compiles the
+    kernel."""
     rounds, time = PROBE, 0
     while time < seconds / 4 and rounds < data.order.size:
         start = ours(data.first(rounds), learner)
@@ -51,8 +53,8 @@ def long_enough(data, learner, seconds):
 
 
 def time_learners(streams, passes, seconds, chosen):
-    """Time the learners that fit the rows, or only the chosen ones. Return the microseconds a round and the share
-    asked, by order and name."""
+    """Time the learners that fit the rows; if `chosen` is not empty, only the ones that it names. Return {order:
+    {learner: dict with the microseconds per round and the share of rounds asked}}."""
     lines, starts = {order: {} for order in streams}, {}
     for order, data in streams.items():
         for name in (name for name in fitting(data.shape) if name in (chosen or LEARNERS)):
@@ -87,8 +89,9 @@ def check(name, result, data):
 
 
 def time_peers(streams, passes, seconds, notes):
-    """Return the rounds per second of PA-I with the rule `symmetric`, ours and the peers', by order and name. Slow
-    peers run only the first rounds, and only in stored order."""
+    """Time PA-I with the rule `symmetric`, ours and the peers'. Return {order: {name: dict with the rounds per
+    second}}. Slow peers run only the first rounds, and only in stored order. notes: set to which peers left out are
+    added."""
     starts, parts = {}, {}
     for order, data in streams.items():
         parts[order, OURS], starts[order, OURS] = data, ours(data, "pa-i")
@@ -114,7 +117,7 @@ def time_peers(streams, passes, seconds, notes):
 
 
 def aims(peers, learners):
-    """Return each measured aim with its bound, figure, verdict and the reason why it may be missed."""
+    """Return each measured aim as a dict with its bound, figure, verdict and the reason why it may be missed."""
     judged = []
 
     def aim(title, rows, figure, bound, why, least=True):
@@ -144,8 +147,8 @@ def aims(peers, learners):
 
 
 def measure(passes=3, rounds=None, seconds=0.1, chosen=()):
-    """Return all results. rounds: maximum length of the streams (None: full length). seconds: duration of a turn; slow
-    learners run as many rounds as fit into it."""
+    """Run all measurements, and return the results as a dict. rounds: maximum length of the streams (None: full
+    length). seconds: duration of a turn; slow learners run as many rounds as fit into it."""
     shapes = {name: shape._replace(count=min(rounds or shape.count, shape.count)) for name, shape in SHAPES.items()}
     learners, peers, notes = {}, {}, set()
     for name, shape in shapes.items():

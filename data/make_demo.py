@@ -1,4 +1,4 @@
-"""Writes the two synthetic demo streams, tweets.csv and abstracts.csv, from the phrases in phrases.toml.
+"""Write the two synthetic demo streams, tweets.csv and abstracts.csv, from the phrases in phrases.toml.
 
 Run `python data/make_demo.py`: the same seeds give the same bytes on every platform, because every choice is drawn from
 `Random.random()`, the one method whose sequence Python promises to keep.
@@ -18,7 +18,7 @@ from statistics import NormalDist
 HERE = Path(__file__).parent
 MOODS = re.compile(
     r"\b(life|happ\w*|mood\w*|love\w*|content|satisf\w*)\b"
-)  # words of messages that are easily mistaken
+)  # words of messages that are easily mistaken for the rare class
 PHRASES = tomllib.loads((HERE / "phrases.toml").read_text(encoding="utf-8"))
 ALTERNATIVES = re.compile(r"\[([^\[\]]*)\]")
 SLOT = re.compile(r"\{(\w+|\d+-\d+)\}")
@@ -36,12 +36,13 @@ def pick(rng, options):
 
 
 def between(rng, low, high):
-    """A whole number from low to high, both included."""
+    """Draw a whole number from low to high, both included."""
     return low + int(rng.random() * (high - low + 1))
 
 
 def expand(rng, text, slots):
-    """Replaces every [a|b] by one alternative and every {slot} by one line of that slot, down to plain text."""
+    """Replace every [a|b] with one of its alternatives and every {slot} with a line of that slot, down to plain
+    text."""
     while "[" in text:
         text = ALTERNATIVES.sub(lambda match: pick(rng, match[1].split("|")), text)
     return SLOT.sub(lambda match: fill(rng, match[1], slots), text)
@@ -82,7 +83,8 @@ ABBREVIATIONS = {
 
 
 def tweets(seed=1):
-    """Rows (id, text, label, llm) of short messages; topics drift over the stream, the rare class comes irregularly."""
+    """Generate rows (id, text, label, llm) of short messages. Topics and the frequency of the rare class change along
+    the stream. llm: the answer of a simulated language model."""
     rng = Random(seed)
     rows, bodies = [], set()
     for number in range(TWEETS):
@@ -99,14 +101,14 @@ def tweets(seed=1):
 
 
 def judged(rng, text, satisfaction):
-    """What a language model might say of a message: it misses an eighth of the rare class, and takes a quarter of the
-    messages on a mood or somebody's life for it."""
+    """Draw the answer of a simulated language model, "yes" or "no", about a message: it misses an eighth of the rare
+    class, and takes a quarter of the other messages on a mood or somebody's life for it."""
     ambiguous = MOODS.search(text.lower()) is not None
     return "yes" if chance(rng, 0.88 if satisfaction else 0.25 if ambiguous else 0.03) else "no"
 
 
 def season(position, peak):
-    """A weight between 0.5 and 1.5 that is highest where the position in the stream (0 to 1) is near the peak."""
+    """Return a weight from 0.5 to 1.5: highest where the position in the stream (0 to 1) is near the peak."""
     return 1.5 - min(1, 2 * abs(position - peak))
 
 
@@ -138,7 +140,7 @@ def topic_at(rng, position):
 
 
 def drawn(rng, lines, count):
-    """Different lines of a text, as many as asked, expanded."""
+    """Draw `count` different lines of a text, and expand each to plain text."""
     lines, chosen = lines.strip().splitlines(), []
     for _ in range(count):
         chosen.append(pick(rng, [line for line in lines if line not in chosen]))
@@ -146,14 +148,15 @@ def drawn(rng, lines, count):
 
 
 def joined(rng, sentences):
-    """The sentences as one text, each ended by a stop unless it ends in ? or ! already."""
+    """Join sentences into one text. Each sentence but the last gets an end mark, unless it already ends in ? or !."""
     *before, last = sentences
     stops = ("" if sentence[-1] in "?!" else pick(rng, (".", ".", ".", "...", "!")) for sentence in before)
     return " ".join([*map(str.__add__, before, stops), last])
 
 
 def dressed(rng, body, tail, faces, tags):
-    """One message as (body, text): the body, and the body as an author would type it."""
+    """Return one message as (body, text). The text is the body as an author would post it, with an opener or tags at
+    times."""
     sentences = [body]
     if chance(rng, 0.1):
         sentences.insert(0, tidy(fill(rng, "milestone", TWEET_SLOTS)))
@@ -174,7 +177,7 @@ def dressed(rng, body, tail, faces, tags):
 
 
 def tidy(text):
-    """Mends the spaces and stops that empty alternatives leave behind."""
+    """Remove the spaces and stops that empty alternatives leave behind, and a stop at the end."""
     text = re.sub(r"\s+", " ", text).strip()
     text = re.sub(r" ([.,?!])(?=\s|$)", r"\1", text)
     text = re.sub(r"([.,?!])[.,](?=\s|$)(?<!\.\.\.)", r"\1", text)
@@ -182,7 +185,7 @@ def tidy(text):
 
 
 def typed(rng, text):
-    """The text with one author's habits: capitals, abbreviations, a stretched word, a slip of the finger."""
+    """Give a text one author's typing habits, drawn at random: capitals, abbreviations, a stretched word, a typo."""
     words = text.split(" ")
     if chance(rng, 0.18):
         words = [ABBREVIATIONS.get(word, word) for word in words]
@@ -237,7 +240,7 @@ THEMES = {
 
 
 def abstracts(seed=8):
-    """Rows (id, title, abstract, label) of invented studies with numbers that agree with each other."""
+    """Generate rows (id, title, abstract, label) of invented studies, whose numbers are consistent with each other."""
     rng = Random(seed)
     rows, titles = [], set()
     for number in range(ABSTRACTS):
@@ -252,7 +255,7 @@ def abstracts(seed=8):
 
 
 def study(rng, theme, extras):
-    """One study as (title, abstract), of a design for which the theme has what it measures."""
+    """Generate one study as (title, abstract), of a design for which the theme has the data."""
     design = pick(rng, [design for design, (_, needs, _) in DESIGNS.items() if needs in theme])
     numbers, _, unfit = DESIGNS[design]
     figures, favourable = numbers(rng, theme)
@@ -273,7 +276,8 @@ def capitalised(text):
 
 
 def trial_numbers(rng, theme):
-    """Events in two arms, with the risk ratio and the log-normal interval that follow from the counts."""
+    """Draw the events in two arms, and compute the risk ratio with its log-normal interval. Return the figures by slot,
+    and whether the treatment is significantly better."""
     n1 = between(rng, 60, 700)
     n2 = n1 + between(rng, -4, 4)
     rate = drawn_rate(rng, theme)
@@ -287,7 +291,8 @@ def trial_numbers(rng, theme):
 
 
 def score_numbers(rng, theme):
-    """Means of a scale in two arms, with the difference and its interval."""
+    """Draw the means of a scale in two arms, and compute their difference with its interval. Return the figures by
+    slot, and whether the treatment is significantly better."""
     scores = theme["scores"]
     n1 = between(rng, 28, 210)
     n2 = n1 + between(rng, -3, 3)
@@ -312,7 +317,8 @@ def score_numbers(rng, theme):
 
 
 def cohort_numbers(rng, theme):
-    """Exposure, events and a hazard ratio whose interval narrows with the number of events."""
+    """Draw exposure, events and a hazard ratio, whose interval narrows with the number of events. Return the figures by
+    slot, and whether the ratio is significant."""
     n = between(rng, 180, 6000)
     exposed = round(n * between(rng, 80, 440) / 1000)
     events = max(12, round(n * drawn_rate(rng, theme)))
@@ -376,7 +382,8 @@ def percent(part, whole):
 
 
 def interval(estimate, error, printed):
-    """The 95 % confidence interval and the two-sided P value of a normal estimate, as printed."""
+    """Return the 95 % confidence interval and the two-sided P value of a normal estimate, as text by slot. error: its
+    standard error. printed: function that formats an end of the interval."""
     p = 2 * NormalDist().cdf(-abs(estimate) / error)
     p_value = "P < 0.001" if p < 0.001 else f"P = {p:.3f}" if p < 0.01 else f"P = {min(p, 0.99):.2f}"
     return {"LOW": printed(estimate - 1.96 * error), "HIGH": printed(estimate + 1.96 * error), "PVALUE": p_value}
@@ -386,7 +393,7 @@ def is_significant(estimate, error):
     return abs(estimate) > 1.96 * error
 
 
-# A study design: its numbers, what a theme must have for it, the parts of an abstract that do not fit it
+# By design: the function that draws its numbers, the entry that a theme needs for it, unsuitable parts of an abstract
 DESIGNS = {
     "trial": (trial_numbers, "arms", ()),
     "score": (score_numbers, "scores", ()),

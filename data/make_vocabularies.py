@@ -1,4 +1,5 @@
-"""Writes the vocabulary of each demo stream beside its file: `python -m data.make_vocabularies`, after make_demo.py."""
+"""Write the vocabulary of each demo stream next to its file: run `python -m data.make_vocabularies` after
+make_demo.py."""
 
 import json
 
@@ -7,7 +8,7 @@ from oal_engine.datasets.features import vectorizer
 
 
 def vocabulary_bytes(shown):
-    """The vocabulary that the texts of a demo have."""
+    """Return the vocabulary of a demo's texts as JSON bytes."""
     found = vectorizer.fit(reading.read(demo.FOLDER / shown.file, shown.columns).texts, tokenizer="tweets")
     terms = [[term, int(count)] for term, count in zip(found.terms, found.document_frequency)]
     text = json.dumps({"documents": found.documents, "settings": found.settings, "terms": terms}, ensure_ascii=False)

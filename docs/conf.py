@@ -28,5 +28,5 @@ def add_navigation(app, name, source):
 
 
 def setup(app):
-    """Connect the handlers; Sphinx calls this once."""
+    """Connect `add_navigation` to Sphinx, which calls this function once."""
     app.connect("source-read", add_navigation)

@@ -95,7 +95,7 @@ def picture():
 
 
 def written(page):
-    """Return the text of a page with the picture between the markers, in place of the old one."""
+    """Return the text of a page in which a new picture replaces the text between the markers."""
     start, end = MARKERS
     block = f"{start}\n\n```text\n{picture()}\n```\n\n{end}"
     return re.sub(f"{re.escape(start)}.*?{re.escape(end)}", lambda _: block, page, flags=re.DOTALL)

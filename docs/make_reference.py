@@ -32,7 +32,7 @@ them. For explanations and examples see [the index](README.md).
 
 
 def literal(text):
-    """Escape a text for Markdown, which then shows it literally, and join its lines."""
+    """Escape a text so that Markdown shows it literally, and join its lines into one."""
     return re.sub(r"([\\*_\[\]<>|])", r"\\\1", " ".join(text.split()))
 
 

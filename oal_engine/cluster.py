@@ -1,4 +1,4 @@
-"""The executor of comparisons, under the name by which the workers of a cluster import it: docs/cluster.md."""
+"""The executor of comparisons, under the module name that the workers of a cluster import (see docs/cluster.md)."""
 
 from .experiments.cluster import executor
 

@@ -42,7 +42,7 @@ def _for_prediction(learner: Learner) -> Learner:
 
 
 def _joined(memory: rows.Rows, table: rows.Rows) -> rows.Rows:
-    """Concatenate remembered rows and new rows. If their kinds differ, the result is sparse."""
+    """Concatenate remembered rows and new rows. If one table is sparse and the other is not, the result is sparse."""
     if type(memory) is not type(table):
         memory, table = (rows.as_rows(csr_array(rows.matrix(part))) for part in (memory, table))
     return rows.joined([memory, table])
@@ -161,7 +161,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to the rows as a stream, once in their order. A label of y is learned only if the rule asks for it,
-        within the budget; all of y gives the classes and, for rho="auto", the class ratio."""
+        within the budget. The classes and, for rho="auto", the class ratio are taken from all of y."""
         X, y = validate_data(self, X, y, **INPUT)
         check_classification_targets(y)
         self._start(np.unique(y), y)
@@ -183,7 +183,8 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         classes: ArrayLike | None = None,
         rounds: int | None = None,
     ) -> Self:
-        """Fit to the rows as a stream, once in their order. Call `oracle` with a row number when its label is asked.
+        """Fit to the rows as a stream, once in their order. Call `oracle` with the number of each row whose label is
+        asked.
 
         X: a table, or an iterator over rows or tables, which are then streamed one row at a time. budget: most labels
         that may be asked (None: `budget` of the estimator). classes: all labels that the oracle may give (None: the
@@ -241,7 +242,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
 
     def query(self, x: Any, classes: ArrayLike | None = None, rounds: int | None = None) -> bool:
         """Take the next row of a stream. Return whether its label is asked; if so, call `learn` before the next row.
-        Rows that are given one by one lead to the same questions, and the same bits, as in `fit_stream`.
+        Rows given one by one lead to the same questions as in `fit_stream`, bit for bit.
 
         classes: all labels that will occur, at the first call. rounds: as in `fit_stream`.
         """
@@ -327,7 +328,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         run.t += 1
 
     def _count(self, counts: np.ndarray, predicted: int, y: int) -> None:
-        """Correct the counts: a row that was counted without a label has the label y."""
+        """Correct the counts of a row that was counted without a label: its label is y."""
         for label, change in ((0, -1), (y, 1)):
             i, j = learners.count_index(self.learner_, predicted, label)
             counts[i, j, 1] += change
@@ -420,8 +421,9 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return (numbers[..., 1:] - numbers[..., :1]).T if self.classes_.size == 2 else numbers.T
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the evidence for `classes_[1]`, shape (n,), if there are two classes: the margin minus theta, with the
-        sign of `classes_[1]`, or the difference of two scores. Else return the scores of all classes, shape (n, K)."""
+        """Return the evidence for `classes_[1]`, shape (n,), if there are two classes: the margin minus theta, negated
+        if `classes_[1]` is the negative class, or the difference of two scores. Else return the scores of all classes,
+        shape (n, K)."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
             return self._labels[self.classes_[1]] * (scores[:, 0] - self.objective_.theta)
@@ -484,7 +486,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return rows.read_only([self._labels[label] for label in labels], np.int8)
 
     def _limits(self, budget: int | None, rounds: int) -> tuple[int, int]:
-        """Check the budget and the seed of a run, and return them. A missing budget is one label per round."""
+        """Check the budget and the seed of a run, and return them. If no budget is given, it is one label per round."""
         owner = type(self).__name__
         budget = rounds if budget is None else int(WHOLE.check(budget, "budget", owner))
         return budget, int(WHOLE.check(self.random_state, "random_state", owner))
@@ -495,7 +497,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _table(part: Any) -> Any:
-    """Return a row as a table of one row; a table stays as it is."""
+    """Convert a single row to a table of one row. Return a table unchanged."""
     return part if issparse(part) or np.ndim(part) > 1 else np.reshape(part, (1, -1))
 
 

@@ -11,7 +11,7 @@ COMMAND = "oal" if IS_INSTALLED else "python -m oal_engine"
 
 def database_path() -> Path:
     """Return the path of the database that app and command line share: the environment variable OAL_DB if it is set,
-    else studio.db, for a clone in the working directory, for an installed package in the user's data folder."""
+    else studio.db in the working directory (in a clone) or in the user's data folder (in an installed package)."""
     if named := os.environ.get("OAL_DB"):
         return Path(named)
     if not IS_INSTALLED:

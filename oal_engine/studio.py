@@ -67,7 +67,7 @@ class Question:
 
     @property
     def text(self) -> str:
-        """The text of the item, or its numbers with their names."""
+        """The text of the item or, if it has none, its cells with the names of their columns."""
         return self.item.get("text") or ", ".join(f"{name} = {cell}" for name, cell in self.item.items())
 
     def _repr_html_(self) -> str:
@@ -285,7 +285,7 @@ class Compared(experiments.Comparison):
 
     def log_to_mlflow(self) -> None:
         """Log one MLflow run for each line (see `Comparison`): its settings, the mean of each metric over the runs with
-        its 95 % interval, and the figure of its data and budget."""
+        its 95 % interval, and the figure of its data set and budget."""
         try:
             import mlflow
         except ModuleNotFoundError:
@@ -442,7 +442,7 @@ def _files(data: Any, labels: Sequence[Any] | None) -> Iterator[list[Path]]:
 
 @contextmanager
 def _arguments() -> Iterator[None]:
-    """Rewrite options in the errors of commands as arguments of Python: --label 'x' becomes label='x'."""
+    """Rewrite command-line options in the errors of commands as Python arguments: --label 'x' becomes label='x'."""
     try:
         yield
     except ValueError as error:
@@ -453,8 +453,8 @@ def _arguments() -> Iterator[None]:
 
 
 def _run(command: str, **arguments: Any) -> None:
-    """Run a command of the command line with these options, and defaults for the others. Raise ValueError if an option
-    is unknown."""
+    """Run a command of the command line with these options; the others have their defaults. Raise ValueError if an
+    option is unknown."""
     function = cli.load(command)
     parameters = signature(function).parameters
     if wrong := arguments.keys() - parameters.keys():

@@ -1,7 +1,7 @@
 """Permissions: who may enter, who owns the studio, the roles in a session, and the server files that may be imported.
 
 The rules are read from Streamlit's secrets and the roles from the store at each check, so that a change takes effect at
-once. Secrets that are not clear close the app to everybody.
+once. If the secrets are unclear, the app is closed to everybody.
 """
 
 import os
@@ -73,8 +73,8 @@ def lets_in(mail: str) -> bool:
 
 
 def role(store: Store, session: int, who: Standing) -> str | None:
-    """Return somebody's role in a session: owner, annotator, reader, or None. Owners of the studio own every
-    session."""
+    """Return the role of a person with the permissions `who` in a session: owner, annotator, reader, or None. Owners of
+    the studio own every session."""
     if who.owns:
         return "owner"
     return store.role(session, who.mail) if who.enters else None
@@ -100,18 +100,21 @@ def visible_datasets(store: Store, person: Mapping[str, Any]) -> set[int]:
 
 
 def files_folder() -> Path | None:
-    """Return the server folder whose files may be imported (OAL_FILES), or None if it is not set or people log in."""
+    """Return the server folder whose files may be imported (OAL_FILES), or None if it is not set or the app has a
+    log-in."""
     folder = os.environ.get("OAL_FILES")
     return Path(folder).resolve() if folder and not _is_login_required() else None
 
 
 def served_file(name: str) -> Path:
-    """Return the file with a name or relative path inside `files_folder`. Raise ValueError if there is none."""
+    """Return the path of a file in `files_folder`, given its name or relative path. Raise ValueError if it does not
+    exist."""
     return _served(name, "file", Path.is_file)
 
 
 def served_folder(name: str) -> Path:
-    """Return the folder with a name or relative path inside `files_folder`. Raise ValueError if there is none."""
+    """Return the path of a folder in `files_folder`, given its name or relative path. Raise ValueError if it does not
+    exist."""
     return _served(name, "folder", Path.is_dir)
 
 

@@ -90,9 +90,9 @@ class Gate:
         return None
 
     def _led(self, scope: Scope, send: Send) -> Send:
-        """Wrap `send` to redirect: after a log-in to the page that was opened before it, such as an invitation
-        (Streamlit itself always redirects to the first page), and from a page that does not exist to the first page,
-        which says so."""
+        """Wrap `send` so that it redirects: after a log-in, to the page that was opened before it, such as an
+        invitation (Streamlit itself always redirects to the first page); from a page that does not exist, to the first
+        page, which says so."""
         cookies, path = HTTPConnection(scope).cookies, scope["path"]
 
         async def sent(message: Message) -> None:
@@ -116,7 +116,7 @@ class Gate:
         return sent
 
     def _is_missing(self, path: str) -> bool:
-        """Tell whether a path looks like the path of a page, but the app has no such page."""
+        """Tell whether a path could be the address of a page, but the app has no such page."""
         return "/" not in path.removeprefix(self.home) and path not in (self.home, *self.pages)
 
     def _cookie(self, value: str, seconds: int) -> str:

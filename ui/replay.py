@@ -91,5 +91,5 @@ def other_run(session: int, question: str | None, version: str, chosen: dict[str
 
 
 def paired_charts(trace: Run, other: Run) -> Iterator[tuple[curves.Chart, curves.Chart]]:
-    """Pair each chart of a session with the chart of another algorithm."""
+    """Yield each chart of a session with the same chart of another algorithm's run."""
     return zip(curves.of_session(trace), curves.of_session(other))

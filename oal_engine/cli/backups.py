@@ -64,7 +64,7 @@ def restore(
     force: Force = False,
     db: Db = None,
 ) -> None:
-    """Replace the database with a backup, which is checked first; stop the app before."""
+    """Replace the database with a backup, which is checked first. Stop the app beforehand."""
     target = db or database_path()
     findings, damaged = backups.restore(file, target, force)
     for finding in findings:

@@ -73,7 +73,7 @@ class Measuring:
 
 @dataclass(frozen=True)
 class Showing:
-    """The contents of a figure, with the same choices as the Compare page."""
+    """Options for the contents of a figure, with the same choices as on the Compare page."""
 
     data: Annotated[str | None, Option(help="The data set of a figure (default: the first).")] = None
     budget: Annotated[int | None, Option(min=1, help="The budget of a figure (default: the first).")] = None
@@ -83,7 +83,8 @@ class Showing:
     over: Annotated[str | None, Option(help=f"The x axis: {', '.join(figures.AXES | figures.AMOUNTS)}.")] = None
 
     def view(self, comparison: experiments.Comparison) -> figures.ResultView:
-        """Return the view of a comparison. Raise ValueError, which lists the available choices, if one is unknown."""
+        """Return the view that the options describe. Raise ValueError with the available choices if a value is
+        unknown."""
         blocks = [*comparison.blocks()]
         data = named([each for each, _ in blocks], self.data or blocks[0][0], "--data")
         limits = [limit for each, limit in blocks if each == data]
@@ -184,7 +185,7 @@ def race(
     out: Annotated[Path | None, Option(help="The file to write (default: standard output).")] = None,
     db: Db = None,
 ) -> None:
-    """Write a race of several strategies over one stream as a page of HTML, for any browser."""
+    """Write a race of several strategies over one stream as an HTML page, for any browser."""
     names = [*map(str.strip, algorithms.split(","))] if algorithms else [*races.TUNED]
     for name in names:
         if name not in races.choices():
@@ -208,7 +209,7 @@ def _single(values: dict[str, Any]) -> dict[str, float]:
 
 
 def _with_settings(algorithms: Any, settings: list[str]) -> dict[str, dict[str, Any]]:
-    """Add the parameters of --set to each algorithm: KEY for all algorithms that have it, A:KEY for algorithm A."""
+    """Add the parameters of --set to the algorithms: KEY to every algorithm that has it, A:KEY only to algorithm A."""
     tables = dict(specifications.tables(algorithms))
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -293,7 +294,7 @@ def results(
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """List the comparisons that were kept, show one of them, or write its figure, table or report to a file."""
+    """List the stored comparisons, show one of them, or write its figure, table or report to a file."""
     if name is None and (trials or remove or out):
         raise ValueError("--trials, --remove and --out need the name of a comparison. Got none.")
     if not out and showing != Showing():
@@ -320,7 +321,7 @@ def results(
 
 
 def write(comparison: experiments.Comparison, out: Path, showing: Showing) -> None:
-    """Write a figure, table or report of a comparison, chosen by the suffix of the file."""
+    """Write a figure, table or report of a comparison to a file. The suffix of the file decides which."""
     kind = named(report.FILES, out.suffix[1:].lower(), "the suffix of --out")
     content = report.FILES[kind][0](comparison, showing.view(comparison))
     with tables.whole(out) as file:

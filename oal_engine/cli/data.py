@@ -137,7 +137,7 @@ def append(
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Append items to a data set, by default from the columns of its import; running sessions continue with them.
+    """Append items to a data set, by default from the columns of its import; running sessions get the new items.
 
     Each line of standard input is a JSON object or a plain text, and is appended as it arrives.
     """
@@ -221,7 +221,8 @@ def _print_total(dataset: datasets.Dataset, total: feeds.AppendCounts, as_json: 
 
 @contextmanager
 def _stoppable() -> Iterator[Event]:
-    """Yield an Event that Ctrl-C or SIGTERM sets, so that the current batch is finished."""
+    """Yield an Event that Ctrl-C or SIGTERM sets instead of ending the process, so that the current batch is
+    finished."""
     stopped = Event()
     ends = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(each, lambda *_: stopped.set()) for each in ends]

@@ -101,7 +101,7 @@ class Reading(_Options):
 
     @property
     def limits(self) -> sources.Limits:
-        """The limits, with the values set on the command line."""
+        """The limits on the size of a file, with the values set on the command line."""
         values = {key: int(number(value, f"--limit {key}", "a number")) for key, value in pairs("--limit", self.limit)}
         for key, value in values.items():
             if key not in asdict(sources.LIMITS):

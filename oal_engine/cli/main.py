@@ -45,7 +45,7 @@ def command(name: str) -> Any:
 
 
 def _with_field_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter whose type is a data class by one option for each of its fields."""
+    """Replace each parameter whose type is a data class with one option for each field of the data class."""
     groups: dict[str, type[Any]] = {}
     options: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():

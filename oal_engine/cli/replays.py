@@ -92,7 +92,7 @@ def replay(
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Run an algorithm over data whose labels are known, and print its metrics under both evaluations."""
+    """Run an algorithm over data with known labels, and print its metrics under both evaluations (push, push_query)."""
     values = {key: number(value, key, "a number") for key, value in pairs("--set", settings)}
     names = question_names(questions)
     chosen = _strategy(algorithm, learner, rule, values, len(names) > 1)
@@ -160,9 +160,10 @@ def replay(
 def _strategy(
     algorithm: str | None, learner: str | None, rule: str | None, values: dict[str, float], several: bool
 ) -> Strategy:
-    """Return the strategy that the options name. Raise ValueError, with hints such as similar names, if they do not.
+    """Return the strategy that the options name. If they name none, raise ValueError with a hint, such as similar
+    names.
 
-    several: whether there are several questions, as in `strategy`.
+    several: whether several questions are asked about each item.
     """
     if not algorithm and not (learner and rule):
         raise ValueError("Give --algorithm NAME, or --learner and --rule.")
@@ -177,7 +178,8 @@ def _strategy(
 def _file_data(
     path: str, chosen: Strategy, importing: Importing, reading: Reading, **more: Any
 ) -> datasets.FeatureTable:
-    """Read the rows and labels of a file for this replay only. more: fields of `Columns` to replace."""
+    """Read the rows and labels of a file for a replay, without importing it. more: values that replace fields of
+    `Columns`."""
     columns = replace(importing.columns(path, reading), **{"details": ()} | more)
     if chosen.multiclass and not importing.positive:
         columns = replace(columns, multiclass=True)
@@ -237,7 +239,8 @@ def _stored_data(
 
 
 def _weights(path: Path) -> tuple[str, dict[str, float]]:
-    """Read the session and the weights, {feature: weight}, of a model file. Raise ValueError if it is multiclass."""
+    """Read a model file. Return its session and its weights, {feature: weight}. Raise ValueError if it is
+    multiclass."""
     learned = model_file.read(path)
     if learned.multiclass:
         raise ValueError(f"--seed-model must be a model of positives and negatives. {path} has several classes.")
@@ -274,8 +277,8 @@ def _print(result: dict[str, Any]) -> None:
 
 
 def _print_column(result: dict[str, Any]) -> None:
-    """Print the metrics of the column, and of the column with the answers: the true ones, as means over the runs, and
-    their estimates and guaranteed minimum from the answers of the first run."""
+    """Print the metrics of the column alone, and of the column with the answers: their true values, as means over the
+    runs, and their estimates and guaranteed minimums from the answers of the first run."""
     run, runs, cut = result["runs"][0], len(result["runs"]), result["column"]["cut"]
     print(
         f"Column {result['column']['name']}{'' if cut is None else f', positive from {cut:g} on'}, and "
@@ -314,8 +317,7 @@ def _print_questions(result: dict[str, Any]) -> None:
 
 
 def algorithms(as_json: Json = False) -> None:
-    """List the published algorithms with their parameters and aliases; with --json also the learners and query
-    rules."""
+    """List the published algorithms with their parameters and aliases (with --json also learners and query rules)."""
     published: list[dict[str, Any]] = [
         {
             "name": name,
@@ -341,7 +343,7 @@ def algorithms(as_json: Json = False) -> None:
 
 
 def _part(name: str, kind: type) -> dict[str, Any]:
-    """Describe a learner or query rule."""
+    """Return the name, docstring and parameters of a learner or query rule as JSON."""
     return {"name": name, "help": kind.__doc__, "parameters": [_parameter(*each) for each in parameters(kind).items()]}
 
 

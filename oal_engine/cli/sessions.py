@@ -71,8 +71,10 @@ def export(
     ] = None,
     db: Db = None,
 ) -> None:
-    """Write labels, decisions, predictions for all items, the positives, second opinions, the table of all items (also
-    for other tools), the model, a report, or a text for a methods section."""
+    """Write a table of a session, its model, a report, or a text for a methods section.
+
+    Tables: labels, decisions, predictions for all items, positives, second opinions, all items (also for other tools).
+    """
     if texts and what in exports.WHATS and what not in exports.TABLES:
         raise ValueError(f"--texts is for tables: {', '.join(exports.TABLES)}. Got {what}.")
     if first and what != "positives":
@@ -167,7 +169,7 @@ def answers_to_check(
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """List the answers that disagree with all others, and the answers that the model depends on."""
+    """List the answers that a model of all others contradicts, and the answers that the model depends on most."""
     opened = Opened(Store(db, read_only=True), session)
     checks, words = answer_checks.of_session(opened), opened.settings.answers
     first = {"at odds": checks.at_odds[:most], "decisive": checks.decisive[:most]}
@@ -212,7 +214,7 @@ def publish(
     ] = None,
     db: Db = None,
 ) -> None:
-    """Write a session as JSON lines, for `adopt` elsewhere; or as a page of HTML with its player, for any browser."""
+    """Write a session as JSON lines, for `adopt` in another database, or as an HTML page with a player."""
     kind = format_of(out, {"jsonl": (".jsonl",), **PAGE}, kind)
     if texts and kind != "html":
         raise ValueError("--texts is for pages: a published log never holds them. Got it with --format jsonl.")
@@ -231,7 +233,7 @@ def publish(
 def adopt(
     file: Annotated[Path, Argument(help="A session that `publish` wrote.")], db: Db = None, as_json: Json = False
 ) -> None:
-    """Add a published session to this database, which must have the same data set, and verify it."""
+    """Add a published session to this database, and verify it. The database must contain the session's data set."""
     store = Store(db)
     with file.open("rb") as lines:
         try:

@@ -77,7 +77,7 @@ def set_options(**options: Any) -> dict[str, Any]:
 
 
 def number(text: str, name: str, allowed: str) -> float:
-    """Parse a number. If it is not one, raise ValueError, which says that the option `name` must be `allowed`."""
+    """Parse a number. If `text` is not one, raise ValueError, which says that the option `name` must be `allowed`."""
     try:
         return float(text)
     except ValueError:

@@ -56,7 +56,7 @@ class BlockFile:
 
 
 class StoredStrings(Sequence[Any]):
-    """A sequence of strings or None in a temporary file."""
+    """A sequence in a temporary file. Each element is a string or None."""
 
     def __init__(self, folder: Path) -> None:
         self._blocks, self._ends = BlockFile(folder), [0]

@@ -25,7 +25,7 @@ Say: TypeAlias = Callable[[str], None]
 
 
 class BrokerError(ValueError):
-    """A broker that cannot be read, or an invalid URL. The message is one sentence."""
+    """Raised if a broker cannot be read or a URL is invalid. The message is one sentence."""
 
 
 class Message(NamedTuple):
@@ -37,7 +37,7 @@ class Message(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Messages, in order within each partition. at_end: whether the broker has no further messages now."""
+    """Messages, in order within each partition. at_end: whether the broker has no more messages at the moment."""
 
     messages: list[Message]
     at_end: bool
@@ -75,9 +75,10 @@ class Address:
         return f"{self.scheme}://{self.host}/{self.name}"
 
     def batches(self, positions: Positions, say: Say) -> Iterator[Batch]:
-        """Yield the messages after `positions`, which the caller advances. Raise BrokerError if the connection is lost.
+        """Yield batches of the messages after `positions`. Raise BrokerError if the connection is lost.
 
-        say: called with a sentence about messages that the broker no longer has.
+        positions: the caller advances them after each batch. say: called with a sentence about messages that the broker
+        no longer has.
         """
         return BROKERS[self.scheme](self, positions, say)
 
@@ -96,7 +97,7 @@ def _extra(package: str) -> BrokerError:
 
 
 def _redis(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
-    """Read a Redis stream. The message is the only field of an entry, or a JSON object of its fields if it has more."""
+    """Read a Redis stream. A message is the only field of an entry, or, if it has several, a JSON object of them."""
     try:
         import redis
     except ImportError:

@@ -50,7 +50,7 @@ PAUSE_SECONDS, MAX_WAIT_SECONDS = 0.1, 0.4  # a batch of a feed ends after this 
 class AppendCounts:
     """Counts of appended, dropped and skipped items.
 
-    duplicates: exact duplicates, which are dropped. renamed: appended items whose id was taken. skipped: unreadable
+    duplicates: exact duplicates, which are dropped. renamed: appended items whose id was in use. skipped: unreadable
     lines, {reason: (count, first line)}. near_duplicates: appended or left out, as the data set is configured. words:
     distinct words per appended text, summed over the texts. new_words: how many of these are outside the vocabulary.
     later_labels: stored items without a label that got one from an exact duplicate; it does not replace the item's own
@@ -95,7 +95,7 @@ class AppendCounts:
 
 
 def report(dataset: Dataset, counts: AppendCounts) -> str:
-    """Report the counts, the near-duplicates and the share of new words in sentences."""
+    """Report in sentences the counts of an append, its near-duplicates and its share of new words."""
     sentences = [f"{counts}."]
     if counts.near_duplicates:
         sentences.append(duplicates.sentence(counts.near_duplicates, dataset.record["near_duplicates"]))
@@ -105,15 +105,15 @@ def report(dataset: Dataset, counts: AppendCounts) -> str:
 
 
 def novelty(words: int, new_words: int, batches: Sequence[Row]) -> str:
-    """Report the share of new words in a sentence, with the share at the import. batches: as from `Store.batches`."""
+    """Report the share of new words, and the share at the import, in a sentence. batches: as from `Store.batches`."""
     first = novelty_at_import(batches)
     before = "" if first is None else f"; {100 * first:.1f} % at the import"
     return f"{100 * new_words / words:.1f} % of the words are new to the vocabulary{before}."
 
 
 def novelty_at_import(batches: Sequence[Row]) -> float | None:
-    """Return the share of imported words that would be new if their text had been appended later; None if unknown.
-    Later texts of the same kind should have about this share of new words."""
+    """Return the share of imported words that would be new if their text had been appended after the import; None if
+    unknown. Appended texts of the same kind as the imported ones should have about this share of new words."""
     first = batches[0] if batches and not batches[0]["first"] else None
     return first["new_words"] / first["words"] if first and first["words"] else None
 
@@ -121,7 +121,8 @@ def novelty_at_import(batches: Sequence[Row]) -> float | None:
 def append(dataset: Dataset, items: reading.Items, joined: int = 0) -> AppendCounts:
     """Append items to a data set in one transaction, without exact duplicates. Return the counts.
 
-    joined: merge them into the last recorded batch, unless it is the import or has this many items (0: never).
+    joined: record the items as part of the previous batch if that batch is not the import and has fewer than this many
+    items (0: always record a new batch).
     """
     if not items.ids:
         return AppendCounts(skipped=items.skipped, unknown_words=items.n_unknown)
@@ -185,9 +186,9 @@ def _later_labels(
 def _near_duplicates(dataset: Dataset, word_sets: WordSets, fresh: np.ndarray) -> np.ndarray:
     """Find the fresh texts that are near-duplicates of an earlier text. Return a boolean mask over all texts.
 
-    A near-duplicate is added to the count of the earlier text; so is an exact duplicate if the data set leaves out
-    near-duplicates. The other fresh texts are stored for later comparisons. fresh: mask of the texts that are not exact
-    duplicates.
+    fresh: mask of the texts that are not exact duplicates. A near-duplicate is added to the count of the earlier text;
+    so is an exact duplicate if the data set leaves out near-duplicates. The other fresh texts are stored, so that
+    texts of later appends are compared with them.
     """
     store, once = dataset.store, dataset.record["near_duplicates"] == duplicates.ONCE
     position, near = dataset.record["items"], np.zeros(fresh.size, bool)
@@ -312,7 +313,7 @@ def append_file(
 def first_items(
     dataset: Dataset, path: FileOrPath, vectors: reading.Vectors | None = None, **options: Any
 ) -> tuple[list[FirstItem], dict[str, Any]]:
-    """Preview an append: read the first items of a file without storing them. Return them, and how the file is read.
+    """Preview an append: return the first items of a file, and a description of how it is read. Nothing is stored.
 
     vectors: as in `append_file`. options: fields of `Opening`.
     """
@@ -331,7 +332,8 @@ def _read_file(
     folder: Path | None = None,
     **options: Any,
 ) -> reading.Items:
-    """Read the items of a file in the columns of a data set. Raise DataError if the file does not fit the data set."""
+    """Read the items of a file with the column roles of a data set, overridden by `columns`. Raise DataError if the
+    file does not fit the data set."""
     if vectors and not dataset.vector_width:
         raise reading.DataError(f"the texts of the data set {dataset.name} have no vectors. Got {vectors.name}.")
     head = reading.peek(path, 0, **options)
@@ -494,9 +496,9 @@ def follow(
 ) -> Iterator[AppendCounts]:
     """Append the messages of a broker as they arrive, each exactly once. Yield the counts of each batch.
 
-    The position after a batch is stored in the same transaction. columns: as in `append_file`. until_empty: stop when
-    the broker has no more messages, and raise BrokerError, instead of a retry, if the connection is lost. say: called
-    with a sentence about each gap in the messages and each lost connection.
+    Each batch and the position after it are stored in one transaction. columns: as in `append_file`. until_empty: stop
+    when the broker has no more messages, and if the connection is lost, raise BrokerError instead of retrying. say:
+    called with a sentence about each gap in the messages and each lost connection.
     """
     stopped, is_lost, joined = stopped or Event(), None, 0
     wanted = _feed_columns(dataset, columns or {}, as_json=True)

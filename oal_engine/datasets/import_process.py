@@ -95,7 +95,7 @@ def more_first_items(
 
 
 def mesh_terms(source: FileOrPath | Files, name: str, number: str) -> tuple[str, ...]:
-    """Return the terms at a MeSH tree number or below it, like `readers.mesh_terms`. source: the MeSH tree."""
+    """Return the terms at a MeSH tree number or below it, like `readers.mesh_terms`. source: file of the MeSH tree."""
     return tuple(_run("mesh", source, name, number=number))
 
 
@@ -214,7 +214,8 @@ def _too_large(name: str) -> str:
 
 
 def _crashed(name: str, code: int | None) -> str:
-    """Return the error message for a process that exited unexpectedly, which libraries cause when memory runs out."""
+    """Return the error message for a process that exited unexpectedly: some libraries end the process when memory runs
+    out."""
     return (
         f"The process that read {name} exited unexpectedly (exit code {code}), probably out of memory: its limit is "
         f"{_memory() / 2**30:.1f} GiB (OAL_IMPORT_MEMORY). See the server log."
@@ -226,7 +227,7 @@ def _memory() -> int:
 
 
 def _packed(request: ImportRequest) -> dict[str, Any]:
-    """Prepare a request for JSON."""
+    """Convert an import request to values for JSON."""
     return asdict(request) | {"embedding": request.embedding and str(request.embedding)}
 
 
@@ -246,7 +247,7 @@ def _request(settings: Mapping[str, Any]) -> ImportRequest:
 
 
 def _columns(columns: Mapping[str, Any]) -> reading.Columns:
-    """Rebuild columns from JSON, which has lists for tuples."""
+    """Rebuild column roles from JSON, which has lists in place of tuples."""
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in columns.items()}
     return reading.Columns(**values)
 
@@ -284,7 +285,8 @@ def _cut(items: Sequence[FirstItem]) -> list[FirstItem]:
 
 
 def _size(file: BinaryIO, name: str, options: Mapping[str, Any]) -> str:
-    """Report the number of lines of a large file in a sentence; "" for a compressed file, which must be unpacked."""
+    """Report the size of a large file in a sentence, as `size_sentence` does. Return "" for a compressed file, whose
+    lines cannot be counted without unpacking it."""
     if Path(name).suffix.lower() in sources.COMPRESSIONS:
         return ""
     return reading.size_sentence(file, name=name, **{key: options[key] for key in ("reader", "encoding", "layout")})
@@ -329,7 +331,7 @@ WORK: dict[str, Callable[[BinaryIO, PhaseProgress, dict[str, Any]], Any]] = {
 
 
 def main(number: int) -> None:
-    """Run the work that the first line of standard input names on the open file with descriptor `number`. Print the
+    """Do the work named in the first line of standard input, on the open file with descriptor `number`. Print the
     progress and the result as lines of JSON."""
     out, sys.stdout = sys.stdout, sys.stderr  # keeps library output out of our protocol on stdout
 

@@ -104,7 +104,7 @@ def _store(
     owner: str,
     folder: Path,
 ) -> int:
-    """Store a table in the database, and its rows in a folder unless they are there. Return the id of the data set."""
+    """Store a table in the database, and its rows in `folder` unless already there. Return the id of the data set."""
     items, vocabulary = table.items, table.vocabulary
     file_numbers = None if items.texts is not None else numbers.flat(cast(Matrix, items.vectors), table.rows)
     checksums = table.checksums or row_files.save(table.rows, folder)

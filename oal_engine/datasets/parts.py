@@ -1,4 +1,4 @@
-"""Read the files of a folder in parallel, one file per worker task, into the same table as a single process would."""
+"""Read the files of a folder in parallel, one file per worker task. A single process would give the same table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class Parts(NamedTuple):
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """List the files of a folder in natural order (2.txt before 10.txt), except hidden, system and `_name` files."""
+    """List the files of a folder in natural order (2.txt before 10.txt), without hidden files, system files, and files
+    whose names begin with an underscore."""
     names = (path for path in folder.absolute().iterdir() if not JUNK.fullmatch(path.name) and path.name[0] != "_")
     return sorted((path for path in names if path.is_file()), key=lambda path: in_order(path.name))
 

@@ -42,7 +42,7 @@ class Prior:
 
     @property
     def source(self) -> dict[str, Any]:
-        """The sources of the weights, ready for JSON: without `texts` if there are none, as in earlier versions."""
+        """The sources of the weights, ready for JSON. `texts` is left out if there are none, as in earlier versions."""
         sources = {
             "words": [*self.words],
             "items": [*self.items],
@@ -54,7 +54,7 @@ class Prior:
 
 
 def described(source: Mapping[str, Any]) -> str:
-    """Describe `Prior.source` in sentences."""
+    """Describe the sources of a prior, `Prior.source`, in sentences."""
     parts = [
         f"the word{'s' * (len(source['words']) > 1)} {', '.join(source['words'])}" if source["words"] else "",
         f"the item{'s' * (len(source['items']) > 1)} {', '.join(source['items'])}" if source["items"] else "",

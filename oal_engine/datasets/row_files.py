@@ -35,7 +35,7 @@ KIND_FILE = "rows.json"  # names the kind of the saved rows
 class RowWriter:
     """Write rows of one kind, block by block, as .npy files that `load` maps into memory.
 
-    items: the number of written rows. checksums: as from the function `checksums`.
+    items: the number of written rows. checksums: the CRC-32 of each written array, {name: checksum}.
     """
 
     def __init__(self, folder: Path | str) -> None:
@@ -74,7 +74,7 @@ class RowWriter:
 
 
 def _write_header(file: BinaryIO, dtype: np.dtype[Any], size: int) -> None:
-    """Write the header of a flat array. numpy pads it to one length for every size, so that it can be overwritten."""
+    """Write the header of a flat array. Its length does not depend on `size`, so that it can be overwritten."""
     file.seek(0)
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (size,)}
     np.lib.format.write_array_header_1_0(file, header)
@@ -108,7 +108,8 @@ def load(folder: Path | str, items: int) -> Rows:
 
 
 def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:
-    """Append rows of the same kind after the first `items` saved rows. Return the written arrays, {name: array}."""
+    """Append rows, of the same kind as the saved ones, after the first `items` saved rows. Return the written arrays,
+    {name: array}."""
     saved, written = load(folder, items), arrays(more)
     if not isinstance(more, DenseRows) and not isinstance(saved, DenseRows):
         written["indptr"] = more.indptr[1:] + saved.indptr[-1]

@@ -112,7 +112,7 @@ def labelled(record: DatasetRecord) -> bool:
 
 
 def columns_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that a data set was imported from, {} if unknown."""
+    """Return the column roles that a data set was imported with, as decoded from JSON; {} if unknown."""
     return json.loads(record["columns"] or "{}")
 
 
@@ -226,7 +226,8 @@ class Dataset:
         return vectorizer.Vocabulary(terms, np.array(frequencies, dtype=np.int64), documents, json.loads(settings))
 
     def new_terms(self, items: Iterable[int]) -> dict[int, str]:
-        """Return {hash column: term} of the terms outside the vocabulary, in `items` and the items of earlier calls."""
+        """Return {hash column: term} for the terms outside the vocabulary that occur in `items` or in the items of
+        earlier calls."""
         unread = [item for item in items if item not in self._items_with_terms]
         if unread and self.vocabulary and self.vocabulary.shared:
             for row in self.store.items(self.id, unread, texts=True).values():
@@ -251,7 +252,7 @@ class Dataset:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The columns that the data set was imported from, {} if unknown."""
+        """The column roles that the data set was imported with; {} if unknown."""
         return columns_of(self.record)
 
     @property
@@ -325,8 +326,9 @@ class Dataset:
 
     def labels_of(self, names: Collection[str], gaps: bool = False) -> dict[str, np.ndarray]:
         """Return the label of every item (+1 or -1) for yes/no questions, {name: labels}. The labels come from the
-        further column of this name, else from the label cells, which have the name as a word or not. Questions that
-        the file does not answer for every item are left out. gaps: include them, with 0 for items without an answer."""
+        further column with the name of the question, else from the label cells: +1 if the name is one of the labels in
+        the cell. Questions that the file does not answer for every item are left out. gaps: include these questions,
+        with 0 for items without an answer."""
         answers, label = dict[str, np.ndarray](), self.columns.get("label")
         further = self.store.details(self.id, range(self.y.size)) if {*names} & {*self.details} else {}
         words = self.store.label_cells(self.id)[: self.y.size] if label and (gaps or self.labelled) else None

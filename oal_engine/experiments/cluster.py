@@ -75,7 +75,7 @@ def _same_versions(client: Client) -> None:
 
 
 def has_rows(source: RowSource) -> bool:
-    """Return whether this process can read the rows of a source from its folder, with the right fingerprint."""
+    """Return whether this process can read a source's rows from its folder, and their fingerprint matches."""
     try:
         return fingerprint(*mapped(source.folder, source.rounds), source.classes) == source.fingerprint
     except (OSError, ValueError):
@@ -94,8 +94,8 @@ class Upload(WorkerPlugin):
         self.files = {path.name: path.read_bytes() for path in Path(source.folder).iterdir()}
 
     def setup(self, worker: Any) -> None:
-        """Write the files to the local directory of a worker, unless it can read the rows anyway. Dask deletes the
-        directory when the worker ends."""
+        """Write the files to the local directory of a worker, unless the worker can read the rows in the source's
+        folder. Dask deletes the local directory when the worker ends."""
         if has_rows(self.source):
             return
         folder = Path(worker.local_directory) / self.source.fingerprint

@@ -23,8 +23,8 @@ Block: TypeAlias = tuple[str, Limit]  # key of one table: a data set, and its bu
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison: its specification, the versions of the software, and the lines of its result. A line is one
-    algorithm and setting on one data set with one budget or `hit`, in several runs (one per seed)."""
+    """A comparison: its specification, the software versions, and its result lines. A line holds the runs (one per
+    seed) of one algorithm and setting on one data set, with one budget or target number of labels (`hit`)."""
 
     name: str
     spec: Specification
@@ -38,8 +38,8 @@ class Comparison:
         evaluation: str | None = None,
         over: Callable[..., Any] = np.mean,
     ) -> np.ndarray:
-        """Return a metric (by default the criterion) at the end of each run of a line. over: function that combines the
-        values of several questions into one, such as np.mean."""
+        """Return the final value of a metric (by default the criterion) in each run of a result line. over: function
+        that combines the values for several questions into one, such as np.mean."""
         if metric == "seconds":
             return self.seconds(line)[:, -1]
         evaluation = evaluation or self.spec.evaluation
@@ -63,7 +63,8 @@ class Comparison:
 
     @property
     def has_list(self) -> bool:
-        """Whether the list that each run leaves (see `Run.listed`) was measured."""
+        """Whether the runs measured their final list: the final model's predictions for all items (see
+        `Run.listed`)."""
         return all(line.has_list for line in self.lines)
 
     @property
@@ -72,8 +73,8 @@ class Comparison:
         return any(line.floor_jobs for line in self.lines)
 
     def floors(self, line: Result, evaluation: str | None = None) -> dict[str, np.ndarray]:
-        """Return the lower bounds of metrics at the end of each run of a line, {metric: bounds}; {} if the runs have
-        none."""
+        """Return the lower bounds of metrics at the end of each run of a result line, {metric: bounds}; {} if the runs
+        have no lower bounds."""
         if line.worst is None:
             return {}
         tables = {name: tuple(line.worst[:, k].T) for k, name in enumerate(metrics.EVALUATIONS)}
@@ -82,8 +83,8 @@ class Comparison:
     def curve(
         self, line: Result, metric: str, evaluation: str, axis: str = "rounds"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the curve of a metric of a line as arrays over its marks (checkpoints): mean rounds, mean labels
-        asked, and the mean and standard deviation of the metric.
+        """Return a metric of a result line at its marks (checkpoints), as arrays over the marks: mean rounds, mean
+        labels asked, and the mean and standard deviation of the metric.
 
         axis: "rounds" for marks along the stream, "labels" for marks along the labels and the end of the stream.
         """
@@ -103,12 +104,13 @@ class Comparison:
         return one.sum((-3, -2, -1)).mean(0), asked_of(one).mean(0), values.mean(0), _spread(values)
 
     def _of_one(self, counts: np.ndarray) -> np.ndarray:
-        """Return the counts of the first question, if there are questions: the numbers of items and labels are equal in
-        all."""
+        """Return the counts of the first question (unchanged if there are no questions): all questions have the same
+        numbers of items and labels."""
         return counts[:, :, 0] if self.spec.questions else counts
 
     def blocks(self) -> dict[Block, dict[str, Result]]:
-        """Group the lines by data set and limit: {block: {name: line}}, with names that are unique in the block."""
+        """Group the result lines by data set and limit: {block: {name: line}}. No two lines of a block have the same
+        name."""
         blocks: dict[Block, dict[str, Result]] = {}
         several = len({((line.data, line.limit), line.algorithm) for line in self.lines}) < len(self.lines)
         for line in self.lines:
@@ -119,7 +121,7 @@ class Comparison:
     def test(
         self, lines: dict[str, Result], metric: str | None = None, evaluation: str | None = None
     ) -> dict[str, significance.PairedTest]:
-        """Find the best line of a block, and by paired tests the lines that are not distinguishable from it."""
+        """Compare each line of a block with the best line by paired tests. Return the test results by name."""
         values = {name: self.values(line, metric, evaluation) for name, line in lines.items()}
         return significance.against_best(values, more_is_better(metric or self.spec.criterion))
 
@@ -130,7 +132,7 @@ class Comparison:
         return {block: self.test(lines, metric, evaluation) for block, lines in self.blocks().items()}
 
     def ranks(self, metric: str | None = None, evaluation: str | None = None) -> significance.Ranks:
-        """Compute average ranks over all data sets and budgets, for the names that occur in all of them."""
+        """Compute average ranks over all data sets and budgets, for the lines whose name occurs in all of them."""
         blocks = [
             {name: float(self.values(line, metric, evaluation).mean()) for name, line in lines.items()}
             for lines in self.blocks().values()
@@ -140,7 +142,7 @@ class Comparison:
         return significance.average_ranks(table, more_is_better(metric or self.spec.criterion))
 
     def trials(self) -> list[dict[str, Any]]:
-        """Return the settings tried while tuning, each with its criterion; the best of an algorithm comes first."""
+        """Return the settings tried while tuning, each with its score: for each result line, the best first."""
         trials = []
         for line in self.lines:
             shared = {"data": line.data, **_limit(line.limit), "algorithm": line.algorithm}
@@ -204,7 +206,7 @@ def _spread(values: np.ndarray) -> np.ndarray:
 
 
 def load(store: Store, name: str | int) -> Comparison:
-    """Load a stored comparison by name or id, with the lines that are complete."""
+    """Load a stored comparison by name or id, with the result lines that are complete so far."""
     record = store.comparison(name)
     spec, counts_by_key = stored(record["specification"]), store.replays(record["id"])
 

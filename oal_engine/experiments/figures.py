@@ -1,6 +1,6 @@
-"""The figures of a comparison: the data that the app and the files draw, and how the files draw them.
+"""The figures of a comparison: their data, which the app and the files share, and how files draw them.
 
-A view selects one part of a result. Figures in the app and in files take their data from here.
+A view selects the part of a result that a figure shows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class ResultView:
 
 
 def view(comparison: Comparison, data: str | None = None, budget: Limit = None, **values: Any) -> ResultView:
-    """Build a view of a comparison, by default of the first block, the criterion, the first axis and the best lines."""
+    """Build a view of a comparison. By default it shows the first data set and budget, the criterion, the first axis
+    and the best lines."""
     block = next(each for each in comparison.blocks() if data is None or each == (data, budget))
     usual = {
         "metric": comparison.spec.criterion,
@@ -59,8 +60,8 @@ def view(comparison: Comparison, data: str | None = None, budget: Limit = None, 
 
 
 def axes(comparison: Comparison) -> dict[str, str]:
-    """Return the x axes that a comparison can be drawn over, {axis: title}. If it has several hits, the share of labels
-    asked comes first."""
+    """Return the x axes that the curves of a comparison can have, {axis: title}. If there are several targets (`hit`)
+    and no held-out fold, the share of labels asked comes first."""
     titles = dict(AXES)
     if len(comparison.spec.budgets) > 1:
         titles["budget"] = AMOUNTS["budget"]
@@ -80,8 +81,8 @@ def metrics(comparison: Comparison) -> tuple[str, ...]:
 
 
 def drawable(comparison: Comparison, view: ResultView) -> dict[str, list[Result]]:
-    """Return the lines of each curve of a view, {name: lines}. A curve over the budget or the share of labels asked has
-    a line for each amount; other curves have one."""
+    """Return the result lines of each curve of a view, {name: lines}. A curve over the budget or the share of labels
+    asked has one line for each amount; other curves have a single line."""
     if view.axis in AMOUNTS:
         return _amounts(comparison, view.data, view.budget, view.axis)
     return {name: [line] for name, line in comparison.blocks()[view.data, view.budget].items()}
@@ -111,7 +112,7 @@ def measure(metric: str, evaluation: str) -> str:
 
 
 def settings(values: Setting) -> str:
-    """Describe the settings of a line."""
+    """Describe the settings of a result line in words."""
     words = (
         f"{key} {value:g}" if isinstance(value, float | int) else f"{key} {value}" for key, value in values.items()
     )
@@ -119,7 +120,8 @@ def settings(values: Setting) -> str:
 
 
 def styles(comparison: Comparison, lines: Mapping[str, Sequence[Result]]) -> dict[str, Style]:
-    """Return the style of each curve, {name: style}. The best get the first styles, whichever curves are drawn."""
+    """Return the style of each curve, {name: style}. The best curves get the first styles, no matter which curves a
+    figure shows."""
     names = [*leading(comparison, lines), *lines]
     return {name: STYLES[list(dict.fromkeys(names)).index(name) % len(STYLES)] for name in lines}
 
@@ -184,14 +186,14 @@ def _amounts(comparison: Comparison, data: str, budget: Limit, axis: str) -> dic
 
 
 def is_wide(x: np.ndarray) -> bool:
-    """Return whether an axis over these values should be logarithmic."""
+    """Return whether these values span so wide a range that their axis should be logarithmic."""
     return bool(x.size and x.min() > 0 and x.max() / x.min() >= WIDE_RATIO)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The results of an algorithm over one or two parameters. values: {parameter: its values}. mean, spread: over the
-    runs, with an axis for each parameter."""
+    """The results of an algorithm over one or two parameters. values: {parameter: its values}. mean, spread: mean and
+    standard deviation of a metric over the runs, as arrays with an axis for each parameter."""
 
     algorithm: str
     values: dict[str, list[float | str]]
@@ -199,7 +201,7 @@ class Sweep:
     spread: np.ndarray
 
     def best(self, metric: str) -> tuple[int, ...]:
-        """Return the index of the best mean."""
+        """Return the index in `mean` of the best value of a metric."""
         place = (np.nanargmax if more_is_better(metric) else np.nanargmin)(self.mean)
         return tuple(map(int, np.unravel_index(place, self.mean.shape)))
 
@@ -281,7 +283,7 @@ def draw_curves(axes: Axes, comparison: Comparison, view: ResultView) -> None:
 
 
 def _scale_amounts(axes: Axes, axis: str, x: np.ndarray) -> None:
-    """Make the x axis logarithmic where its values need it, and label it with numbers or shares."""
+    """Make the x axis logarithmic if its values span a wide range, and format its ticks as numbers or percentages."""
     if is_wide(x):
         axes.set_xscale("log")
         axes.set_xticks(ticks(x))
@@ -290,7 +292,7 @@ def _scale_amounts(axes: Axes, axis: str, x: np.ndarray) -> None:
 
 
 def amount(axis: str, value: float) -> str:
-    """Format a value on the axis of budgets (a number) or of shares of labels asked (a percentage)."""
+    """Format a value on the x axis: a share of labels asked as a percentage, a budget as a number."""
     return f"{100 * value:.3g} %" if axis == "share" else f"{value:,.6g}"
 
 
@@ -303,7 +305,7 @@ def ticks(x: np.ndarray) -> np.ndarray:
 
 
 def draw_sweep(axes: Axes, comparison: Comparison, view: ResultView, sweep: Sweep) -> None:
-    """Draw a line over one parameter, or a heat map over two with a ring around the best."""
+    """Draw a line over one parameter, or a heat map over two parameters with a ring around the best setting."""
     *above, key = sweep.values
     even = above or sweep.scale(key) == "category"
     place = np.arange(len(sweep.values[key])) if even else sweep.values[key]
@@ -353,8 +355,9 @@ def draw_ranks(axes: Axes, comparison: Comparison, ranks: Ranks) -> None:
 
 
 def figure(kind: str, comparison: Comparison, view: ResultView) -> bytes:
-    """Draw the figure of a view, and return its bytes. It shows a sweep if the comparison is of one algorithm that has
-    a sweep, and if the x axis is neither the budget nor the share of labels asked. Else it shows the curves."""
+    """Draw the figure of a view, and return the file as bytes. It shows a parameter sweep if the comparison has a
+    single algorithm, which has a sweep, and the x axis is neither the budget nor the share of labels asked. Else it
+    shows the curves."""
     swept = [] if view.axis in AMOUNTS else [*sweeps(comparison, view)]
     alone = len(swept) == 1 and len({line.algorithm for line in comparison.lines}) == 1
     return drawn(kind, draw_sweep, comparison, view, swept[0]) if alone else drawn(kind, draw_curves, comparison, view)

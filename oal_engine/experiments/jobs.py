@@ -43,8 +43,8 @@ def start(store: Store, comparison: int) -> None:
 
 
 def status(store: Store, comparison: int) -> dict[str, Any]:
-    """Return the state of a comparison, the number of finished replays (`done`) and of all (`total`), and, if known,
-    the remaining seconds and a message.
+    """Return the state of a comparison, the numbers of finished replays (`done`) and of all replays (`total`), and, if
+    known, the remaining seconds and a message.
 
     state: running, finished, failed, cancelled, lost (its process is gone), or stopped (it never had a job).
     """
@@ -60,7 +60,8 @@ def status(store: Store, comparison: int) -> dict[str, Any]:
 
 
 def _remaining(job: Mapping[str, Any]) -> float | None:
-    """Estimate the remaining seconds from the speed so far. Return None if it is not known yet."""
+    """Estimate the remaining seconds from the speed so far. Return None if the job is not running, or has not finished
+    a replay since it began."""
     if job["state"] != "running" or not job["total"] or job["done"] <= job["known"]:
         return None
     ran = (datetime.now(UTC) - datetime.fromisoformat(job["begun_at"])).total_seconds()
@@ -84,8 +85,8 @@ def remove(store: Store, comparison: int) -> None:
 
 
 def started(pid: int) -> str | None:
-    """Return the start time of a process in the format of the system, or None if it has ended. Together with the pid,
-    the start time identifies a process."""
+    """Return the start time of a process as the operating system formats it, or None if the process has ended. Together
+    with the pid, the start time identifies a process."""
     if not Path("/proc/self/stat").exists():  # not Linux
         command = ["ps", "-o", "lstart=", "-p", str(pid)]
         return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None

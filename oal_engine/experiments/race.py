@@ -72,8 +72,8 @@ class AnsweredQuestion(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """The run of one strategy: its questions, its boundary (a, b, c) before the first answer and after each, the counts
-    of each round, shape (rounds, 2, 3, 2), and the learner at the end."""
+    """The run of one strategy. lines: the decision boundary (a, b, c) before the first answer and after each answer.
+    counts: a table of counts for each round, shape (rounds, 2, 3, 2). learner: the learner at the end."""
 
     questions: list[AnsweredQuestion]
     lines: list[tuple[float, float, float]]
@@ -87,8 +87,8 @@ def choices() -> list[str]:
 
 
 def tuned(name: str, scale: float) -> dict[str, float]:
-    """Return the parameters of a strategy that were tuned for the clouds, with the deltas scaled to rows whose
-    `overlap` is `scale`.
+    """Return the parameters of a strategy that were tuned on `clouds`. The deltas are scaled to rows whose `overlap` is
+    `scale`.
 
     A delta is a margin, and margins are sums of inner products of rows.
     """
@@ -104,14 +104,14 @@ def overlap(rows: Rows) -> float:
 
 
 def entrant(name: str, values: Values = ()) -> Strategy:
-    """Build the strategy of a name in `choices`, with some parameters set."""
+    """Build a strategy by its name in `choices`, with some parameters set."""
     if name == BASELINE:
         return strategy(learner="perceptron", rule="positive", values=values)
     return strategy(name, values=values)
 
 
 def clouds(seed: int, rounds: int = ROUNDS) -> tuple[Rows, np.ndarray, Plane]:
-    """Draw two Gaussian clouds: rows (u, v, 1), labels -1 and +1 (about one item of 16 is positive), and their plane.
+    """Draw two Gaussian clouds: rows (u, v, 1), labels -1 and +1 (about one item in 16 is positive), and their plane.
 
     Every machine gets the same numbers: a normal number is the sum of 12 uniform ones minus 6, added in a fixed order.
     """
@@ -157,8 +157,8 @@ def _axes(table: Matrix, center: np.ndarray) -> np.ndarray:
 
 
 def sampled(dataset: Dataset, seed: int) -> tuple[Rows, np.ndarray, np.ndarray]:
-    """Draw a stream from a labeled data set of two classes: at most ROUNDS rows in random order, their labels, and
-    their row numbers."""
+    """Draw a stream from a labeled two-class data set: at most ROUNDS rows in random order. Return the rows, their
+    labels, and their row numbers."""
     if dataset.classes or not dataset.labelled:
         raise ValueError(f"a race needs a positive or negative label for every item. {dataset.name} has others.")
     chosen = stream.shuffled(len(dataset.y), seed)[:ROUNDS]
@@ -169,7 +169,7 @@ def sampled(dataset: Dataset, seed: int) -> tuple[Rows, np.ndarray, np.ndarray]:
 
 
 def run(rows: Rows, y: np.ndarray, chosen: Strategy, view: Plane, budget: int, seed: int = 0) -> Lane:
-    """Run a strategy over rows in their order, answering every question with the label of its row."""
+    """Run a strategy over rows in their order, and answer every question with the label of the row."""
     rounds = length(rows)
     race = Run(chosen, rows, y, stream.checked_order(np.arange(rounds), rows), rho=chosen.rho or 0.0, seed=seed)
     learner, rule, objective = race.start()

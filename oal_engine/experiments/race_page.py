@@ -1,5 +1,5 @@
-"""Data for race.js: the record of a race, a sentence for each rule, and a text for each item; and a race as an HTML
-page."""
+"""The data of race.js (the record of a race, a sentence about each rule, and the texts of items that were asked about),
+and a race as an HTML page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +18,8 @@ Lanes = Sequence[tuple[str, Values]]  # the names of strategies, as in `race.cho
 
 
 def watched(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: bool = True) -> dict[str, Any]:
-    """Record a race over a data set, or over the clouds (None). texts: whether to include the texts of items that were
-    asked about."""
+    """Record a race over a data set (None: over the two Gaussian clouds of `race.clouds`). texts: whether to include
+    the texts of items that were asked about."""
     if not 1 <= len(lanes) <= MOST_LANES:
         raise ValueError(f"a race needs 1 to {MOST_LANES} strategies. Got {len(lanes)}.")
     entrants = [race.entrant(name, values) for name, values in lanes]
@@ -68,7 +68,7 @@ def _words(item: dict[str, Any]) -> str:
 
 
 def _limits_of(view: race.Plane, n_shown: int, n_items: int) -> str:
-    """Say in a sentence which items the picture shows, and how much of their variation."""
+    """Describe in a sentence which items the picture shows, and which share of their variation."""
     part = f"A random sample of {n_shown:,} of {n_items:,}" if n_shown < n_items else f"All {n_items:,}"
     sample = f"{part} items"
     if view.share == 1:

@@ -22,12 +22,12 @@ from .specifications import MOST_RUNS
 class ReplayOptions:
     """How a strategy is replayed.
 
-    permutations: number of random item orders (None: one run in the stored order). positive: for data of K classes and
-    a strategy for two, a list of the one positive class; all others are negative. audit, audit_trains, pace, floor: as
-    in `spending.plan`; if there is a floor, each run reports lower bounds of its metrics, including bounds for the case
-    that a person reads all pushed items. prior: weights that the learner begins with. known_share: share of the items
-    whose labels are learned before the first round, drawn with the seed of each run; the other items are the stream.
-    All other options are as in `Specification`.
+    permutations: number of random item orders (None: one run in the stored order). positive: for multi-class data and a
+    two-class strategy, a list with the one positive class; all others are negative. audit, audit_trains, pace, floor:
+    as in `spending.plan`; if there is a floor, each run reports lower bounds of its metrics, also for the case that a
+    person reads all pushed items. prior: weights that the learner begins with. known_share: share of the items whose
+    labels are learned before the first round, drawn with the seed of each run; the other items are the stream. All
+    other options are as in `Specification`.
     """
 
     permutations: int | None = None
@@ -70,7 +70,7 @@ def replay(
 ) -> dict[str, Any]:
     """Run a strategy once per item order. Return the metrics of each run, their mean and standard deviation, as JSON.
 
-    orders: arrays of row numbers (from 0), in place of the permutations of the options.
+    orders: item orders as arrays of row numbers (from 0); they replace `options.permutations`.
     """
     if options.floor and strategy.multiclass:
         raise ValueError("a floor is for a positive and a negative class. Got several classes.")
@@ -113,9 +113,10 @@ def replay_questions(
     rare: bool = True,
 ) -> dict[str, Any]:
     """Replay several questions about each item, once for each item order. An item that is asked about gets the answers
-    to all questions. Return the metrics of each question, their mean and the worst, as JSON.
+    to all questions. Return the metrics of each question, their mean over the questions, and the worst, as JSON.
 
-    labels: {question: labels of all items}. The budget counts items asked about. rare: as in `questions.replay`.
+    labels: {question: labels of all items}. The budget counts items asked about. rare: whether to use the rule `rare`
+    instead of `max` (see `questions.replay`).
     """
     plans = [_planned(strategy, data.rows, y, 0, orders, options) for y in labels.values()]
     orders, _, n_known = plans[0]
@@ -217,7 +218,8 @@ def _planned(
     strategy: Strategy, rows: Rows, y: np.ndarray, classes: int, orders: list[np.ndarray] | None,
     options: ReplayOptions,
 ) -> tuple[list[np.ndarray], Run, int]:  # fmt: skip
-    """Return the item orders, a run that is to be repeated in each of them, and the number of known labels."""
+    """Return the item orders, a run that `_in_order` copies for each of them, and the number of items with known
+    labels."""
     if orders is None:
         seeds = range(options.seed, options.seed + (options.permutations or 0))
         orders = [stream.shuffled(y.size, seed) for seed in seeds] or [np.arange(y.size)]
@@ -233,8 +235,8 @@ def _planned(
 
 
 def _in_order(first: Run, number: int, order: np.ndarray, n_known: int) -> Run:
-    """Return a copy of a run over an item order, without `n_known` items whose labels are known. The seed of the run
-    draws these items."""
+    """Return a copy of the run `first` with another item order, and with `number` added to its seed. `n_known` items
+    with known labels, drawn with this seed, are left out of the order."""
     run = replace(first, order=order, seed=first.seed + number)
     if not n_known:
         return run

@@ -31,11 +31,11 @@ Cell: TypeAlias = tuple[float, float | None, str]  # mean, spread, mark
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of a table: its settings in words, mean labels asked, and (mean, spread, mark) of each metric.
+    """A row of a table: its setting in words, the mean number of labels asked, and (mean, spread, mark) of each metric.
 
-    mark: "best", "level" if a paired t-test finds no significant difference from the best, or "". further: {title:
-    mean} of F1 of the list, of the lower bounds of recall and F1 if the runs have a floor, and of sum and F1 of the
-    worst question.
+    mark: "best", "level" if a paired t-test finds no significant difference from the best, or "". further: further
+    columns, {title: mean}: F1 of the final list; if the runs have a floor, the lower bounds of recall and F1; if there
+    are questions, sum and F1 of the worst question.
     """
 
     name: str
@@ -52,7 +52,7 @@ LIST_METRIC = {False: "f1", True: "macro_f1"}  # by whether there are K classes
 
 
 def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> list[TableRow]:
-    """Return the table of a data set and budget, in which the best values of each metric are marked."""
+    """Return the rows of the table for a data set and budget. The best values of each metric are marked."""
     lines = comparison.blocks()[data, budget]
     metrics = METRICS[bool(next(iter(lines.values())).classes)]
     tests = {metric: comparison.test(lines, metric, evaluation) for metric in metrics}
@@ -77,8 +77,8 @@ def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> 
 
 
 def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """Yield a flat dictionary for each run of each line (if the comparison has questions, for each question of a run):
-    the settings, and every metric of each evaluation at the end."""
+    """Yield one flat dictionary for each run of each result line (for each question of a run, if the comparison has
+    questions): the settings, and the final value of every metric of each evaluation."""
     for line in comparison.as_json()["results"]:
         settings = {key: line[key] for key in ("data", "algorithm", "budget", "hit", "tuned") if key in line}
         settings |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
@@ -94,7 +94,7 @@ def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
 
 
 def of_questions(run: dict[str, Any]) -> list[dict[str, Any]]:
-    """Split a run of the JSON into a dictionary for each question. If it has no questions, return the run alone."""
+    """Split a run of the comparison's JSON into one dictionary per question. If it has no questions, return [run]."""
     parts = run.get("questions", {})
     return [{"question": name, "seed": run["seed"], **part} for name, part in parts.items()] or [run]
 
@@ -137,7 +137,8 @@ def escaped(words: str) -> str:
 
 
 def latex(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """Return all blocks as one LaTeX table (booktabs): best values in bold, values level with the best underlined."""
+    """Return all blocks as one LaTeX table (booktabs). Best values are bold; values that do not differ significantly
+    from the best are underlined."""
     evaluation = view.evaluation if view else comparison.spec.evaluation
     tables = {block: table(comparison, *block, evaluation) for block in comparison.blocks()}
     body, [first, *_] = [], next(iter(tables.values()))
@@ -189,7 +190,8 @@ def ranks_caption(ranks: Ranks) -> str:
 
 
 def block_table(rows: list[TableRow]) -> str:
-    """Return the table of a data set and budget as HTML: best values in bold, values level with the best underlined."""
+    """Return the table of a data set and budget as HTML. Best values are bold; values that do not differ significantly
+    from the best are underlined."""
 
     def cell(metric: str, mean: float, spread: float | None, mark: str) -> str:
         words = number(metric, mean)
@@ -234,7 +236,7 @@ def trial_table(trials: Iterable[Mapping[str, Any]]) -> str:
 def differences(
     one: Comparison, other: Comparison, metric: str, evaluation: str
 ) -> list[tuple[str, Limit, str, float, float]]:
-    """Return (data, budget, name, mean of one, mean of the other) for the lines that two comparisons share."""
+    """Return (data, budget, name, mean in `one`, mean in `other`) for each result line that two comparisons share."""
 
     def mean(comparison: Comparison, line: Result) -> float:
         return float(comparison.values(line, metric, evaluation).mean())
@@ -272,7 +274,7 @@ def svg(comparison: Comparison, view: ResultView | None = None) -> bytes:
 
 
 def _other_metrics(comparison: Comparison, view: ResultView) -> list[ResultView]:
-    """Return copies of a view, one for each other metric of the tables."""
+    """Return copies of a view, one for each metric of the tables that the view does not show."""
     columns = METRICS[bool(comparison.lines[0].classes)]
     return [replace(view, metric=metric) for metric in columns if metric != view.metric]
 

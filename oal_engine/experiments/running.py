@@ -48,7 +48,7 @@ def run(
     folder: Path | str = ".",
     progress: Progress | None = None,
 ) -> list[Result]:
-    """Run a comparison without storing it. Return its lines, in the order of data sets, budgets and algorithms.
+    """Run a comparison without storing it. Return its result lines, in the order of data sets, budgets and algorithms.
 
     executor: any concurrent.futures.Executor (threads by default). folder: where to find files that the specification
     names. progress: called with (done, total).
@@ -58,7 +58,7 @@ def run(
 
 def begin(spec: Specification, store: Store, name: str | None = None) -> int:
     """Find the comparison with a name (by default one made from the specification), or create it. Return its id. Raise
-    ExperimentError if it has another specification."""
+    ExperimentError if a comparison of this name has a different specification."""
     values = json.loads(json.dumps(spec.values))
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
     name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
@@ -87,8 +87,8 @@ def compare(
 ) -> Comparison:
     """Run a comparison and store it under a name.
 
-    Replays that are stored for a comparison with the same name and specification are not run again. Lines can be loaded
-    as soon as they are complete.
+    Replays that are stored for a comparison with the same name and specification are not run again. Result lines can be
+    loaded as soon as they are complete.
     """
     ready = ready_runs(spec, store, folder)
     comparison = begin(spec, store, name)
@@ -103,7 +103,8 @@ def compare(
 
 
 class _Keeper:
-    """Stores finished replays once a second, in one transaction: a replay may be much shorter than a second."""
+    """Stores finished replays in batches, once a second, each in one transaction: a replay may be much shorter than a
+    second."""
 
     def __init__(self, store: Store, comparison: int) -> None:
         self.store, self.comparison = store, comparison
@@ -112,17 +113,17 @@ class _Keeper:
         self.written = -inf
 
     def keep(self, counts: dict[str, np.ndarray]) -> None:
-        """Buffer the counts of more replays, and write if the last write was a second ago."""
+        """Buffer the counts of more replays. Write the buffer if the last write was at least a second ago."""
         self.counts |= counts
         if time.monotonic() - self.written >= SECONDS_PER_WRITE:
             self.write()
 
     def show(self, lines: list[Result]) -> None:
-        """Replace the buffered lines by the lines that are complete by now."""
+        """Replace the buffered result lines with the lines that are complete by now."""
         self.lines = lines
 
     def write(self) -> None:
-        """Store counts and lines; lines are never stored without their replays."""
+        """Store the buffered counts and result lines in one transaction: no line is stored without its replays."""
         with self.store.transaction():
             self.store.put_replays(self.comparison, self.counts)
             if self.lines:
@@ -131,7 +132,7 @@ class _Keeper:
 
 
 def _without_counts(lines: list[Result]) -> list[dict[str, Any]]:
-    """Convert lines to dictionaries without their arrays, which are stored with the replays."""
+    """Convert result lines to dictionaries without their arrays, which are stored with the replays."""
     arrays = ("counts", "worst", "nanoseconds", "listed")
     return [{key: value for key, value in vars(line).items() if key not in arrays} for line in lines]
 
@@ -190,7 +191,7 @@ def run_all(
 ) -> list[Result]:
     """Execute planned runs on an executor (None: a pool of threads). Return their results in order.
 
-    finished_counts: {key: counts} of replays that are not run again.
+    finished_counts: {replay key: counts} of replays that ran before and are not run again.
     """
     with nullcontext(executor) if executor else ThreadPoolExecutor(os.cpu_count()) as workers:
         return _advance_all(planned, workers, dict(finished_counts or {}), keep, show, progress)
@@ -220,7 +221,7 @@ def _advance_all(
         rounds[each.algorithm] += replays * each.source.rounds
 
     def advance(number: int, counts: list[np.ndarray] | None = None) -> None:
-        """Send a run the counts that it waits for, and hand the jobs that it asks for next to the workers."""
+        """Send a run the counts that it waits for, then submit its next jobs to the workers."""
         nonlocal done
         try:
             jobs = next(runs[number]) if counts is None else runs[number].send(counts)

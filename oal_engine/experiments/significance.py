@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 
 class PairedTest(TypedDict):
-    """The result of testing one name against the best: its mean, whether it is the best, its p-values, and whether it
-    is level with the best (not significantly different)."""
+    """The result of testing one name against the best: its mean, whether it is the best, its p-values (`t`,
+    `wilcoxon`), and whether it is level with the best (not significantly different)."""
 
     mean: float
     best: bool
@@ -41,7 +41,7 @@ def holm(p: ArrayLike) -> np.ndarray:
 def against_best(
     values: Mapping[str, ArrayLike], more_is_better: bool = True, level: float = 0.05
 ) -> dict[str, PairedTest]:
-    """Test runs by name, {name: one value per run}, against the name with the best mean; runs are paired by position.
+    """Test each name of {name: one value per run} against the name with the best mean. Runs are paired by position.
 
     The p-values are of a paired t-test and of Wilcoxon's signed rank test, corrected by Holm's method. A name is
     `level` with the best unless its t-test is significant at `level`. A single run has no p-values (None).
@@ -69,7 +69,7 @@ def against_best(
 
 
 def _t(differences: np.ndarray) -> float:
-    """Return the p-value of a paired t-test; if all differences are equal, 1 for no difference and 0 otherwise."""
+    """Return the p-value of a paired t-test. If all differences are equal, return 1 if they are 0, else 0."""
     from scipy.stats import ttest_1samp
 
     if np.allclose(differences, differences[0], rtol=1e-9, atol=1e-12):
@@ -87,7 +87,7 @@ def average_ranks(table: Mapping[str, Sequence[float]], more_is_better: bool = T
     """Rank the names of a table {name: one mean per block}; 1 is best.
 
     Return the average ranks, the p-value of Friedman's test, and the critical difference of Nemenyi's test: ranks that
-    are further apart differ significantly. If there are too few blocks or names, the last two are omitted (None).
+    are further apart differ significantly. A test for which there are too few blocks or names has the value None.
     """
     from scipy.stats import friedmanchisquare, rankdata, studentized_range
 

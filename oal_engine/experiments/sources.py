@@ -47,8 +47,8 @@ def _source(store: Store, entry: Entry, folder: Path | str, spec: Specification)
 
 
 def stored_questions(data: Dataset, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return the labels of a data set for each question, {question: labels}: from columns that are kept with its items,
-    or from the words of its label column."""
+    """Return the labels of a data set for each question, {question: labels}: from columns that are stored with its
+    items, or from the words in its label column."""
     if {*names} <= {*data.details}:
         details = data.store.details(data.id, range(data.y.size))
         return column_questions(names, data.details, [details.get(item, []) for item in range(data.y.size)], data.name)
@@ -66,13 +66,14 @@ def stored_questions(data: Dataset, names: Sequence[str]) -> dict[str, np.ndarra
 def column_questions(
     names: Sequence[str], columns: Sequence[str | None], details: list[list[str]], source: str
 ) -> dict[str, np.ndarray]:
-    """Read the labels of each question, {question: labels}, from its own column of 1 and 0."""
+    """Read the labels of each question, {question: labels}, from the column named after it, which holds 1 and 0."""
     cells = {name: [row[columns.index(name)] if row else "" for row in details] for name in names}
     return {name: reading.answers(each, reading.Columns(label=name), source) for name, each in cells.items()}
 
 
 def word_questions(names: Sequence[str], cells: list[str], column: str | None, source: str) -> dict[str, np.ndarray]:
-    """Read the labels of each question, {question: labels}, from one column, whose cells may hold several words."""
+    """Read the labels of each question, {question: labels}, from a single column. A cell may hold several words; an
+    item is positive for the questions that these name."""
     return {
         name: reading.answers(cells, reading.Columns(label=column, positive=(name,), contains=True), source)
         for name in names
@@ -92,7 +93,8 @@ def labeled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple[
 
 
 def _opened(store: Store, entry: Entry, folder: Path | str) -> tuple[Dataset, str | None]:
-    """Return a data set, whose items may have no labels, and the class that is set against the rest, if any."""
+    """Open the data set of an entry, even if items have no label. Return it, and the class that is set against the
+    rest, if any."""
     name, positive = _named(store, entry, Path(folder))
     data = Dataset(store, name)
     if positive is not None and positive not in data.classes:
@@ -101,8 +103,8 @@ def _opened(store: Store, entry: Entry, folder: Path | str) -> tuple[Dataset, st
 
 
 def _named(store: Store, entry: Entry, folder: Path) -> tuple[str, str | None]:
-    """Return the name of the stored data set that an entry means, and the class that is set against the rest, if any. A
-    demo or a file is imported at its first use."""
+    """Return the name of the stored data set that an entry refers to, and the class that is set against the rest, if
+    any. A demo or a file is imported at its first use."""
     if not isinstance(entry, str):
         return imported(store, entry, folder), None
     if entry.startswith("demo:"):
@@ -116,8 +118,8 @@ def _named(store: Store, entry: Entry, folder: Path) -> tuple[str, str | None]:
 
 
 def data_name(entry: Entry) -> str:
-    """Return the name that the data set of an entry has, or will have once it is imported; it ends in =CLASS if one
-    class is set against the rest."""
+    """Return the name that the data set of an entry has, or will have once it is imported. The name ends in =CLASS if
+    one class is set against the rest."""
     if isinstance(entry, str):
         demo_entry = demo.DEMOS.get(entry.removeprefix("demo:"))
         return demo_entry.name if demo_entry and entry.startswith("demo:") else entry

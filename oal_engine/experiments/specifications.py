@@ -32,7 +32,7 @@ FREE = {  # keys that a setting may hold in addition to the parameters of learne
     "c_p": Parameter(0.9, "Cost of a missed positive.", above=0, below=1),
     "theta": Parameter(0.0, "Smallest margin that predicts positive."),
 }
-ESTIMATES = ("auto", "laplace")  # of rho: from all labels of the data, or from the labels asked
+ESTIMATES = ("auto", "laplace")  # values of rho: estimate it from all labels of the data, or from the labels asked
 OF_ONE_QUESTION = ("hit", "floor", "times", "seed_words", "seed_items", "seed_texts")  # keys that `questions` excludes
 FOLDS = 5
 MOST_SETTINGS = 150  # of a full grid; a larger one is searched one parameter at a time, each of them twice
@@ -51,7 +51,8 @@ class ExperimentError(ValueError):
 
 @dataclass(frozen=True)
 class Hit:
-    """One of several targets that query rules are scaled to: a share (<= 1) of the labels, or their number."""
+    """One of several targets for the labels asked, to which query rules are scaled: a share (<= 1) or a number of
+    labels."""
 
     labels: float
 
@@ -284,8 +285,8 @@ def specification(values: Mapping[str, Any]) -> Specification:
 
 
 def stored(values: Mapping[str, Any]) -> Specification:
-    """Build a specification like `specification`, but of any size: the result of an old one can be shown even if it is
-    over the limits of today."""
+    """Build a specification as `specification` does, but of any size: an old comparison can be shown even if it exceeds
+    today's limits."""
     names = {each.name for each in fields(Specification)}
     for key in values:
         if key not in names:
@@ -297,7 +298,7 @@ def stored(values: Mapping[str, Any]) -> Specification:
 
 
 def contents(path: Path | str) -> dict[str, Any]:
-    """Read a JSON or TOML file: a specification, or a result that contains one."""
+    """Read a specification from a JSON or TOML file, which may also be a result that contains it."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         values = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
@@ -312,8 +313,8 @@ def contents(path: Path | str) -> dict[str, Any]:
 
 
 def chosen(name: str, values: Values = (), several: bool = False) -> Strategy:
-    """Build the strategy of an algorithm, or of `learner + rule`, with some parameters set. several: as in
-    `strategy`."""
+    """Build the strategy of an algorithm, or of `learner + rule`, with some parameters set. several: whether several
+    questions are asked about each item."""
     values = {key: value for key, value in dict(values).items() if key not in FREE}
     learner, plus, rule = name.partition("+")
     if plus:
@@ -363,7 +364,7 @@ def typed_hits(text: str, key: str) -> float | str | list[float | str]:
 
 
 def grid(name: str, values: Mapping[str, Any], tune: str, several: bool = False) -> Grid:
-    """Return the grid of an algorithm: the checked values of each key that is set or tuned. several: as in `strategy`.
+    """Return the grid of an algorithm: the checked values of each key that is set or tuned. several: as in `chosen`.
 
     If no values are given, tuning uses the grids that the parameters declare; algorithms that tune themselves have
     none.
@@ -397,21 +398,21 @@ def has(name: str, key: str) -> bool:
 
 
 def sizes(grid: Grid) -> tuple[int, int]:
-    """Return how many settings a full search of a grid tries, and how many a search one parameter at a time tries."""
+    """Return the numbers of settings that a full search of a grid and a search of one parameter at a time would try."""
     counts = [len(values) for values in grid.values()]
     return prod(counts), 2 * sum(counts)
 
 
 def searched(grid: Grid) -> bool:
-    """Return whether a grid is too large to be tried in full."""
+    """Return whether a grid is too large for a full search, and is searched one parameter at a time."""
     full, one_by_one = sizes(grid)
     return full > max(MOST_SETTINGS, one_by_one)
 
 
 @cache
 def smoothing(name: str) -> dict[str, Parameter]:
-    """Return the parameters of an algorithm's rule that decide how often it asks, by key: the larger, the more
-    often."""
+    """Return the parameters of an algorithm's rule that decide how often it asks, {key: parameter}. With larger values
+    it asks more often."""
     strategy = chosen(name)
     return {key: spec for key, spec in declared(strategy.learner, strategy.rule).items() if spec.smoothing}
 

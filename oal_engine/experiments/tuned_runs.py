@@ -1,7 +1,8 @@
-"""Tuned runs: each runs an algorithm on a data set with a budget, and tunes its settings first if asked.
+"""Tuned runs: each runs an algorithm on a data set with a budget, and first tunes its settings if the specification
+says so.
 
 A tuned run is a generator: it yields the jobs of the replays that it needs, receives their counts, and returns a
-result. So all runs of a comparison share one pool of workers. A replay is a pure function of its job, which holds
+result. So all runs of a comparison share one pool of workers. A replay is a pure function of its job, which holds plain
 numbers, and of rows on disk: any executor can run it, anywhere, in any order.
 """
 
@@ -242,8 +243,9 @@ def evaluate(
     spec: Specification, classes: tuple[str, ...], setting: Setting, counts: np.ndarray, evaluation: str,
     over: Callable[..., Any] = np.mean,
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """Compute the metrics of tables of counts, with the weights of a setting if it has any, and the share of labels
-    asked. over: function that combines the values of several questions into one, such as np.mean."""
+    """Compute the metrics of tables of counts, and the share of labels asked. The metric weights are the setting's, or
+    else the specification's. over: function that combines the values for several questions into one, such as
+    np.mean."""
     measured = (
         metrics.evaluate_classes(counts, evaluation)
         if classes
@@ -272,10 +274,10 @@ class Result:
     there are any, and a table of counts); a mark is a checkpoint. label_marks: number of marks along the labels, which
     come before the marks along the stream (0 in results of early versions). floor_jobs, worst: if the runs have a
     floor, the keys of its replays, and the worst counts that the answers allow: (runs, evaluations, (tp, fp, tn, fn)).
-    has_list: whether the replays also have the counts of the list that a run leaves. listed: these counts, without an
-    axis of marks. hit: if there are several, the target share or number of labels that the rule is scaled to.
-    time_jobs, nanoseconds: if times are measured, the keys of their replays, and the time up to marks along the stream:
-    (runs, marks).
+    has_list: whether the replays also hold the counts of each run's final list (see `Run.listed`). listed: the counts
+    of the final lists, without an axis of marks. hit: if the specification has several, the target share or number of
+    labels that the rule is scaled to. time_jobs, nanoseconds: if times are measured, the keys of their replays, and the
+    time up to marks along the stream: (runs, marks).
     """
 
     data: str
@@ -297,7 +299,7 @@ class Result:
 
     @property
     def limit(self) -> Limit:
-        """The budget, or the hit if there are several."""
+        """The budget, or the target number of labels (`hit`) if the specification has several."""
         return self.budget if self.hit is None else Hit(self.hit)
 
     @property
@@ -306,7 +308,7 @@ class Result:
         return self.named(without=smoothing(self.algorithm) if self.hit is not None else ())
 
     def named(self, without: Container[str]) -> str:
-        """Return the algorithm with its setting, except for some keys."""
+        """Return the algorithm with its setting, without the parameters in `without`."""
         setting = {key: value for key, value in self.setting.items() if key not in without}
         return f"{self.algorithm} {outlined(setting)}".strip()
 
@@ -322,8 +324,8 @@ class Result:
 
 
 def split_list(tables: np.ndarray, has_list: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Split the tables of replays, shape (runs, marks, ...), into the tables at the marks and the tables of the list
-    that each run leaves (None if `has_list` is false)."""
+    """Split the tables of replays, shape (runs, marks, ...), into the tables at the marks and the table of each run's
+    final list (None if `has_list` is false)."""
     return (tables[:, :-1], tables[:, -1]) if has_list else (tables, None)
 
 
@@ -390,7 +392,7 @@ class TunedRun:
         return 0.0 if rho == "laplace" else float(rho)
 
     def run(self) -> Replays[Result]:
-        """Tune if asked, then run the best or only setting. Return the result."""
+        """Tune if the specification says so, then run the best or only setting. Return the result."""
         trials: list[Trial] = []
         if self.spec.tune == "none":
             [best] = yield from self._hitting(combinations(self.grid))

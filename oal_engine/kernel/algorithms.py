@@ -42,8 +42,9 @@ SEVERAL_QUESTIONS = {"exponent": 0.3, "few": 20.0}
 
 
 def _all_fixed(learner: str, **others: float) -> dict[str, float]:
-    """Return the default parameters of a learner and of the rule `paced`, overridden by `others`. Parameters whose best
-    value depends on whether the stream changes are left out, so that they can still be set."""
+    """Return the parameters that an algorithm fixes: the defaults of its learner and of the rule `paced`, overridden by
+    `others`. Defaults whose best value depends on whether the stream changes are omitted, so that users can set
+    them."""
     specs = {
         name: spec for kind in (LEARNERS[learner], QUERY_RULES["paced"]) for name, spec in parameters(kind).items()
     }
@@ -52,9 +53,9 @@ def _all_fixed(learner: str, **others: float) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A published algorithm: the names of its learner and rule, the paper, and the parameters and the rho that the
-    paper fixes (rho None: the run decides). several: fixed parameters that have other values if several questions are
-    asked about each item."""
+    """A published algorithm: the names of its learner and rule, the paper, and the values that the paper fixes: of
+    parameters, and of the weight of positives `rho` (None: the run decides). several: parameter values that replace
+    those in `fixed` if several questions are asked about each item."""
 
     learner: str
     rule: str
@@ -69,7 +70,7 @@ class Algorithm:
 
     @property
     def runs(self) -> tuple[str, str, dict[str, float], float | None]:
-        """The learner, rule, fixed parameters and rho. Two names with equal values are aliases."""
+        """The learner, rule, fixed parameters and rho. Two algorithms for which these are equal are aliases."""
         return self.learner, self.rule, self.fixed, self.rho
 
 
@@ -217,9 +218,9 @@ class Strategy:
     def known_rho(self, rho: float | str, weights: Weights, metric: str, y: ArrayLike = ()) -> float:
         """Return the weight of positives in a run; 0 means that the run estimates it from the label counts (`laplace`).
 
-        A rho that the paper fixes takes precedence over `rho`. `auto` is the ratio of negatives to positives in the
-        labels y, times the weight ratio of the metric. For the metric `cost`, `auto` and `laplace` are the weight ratio
-        alone.
+        A rho that the paper fixes takes precedence over `rho`; otherwise a multi-class learner gets 1. `auto` is the
+        ratio of negatives to positives in the labels y, times the weight ratio of the metric. For the metric `cost`,
+        `auto` and `laplace` are the weight ratio alone.
         """
         ratio = weights.ratio(metric)
         if self.rho is not None or self.multiclass:
@@ -246,10 +247,11 @@ def _merge(of_learner: Mapping[str, T], of_rule: Mapping[str, T]) -> dict[str, T
 def stored(
     algorithm: str, learner: str, rule: str, values: Mapping[str, Mapping[str, float]], several: bool = False
 ) -> Strategy:
-    """Rebuild a stored strategy. If its name means another strategy today, the name becomes `learner + rule`.
+    """Rebuild a stored strategy. If an algorithm of that name is a different strategy today, the strategy is renamed to
+    `LEARNER + RULE`.
 
-    Parameters that were added since it was stored get their defaults; with these, a learner or rule must behave as it
-    did before. several: as in `strategy`.
+    Parameters that did not exist when it was stored get their defaults; with these, a learner or rule must behave as it
+    did then. several: as in `strategy`.
     """
     kinds = LEARNERS[named(LEARNERS, learner, "learner")], QUERY_RULES[named(QUERY_RULES, rule, "rule")]
     own, of_rule = checked(kinds[0], learner, values["learner"]), checked(kinds[1], rule, values["rule"])
@@ -259,7 +261,8 @@ def stored(
 
 
 def alias_of(name: str) -> str | None:
-    """Return the first published name of the same strategy, or None if `name` is the first."""
+    """Return the first algorithm that has the same learner, rule, parameters and rho as `name`, or None if it is
+    `name`."""
     first = next(other for other, entry in ALGORITHMS.items() if entry.runs == ALGORITHMS[name].runs)
     return None if first == name else first
 
@@ -270,7 +273,8 @@ def declared(learner: str, rule: str) -> dict[str, Parameter]:
 
 
 def drifting(learner: str, rule: str) -> dict[str, float]:
-    """Return the values that are recommended for streams that change, {key: value}, of the parameters that have one."""
+    """Return the parameter values that are recommended for streams that change: {key: value}. Parameters without such a
+    value are omitted."""
     specs = declared(learner, rule).items()
     return {name: spec.drifting for name, spec in specs if spec.drifting is not None}
 

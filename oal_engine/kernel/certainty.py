@@ -76,7 +76,7 @@ def tables(
     label: +1, -1, or 0 for a skip, which counts as not positive. pushed: whether each answered item was predicted
     positive. answers, rounds, pushes: number of each before each point in time. promised: smallest probability of
     asking, > 0, of any item not pushed. true_pushes: number of positives among the pushes before each point in time, if
-    a person has read all pushed items.
+    a person has read all pushed items (None: bounded from the answers).
     """
     hits, others = [], []
     for side in (pushed, ~pushed):
@@ -97,5 +97,6 @@ def tables(
 
 
 def floors(tables: Tables, weights: Weights = Weights()) -> Floors:
-    """Compute lower bounds for recall, precision, F1 and sum: their values for the worst counts."""
+    """Compute lower bounds for recall, precision, F1 and sum: their values for the worst confusion counts in
+    `tables`."""
     return {name: {metric: METRICS[metric](*tables[name], weights) for metric in BOUNDED} for name in EVALUATIONS}

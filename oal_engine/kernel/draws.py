@@ -8,7 +8,7 @@ from .jit import METHOD
 
 @njit(**METHOD)
 def draw(seed, t):
-    """Return the uniform number in [0, 1) of round t: splitmix64 of seed and t (Steele et al. 2014)."""
+    """Return the uniform random number of round t, in [0, 1): splitmix64 of seed and t (Steele et al. 2014)."""
     z = np.uint64(seed) + np.uint64(t + 1) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

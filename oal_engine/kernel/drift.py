@@ -1,5 +1,5 @@
 """Two detectors of drift in a stream: `alarm` uses the items, without labels, and `change` uses the answers. If the
-items come in random order, there is a false alarm, of either detector, in at most a share RISK of the streams.
+items come in random order, the two detectors together raise a false alarm in at most a share RISK of the streams.
 
 **Items.** If items come in random order, the rank of each item among the earlier ones is uniform and independent of the
 earlier ranks, whatever the items are like. The capital of bets against uniform ranks is then a martingale with mean 1
@@ -9,7 +9,7 @@ Items are ranked by several scores each. The mean capital of all bets is a marti
 
 **Answers.** The share of positives in a part of the stream is estimated without bias from its answers, each weighted by
 1 / its chance of being asked, and from its pushes (the difference estimator of sampling: Cassel, Sarndal and Wretman
-1976). It is compared with the share before that part, after each quarter of the stream: few tests of few parts. The
+1976). It is compared with the share before that part, after each quarter of the stream, so that the tests are few. The
 shares of positives among the pushed items and among the others are compared, too. A model that learns moves these two
 shares apart, and a model that pushes more, or less, moves them in the same direction. If they move towards each other,
 the positives are no longer the same kind of items. docs/feeds.md has measurements of all alarms.
@@ -38,10 +38,10 @@ BOTH = 1  # standard errors by which each of two shares must move towards the ot
 
 
 def scores(rows: Rows, items: np.ndarray) -> np.ndarray:
-    """Return the numbers by which items are ranked, shape (items, SCORES).
+    """Return the scores by which items are ranked, shape (items, SCORES).
 
-    Mixed rows give the first columns of their dense block (for texts, similar wording); other rows give sums of all
-    columns with random signs.
+    For mixed rows these are the first columns of the dense block (for texts, they describe the wording); for other rows
+    they are sums of all columns with random signs.
     """
     if isinstance(rows, MixedRows):
         return rows.block.reshape(-1, rows.width)[items, :SCORES].astype(float)
@@ -50,8 +50,8 @@ def scores(rows: Rows, items: np.ndarray) -> np.ndarray:
 
 
 def alarm(values: np.ndarray, limit: float = 1 / ITEMS_RISK) -> tuple[int | None, float]:
-    """Return the index of the item at which the mean capital reaches `limit`, or None, and the capital there or at the
-    end.
+    """Return the index of the item at which the mean capital of the bets reaches `limit`, and the capital at this item.
+    If it never does, return None and the capital after the last item.
 
     values: scores in the order of the items, shape (items, scores).
     """
@@ -64,7 +64,7 @@ def alarm(values: np.ndarray, limit: float = 1 / ITEMS_RISK) -> tuple[int | None
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _bet(ranks, limit, bets, jumps):
-    """Return the index of the first item at which the mean capital reaches the limit, or -1, and the last capital."""
+    """Return the result of `alarm` for items given by their ranks, shape (scores, items), but -1 instead of None."""
     scores, items = ranks.shape
     counts = np.zeros((scores, ranks.max() + 2), np.int64)  # Fenwick trees of the counts by rank
     capital = np.full((scores, jumps.size, bets.size), 1.0 / bets.size)
@@ -110,8 +110,8 @@ class Change(NamedTuple):
     """A change in the stream that was detected from the answers.
 
     look: number of answers when it was noticed. since: number of answers before the change. before, after: the share of
-    positives before and after the change; or, if the shares among the pushed items and among the others moved towards
-    each other, these two shares.
+    positives before and after the change, as a tuple of one; or two shares, among the pushed items and among the
+    others, if these moved towards each other.
     """
 
     look: int
@@ -149,8 +149,9 @@ def change(
 
 
 def _looks(horizon: int, streamed: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield, for each round at which the answers are tested, the end rounds of the parts to compare, the last of which
-    is this round, and the limit in standard errors."""
+    """Yield (ends, limit) for each test of the answers. ends: the last round of each part of the stream that is
+    compared; the test takes place at the last of them. limit: largest difference, in standard errors, that is not a
+    change."""
     unit, first, squared = horizon / 4, 2, LIMIT**2
     while True:
         for parts in range(first, 5):
@@ -163,8 +164,8 @@ def _looks(horizon: int, streamed: int) -> Iterator[tuple[np.ndarray, float]]:
 def _of_items(
     positive: np.ndarray, pushed: np.ndarray, weight: np.ndarray, rounds: np.ndarray, pushes: np.ndarray
 ) -> np.ndarray:
-    """Compare the shares of positives before and after each number of answers. Return their difference in standard
-    errors, the share before and the share after, shape (3, answers + 1). The first and last column have no meaning."""
+    """Compare the shares of positives in the stream before and after each number of answers. Return the result of
+    `_steps`, shape (3, answers + 1). The first and last column have no meaning."""
     side = pushed.astype(int)
     sizes, hits = (np.bincount(side, values, 2) for values in (weight, weight * positive))
     rates = np.divide(hits, sizes, out=np.zeros(2), where=sizes > 0)
@@ -184,9 +185,10 @@ def _of_sides(positive: np.ndarray, pushed: np.ndarray, weight: np.ndarray) -> I
 
 
 def _steps(positives: np.ndarray, items: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Return the difference in standard errors, the share before and the share after each number of answers. positives,
-    items, variance: cumulative sums of positives, of items, and of the variance of the positives. The difference is 0
-    if fewer than FEWEST positive or negative answers are expected before or after."""
+    """Return, for a split after each number of answers, by how many standard errors the share of positives increases,
+    the share before the split, and the share after it. positives, items, variance: cumulative sums of positives, of
+    items, and of the variance of the positives. The increase is 0 if fewer than FEWEST positive or negative answers are
+    expected before or after."""
     with np.errstate(divide="ignore", invalid="ignore"):
         before, after = positives / items, (positives[-1] - positives) / (items[-1] - items)
         old, new = variance / items**2, (variance[-1] - variance) / (items[-1] - items) ** 2
@@ -197,7 +199,8 @@ def _steps(positives: np.ndarray, items: np.ndarray, variance: np.ndarray) -> np
 
 
 def _towards(pushed: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return by how many standard errors two shares move towards each other; 0 unless both move by more than BOTH."""
+    """Return by how many standard errors two shares move towards each other: 0 unless `pushed` falls, `others` rises,
+    and both changes, given in standard errors, are larger than BOTH."""
     return np.where((pushed < -BOTH) & (others > BOTH), (others - pushed) / sqrt(2), 0.0)
 
 

@@ -32,10 +32,10 @@ Enough = dict[str, np.ndarray]  # metric -> whether each window has enough answe
 class Side:
     """One side of some windows of the stream: the pushed items, or the items not pushed. Arrays of shape (windows,).
 
-    positives, negatives: number of answers. unasked: number of items not asked that somebody could label. rate:
-    estimated share of positives among the unasked items, with its interval `low` to `high`. number: effective number of
-    answers behind the rate. enough: whether there are enough answers. worth: effective number (Kish) of the answers of
-    this side, weighted by 1 / pi.
+    positives, negatives: number of answers. unasked: estimated number of items that were not asked and that somebody
+    could label. rate: estimated share of positives among the unasked items, with its interval `low` to `high`. number:
+    effective number of answers behind the rate. enough: whether the answers are enough for an estimate. worth:
+    effective number (Kish) of the answers of this side, weighted by 1 / pi.
     """
 
     positives: np.ndarray
@@ -119,8 +119,8 @@ def positives(pushed: Side, hidden: Side) -> np.ndarray:
 
 
 def _ends(pushed: Side, hidden: Side) -> np.ndarray:
-    """Return the shares of positives of both sides in five variants, shape (2, 5, windows): both as estimated; the
-    pushed one at either end of its interval; the other one at either end of its interval."""
+    """Return the shares of positives of both sides in five variants, shape (2, 5, windows): both as estimated; then
+    with the pushed one at the low and at the high end of its interval; then with the other one at these ends."""
     ends = [(pushed.rate, hidden.rate), *((end, hidden.rate) for end in (pushed.low, pushed.high))]
     ends += [(pushed.rate, end) for end in (hidden.low, hidden.high)]
     return np.swapaxes(ends, 0, 1)
@@ -142,7 +142,8 @@ def windows(
     """Estimate the metrics of the windows that end after `answers` answers, `rounds` rounds and `pushes` pushes.
 
     Return the metrics, whether each has enough answers, and both sides. pushed, label, chance: for each answer, whether
-    its item was pushed, its label, and its chance. Precision needs answers about pushed items only."""
+    its item was pushed, its label, and the chance with which it was asked. For precision only the pushed side must have
+    enough answers."""
     pushed_side = side(label, chance, pushed, answers, pushes)
     hidden = side(label, chance, ~pushed, answers, rounds - pushes)
     values = {name: intervals(pushed_side, hidden, name, weights) for name in EVALUATIONS}
@@ -175,5 +176,5 @@ def of_classes(
 
 
 def rarer(wrong: Side) -> np.ndarray:
-    """Return the effective number of answers of the rarer kind, wrong or right, behind the rate."""
+    """Return the effective number of answers to wrong predictions, or to right ones, whichever is smaller."""
     return np.minimum(wrong.rate, 1 - wrong.rate) * wrong.number

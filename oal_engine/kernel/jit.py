@@ -18,12 +18,12 @@ INLINE = METHOD | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # call
 
 
 def always(self: object) -> bool:
-    """Return True. As a method of a class, it declares that the class has a trait."""
+    """Return True. A class declares with it that it has a trait, as in `dense_update = always`."""
     return True
 
 
 def never(self: object) -> bool:
-    """Return False. As a method of a class, it declares that the class does not have a trait."""
+    """Return False. A class declares with it that it does not have a trait, as in `has_sign = never`."""
     return False
 
 

@@ -62,8 +62,8 @@ class Parameter:
 
 
 def from_parameters(make: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """Mark a function that makes a state array, so that `instantiate` passes it the inputs that its argument names ask
-    for: `features`, `classes` or parameters."""
+    """Mark a function that makes a state array, so that `instantiate` calls it with the arguments named in its
+    signature: `features`, `classes` or parameters."""
     make.arguments = tuple(signature(make).parameters)  # type: ignore[attr-defined]  # read by `instantiate`
     return make
 

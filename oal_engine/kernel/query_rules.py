@@ -5,8 +5,8 @@ round t (from 1), and its `sentence` tells people who watch it which rows it ask
 
 - `requires`: name of a learner's state; the rule works only with learners that provide it.
 - `needs_variance`: it uses the variance v of every row; for other rules v is 0.
-- `pace`: how it spreads a budget by itself.
-- `squared`: its probability is a square, and a plan eases or hardens the square root.
+- `pace`: how it spreads a budget if no pace is set.
+- `squared`: its probability is a square, and a plan raises or lowers the square root.
 - `signed`: it reads the sign of the margin. The margin of a multi-class learner (the gap between its two best classes)
   has no sign.
 - `deterministic`: its probability is always 0 or 1.
@@ -30,7 +30,7 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # values of q that the papers t
 
 
 class Pace(NamedTuple):
-    """How a rule spreads a budget by itself: evenly over the first `share` of the stream, but over at most
+    """How a rule spreads a budget if no pace is set: evenly over the first `share` of the stream, but over at most
     `rounds_per_label` rounds per label. In the `first` rounds it asks about every item."""
 
     share: float
@@ -150,8 +150,8 @@ class ErrorAdaptive(NamedTuple):
 
 
 class Asymmetric(NamedTuple):
-    """pi = delta_s / (delta_s + |p|) with s the sign of p (Q_A, OAAL eq. 4). If positives are rare, delta_minus is the
-    larger one, because a positive is easily mistaken for a negative (OAAL, Theorem 2)."""
+    """pi = delta_s / (delta_s + |p|) with s the sign of p (Q_A, OAAL eq. 4). If positives are rare, delta_minus should
+    be the larger one, because a positive is easily mistaken for a negative (OAAL, Theorem 2)."""
 
     delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.", **SMOOTHING)
     delta_minus: float = Parameter(0.5, above=0, help=DELTA_HELP + " For margins < 0.", **SMOOTHING)
@@ -165,9 +165,9 @@ class Asymmetric(NamedTuple):
 
 
 class Variance(NamedTuple):
-    """Ask for sure while the gain, given the covariance, could still turn the prediction; beyond that, like
-    `asymmetric` for the rest q of the margin: q = |p| - rho_max gain(v), pi = 1 if q <= 0 else delta_s / (delta_s + q)
-    (OA3, Algorithm 3)."""
+    """Ask for sure while the gain, computed from the covariance, could still flip the prediction; otherwise ask like
+    `asymmetric`, with q in place of |p|: q = |p| - rho_max gain(v), pi = 1 if q <= 0 else delta_s / (delta_s + q) (OA3,
+    Algorithm 3)."""
 
     delta_plus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins >= 0.", **SMOOTHING)
     delta_minus: float = Parameter(0.1, above=0, help=DELTA_HELP + " For margins < 0.", **SMOOTHING)
@@ -245,7 +245,8 @@ QUERY_RULES: dict[str, type[NamedTuple]] = {
 
 
 def paceable() -> list[str]:
-    """Return the names of the rules that ask at random. Only these can be made to ask more or less."""
+    """Return the names of the rules whose decision to ask is a random draw. Only these can be made to ask more or
+    less."""
     return [name for name, kind in QUERY_RULES.items() if not getattr(kind, "deterministic", False)]
 
 
@@ -256,7 +257,7 @@ def leaves_out(rule: str) -> bool:
 
 
 def spreads(rule: str) -> bool:
-    """Return whether a rule (by name) spreads a budget along the stream by itself."""
+    """Return whether a rule (by name) spreads a budget along the stream even if no pace is set."""
     return hasattr(QUERY_RULES[rule], "pace")
 
 

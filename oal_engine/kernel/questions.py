@@ -62,8 +62,9 @@ class Reading(NamedTuple):
 
 
 class Rare(NamedTuple):
-    """The state of the rule `rare`. For each question: the number of positive answers (CLOSED: no longer asked), its
-    probabilities, or their square roots, in the last rounds, and the factor by which its odds are multiplied."""
+    """The state of the rule `rare`. positives: number of positive answers to each question (CLOSED: no longer asked).
+    recent: each question's probabilities, or their square roots, in the last rounds. factor: the factor by which the
+    odds of each question are multiplied."""
 
     positives: np.ndarray
     recent: np.ndarray
@@ -114,8 +115,8 @@ def _set_factors(rare, plan, t, rate):
 
 @njit(**METHOD)
 def _largest(rare, s):
-    """Return the questions' largest probability, or square root, in slot s of the recent rounds. The odds of each are
-    first multiplied by the factor of its question."""
+    """Return the largest probability (or square root) of any question in slot s of the recent rounds, after the odds of
+    each question were multiplied by its factor."""
     largest = 0.0
     for k in range(rare.factor.size):
         odds = rare.factor[k] * rare.recent[k, s]
@@ -147,8 +148,8 @@ def shared(questions: int, plan: Plan | None, rare: bool = True) -> Rare | bool:
 @njit(**stream.COMPILE)
 def until_reading(y, order, seed, t, asking, rule, inspected, counts):
     """Run the inspected rounds from t on until an item is read, and count the predictions of every question. Return
-    (round, probability, draw, whether an audit), or the round after the last and zeros. The probabilities of asking in
-    `inspected` are replaced by the probability of a reading.
+    (round, probability, draw, whether an audit) or, if no item is read, the round after the last and zeros. The
+    probabilities of asking in `inspected` are replaced by the probability of a reading.
 
     y, inspected, counts: as in `stream.inspect_rounds`, with a first axis for the questions.
     """
@@ -214,8 +215,8 @@ def replay(
     end.
 
     runs: one per question, with the same rows, order, seed, plan and budget (number of readings). rare: whether to use
-    the rule `rare` instead of `max`. parts: states from `Run.start`, modified in place. marks: rounds, as in
-    `stream.replay`.
+    the rule `rare` instead of `max`. parts: states from `Run.start`, modified in place (None: new ones). marks: rounds,
+    as in `stream.replay`.
     """
     first, parts = runs[0], parts or [run.start() for run in runs]
     if any(classes(learner) for learner, *_ in parts):

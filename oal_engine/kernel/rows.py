@@ -1,7 +1,7 @@
 """Rows as the kernel reads them: sparse (CSR), dense, or mixed; read-only, memory-mapped from disk.
 
 Appended rows are written after the rows in the files. The file headers keep the original number of rows; callers pass
-the current number. Existing memory maps stay valid, and rows left by a crash are overwritten.
+the current number. Existing memory maps stay valid, and the next append overwrites rows that a crashed append has left.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ class DenseRows(NamedTuple):
 
 
 class MixedRows(NamedTuple):
-    """Sparse rows followed by `width` columns of a dense block: float32, C order, flattened."""
+    """Rows with sparse columns, then `width` dense columns, whose values are in `block`: float32, C order,
+    flattened."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -198,7 +199,7 @@ class Row(NamedTuple):
 
 
 class MeasuredRow(NamedTuple):
-    """A row with its squared norm, computed once for several settings."""
+    """A row with its squared norm, which is computed once and used for several settings of a learner."""
 
     rows: Rows
     i: int
@@ -332,7 +333,7 @@ def mixed_rows(sparse: SparseRows, table: np.ndarray) -> MixedRows:
 
 
 def with_column(rows: Rows, values: np.ndarray) -> Rows:
-    """Append one column to rows of any kind."""
+    """Append one column to rows of any kind. Sparse rows become mixed rows."""
     if isinstance(rows, SparseRows):
         return mixed_rows(rows, values[:, None])
     dense: Any = matrix(rows.dense_part() if isinstance(rows, MixedRows) else rows)
@@ -346,8 +347,8 @@ def length(rows: Rows) -> int:
 
 
 def matrix(rows: Rows) -> Matrix:
-    """Return the rows as a scipy CSR array or a 2-D array, which shares their memory; mixed rows are copied into a CSR
-    array."""
+    """Return the rows as a matrix that shares their memory: a scipy CSR array, or a 2-D array for dense rows. Mixed
+    rows are copied into a CSR array."""
     if isinstance(rows, DenseRows):
         return rows.values.reshape(-1, rows.columns)
     from scipy.sparse import csr_array, hstack
@@ -372,7 +373,7 @@ def inner_products(rows: Rows, others: Rows) -> np.ndarray:
 
 
 def take(rows: Rows, places: np.ndarray) -> Rows:
-    """Copy the rows at some positions, in the order of the positions."""
+    """Copy the rows at the positions `places`, in this order."""
     if isinstance(rows, MixedRows):
         sparse = cast(SparseRows, take(rows.sparse_part(), places))
         return mixed_rows(sparse, rows.block.reshape(-1, rows.width)[places])
@@ -394,7 +395,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def arrays(rows: Rows) -> dict[str, np.ndarray]:
-    """Return the arrays that hold rows, by field name. Each array has a file of its own."""
+    """Return the arrays that hold the rows, by field name. On disk, each array is a separate file."""
     return {name: value for name, value in rows._asdict().items() if isinstance(value, np.ndarray)}
 
 

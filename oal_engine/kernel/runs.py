@@ -20,11 +20,12 @@ class Run:
     """A strategy and the labeled rows to run it over. Each question is answered with the label of its row.
 
     y: label of each row, -1 or +1, or 1 .. K. order: row numbers in the order in which the rows arrive. classes: K, or
-    0 for two classes. rho: weight of positives, or 0 to estimate it from the labels asked. ratio: alpha_p / alpha_n, by
-    which the estimate of rho is multiplied. theta: smallest margin that predicts positive. budget: most labels that may
-    be asked (None: no limit). average: once the budget is spent, predict with averaged weights. horizon: rounds that
-    the budget is planned for (None: the length of the order). audit, audit_trains, pace, floor: as in `spending.plan`.
-    prior: initial weights by column. known_items: rows, not in the order, whose labels are learned before round 0.
+    0 for two classes. rho: weight of positives, or 0 to estimate it from the labels that were asked. ratio: alpha_p /
+    alpha_n, by which the estimate of rho is multiplied. theta: smallest margin that predicts positive. budget: most
+    labels that may be asked (None: no limit). average: once the budget is spent, predict with averaged weights.
+    horizon: rounds that the budget is planned for (None: the length of the order). audit, audit_trains, pace, floor: as
+    in `spending.plan`. prior: initial weights by column. known_items: row numbers, none of them in `order`, whose
+    labels are learned before round 0.
     """
 
     strategy: Strategy
@@ -121,6 +122,7 @@ def class_ratio(y: Any) -> float:
 
 
 def tuning_and_test_items(n_items: int) -> tuple[np.ndarray, np.ndarray]:
-    """Split the items at random: two thirds to tune settings on, and one third to test them on."""
+    """Split the item numbers at random, the same way on every call: two thirds for tuning, and one third for
+    testing."""
     mixed, third = stream.shuffled(n_items, 0), n_items // 3
     return mixed[:-third], mixed[-third:]

@@ -33,11 +33,11 @@ class Plan(NamedTuple):
     decides), except for the `reserve`, which is spread from there to the horizon. In the `first` rounds everything is
     asked.
 
-    floor: smallest probability of asking about an item that is not pushed while there are labels (0: no floor).
-    promised: smallest value that the floor ever had. squared: whether the rule's probability is a square, whose root is
-    eased or hardened. trains: whether the learner learns the answers to audits. spent: number of labels spent, and
-    number of audits among them. recent: the rule's probabilities in the last rounds. force: the factor of the odds, and
-    the rate that it was set for.
+    floor: smallest probability, while labels are left, of asking about an item that is not pushed (0: no floor).
+    promised: smallest value that the floor ever had. squared: whether the rule's probability is a square; then its root
+    is raised or lowered. trains: whether the learner learns the answers to audits. spent: number of labels spent, and
+    number of audits among them. recent: the rule's probabilities (square roots if `squared`) in the last rounds. force:
+    the factor by which the odds are multiplied, and the rate for which it was found.
     """
 
     budget: int
@@ -89,8 +89,8 @@ spend = method("spend", default=lambda self, audit: None)
 
 @njit(**METHOD)
 def _reserved(plan, t):
-    """Return how many labels are left when those for the floor are set aside, and how many of them are planned for
-    pushed items.
+    """Return how many labels are left after the floor's labels are set aside, and how many of the labels left are
+    planned for pushed items.
 
     The number set aside has a safety margin, so that the floor's labels run out before the horizon only with
     negligible probability.
@@ -112,7 +112,8 @@ def _floored(plan, t, predicted):
     """Return the smallest probability of asking about an item.
 
     predicted: +1 if the item is pushed, -1 if not. With several questions: +1 if all of them push the item, 0 if only
-    some do. The other questions were promised the floor for this item, so it is not lowered then.
+    some do. In the last case the floor is not lowered, because the questions that do not push the item were promised
+    it.
     """
     beyond, pushed = _reserved(plan, t)
     least = plan.floor
@@ -147,7 +148,7 @@ def _eased(plan, pi, factor, rate):
 
 @njit(**METHOD)
 def _paced(plan, t, pi, left):
-    """Return the rule's probability, eased or hardened so that the remaining labels would be spent at an even rate.
+    """Return the rule's probability, raised or lowered so that the remaining labels would be spent at an even rate.
 
     For pi = delta / (delta + |p|), or the square of this, multiplying the odds multiplies delta; for other rules
     multiplying the odds works, too. The factor is found by bisection, so that the mean probability over the last rounds
@@ -177,7 +178,7 @@ def new_rate(plan, t, left):
 
 @njit(**METHOD)
 def factor_of(plan, recent, t, rate, mean):
-    """Find by bisection the factor of the odds with which the recent probabilities, after `_eased`, have this mean."""
+    """Find by bisection the factor with which `_eased` changes the recent probabilities so that they have this mean."""
     n_recent = min(t + 1, RECENT_ROUNDS)
     low, high = 1 / EASIEST, EASIEST
     for _ in range(HALVINGS):
@@ -195,7 +196,7 @@ def extended(plan: Plan, more: Plan, t: int, all_spent: bool) -> Plan:
     """Return a plan with more labels from round t on, spread over the remaining rounds like the labels of a new stream.
 
     While the reserve is being spent, the new labels are spent with it. The floor is recomputed from the old and new
-    labels that it has from round t on. all_spent: whether the old labels are spent.
+    labels that are set aside for it from round t on. all_spent: whether the old labels are spent.
     """
     horizon = max(plan.horizon, t + more.horizon)
     floor_labels = 0.0 if all_spent else plan.floor * max(0, plan.horizon - t)
@@ -237,7 +238,7 @@ def plan(
     values: Values = (),
     floor: float = 0.0,
 ) -> Plan | None:
-    """Plan a budget over `horizon` rounds for a rule (by name). Return None if there is nothing to plan.
+    """Plan a budget over `horizon` rounds for a rule (by name). Return None if the rule alone decides.
 
     audit: share of the budget for random checks, >= 0 and < 1. trains: whether the learner learns the answers to
     audits. pace: share of the horizon in which the rest is spent evenly, > 0 and <= 1 (None: as the rule spreads it).

@@ -107,7 +107,8 @@ def sample(items: np.ndarray, size: int, seed: int) -> np.ndarray:
 
 @njit(**INLINE)
 def _rho(objective):
-    """Return (alpha_p T_n) / (alpha_n T_p), estimated by Laplace's rule if unknown (ACOG section 4.4.4)."""
+    """Return the weight of positives: `rho` or, if it is 0, (alpha_p T_n) / (alpha_n T_p), estimated by Laplace's rule
+    (ACOG section 4.4.4)."""
     if objective.rho > 0:
         return objective.rho
     return objective.ratio * (objective.seen[0] + 1) / (objective.seen[1] + 1)
@@ -139,7 +140,7 @@ def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking
 
 @njit(**INLINE)
 def _predict(rows, y, order, learner, objective, t, stop, counts):
-    """Run rounds t .. stop - 1 without asking: the budget is spent."""
+    """Run rounds t .. stop - 1 without asking, because the budget is spent, and count the predictions."""
     while t < stop:
         prefetch(rows, order, t)
         i = order[t]
@@ -152,8 +153,8 @@ def _predict(rows, y, order, learner, objective, t, stop, counts):
 
 @njit(**INLINE)
 def _remember(average, learner, x, t, everything):
-    """Update the sums of the weights that this round may change, including round t. everything: whether these are all
-    weights, or only the weights of the row's columns."""
+    """Add the rounds up to t to the sums of the weights that the update of round t may change. everything: whether to
+    do this for all weights, not only for the weights of the row's columns."""
     if everything:
         for j in range(average.total.size):
             average.total[j] += (t + 1 - average.since[j]) * weight(learner, j)
@@ -168,7 +169,8 @@ def _remember(average, learner, x, t, everything):
 @njit(**INLINE)
 def _learn(x, t, p, predicted, chance, learner, rule, objective, average, v, y, last):
     """Learn the label y of a row (0: nothing to learn) in round t, given the row's margin p, predicted class, variance
-    v and chance of being asked. After the last label of the budget, replace the weights by their averages if wanted."""
+    v and chance of being asked. After the last label of the budget, replace the weights with their averages if
+    wanted."""
     if average.total.size:
         _remember(average, learner, x, t, last or dense_update(learner))
     if y != 0:
@@ -197,7 +199,8 @@ def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking,
 @njit(**COMPILE)
 def inspect_rounds(rows, y, order, learner, rule, objective, seed, t, asking, counts, inspected):
     """Run the rounds from t on without learning, one for each row of `inspected`, and count the predictions. Fill each
-    row with (margin, probability of asking, draw, predicted class). asking: True, or the spending plan of that time."""
+    row with (margin, probability of asking, draw, predicted class). asking: True, or the spending plan in its state
+    before round t."""
     for k in range(inspected.shape[0]):
         q = _until_query(rows, y, order, learner, rule, objective, seed, t + k, t + k + 1, asking, counts, True)
         inspected[k, 0], inspected[k, 1] = q.margin, q.probability
@@ -218,8 +221,8 @@ def learn(rows, order, learner, rule, objective, average, question, y, last):
 
 
 def apply_prior(learner: Learner, prior: Mapping[int, float]) -> None:
-    """Set the initial weights, {column: weight}, of an untrained learner of two classes. Raise ValueError if the
-    learner has several classes or a column is out of range."""
+    """Set the initial weights, {column: weight}, of an untrained two-class learner. Raise ValueError if the learner is
+    multi-class or a column is out of range."""
     if classes(learner):
         raise ValueError("a prior is for a positive and a negative class. Got several classes.")
     wrong = [column for column in prior if not 0 <= column < weights(learner).size]
@@ -314,9 +317,9 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, pla
 
 
 class Replay(NamedTuple):
-    """The outcome of a replay: the table of counts at each mark (first axis), the number of labels asked, the log with
-    (round, margin, probability) of each question, `decided` with (whether an audit, predicted class) of each question,
-    the learner at the end, and the duration in seconds."""
+    """The outcome of a replay. curve: table of counts at each mark (first axis). queried: number of labels asked. log:
+    (round, margin, probability) of each question. decided: (whether an audit, predicted class) of each question.
+    learner: its state at the end. seconds: the duration."""
 
     curve: np.ndarray
     queried: int
@@ -476,8 +479,8 @@ def replay_settings(
     """Replay a whole stream in one pass for several settings of a learner, a rule and an objective. The results have
     the same bits as single replays.
 
-    held: row numbers of a held-out test set; if given, the counts are over the predictions for it after the pass. The
-    other arguments are as in `replay`.
+    held: row numbers of a held-out test set; if given, the counts are of the predictions for these rows after the pass.
+    The other arguments are as in `replay`.
     """
     visits, truth = checked_order(order, rows), _checked_labels(y, settings[0][0])
     parts: Parts = stacked([Parts(*each, average(each[0], averaged)) for each in settings])

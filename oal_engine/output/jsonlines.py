@@ -18,8 +18,8 @@ class JsonLinesError(ValueError):
 
 
 def lines(file: IO[str] | IO[bytes] | GzipFile) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, object) for each line of an open file of text or bytes. Raise JsonLinesError for a line that
-    is not a JSON object or is too long."""
+    """Yield (line number, object) for each line of an open file of text or bytes. Raise JsonLinesError if a line is not
+    UTF-8 or not a valid JSON object, or if a line or the file is too long."""
     total = 0
     for at, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), type(file.readline(0))()), 1):
         if isinstance(line, bytes):
@@ -70,22 +70,22 @@ def checked(record: object, fields: Mapping[str, Check], at: int, what: str) -> 
 
 
 def whole(low: int, high: int = 2**53) -> Check:
-    """Allow whole numbers from `low` to `high`."""
+    """Return a check that allows whole numbers from `low` to `high`."""
     return lambda value: type(value) is int and low <= value <= high
 
 
 def number(value: Any) -> bool:
-    """Allow finite numbers."""
+    """Return whether a value is a finite number."""
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def words(longest: int) -> Check:
-    """Allow text of at most `longest` characters."""
+    """Return a check that allows text of at most `longest` characters without a NUL."""
     return lambda value: isinstance(value, str) and len(value) <= longest and "\0" not in value
 
 
 def time(value: Any) -> bool:
-    """Allow ISO times with a time zone."""
+    """Return whether a value is an ISO 8601 time with a time zone."""
     try:
         return words(40)(value) and datetime.fromisoformat(value).tzinfo is not None
     except ValueError:
@@ -93,5 +93,5 @@ def time(value: Any) -> bool:
 
 
 def or_none(check: Check) -> Check:
-    """Allow null and all values that a check allows."""
+    """Return a check that allows null and all values that `check` allows."""
     return lambda value: value is None or check(value)

@@ -1,4 +1,4 @@
-"""The look of all figures: names of metrics, colors, and files drawn by matplotlib."""
+"""The look of all plots: titles of the metrics, colors, and rendering to files with matplotlib."""
 
 import io
 import re

@@ -1,8 +1,8 @@
 """Tables as files: CSV, TSV, JSON lines, Parquet and workbooks, written block by block, so that the number of rows is
 not limited by the memory.
 
-Text that a spreadsheet program would read as a formula, such as =1+1, is written with an apostrophe before it, against
-CSV injection. The import of such a table removes the apostrophe.
+In CSV, TSV and workbooks, text that a spreadsheet program would read as a formula, such as =1+1, gets an apostrophe
+before it, against CSV injection. The import of such a table removes the apostrophe.
 """
 
 import gzip
@@ -76,7 +76,8 @@ class OutputTable(NamedTuple):
         return cls(columns, (tuple(zip(*block)) for block in blocks), total)
 
     def watched(self, progress: Callable[[int, int], None] | None) -> "OutputTable":
-        """Return a copy of the table that calls `progress` with (rows done, total) after each block."""
+        """Return a copy of the table that calls `progress` with (rows done, total) after each block, if the total is
+        known."""
 
         def parts() -> Parts:
             done = 0
@@ -113,12 +114,12 @@ def blocks(n_rows: int, block_rows: int = BLOCK_ROWS) -> Iterator[range]:
 
 
 def block_rows(n_columns: int) -> int:
-    """Return the number of rows of `n_columns` numbers that fit in a block."""
+    """Return how many rows fit into a block if each row has `n_columns` numbers."""
     return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // max(1, n_columns)))
 
 
 def guarded(cell: T) -> T | str:
-    """Escape a cell for a CSV file: text that begins like a formula gets an apostrophe before it."""
+    """Escape a cell for a CSV file or a workbook: text that begins like a formula gets an apostrophe before it."""
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
@@ -134,14 +135,14 @@ def is_own(columns: Sequence[str]) -> bool:
 
 
 def is_labeled(columns: Sequence[str]) -> bool:
-    """Tell whether a table with these columns is our table of all items with their labels."""
+    """Tell whether these are the columns of OAL Studio's table of all items with their labels."""
     at = columns.index(LABEL) if LABEL in columns else 0
     return at > 0 and columns[0] == "id" and tuple(columns[at : at + len(LABELED)]) == LABELED
 
 
 def contents_of(columns: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the columns with the text or the numbers of the items, or None if this is not a table of items in our
-    format."""
+    """Return the columns with the text or the feature values of the items, or None if these are not the columns of a
+    table of items that OAL Studio wrote."""
     before = "id" if is_labeled(columns) else HEADS.get(tuple(columns[:5]))
     if before not in columns or LABEL not in columns:
         return None
@@ -149,8 +150,8 @@ def contents_of(columns: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the columns with the numbers of the items (none for texts), or None if this is not a table of items in our
-    format."""
+    """Return the columns with the feature values of the items (none for texts), or None if these are not the columns of
+    a table of items that OAL Studio wrote."""
     contents = contents_of(columns)
     if contents is None or contents == TITLE_AND_ABSTRACT:
         return contents and ()
@@ -173,7 +174,7 @@ def _packed_csv(table: OutputTable, file: BinaryIO) -> None:
 
 
 def _lines(columns: "list[pa.Array]", delimiter: str) -> "pa.Buffer":
-    """Join columns of cells to lines of CSV."""
+    """Join columns of cells into lines of CSV."""
     from pyarrow import compute
 
     words = (_words(cells, delimiter) for cells in columns)
@@ -317,7 +318,7 @@ FORMATS = {
 
 
 def write(table: OutputTable, kind: str, file: BinaryIO, progress: Callable[[int, int], None] | None = None) -> None:
-    """Write a table to an open binary file in one of FORMATS. progress: called with (rows done, total)."""
+    """Write a table to an open binary file in one of FORMATS. progress: as in `watched`."""
     FORMATS[kind].write(table.watched(progress), file)
 
 

@@ -49,8 +49,8 @@ CROISSANT_CONTEXT = {
 class LabeledItem(NamedTuple):
     """An item of a session.
 
-    contents, details: cells in the columns that `LabeledItems` names. label, predicted: numbers of classes, or None.
-    score: margin of the prediction. confidence: probability that the prediction is right, or None if unknown.
+    contents, details: cells in the columns that `LabeledItems` names. label, predicted: class numbers, or None. score:
+    margin of the prediction. confidence: probability that the prediction is right, or None if unknown.
     asking_probability: None for an item that was not asked.
     """
 
@@ -69,9 +69,9 @@ class LabeledItem(NamedTuple):
 class LabeledItems(NamedTuple):
     """The items of a session in the order of its data.
 
-    model: description of the model. names: names of the classes by class number: 1 and -1, or 1..K. words: labels of
-    the data set by class number. contents: columns of the text (`text`, or `title` and `abstract`) or of the numbers,
-    {name: type}. details: names of the further columns. total: number of items.
+    model: description of the model. names: names of the classes by class number: 1 and -1, or 1..K. words: the data
+    set's own label of each class, by class number. contents: columns of the text (`text`, or `title` and `abstract`) or
+    of the feature values, {name: type}. details: names of the further columns. total: number of items.
     """
 
     session: str
@@ -107,7 +107,7 @@ class LabeledItems(NamedTuple):
         return None if label is None else self.names[label]
 
     def table(self, words: Mapping[int, str] | Mapping[int, int]) -> OutputTable:
-        """Return the items as a table. words: the words, or numbers, to write for the classes."""
+        """Return the items as a table. words: {class number: word or number to write}."""
         kind = type(next(iter(words.values())))
         label, predicted, score, origin, asking_probability = LABELED
         columns = {"id": str, **self.contents, label: kind, predicted: kind, score: float, origin: str}
@@ -140,7 +140,8 @@ def _filled(**cells: Any) -> dict[str, Any]:
 
 
 def _ris(items: LabeledItems, file: BinaryIO) -> None:
-    """Write references with the decisions of a screening, as ASReview writes them, and keywords for Zotero."""
+    """Write the items as references in RIS, with screening decisions in ASReview's notation, and keywords for
+    Zotero."""
     with text_file(file) as lines:
         for item in items.items:
             for tag, value in _reference(items, item):
@@ -180,7 +181,7 @@ def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, st
 
 
 def _label_studio(items: LabeledItems, file: BinaryIO) -> None:
-    """Write an archive of the tasks and of the labeling config, which names the classes."""
+    """Write a zip archive for Label Studio: the tasks, and the labeling config, which names the classes."""
     with ZipFile(file, "w") as archive:
         with new_file(archive, "labeling_config.xml") as config:
             config.write(_labeling_config(items).encode())
@@ -242,7 +243,7 @@ def _example(items: LabeledItems, item: LabeledItem, options: list[dict[str, str
 
 
 def _argilla(items: LabeledItems, file: BinaryIO) -> None:
-    """Write records of Argilla, each with its response and the suggestion of the model."""
+    """Write records for Argilla, each with its label as a response and the model's prediction as a suggestion."""
     _write_lines(file, (_record(items, item) for item in items.items))
 
 
@@ -349,7 +350,7 @@ def _croissant(
 
 @contextmanager
 def new_file(archive: ZipFile, name: str) -> Iterator[BinaryIO]:
-    """Open a new compressed file in a zip archive, with a fixed time."""
+    """Open a new compressed file in a zip archive, with a fixed modification time."""
     about = ZipInfo(name, UNIX_EPOCH_OF_ZIP)
     about.compress_type = ZIP_DEFLATED
     with archive.open(about, "w", force_zip64=True) as member:

@@ -48,7 +48,8 @@ class Figure:
 
     @property
     def sign(self) -> int:
-        """+1 if more is better, -1 if less is better, 0 for a rate, which is judged only with the other rate."""
+        """+1 if more is better, -1 if less is better, 0 for sensitivity and specificity, which are only judged
+        together."""
         return {"cost": -1, "sensitivity": 0, "specificity": 0}.get(self.metric, 1)
 
 
@@ -175,7 +176,8 @@ class Stream:
         orders: int | None = None,
         target: Published | None = None,
     ) -> Choice:
-        """Return the choice with the best figure over the first orders, or, with a target, the choice nearest to it."""
+        """Return the choice with the best mean figure over the first `orders` orders (None: all), or, with a target,
+        the choice nearest to its published numbers."""
         if len(choices) == 1:
             return choices[0]
         return chosen(figure, choices, self.counts(algorithm, choices, orders), target)
@@ -183,7 +185,8 @@ class Stream:
     def descend(
         self, figure: Figure, algorithm: str, keys: tuple[str, ...], orders: int, target: Published | None = None
     ) -> Choice:
-        """Tune several parameters over TENS by coordinate descent: one parameter at a time, all of them twice."""
+        """Tune several parameters over TENS by coordinate descent: one parameter at a time, and each twice if there are
+        several."""
         choice = dict.fromkeys(keys, 0.1)
         for key in keys * min(2, len(keys)):
             choice = self.best(figure, algorithm, [choice | {key: value} for value in TENS], orders, target)
@@ -411,8 +414,8 @@ def oa3(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) ->
 
 
 def smoothing(run: Stream, algorithm: str, share: float, orders: int | None, choice: Choice) -> Choice:
-    """Find by bisection the smoothing (delta, beta, b or q) at which a share of the labels is asked. Return the choice
-    with this smoothing."""
+    """Return the choice with the smoothing (delta, beta, b or q) at which this share of the labels is asked. The
+    smoothing is found by bisection, except for q, which is itself the share."""
     (key, spec), *more = query_rules.smoothing(algorithms.ALGORITHMS[algorithm].rule).items()
     key = "delta" if more else key  # sets both delta_plus and delta_minus
     if spec.high == 1:
@@ -432,7 +435,7 @@ def smoothed(run: Stream, algorithm: str, share: float, orders: int | None, choi
 
 
 def share_of(part: str) -> float:
-    """Return the share of labels in the name of a part, such as `10 % of labels`."""
+    """Return the share of labels that is in the name of a part, such as 0.1 for `10 % of labels`."""
     return float(part.split()[0]) / 100
 
 
@@ -474,7 +477,8 @@ def nearby(run: Stream, figure: Figure, algorithm: str, share: float, choices: l
     """Return the choice with the best figure among the choices whose share of labels is within NEAR of the wanted share
     or, if there are none, as close as possible.
 
-    The smoothing is found on the first order, with the share of labels as its budget; the figure is over TRIALS orders.
+    The smoothing is found on the first order, with the share of labels as its budget; the figure is the mean over
+    TRIALS orders.
     """
     if share < 1:
         first = replace(run, visits=run.visits[:1], budget=ceil(share * run.table.y.size))
@@ -513,8 +517,8 @@ OAAL_CHOICES: dict[str, list[Choice]] = {
 
 
 def oaal(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
-    """Run the protocol of OAAL: spend a budget of labels, with settings tuned on different rows from the reported
-    ones."""
+    """Run the protocol of OAAL: spend a budget of labels. The settings are tuned on some of the rows, and the results
+    are from the others."""
     data = read(folder, block.files[0], **block.task)
     validation, test = tuning_and_test_items(data.y.size)
 

@@ -16,8 +16,9 @@ FULL = "mean std sensitivity sensitivity_std specificity specificity_std seconds
 
 
 def tables(text: str, columns: str = "mean std", **figures: Figure) -> dict[str, Part]:
-    """Parse a printed table into its parts. text: lines of an algorithm and its numbers, for each part in the order of
-    `columns`; `-` marks a number that the paper does not print. figures: {part, with _ for a space: figure}."""
+    """Parse a printed table into its parts. text: a line per algorithm, with its name and, for each part, its numbers
+    in the order of `columns`; `-` marks a number that the paper does not print. figures: {part, with _ for a space:
+    figure}."""
     names = columns.split()
     parts: dict[str, dict[str, Published | None]] = {part: {} for part in figures}
     for row in text.strip().splitlines():

@@ -52,7 +52,8 @@ def reproduce(
     name: str, folder: Path | str | None = None, orders: int | None = None, zero_rows_as_mistakes: bool = False
 ) -> dict[str, Any]:
     """Run a block with the data files in a folder. Return its description, a line for each figure, and a summary. Raise
-    ValueError if a file is missing. zero_rows_as_mistakes: as in `protocols.oa3`, for blocks with this protocol."""
+    ValueError if the block is unknown or a file is missing. zero_rows_as_mistakes: as in `protocols.oa3`, for blocks
+    with this protocol."""
     if name not in BLOCKS:
         raise ValueError(f"a table must be all or one of {', '.join(BLOCKS)}. Got {name}.")
     block, folder = BLOCKS[name], Path(folder or DATA)
@@ -101,7 +102,8 @@ def _compared(block: Block, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]
 
 
 def _together(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Say for how many figures one of the settings shown agrees in the figure and both rates, and list the others."""
+    """Say for how many figures one of the shown settings agrees in the figure, sensitivity and specificity at once, and
+    list the figures without such a setting."""
     printed = [line for line in lines if any(rate["verdict"] for rate in line["rates"].values())]
     if not printed:
         return

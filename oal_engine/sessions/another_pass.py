@@ -10,15 +10,17 @@ NUMBERED = re.compile(r"(.+), pass (\d+)")
 
 
 def labels(session: Session) -> KnownLabels:
-    """Return the labels that a session has learned (answers, known labels and marks), one for each item, in order."""
+    """Return the labels that a session has learned (answers, known labels and marks), one per labeled item, in the
+    order in which they were learned."""
     session.state.only()
     by_item = {each.item: KnownLabel(each.item, each.label) for each in session.state.lessons if each.label != SKIP}
     return KnownLabels([*by_item.values()], f"session {session.settings.name}")
 
 
 def begin(session: Session, owner: str = "") -> int:
-    """Create a session with the same settings over the same items. It begins with the labels of `session` and asks only
-    about the items without a label. Return its id. Raise SessionError if every item has a label."""
+    """Start another pass: create a session with the settings and the items of `session`. The new session begins with
+    the labels of `session`, and asks only about items without a label. Return its id. Raise SessionError if every item
+    has a label."""
     own, settings = labels(session), session.store.session(session.id)
     if len(own.labels) >= session.rounds:
         raise SessionError("every item has a label: another pass has nothing to ask.")

@@ -122,8 +122,8 @@ class Asking(Run):
 
     def _ahead(self) -> dict[int, State]:
         """Compute the state after each possible answer to the waiting question, {label: state}. Return {} if the states
-        would take too much memory, if other questions wait too, or if the session asks several questions, which makes
-        too many possible answers."""
+        would take too much memory, if other questions wait too, or if the session asks several questions, which has too
+        many possible answers."""
         size = sum(array.nbytes for array in self.state.arrays()) * (1 + len(self.names))
         if [*self.state.outstanding] != [self.state.number] or size > BRANCH_LIMIT or self.several:
             return {}
@@ -131,7 +131,8 @@ class Asking(Run):
 
     def _settle(self, question: int | None = None, ahead: dict[int, State] | None = None) -> None:
         """Make the waiting question the current one, and store the question that follows each possible answer.
-        question: its id, if it is stored already. ahead: the states after the answers (None: compute them)."""
+        question: id of the waiting question, if it is stored already. ahead: the states after these answers (None:
+        compute them)."""
         label = next((lesson.label for lesson in reversed(self.state.lessons) if lesson.number), SKIP)
         parent = self._ids[-1] if self._ids else 0
         with self.store.transaction():
@@ -163,8 +164,8 @@ class Asking(Run):
         return self.store.put_question(place | self.facts(state.outstanding[state.number]))
 
     def _waiting(self, state: State, id: int | None, number: int | None = None) -> StoredQuestion | None:
-        """Return a waiting question of a state; None for the id None. id: the id that the question is stored under.
-        number: its number (None: the question asked last)."""
+        """Return a waiting question of a state. id: id under which the question is stored (None: return None). number:
+        number of the question in the session (None: the question asked last)."""
         if id is None:
             return None
         number = number or state.number
@@ -243,7 +244,7 @@ class Asking(Run):
                 self.store.count_change(self.id)
 
     def _stored_rounds(self) -> int:
-        """Return the length of the stream that is recorded in the log, 0 if it has none."""
+        """Return the length of the stream that is recorded in the log, 0 if none is recorded."""
         grown = self.store.events(self.id, "grown")
         return int(grown[-1]["data"].get("rounds", 0)) if grown else 0
 
@@ -273,7 +274,7 @@ class Asking(Run):
     def _learn_known(
         self, labels: Sequence[KnownLabel], origin: str, event: str | None = None, annotator: str = ""
     ) -> None:
-        """Store known labels, and learn them."""
+        """Store labels that are known from elsewhere, and learn them."""
         self.store.put_known(self.id, labels, origin, event, annotator)
         self._change(LabelsKnown((*labels,)))
 
@@ -300,8 +301,8 @@ class Asking(Run):
             return self.place_of(self.state, question)
 
     def places_after(self, question: StoredQuestion, following: StoredQuestion) -> dict[int, Place]:
-        """Return the place after each possible answer to a question, {label: place}, if the question after it,
-        `following`, was asked already."""
+        """Return the place after each possible answer to `question`, {label: place}, for a person whose next question,
+        `following`, was asked already and does not depend on the answer."""
         place, places = self.place_at(following), {}
         if question.number not in self.state.outstanding:  # it has a label already
             return dict.fromkeys((*self.names, SKIP), place)
@@ -358,8 +359,8 @@ class Asking(Run):
             raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
 
     def _parts_of(self, question: int) -> Sequence[Sequence[float]]:
-        """Return [margin, predicted class] of each question, as of when the item was asked; () if the session asks a
-        single question."""
+        """Return [margin, predicted class] for each of the session's questions about an item, as of when the stored
+        question with id `question` was asked; () if the session asks a single question."""
         number = self._number_of(question) if self.several else 0
         if number in self.state.outstanding:
             return self.state.outstanding[number].parts
@@ -367,9 +368,9 @@ class Asking(Run):
         return entry.parts or () if entry else ()
 
     def _checked(self, answer: int | Iterable[int], question: int) -> tuple[int, tuple[int, ...]]:
-        """Check an answer to a question. Return its label, and the labels of the questions if the session asks several.
-        The label of a question that was not asked about the item must be SKIP. Labels of questions that were added
-        after the item was asked may be left out."""
+        """Check an answer. Return its label, and a tuple with the label of each question, which is empty if the session
+        asks a single one. The label of a question that was not asked about the item must be SKIP. Labels of questions
+        that were added after the item was asked may be left out. question: id of the stored question about the item."""
         parts, names = self._parts_of(question), self.settings.question_names
         if self.several and not parts:
             raise SessionError("this item is not the current question.")
@@ -480,9 +481,9 @@ class Asking(Run):
     # Several people
 
     def held(self, annotator: str) -> list[StoredQuestion]:
-        """Return the questions that are leased to an annotator: the one to answer now and the next one. An annotator
-        who is alone with the current question gets only this one, as the next one is prepared. Each question is leased
-        before it is shown: nobody else gets it until the lease has expired."""
+        """Lease questions to an annotator, and return all that they have: the one to answer now and the one after it.
+        An annotator who has the current question, while nobody else has one, gets no second question, as the next ones
+        are prepared. Each question is leased before it is shown: nobody else gets it until the lease has expired."""
         with self._lock:
             self.refresh()
             held = self._leases.of(annotator)
@@ -504,7 +505,7 @@ class Asking(Run):
         return held
 
     def _lacks(self, annotator: str, held: Held) -> bool:
-        """Return whether an annotator who has these questions should get one more."""
+        """Return whether an annotator with these leases should get one more question."""
         if len(held.own) > 1:  # the most that anybody has
             return False
         prepared = held.own in ([], [self._current and self._current.id]) and not held.others
@@ -567,7 +568,7 @@ class Asking(Run):
 
     def _next_for(self, annotator: str, held: Held) -> int | None:
         """Return the next question for an annotator: an existing one, else a new one that is asked now. Return None if
-        there is none, or none yet."""
+        there is none, or if the annotator must wait for it."""
         if free := self._free(annotator, held):
             return free[0]
         if not self.state.asks_on:
@@ -608,7 +609,7 @@ class Asking(Run):
         return entry.question(None if blind else entry.labels or entry.label, blind)
 
     def _number_of(self, question: int) -> int:
-        """Return the number of a question, 0 if it was not asked."""
+        """Return the number in the session of the question with an id, 0 if it was not asked."""
         waiting = {self._asked[number - 1]: number for number in self.state.outstanding}
         return waiting.get(question, 0) or (1 + self._asked.index(question) if question in self._asked else 0)
 

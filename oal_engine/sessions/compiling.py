@@ -53,16 +53,16 @@ def answer_one(session: Session) -> None:
 
 
 def pairs() -> dict[str, tuple[str, str]]:
-    """Return the pairs of a kind of rows and an algorithm, {"kind algorithm": (kind, algorithm)}. Aliases are left
-    out."""
+    """Return all combinations of a kind of rows and an algorithm, {"kind algorithm": (kind, algorithm)}. Aliases of
+    algorithms are left out."""
     distinct = {repr(entry.runs): name for name, entry in reversed(ALGORITHMS.items())}
     names = sorted(distinct.values(), key=[*ALGORITHMS].index)
     return {f"{kind} {name}": (kind, name) for kind in KINDS for name in names}
 
 
 def _notes() -> Path:
-    """Return the path of the file that lists the compiled pairs. Each version of numba and each processor has its own,
-    as their machine code differs."""
+    """Return the path of the file that lists the compiled pairs of a kind of rows and an algorithm. Each version of
+    numba and each processor has its own file, as their machine code differs."""
     processor = os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()
     return Path(os.environ["NUMBA_CACHE_DIR"]) / f"compiled-{numba.__version__}-{processor}.txt"
 
@@ -79,7 +79,8 @@ def _lines(notes: Path) -> set[str]:
 
 @contextmanager
 def _lock(notes: Path) -> Iterator[IO[str] | None]:
-    """Open the notes for appending, and lock them. Yield None if another process holds the lock."""
+    """Open the file that lists the compiled pairs for appending, and lock it. Yield None if another process holds the
+    lock."""
     notes.parent.mkdir(parents=True, exist_ok=True)
     with notes.open("a", encoding="utf-8") as file:
         try:
@@ -91,7 +92,8 @@ def _lock(notes: Path) -> Iterator[IO[str] | None]:
 
 
 def compile_ahead() -> Generator[str]:
-    """Compile each pair that is not compiled yet, and yield its name. Yield nothing if another process is doing it.
+    """Compile each pair of a kind of rows and an algorithm that is not compiled yet, and yield its name. Yield nothing
+    if another process is compiling.
 
     Run this in a process of its own: numba compiles one function at a time in a process, so other threads would wait.
     """

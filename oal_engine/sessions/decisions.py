@@ -7,9 +7,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Decisions:
-    """Margin, predicted class and whether the item was asked, in each round; only the first `rounds` have passed.
+    """For each round, margin, predicted class and whether the item was asked. The first `rounds` rounds have passed.
 
-    If the session asks several questions, margins and predicted classes have a first axis of questions.
+    If the session asks several questions, the first axis of margins and predicted classes is the question.
     """
 
     margins: np.ndarray

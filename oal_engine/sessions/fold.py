@@ -138,8 +138,8 @@ class Run:
         return [name for name in columns if name not in self.settings.audited_columns]
 
     def stream_of(self, state: State) -> Stream:
-        """Return the stream as a state sees it: the labels of known items are masked, and for each question the labels
-        of items outside the rounds in which it is asked."""
+        """Return the stream as a state sees it, with labels masked: the labels of known items, and for each question
+        the labels of the items outside the rounds in which it is asked."""
         own = self._stream
         if own.known_parts is not state.known_parts or own.spans != state.spans:
             y, is_known = self.y.copy(), np.zeros(self.order.size, bool)
@@ -369,7 +369,7 @@ class Run:
         return self._run(self._retrained(state), t)
 
     def taught(self, lessons: list[Lesson], budget: int, questions: int | None = None) -> State:
-        """Return a state that has learned these lessons but has not seen the stream. budget: number of labels in all.
+        """Return a state that has learned these lessons but has not seen the stream. budget: total number of labels.
         questions: as in `start`."""
         lessons = [lesson for lesson in lessons if lesson.label != SKIP]
         spent = sum(not lesson.is_known for lesson in lessons)
@@ -386,8 +386,8 @@ class Run:
     def _teach(
         self, state: State, items: np.ndarray, y: np.ndarray, rounds: ArrayLike, chances: ArrayLike, spent: bool
     ) -> None:
-        """Teach a state some labels, each as if its item had been asked in its round with its chance. y: labels, shape
-        (items, questions). spent: whether the last label ends the budget."""
+        """Teach the learners of a state some labels, each as if its item had been asked in the given round with the
+        given chance. y: labels, shape (items, questions). spent: whether the last label uses up the budget."""
         for part, own in zip(state.parts, y.T):
             stream.teach(
                 self.dataset.rows, stream.checked_order(items, self.dataset.rows), rows.read_only(own, np.int8),
@@ -467,14 +467,15 @@ class Run:
 
     def used(self, state: State, k: int = 0) -> set[int]:
         """Return the items that cannot get a known label, as they were asked or marked. k: index of the question that
-        the label answers. An item that was answered before this question was added can get one."""
+        the label answers. An item that was answered before this question was added can still get a known label for
+        it."""
         taught = [each for each in state.lessons if not each.is_known and k < len(each.labels or (each.label,))]
         waiting = [each for each in state.outstanding.values() if not each.parts or asks(each.parts, k)]
         others = state.known_parts[k].tolist() if k < len(state.known_parts) else ()
         return ({each.item for each in taught} - {*others}) | {int(self.order[each.question.t]) for each in waiting}
 
     def _missing(self, state: State, event: Event, log: Log) -> Entry:
-        """Return the log entry whose question the event refers to but the state never asked."""
+        """Return the log entry of the question that an event refers to but that the state never asked."""
         if not log.entries:
             raise SessionError(f"the log of the session {self.settings.name} names an item or a class that it lacks.")
         number = event.number or 0 if isinstance(event, Answered) else 0
@@ -509,8 +510,8 @@ class Run:
         )  # fmt: skip
 
     def facts(self, asked: Outstanding) -> Row:
-        """Return the facts of a question to store, {name in FACTS: value}, with `parts` if the session asks several
-        questions."""
+        """Return the facts about a question that are stored: {name: value} for the names in FACTS, with `parts` if the
+        session asks several questions."""
         question, item = asked.question, int(self.order[asked.question.t])
         parts = {"parts": [*map(list, asked.parts)]} if asked.parts else {}
         return {"round": question.t, "item": item} | {name: getattr(question, name) for name in FACTS[2:]} | parts
@@ -569,24 +570,26 @@ class Run:
 
     @property
     def labels(self) -> list[int]:
-        """The current answers in order, without skips."""
+        """The current answers without skips, in the order in which they were first given."""
         return [label for label in self.state.labels if label != SKIP]
 
     def evaluate(self, counts: np.ndarray, evaluation: str) -> dict[str, Any]:
-        """Compute the metrics of a table of counts, {name: value}. The values are arrays if `counts` is a curve."""
+        """Compute the metrics of a table of counts, {name: value}. The values are arrays if `counts` has a table for
+        each point of a curve. evaluation: as in `metrics.evaluate`."""
         if self.multiclass:
             return metrics.evaluate_classes(counts, evaluation)
         return metrics.evaluate(counts, evaluation, self.weights)
 
     @property
     def counts(self) -> np.ndarray:
-        """The current table of counts. Raise SessionError if the session asks several questions."""
+        """The current table of counts, from which the metrics are computed. Raise SessionError if the session asks
+        several questions."""
         self.state.only()
         return self.state.counts
 
     def curve(self, points: int = 500) -> tuple[np.ndarray, np.ndarray]:
-        """Return rounds and tables of counts along the stream, at most `points` of each, without the items of waiting
-        questions."""
+        """Return at most `points` points along the stream, as numbers of rounds and the tables of counts after them.
+        The items of waiting questions are not counted."""
         trail, state = self.state.trail, self.state
         state.only()
         keep = np.unique(np.linspace(0, len(trail) - 1, min(points, len(trail))).astype(int))

@@ -78,19 +78,19 @@ class Items:
         return self._items[position]
 
     def _seen(self, position: int) -> str:
-        """Say in a sentence how often a text was seen, if its near-duplicates were left out; else ""."""
+        """Say in a sentence how often a text occurs in the data, if its near-duplicates were left out; else ""."""
         dataset = self.run.dataset
         once = dataset.record["near_duplicates"] == duplicates.ONCE
         copies = self.run.store.copies(dataset.id, position) if once else 0
         return f" Seen {1 + copies:,} times." if copies else ""
 
     def _shares(self, asked: StoredQuestion, place: Place, of_predicted: bool) -> dict[int, float]:
-        """Return the share of each non-zero column of an item in its margin, w_j x_j, relative to the largest share:
+        """Return the share w_j x_j of each non-zero column in the margin of an item, relative to the largest share:
         {column: share}, 0 for the most common terms. The Fourier features of a vector are summed into one share, after
         the named columns. An audited column of decisions is left out.
 
-        of_predicted: with K classes, return shares in the margin of the predicted class, else the largest share in the
-        margin of any class.
+        of_predicted: with K classes, whether to use the margin of the predicted class; if not, each column has its
+        largest share in the margin of any class.
         """
         dataset = self.run.dataset
         columns, values = nonzero(dataset.rows, asked.item)
@@ -144,19 +144,20 @@ class Items:
 
     @property
     def _has_waves(self) -> bool:
-        """Whether the rows have columns without a name, such as Fourier features, besides an audited column of
+        """Whether the rows have columns without a name, such as Fourier features, not counting an audited column of
         decisions."""
         return self.run.dataset.latent > bool(self.run.settings.audited)
 
     def result(self, counts: np.ndarray) -> str:
-        """Describe the result of the session if it is known exactly, because every item has a label in the data, and
-        say that every answer is saved."""
+        """Describe the result of the session, if it is known exactly because every item has a label in the data, and
+        add that every answer is saved."""
         return f"{outcome.exact(self.run, counts)} {SAVED}" if self.run.labelled else SAVED
 
 
 def _marks(weights: Iterable[float]) -> list[Any]:
-    """Return True for the terms of an item with the largest weights, of either sign, and 0 for the others. Items with
-    equally many terms get equally many marks, all alike: neither number nor look reveals the model's prediction."""
+    """Return a list with True for the terms of an item with the largest weights, of either sign, and 0 for the others.
+    Items with equally many terms get equally many marks, all alike: neither their number nor their look reveals the
+    model's prediction."""
     sizes = [abs(weight) for weight in weights]
     if not any(sizes):
         return sizes
@@ -186,8 +187,8 @@ def _between(parts: list[list[Any]], start: int, stop: int) -> list[list[Any]]:
 
 
 def file_numbers(dataset: Dataset, position: int, most: int | None = None) -> list[tuple[int, str, str]]:
-    """Return the cells of a vector as in its file, as (feature, name of the column, cell). most: return only the `most`
-    cells whose features have the largest absolute values in its row (None: all)."""
+    """Return the cells of an item's vector as text, with rounded numbers: (index of the feature, name of the column,
+    cell). most: return only the `most` cells whose features have the largest absolute values in the row (None: all)."""
     names, digits = dataset.feature_names, 4 if dataset.numbers.values is None else 10
     if dataset.codings:
         cells = [(cell.feature, cell.column, cell.value) for cell in dataset.numbers.original_cells(position)]
@@ -235,8 +236,8 @@ def why(run: Run, asked: StoredQuestion, progress: Progress) -> str:
 
 def verdict(entry: Entry) -> dict[str, Any] | None:
     """Return how the model judged an answered item when it was asked: the predicted class, the margin, and the chance
-    of being asked. If there are several questions, return how many answers the model agreed with, not class and margin.
-    None if the margin was 0 or the item has no answer."""
+    of being asked. If there are several questions, the number of answers that the model agreed with replaces class and
+    margin. None if the margin was 0 or the item has no answer."""
     asked = f"{'Random check, chance' if entry.audit else 'Chance'} {percent(entry.probability)}."
     if entry.parts:
         pairs = zip(entry.labels or (), entry.parts)

@@ -17,7 +17,8 @@ class Held:
 
     @cached_property
     def others(self) -> set[int]:
-        """The questions on which other annotators have unexpired leases. Read at the first use, as they are many."""
+        """The questions on which other annotators have unexpired leases. Read only when first used, as there may be
+        many."""
         return {row["question"] for row in self.leases.live() if row["annotator"] != self.annotator}
 
 

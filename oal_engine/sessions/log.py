@@ -20,7 +20,7 @@ is_words, is_nothing = words(LONGEST_LINE), or_none(lambda value: False)
 
 @dataclass(frozen=True)
 class Grown:
-    """The stream has grown to this number of rounds. Before the first such event there are only the labels that the
+    """The stream has grown to this number of rounds. Before the first such event, the log has only the labels that the
     session begins with."""
 
     rounds: int
@@ -113,7 +113,7 @@ def asks(parts: Sequence[Sequence[float]], k: int) -> bool:
 
 
 def is_labels(value: Any) -> bool:
-    """Return whether a value may be the labels of several questions."""
+    """Return whether a value is valid as the list of labels for several questions."""
     return isinstance(value, list) and 2 <= len(value) <= MOST_QUESTIONS and all(map(whole(-1, 1), value))
 
 
@@ -265,7 +265,7 @@ def add_changes(lessons: list[Lesson], changes: tuple[Change, ...]) -> None:
 
 @dataclass(frozen=True)
 class StoredQuestion:
-    """A waiting question.
+    """A stored question that waits for its answer, or is answered again.
 
     number: number in the session. margin, probability, predicted, audit: as of when it was asked; audit is 1 for a
     random check. old: its answer if it has one, else the last answer that was taken back; a list if the session asks

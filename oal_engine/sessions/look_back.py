@@ -183,7 +183,8 @@ class Trace(LoggedRun):
         self.decided = decisions.passed  # filled only if there are several questions
 
     def _states(self, first: int, stop: int) -> Iterator[State]:
-        """Yield the states after `first` to `stop` events: one private copy that is changed in place."""
+        """Yield the state after `first` events, after `first` + 1, ..., and after `stop`: always the same private copy,
+        changed in place."""
         start = max(done for done in self._kept if done <= first)
         state = self._kept[start].copy()
         for done in range(start, stop + 1):
@@ -357,7 +358,7 @@ def verify(store: Store, session: int) -> Report:
 
 def confusion(run: Run, counts: np.ndarray, evaluation: str) -> list[list[int]]:
     """Return the confusion matrix of a table of counts: a row for each true class, a column for each class that the
-    evaluation gives the items."""
+    evaluation assigns."""
     if run.multiclass:
         classes: list[list[int]] = metrics.class_confusion(counts, evaluation).tolist()
         return classes

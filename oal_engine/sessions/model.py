@@ -43,10 +43,11 @@ class ModelError(ValueError):
 class Model:
     """A linear model, and everything that it needs to turn an item into a row.
 
-    head: header (first line) of its file. names: names of the features. numbers: arrays with a number for each feature,
-    by kind, such as the document frequencies. weights: weights of the features, then of similar wording and vectors, or
-    of Fourier features; shape (columns, 1), or (columns, K) with K classes. projection: computes the columns of similar
-    wording, or None. means: means of the vectors of the texts, or None. embedding: computes these vectors, or None.
+    head: header (first line) of its file. names: names of the features. numbers: {kind of number, such as document
+    frequency: array with a number for each feature}. weights: weights of the features, then of similar wording and
+    vectors, or of Fourier features; shape (columns, 1), or (columns, K) with K classes. projection: computes the
+    columns of similar wording, or None. means: means of the vectors of the texts, or None. embedding: computes these
+    vectors, or None.
     """
 
     head: Row
@@ -158,7 +159,7 @@ class Model:
         return made_rows({"name": self.head["scaling"]} | self.numbers | more, matrix, self.projection, vectors)
 
     def shares_rows(self, other: "Model") -> bool:
-        """Tell whether another model of the same session makes the same rows."""
+        """Tell whether this model and another one of the same session turn items into the same rows."""
 
         def words(model: Model) -> tuple[Row, list[str]]:
             return {key: value for key, value in model.head.items() if key not in OF_QUESTION}, model.names
@@ -267,8 +268,8 @@ class Model:
         return self.rows(texts, vectors)
 
     def _table(self, table: Any, columns: Sequence[str], width: int) -> Any:
-        """Convert a table to numbers, shape (n, width): select `columns` if it has named columns, and code words. Raise
-        ModelError if it does not fit."""
+        """Convert a table to numbers, shape (n, width): select `columns` if it has named columns, and encode words as
+        numbers. Raise ModelError if it does not fit."""
         if hasattr(table, "columns"):
             if missing := [name for name in columns if name not in table.columns]:
                 raise ModelError(f"the model needs the columns {name_list(missing, 5)}, which the table does not have.")
@@ -360,7 +361,7 @@ def of_each(session: Session) -> dict[str, Model]:
 
 def columns_of(models: Mapping[str, Model]) -> dict[str, type]:
     """Return the names and types of the columns of `predictions`. models: {name of the question: model}, as in
-    `of_each`; columns of a question with a name are named as in margin:NAME."""
+    `of_each`; if the question has a name, its columns are named like margin:NAME."""
     return {
         f"{field}:{name}" if name else field: kind
         for name, each in models.items()
@@ -369,7 +370,7 @@ def columns_of(models: Mapping[str, Model]) -> dict[str, type]:
 
 
 def predictions(models: Mapping[str, Model], table: Rows) -> Iterator[Any]:
-    """Predict rows with models that share them. Yield the predictions column by column."""
+    """Predict rows with models that turn items into the same rows. Yield the predictions column by column."""
     return chain.from_iterable(each.predictions(each.scores(table)) for each in models.values())
 
 
@@ -377,13 +378,13 @@ def predicted(
     models: Mapping[str, Model], table: Any, others: Sequence[str], entries: Iterable[tuple[int, Any, int]],
     skipped: dict[str, tuple[int, int]], texts: bool = False, lot: int = BLOCK_ROWS,
 ) -> OutputTable:  # fmt: skip
-    """Predict new items. Return a table of the predictions, followed by the items' cells in the columns `others`,
-    further columns of the file.
+    """Predict new items. Return a table of the predictions, followed by the items' cells in further columns of the
+    file, `others`.
 
-    models: {name of the question: model}, which all make the same rows; the columns are named as in margin:NAME. A
-    single model has the name "". table, others, entries: as `reading.open_items` gives them. skipped: is filled with
-    the numbers of skipped entries, {reason: (count, first line)}. texts: whether the table includes the texts or the
-    numbers of the items. lot: number of entries worked on at a time.
+    models: {name of the question: model}, which all turn items into the same rows; the columns are named like
+    margin:NAME. A single model has the name "". table, others, entries: as `reading.open_items` gives them. skipped: is
+    filled with the numbers of skipped entries, {reason: (count, first line)}. texts: whether the table includes the
+    texts or the numbers of the items. lot: number of entries processed at a time.
     """
     model = next(iter(models.values()))
     if model.text and table.vectors is not None:

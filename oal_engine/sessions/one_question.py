@@ -1,4 +1,5 @@
-"""One question of a session that asks several, as a run of its own: its labels and predictions, and the shared chances.
+"""One question of a session that asks several, as a separate run: it has its own labels and predictions, and shares the
+asking probabilities with the other questions.
 
 Given the past, the chance of asking depends on the item alone, so estimates and floors of a single question are valid.
 """
@@ -27,8 +28,8 @@ class OneQuestion(Run):
     shares the arrays of the run.
 
     name: name of the question. part: index of the question. span: the rounds in which it is asked, as (first, stop).
-    log: the entries in which it was asked, with its own margin and label. decided, current, place, earlier: as in a
-    session.
+    log: the entries in which it was asked, with its own margin and label. decided, current, place, earlier: as in
+    `Session`.
     """
 
     def __init__(self, run: Session | LoggedRun, name: str) -> None:
@@ -116,7 +117,8 @@ class OneQuestion(Run):
         return self.place_of(self.state, self.current)
 
     def earlier(self, answers: int) -> np.ndarray:
-        """Return the learner's weights before the last `answers` answers, with the corrections made since."""
+        """Return the learner's weights before the last `answers` answers, trained on the current labels of the answers
+        before these, with all corrections."""
         return weights(self.taught(self.state.lessons[:-answers], self.state.budget).only().learner)
 
 
@@ -135,8 +137,8 @@ class QuestionTrace(OneQuestion, Trace):
 
     @property
     def complete(self) -> bool:
-        """Whether the question was asked at least once, and it is closed, the budget is spent or the stream has
-        ended."""
+        """Whether the question was asked at least once and is over: it is closed, the budget is spent, or the stream
+        has ended."""
         return bool(self.log) and super().complete
 
     def _states(self, first: int, stop: int) -> Iterator[State]:

@@ -1,4 +1,4 @@
-"""All changes of an open session besides answers: undo, corrections, questions, labels, marks, notes and tags.
+"""All changes to an open session other than answers: undo, corrections, questions, labels, marks, notes and tags.
 
 The remaining budget is counted from the current labels.
 """
@@ -45,7 +45,7 @@ class Session(Asking):
     def undo(self, event: str, question: int, annotator: str = "") -> None:
         """Take back the last answer, which must be the answer to `question`, or the annotator's opinion on `question`
         if that was their last answer. A repeated event changes nothing. In a shared session, raise OthersAnsweredError
-        if others have answered or have a question asked since."""
+        if others have answered since, or have a question that was asked since."""
         with self._event(event) as new:
             if not new:
                 return
@@ -83,7 +83,7 @@ class Session(Asking):
         return undone
 
     def _can_undo_shared(self) -> bool:
-        """Return whether the last answer can be taken back: nobody else may have a question asked since."""
+        """Return whether the last answer can be taken back: nobody else may have a question that was asked since."""
         if not self._undo_point:
             return False
         since = {self._asked[number - 1] for number in self.state.outstanding if number > self._undo_point[0].number}
@@ -127,8 +127,8 @@ class Session(Asking):
             self._change(Changed((Corrected(number, label, labels),)))
 
     def _with(self, old: Lesson, name: str, label: int | Iterable[int]) -> list[int]:
-        """Return the labels of an answer, with another label for one question. If the new label is not a yes, questions
-        that need a yes to this question get the same label, unless they have none."""
+        """Return the labels of an answer, with a new label for the question `name`. If the new label is not a yes,
+        questions that need a yes to this question get the new label too, unless they have none."""
         self._check_label(label)
         part, parents = self.settings.place_of(name), self.settings.parents
         if part >= len(old.labels):
@@ -161,8 +161,8 @@ class Session(Asking):
             self._change_questions(event, "opened", self.several, annotator)
 
     def close_question(self, event: str, name: str, annotator: str = "") -> None:
-        """Stop asking a question about later items, and the questions that need a yes to it. Their answers and models
-        stay. A repeated event changes nothing."""
+        """Close a question and all questions that need a yes to it: they are not asked about later items. Their answers
+        and models stay. A repeated event changes nothing."""
         with self._event(event) as new:
             if not new:
                 return
@@ -300,8 +300,8 @@ class Session(Asking):
             return sorted(refused)
 
     def _known_with(self, old: Sequence[int], part: int | None, label: int) -> list[int]:
-        """Return the known labels of an item, with another label for question `part` (None: the only question). A yes
-        to a question is also a yes to its parent; any other label also goes to the questions that need a yes to it."""
+        """Return the known labels of an item, with a new label for question `part` (None: the only question). A yes to
+        a question is also a yes to its parent; any other label also goes to the questions that need a yes to it."""
         if part is None:
             return [label]
         parents = self.settings.parents
@@ -309,8 +309,8 @@ class Session(Asking):
         return [label if k in same else each for k, each in enumerate(old)]
 
     def _labels_of(self, row: Row | None) -> tuple[int, ...]:
-        """Return the known labels of an item from its row of the log: one for each question. SKIP for each if there is
-        no row."""
+        """Return the known labels of an item, one for each question, from its row of the log (None: SKIP for each
+        question)."""
         if not self.several:
             return (row["label"] if row else SKIP,)
         return padded(row["data"]["labels"] if row else (), self.several)
@@ -362,8 +362,8 @@ class Session(Asking):
 
     @property
     def changed(self) -> tuple[int, int]:
-        """A count that grows when something other than one person's answers may change the next question (a
-        correction, a training mark, added labels, somebody who joins), and the number of rounds."""
+        """A pair: a count, and the length of the stream. The count grows when something other than one person's answers
+        may change the next question: a correction, a training mark, added labels, or somebody who joins."""
         return self._changes + bool(self._shared) + self._join_count, self.rounds
 
     def earlier(self, answers: int) -> np.ndarray:
@@ -384,7 +384,7 @@ class Session(Asking):
 
     @property
     def history(self) -> list[Entry]:
-        """The log, with the note and the tags of each item."""
+        """The log, with the note and the tags of each entry's item."""
         notes, tags = self.notes, self.tags
         annotated = notes.keys() | tags.keys()
         return [

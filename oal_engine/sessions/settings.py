@@ -50,9 +50,9 @@ class Settings:
     without labels added later. classes: names of the labels 1 .. K (None: a positive and a negative class). prior:
     source of the knowledge before the first answer (`Prior.source`), without the weights made from it. questions: a
     record for each question if the session asks several, with "added" if it was added later, and its own "prior" (None:
-    a single question). audited: name, cut and checksum of an audited column of decisions, which is then one of two
-    questions (`given.COLUMN`), and `others`, the names of further columns that its answers judge (None: no audit). For
-    the other settings see `Options`.
+    a single question). audited: name, cut and checksum of an audited column of decisions, and `others`, the names of
+    further columns that the answers judge (None: no audit). The audited column is one of two questions
+    (`given.COLUMN`). For the other settings see `Options`.
     """
 
     id: int
@@ -147,7 +147,8 @@ class Settings:
 
     @cached_property
     def parents(self) -> list[int | None]:
-        """The index of each question's parent, which needs a yes before the question is asked; None if it has none."""
+        """The index of each question's parent, which needs a yes before the question is asked; None for a question
+        without a parent."""
         return [self.place_of(name) if (name := each.get("parent")) else None for each in self.questions or ()]
 
     def implied(self, labels: Sequence[int], asked: Sequence[bool]) -> tuple[int, ...]:
@@ -237,7 +238,7 @@ def summary(labels: Iterable[int]) -> int:
 
 @dataclass(frozen=True)
 class KnownLabels:
-    """Labels in the order in which they are learned. origin: "file", or "session NAME"."""
+    """Known labels, in the order in which they are learned. origin: "file", or "session NAME"."""
 
     labels: Sequence[KnownLabel]
     origin: str
@@ -245,28 +246,28 @@ class KnownLabels:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a new session, besides its data set and its strategy.
+    """The options of a new session, apart from its data set and its strategy.
 
     classes: names of K classes (empty: the data set's). positive_class: the positive class of a data set of K classes;
     only the exact curves use it, as a session never sees the labels of its data set. rho: 'laplace' (estimated from the
     answers) or a number; an algorithm may fix it. audit: share of the budget for random checks, whose answers train the
-    learner if audit_trains. pace: share of the horizon in which the rest is spent evenly (None: the rule alone
-    decides). floor: share of the budget that gives every item a minimum chance of being asked, for guaranteed minimum
-    metrics (`insights.certainty`). overlap: share of the questions that several `people` answer. quota: most answers
-    that one person may give (0: no limit). repeat: share of the questions that are repeated later to the person who
-    answered them. lease: seconds after which a person's question may go to somebody else. horizon: number of rounds to
-    plan for (None: the present items that are not known). seed_words, seed_items, seed_texts: words, item ids and
-    example texts that are known to be of the positive class. prior: such knowledge, already prepared. shown: further
-    columns of the file to show with the items (None: the data set's choice). tags: names of tags that annotators can
-    give to items. known_labels: labels that the session begins with, which cost nothing: "file" (all labels of a file
-    that has gaps), the number of the file's labels to draw by the seed, or the labels themselves. questions: several
-    yes/no questions about each item, answered together (empty: one question): a name for each, or {"name": ...,
-    "guidelines": ..., "parent": ...}, which may include its own seed words, items and texts or prior; the budget counts
-    answers. A question with a parent, the name of another question, is asked only if the parent has a yes; else it gets
-    the label of the parent. answer_each: whether the card waits for an answer to each question; else a question without
-    an answer is a no. column: column of the file to audit, with labels or scores made by something else: each answer
-    judges the column and the algorithm, which begins with it. cut: the smallest score that says positive
-    (`given.decided_column`). others: more such columns, judged by the same answers.
+    learner if audit_trains. pace: share of the horizon in which the rest of the budget is spent evenly (None: the rule
+    alone decides). floor: share of the budget that gives every item a minimum chance of being asked, for guaranteed
+    minimum metrics (`insights.certainty`). overlap: share of the questions that several `people` answer. quota: most
+    answers that one person may give (0: no limit). repeat: share of the questions that are repeated later to the person
+    who answered them. lease: seconds after which a person's question may go to somebody else. horizon: number of rounds
+    to plan for (None: the present items that are not known). seed_words, seed_items, seed_texts: words, item ids and
+    example texts that are known to be of the positive class. prior: such knowledge, already prepared as a `Prior`.
+    shown: further columns of the file to show with the items (None: the data set's choice). tags: names of tags that
+    annotators can give to items. known_labels: labels that the session begins with, which cost nothing: "file" (all
+    labels of a file that has gaps), the number of the file's labels to draw by the seed, or the labels themselves.
+    questions: several yes/no questions about each item, answered together (empty: one question): a name for each, or
+    {"name": ..., "guidelines": ..., "parent": ...}, which may include its own seed words, items and texts or prior; the
+    budget counts answers. A question with a parent, the name of another question, is asked only if the parent has a
+    yes; else it gets the label of the parent. answer_each: whether the card waits for an answer to each question; else
+    a question without an answer is a no. column: column of the file to audit, with labels or scores made by something
+    else: each answer judges the column and the algorithm, which begins with it. cut: the smallest score that says
+    positive (`given.decided_column`). others: further columns to judge by the same answers.
     """
 
     budget: float = 300
@@ -567,7 +568,7 @@ def asks_several(settings: Mapping[str, Any]) -> bool:
 
 
 def stored_options(settings: Row) -> dict[str, Any]:
-    """Return the arguments of `create` that give a new session the stored settings of another."""
+    """Return the keyword arguments with which `create` gives a new session the settings of a stored one."""
     several = asks_several(settings)
     ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"], several)
     published = ALGORITHMS.get(ran.algorithm)
@@ -606,7 +607,7 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
 
 
 def capped(budget: float, items: int) -> float:
-    """Cap a budget: return how many of its labels can be given to this number of items."""
+    """Cap a budget at the number of items, or at 1 if there are no items."""
     return min(budget, max(1, items))
 
 

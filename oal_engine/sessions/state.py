@@ -24,11 +24,11 @@ def copied(part: Any) -> Any:
 
 
 class Stream(NamedTuple):
-    """The stream without its known items.
+    """The stream with its known items masked.
 
-    known_parts, spans: as in `State`. y: the label of each item, or KNOWN_LABEL if the label is known; if the session
-    asks several questions, a row for each, with KNOWN_LABEL also for items that the question is not asked about.
-    rounds: whether the item of each round is known.
+    known_parts, spans: as in `State`. y: the label of each item in the data, or KNOWN_LABEL if its label is known from
+    elsewhere; if the session asks several questions, a row for each, with KNOWN_LABEL also for items that the question
+    is not asked about. rounds: whether the item of each round is known.
     """
 
     known_parts: tuple[np.ndarray, ...]
@@ -38,7 +38,7 @@ class Stream(NamedTuple):
 
 
 class Outstanding(NamedTuple):
-    """A question that was asked and not answered yet, and the cell of the table of counts that its item is in.
+    """A question that was asked and not answered yet, and the cell of the table of counts in which its item is counted.
 
     parts: (margin, predicted class) of each question, if the session asks several. Then `question` has the largest
     margin and its class, and `cell` has an index array for each axis.
@@ -59,8 +59,8 @@ class State:
     """Everything that an event changes.
 
     parts: learner, rule, objective and average of each question. If the session asks several questions, the first axis
-    of the counts is the question, including the counts in `closed` and in `trail`, whose older tables lack questions
-    that were added later. spans: the rounds in which each of these questions is asked, as (first, stop). question: the
+    of `counts`, and of the counts in `closed` and `trail`, is the question; older tables in `trail` lack questions that
+    were added later. spans: the rounds in which each of these questions is asked, as (first, stop). question: the
     question asked last, if it waits; if no round is left, its round is `rounds`. outstanding: all waiting questions,
     {number: question}; only one if a single person labels.
     """
@@ -127,8 +127,8 @@ class State:
         return self.parts[0]
 
     def of_part(self, k: int, asked: Collection[int]) -> "State":
-        """Return the state for question k alone, with the same arrays. asked: numbers of the entries in which this
-        question was asked. If the question is closed, its budget counts as spent."""
+        """Return the state for question k alone, which shares the arrays of this state. asked: numbers of the entries
+        in which this question was asked. If the question is closed, its budget counts as spent."""
         outstanding = {number: each.of_part(k) for number, each in self.outstanding.items() if asks(each.parts, k)}
         waiting = outstanding.get(self.number)
         own_lessons = ((each, each.of_part(k)) for each in self.lessons)
@@ -173,7 +173,8 @@ class State:
 
     @property
     def waits_since(self) -> int:
-        """First round whose question is still unanswered although later rounds have passed, or `rounds`."""
+        """First round whose question is still unanswered although later rounds have passed, or `rounds` if there is
+        none."""
         waiting = (each.question.t for each in self.outstanding.values())
         return min((t for t in waiting if t < self.question.t), default=self.rounds)
 

@@ -43,15 +43,16 @@ class WhatIf:
 
     @property
     def enough(self) -> bool:
-        """Whether the curve of the run is worth drawing. The known answers, which another rule chose, are not a random
-        sample of the run's questions."""
+        """Whether enough of the run's questions have an answer for its curve to be drawn. The known answers, which
+        another rule chose, are not a random sample of these questions."""
         return self.exact or self.share >= ENOUGH
 
 
 def what_if(trace: Trace, chosen: Strategy) -> WhatIf:
-    """Run the rounds that a session has seen under another strategy, with its budget, order, draws and weights.
+    """Run the rounds that a session has seen under another strategy, with the session's budget, order of items, random
+    draws and weights.
 
-    The labels of the data answer the questions if every item has one, else the answers of the session. A question
+    The labels of the data answer the questions if every item has one, else the answers of the session do. A question
     without an answer costs its label and teaches nothing. If the session asks several questions about each item, all of
     them run under the strategy; the result is about the question that `trace` looks at.
     """

@@ -56,7 +56,7 @@ class Store(DataSets, Sessions, Comparisons):
         return [row["integrity_check"] for row in checks if row["integrity_check"] != "ok"]
 
     def _not_json(self) -> Iterator[str]:
-        """Yield a sentence on each value that should be JSON of a certain type but is not."""
+        """Yield a sentence about each value that should be JSON of a certain type but is not."""
         for row in self.query(
             "SELECT session, number, data FROM events"
             " WHERE CASE WHEN json_valid(data) THEN json_type(data) != 'object' ELSE data IS NOT NULL END"

@@ -84,7 +84,8 @@ class Comparisons(Tables):
 
     @writes
     def advance_job(self, comparison: int, pid: int, done: int, total: int) -> None:
-        """Store the number of finished replays. The first call says how many were finished before the job began."""
+        """Store the number of finished replays of a job (`done`) and of all its replays (`total`). The first call also
+        stores `done` as the number of replays that were finished before the job began."""
         self.db.execute(
             "UPDATE jobs SET done = ?, total = ?, known = coalesce(known, ?), begun_at = coalesce(begun_at, ?)"
             f" {self.RUNNING}",

@@ -53,7 +53,7 @@ _NAMED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ)(?:-(\d{1,9}))?", re.ASCI
 
 
 def number_of(backup: str) -> int:
-    """Return the number in the name of a server's backup; 0 for a backup of an older version, which has no number."""
+    """Return the number in the file name of a server's backup, or 0 if it has none, as in backups of older versions."""
     named = _NAMED.fullmatch(backup)
     return int(named[2] or 0) if named else 0
 

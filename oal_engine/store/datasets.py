@@ -118,8 +118,8 @@ class DataSets(Tables):
 
     @writes
     def put_details(self, dataset: int, first: int, details: Iterable[str | None]) -> None:
-        """Store the detail cells of items (cells of further columns) from position `first` on. details: the cells of
-        each item, as `cells` of datasets/reading/details.py packs them, or None."""
+        """Store the detail cells (cells of further columns) of consecutive items, from position `first` on. details:
+        for each item its cells, as `cells` of datasets/reading/details.py packs them, or None."""
         for item, cells in enumerate(details, first):
             if cells:
                 self.db.conn.execute("INSERT INTO details VALUES (?, ?, ?)", (dataset, item, cells))
@@ -187,12 +187,13 @@ class DataSets(Tables):
         )
 
     def later_labels(self, dataset: int, after: int = 0) -> list[Row]:
-        """Return the labels that arrived after their items, with a number above `after`, in order: number, item, y."""
+        """Return the labels that arrived after their items and have a number above `after`, in order of number: number,
+        item, y."""
         sql = "SELECT number, item, y FROM later_labels WHERE dataset = ? AND number > ? ORDER BY number"
         return self.query(sql, dataset, after)
 
     def last_later_label(self, dataset: int) -> int:
-        """Return the number of the last label that arrived after its item, or 0 if there is no such label."""
+        """Return the highest number of a label that arrived after its item, or 0 if there is no such label."""
         return self.number("SELECT coalesce(max(number), 0) FROM later_labels WHERE dataset = ?", dataset)
 
     @writes
@@ -223,8 +224,8 @@ class DataSets(Tables):
     @writes
     def put_batch(self, dataset: int, first: int, items: int, words: tuple[int, int], most: int = 0) -> None:
         """Record that a batch of items arrived from position `first` on. words: number of words in it, and how many of
-        them are new. The batch is merged into the previous one, unless the previous one is the import or has `most`
-        items or more."""
+        them are new to the vocabulary. The batch is merged into the previous one, unless the previous one is the import
+        or has `most` items or more."""
         joined = self.db.conn.execute(
             "UPDATE batches SET items = items + ?, words = words + ?, new_words = new_words + ?"
             " WHERE dataset = ? AND first > 0 AND items < ?"
@@ -239,14 +240,14 @@ class DataSets(Tables):
 
     def batches(self, dataset: int) -> list[Row]:
         """Return the batches in which the items of a data set arrived, in order: position of the first item, number of
-        items, words and new words, and time. Batches that older versions appended are missing."""
+        items, number of words, number of new words, and time. Batches that older versions appended are missing."""
         sql = "SELECT first, items, words, new_words, added_at FROM batches WHERE dataset = ? ORDER BY first"
         return self.query(sql, dataset)
 
     @writes
     def put_firsts(self, dataset: int, firsts: Iterable[tuple[int, int, bytes, int, list[int]]]) -> None:
-        """Store texts that are not near-duplicates of an earlier one: (position, number of distinct words, bit set of
-        the words, number of near-duplicates, first words)."""
+        """Store the texts that are not near-duplicates of an earlier text: (position, number of distinct words, bit set
+        of the words, number of near-duplicates, first words)."""
         rows, begins = [], []
         for item, size, bits, copies, beginning in firsts:
             rows.append((dataset, item, size, bits, copies))
@@ -256,8 +257,8 @@ class DataSets(Tables):
             self.db.conn.executemany("INSERT INTO beginnings VALUES (?, ?, ?)", sorted(begins))  # in order: faster
 
     def firsts(self, dataset: int, words: Collection[int]) -> list[Row]:
-        """Return the texts that have one of `words` among their first words and are not near-duplicates of an earlier
-        one: word, item, size, bits."""
+        """Return the texts that are not near-duplicates of an earlier text and have one of `words` among their first
+        words: word, item, size (number of distinct words), bits (set of the words)."""
         return self.query(
             "SELECT word, item, size, bits FROM beginnings JOIN firsts USING (dataset, item)"
             " WHERE dataset = ? AND word IN (SELECT value FROM json_each(?)) ORDER BY item",
@@ -266,7 +267,7 @@ class DataSets(Tables):
 
     @writes
     def add_copies(self, dataset: int, copies: Mapping[int, int]) -> None:
-        """Add to the number of near-duplicates of items, {position: number to add}."""
+        """Increase the numbers of near-duplicates of items. copies: {position: number to add}."""
         self.db.conn.executemany(
             "UPDATE firsts SET copies = copies + ? WHERE dataset = ? AND item = ?",
             ((more, dataset, item) for item, more in copies.items()),
@@ -278,7 +279,7 @@ class DataSets(Tables):
         return self.number(f"SELECT coalesce(sum(copies), 0) FROM firsts WHERE dataset = ?{some}", dataset)
 
     def most_copied(self, dataset: int, most: int) -> list[Row]:
-        """Return the `most` items with the most near-duplicates: copies, text."""
+        """Return the `most` items with the most near-duplicates: number of near-duplicates (`copies`) and text."""
         return self.query(
             "SELECT copies, text FROM firsts JOIN items ON items.dataset = firsts.dataset AND position = item"
             " WHERE firsts.dataset = ? AND copies > 0 ORDER BY copies DESC, item LIMIT ?",

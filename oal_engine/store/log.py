@@ -39,10 +39,10 @@ class Log(Tables):
     )
 
     def answers(self, session: int, after: int = 0) -> list[Row]:
-        """Return the asked items (rows of `questions`) with a number above `after`, in order, each with its current
-        label (None: not answered yet), who gave it and when, and its first label. If the session asks several
-        questions, the keys `parts`, `labels` and `firsts` hold the facts, the current label and the first label of each
-        question."""
+        """Return the questions that were asked and have a number above `after`, in order: rows of `questions`, each
+        with its current label (None: not answered yet), who gave it and when, and its first label. If the session asks
+        several questions, `parts`, `labels` and `firsts` hold the margin and predicted class, the current label, and
+        the first label of each question."""
         return [_of_parts(row) for row in self.query(f"{self.ANSWERS} AND number > ? ORDER BY number", session, after)]
 
     def answer(self, session: int, question: int) -> Row | None:
@@ -51,9 +51,9 @@ class Log(Tables):
         return row and _of_parts(row)
 
     def events(self, session: int, *kinds: str, after: int = 0) -> list[Row]:
-        """Return the events of a session with a number above `after`, in order, or only events of some kinds: number,
-        id (None: not sent by a page), kind, at, annotator, question, item, label, seconds, and the other fields of the
-        kind in `data`."""
+        """Return the events of a session with a number above `after`, in order. kinds: only events of these kinds
+        (default: all). Each has number, id (None: not sent by a page), kind, at, annotator, question, item, label,
+        seconds, and `data` with the other fields of its kind."""
         # Without a hint SQLite reads all events, because the primary key has their order.
         table = "events INDEXED BY events_kind" if kinds else "events"
         some = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
@@ -93,8 +93,8 @@ class Log(Tables):
         by: str = "",
     ) -> None:  # fmt: skip
         """Append known labels to the log of a session. labels: (item, label, labels), where `labels` has a label for
-        each question if the session asks several, else none. id: the event id with which a page sent the labels; the
-        first label's event gets it."""
+        each question if the session asks several, else none. origin: where the labels come from, such as "file". id:
+        the event id with which a page sent the labels; the first label's event gets it."""
         number, at = self.number("SELECT coalesce(max(number), 0) FROM events WHERE session = ?", session), now()
 
         def row(place: int, item: int, label: int, own: Sequence[int]) -> tuple[Any, ...]:
@@ -205,8 +205,8 @@ class Log(Tables):
         return int(row["log_version"])
 
     def fingerprint(self, session: int) -> str:
-        """Return a hash that changes whenever a session does: its log, notes, tags, settings or roles, or the number of
-        items of its data set."""
+        """Return a hash that changes whenever a session changes: its log, notes, tags, settings or roles, or the number
+        of items in its data set."""
         row = self.one(
             "SELECT sessions.*, datasets.items AS held,"
             " (SELECT max(number) FROM events WHERE session = sessions.id) AS last,"
@@ -231,7 +231,7 @@ class Log(Tables):
         return self.one("SELECT * FROM events WHERE id = ?", id)
 
     # A browser sends ids of questions, which are unique over all sessions. Every statement about a question also takes
-    # the session, so that it cannot reach a question of another one.
+    # the session, so that it cannot reach a question of another session.
     QUESTION = "question = (SELECT id FROM questions WHERE session = ? AND id = ?)"
 
     def _check_question(self, session: int, question: int) -> None:
@@ -245,18 +245,18 @@ class Log(Tables):
         return int(row["item"]) if row else None
 
     def asked_of_item(self, session: int, question: int) -> int | None:
-        """Return the id of the question that was asked about the same item as this question, or None."""
+        """Return the id of the question with which the item of this question was asked, or None if it was not asked."""
         item = self.item_of(session, question)
         sql = "SELECT id FROM questions WHERE session = ? AND item = ? AND number IS NOT NULL"
         row = None if item is None else self.one(sql, session, item)
         return int(row["id"]) if row else None
 
     def standing_label(self, session: int, question: int) -> Row | None:
-        """Return the current label of a question, or None."""
+        """Return the row of `labels` with the current label of a question, or None."""
         return self.one(f"SELECT * FROM labels WHERE {self.QUESTION}", session, question)
 
     def old_label(self, session: int, question: int) -> int | list[int] | None:
-        """Return the last label of a question that was undone, or None if there is no such label. If the session asks
+        """Return the latest undone label of a question, or None if no label of it was undone. If the session asks
         several questions, return a list with a label for each."""
         row = self.one(
             f"SELECT label, data FROM events WHERE {self.QUESTION} AND kind IN ('answered', 'corrected')"
@@ -270,7 +270,7 @@ class Log(Tables):
         return labels or int(row["label"])
 
     def prepared(self, session: int, question: int) -> dict[int, Row]:
-        """Return the questions prepared to follow a question, {answer to it: next question}."""
+        """Return the questions prepared to follow a question: {answer to this question: next question}."""
         sql = "SELECT * FROM questions WHERE session = ? AND parent = ? AND number IS NULL"
         return {row["branch"]: row for row in self.query(sql, session, question)}
 
@@ -279,8 +279,8 @@ class Log(Tables):
         """Store a question before it is shown, and return its id. A question with the same session, parent and branch
         is overwritten and keeps its id.
 
-        parent: id of the question before it (None: it follows no single question). branch: the answer to `parent`.
-        parts: [margin, predicted class] of each question, if the session asks several.
+        parent: id of the question before this one (None: it follows no single question). branch: the answer to
+        `parent`. parts: [margin, predicted class] of each question, if the session asks several.
         """
         if "parts" in values:
             values = values | {"parts": json.dumps(values["parts"])}
@@ -360,7 +360,7 @@ class Log(Tables):
 
     @writes
     def pass_on(self, session: int, old: str, new: str) -> None:
-        """Move the leases of an annotator in a session to another name."""
+        """Move the leases of the annotator `old` in a session to the annotator `new`."""
         for row in self.leases(session):
             if row["annotator"] == old:
                 self.lease(session, row["question"], new)
@@ -420,8 +420,8 @@ class Log(Tables):
 
     def opinions(self, session: int) -> list[Row]:
         """Return the opinions of a session, in order; each person has at most one on a question, the first that was not
-        withdrawn. Each has the item and the asking probability of its question, who gave the first label, and `labels`,
-        a label for each question, if the session asks several."""
+        withdrawn. Each has the item and the asking probability of its question, and who gave the first label. If the
+        session asks several questions, `labels` has a label for each."""
         rows = self.query(
             "SELECT opinions.*, questions.item, probability, events.annotator AS first_annotator,"
             " own.data ->> '$.labels' AS labels FROM opinions"
@@ -436,8 +436,8 @@ class Log(Tables):
     # Marks, preferences
 
     def marks(self, session: int) -> dict[int, Row]:
-        """Return the latest mark of each item, {item: {"wrong": was it pushed wrongly, "trains": was the mark
-        learned}}."""
+        """Return the latest mark of each item, {item: {"wrong": whether the item was pushed wrongly, "trains": whether
+        the mark was learned}}."""
         return {row["item"]: row["data"] for row in self.events(session, "marked")}
 
     def preferences(self, annotator: str) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def m2026_11_20_growth(db: "Database") -> None:
 
 @step
 def m2026_11_21_log_version(db: "Database") -> None:
-    """Add the version of a session's log, which counts its changes by any process."""
+    """Add the version of a session's log: a count of all changes to the log, made by any process."""
     db.execute("ALTER TABLE sessions ADD COLUMN log_version INTEGER NOT NULL DEFAULT 0")
 
 
@@ -177,7 +177,7 @@ def m2026_11_21_checksums(db: "Database") -> None:
 
 @step
 def m2026_11_22_prior(db: "Database") -> None:
-    """Add prior knowledge about the rare class of a session, and the weights made from it."""
+    """Add prior knowledge about the rare class of a session, and the weights computed from it."""
     db.execute("ALTER TABLE sessions ADD COLUMN prior TEXT")  # JSON: as `Prior.source`; NULL: nothing
     db.execute("""
         CREATE TABLE prior_weights (
@@ -187,8 +187,8 @@ def m2026_11_22_prior(db: "Database") -> None:
 
 @step
 def m2026_11_22_additions(db: "Database") -> None:
-    """Create the table of labels that were added to the budget of a session. position: number of answers at that time.
-    at_end: length of the stream if it had ended, NULL if a question was waiting."""
+    """Create the table of labels that were added to the budget of a session. position: number of answers when they were
+    added. at_end: length of the stream if it had ended, NULL if a question was waiting."""
     db.execute("""
         CREATE TABLE additions (
             event TEXT PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
@@ -321,7 +321,7 @@ def m2026_11_23_asked_again(db: "Database") -> None:
 @step
 def m2026_11_24_names_that_changed(db: "Database") -> None:
     """Rename algorithms in old results to the learner and rule that ran: SOAL-CS, CPA and CW now mean other learners.
-    Comparisons omit defaults: add the old defaults of the rule `asymmetric` to them, as these have changed."""
+    Add the old defaults of the rule `asymmetric` to comparisons, which omit defaults, as the defaults have changed."""
     before = {"SOAL-CS": "acog-ii + variance", "CPA": "cpa + all", "CW": "cw + all"}
     for name, ran in before.items():
         where = "WHERE algorithm = ? AND learner || ' + ' || rule = ?"
@@ -470,7 +470,7 @@ def m2026_11_25_teams(db: "Database") -> None:
 
 @step
 def m2026_11_25_auto_of_before(db: "Database") -> None:
-    """Rename `auto` in old results to the learner and rule that ran, as it now means another learner."""
+    """Rename `auto` in old results to the learner and rule that ran, as `auto` now means another learner."""
     ran, fixed = "pool + paced", {"temperature": 0.05}  # a parameter that is set, so that none is tuned
     where = "WHERE algorithm = 'auto' AND learner || ' + ' || rule = ?"
     db.execute(f"UPDATE sessions SET algorithm = ? {where}", [ran, ran])

@@ -133,9 +133,9 @@ class OldLog:
         return EVENT | about | {"kind": kind, "label": values.get("label"), "at": "", "annotator": ""}
 
     def _alone(self, rounds: int, answered: list[int], later: set[str | None]) -> tuple[list[Row], list[int]]:
-        """Return the events and the digest positions (as `_folded` does) from before several people shared the session.
-        One question waited at a time, so the number of answers at each change gives the order. rounds: length of the
-        stream at the end of that time. later: ids of later events."""
+        """Return the events and digest positions (as `_folded` does) from the time before several people shared the
+        session. One question waited at a time, so the number of answers at each change gives the order. rounds: length
+        of the stream at the end of that time. later: ids of the events after that time."""
         groups: dict[int, list[tuple[int | None, list[Row]]]] = {}
         for (position, end), placed in groupby(self._changes(later), itemgetter("position", "at_end")):
             if position <= len(answered):
@@ -159,8 +159,8 @@ class OldLog:
         return events, digested
 
     def _changes(self, later: set[str | None]) -> list[Row]:
-        """Return the corrections, training marks and added labels from before several people shared the session, in
-        order. At the same end of the stream, added labels come after other changes, as the stream continues with
+        """Return the corrections, training marks and added labels from the time before several people shared the
+        session, in order. At the end of a stream, added labels come after other changes, as the stream continues with
         them."""
         changes = [
             *((row, _answer("corrected", row), row["at_end"] is None)

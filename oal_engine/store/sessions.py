@@ -18,8 +18,8 @@ CONFIRMED = timedelta(days=7)  # least time from the server start that finds a s
 
 
 def address(mail: str) -> str:
-    """Normalize an e-mail address for storage and comparison: strip it and lowercase its letters, but only ASCII ones.
-    The Kelvin sign, for instance, would become the letter of another address."""
+    """Normalize an e-mail address for storage and comparison: strip it and lowercase ASCII letters only. Lowercasing
+    the Kelvin sign, for instance, would turn it into the letter of another address."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in mail.strip())
 
 
@@ -74,7 +74,7 @@ class Sessions(Log):
         return decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions", "audited")
 
     def sessions(self) -> list[Row]:
-        """Return all sessions with their progress, the one last worked on first. Removed sessions are omitted.
+        """Return all sessions with their progress, the most recently worked on first. Removed sessions are omitted.
 
         budget: including added labels. waits: whether a question has no answer yet.
         """
@@ -93,7 +93,7 @@ class Sessions(Log):
         return [decoded(row, "classes", "questions", "audited") for row in rows]
 
     def shown_columns(self, session: int) -> list[str] | None:
-        """Return the columns that a session shows with its items (None: the choice of its data set)."""
+        """Return the columns that a session shows with its items (None: the columns chosen for its data set)."""
         row = self.one("SELECT shown FROM sessions WHERE id = ?", session)
         return json.loads(row["shown"]) if row and row["shown"] else None
 
@@ -119,7 +119,7 @@ class Sessions(Log):
         )
 
     def removed_sessions(self) -> list[Row]:
-        """Return the sessions that can be restored, the one last removed first: id, name, dataset, removed_by,
+        """Return the sessions that can be restored, the most recently removed first: id, name, dataset, removed_by,
         removed_at."""
         return self.query(
             "SELECT sessions.id, sessions.name, dataset, removed_by, removed_at FROM removals"
@@ -187,8 +187,8 @@ class Sessions(Log):
         return owner if ADDRESS.fullmatch(owner) else ""
 
     def visible_datasets(self, mail: str) -> set[int]:
-        """Return the ids of the data sets that an e-mail address may see: data sets without an owner, its own, and data
-        sets of sessions in which it has a role."""
+        """Return the ids of the data sets that an e-mail address may see: data sets without an owner, data sets that it
+        owns, and data sets of sessions in which it has a role."""
         rows = self.query(
             "SELECT id FROM datasets WHERE owner IN ('', ?) UNION SELECT dataset FROM sessions"
             f" JOIN roles ON session = sessions.id WHERE mail = ? AND ended_at IS NULL AND {self.PRESENT}",

@@ -54,14 +54,14 @@ def another(second_context, app):
 
 @pytest.fixture
 def fragile(browser):
-    """A browser context for a single test, which may crash its processes."""
+    """A browser context for a single test. The test may crash the processes of this context."""
     with browser.new_context() as context:
         yield context
 
 
 @pytest.fixture(scope="session")
 def keep(store, tmp_path_factory):
-    """A function that imports texts as a data set, every fifth one labeled positive, and returns its id."""
+    """A function that imports texts, every fifth one labeled positive, and returns the id of the data set."""
 
     def add(name, texts, ids="i", columns=COLUMNS):
         path = tmp_path_factory.mktemp("texts") / "texts.csv"
@@ -82,7 +82,7 @@ def texts(keep):
 
 @pytest.fixture
 def label(visit, app, store, texts):
-    """A function that makes a session that asks about every item and opens its card. Returns (session id, card)."""
+    """A function that makes a session, which asks about every item, and opens its card. Returns (session id, card)."""
 
     def make(dataset=texts, **settings):
         session = create(store, dataset, **{"learner": "pa-i", "rule": "all"} | settings)

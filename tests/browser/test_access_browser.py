@@ -35,14 +35,14 @@ owners = ["anna@example.org"]
 
 @pytest.fixture(scope="module")
 def app(browser, tmp_path_factory):
-    """The running app with a log-in, which is configured by the secrets in its working directory."""
+    """The running app, whose log-in is configured by the secrets file in its working directory."""
     with guarded(tmp_path_factory.mktemp("guarded"), SECRETS) as app:
         yield app
 
 
 @pytest.fixture(scope="module")
 def unreadable(browser, tmp_path_factory):
-    """The app, started with unreadable secrets and with the host names that its owner allows."""
+    """The app, started with an unreadable secrets file and with the list of host names that its owner allows."""
     hosts = {"STREAMLIT_SERVER_ALLOWED_HOSTS": "label.example.org 127.0.0.1"}
     with guarded(tmp_path_factory.mktemp("unreadable"), "[auth\n", **hosts) as app:
         yield app
@@ -116,7 +116,7 @@ def test_a_server_that_starts_with_unreadable_secrets_serves_nobody(visit, unrea
 
 
 def test_an_open_tab_stops_when_its_person_logs_out_in_another(visit, app, another, store, session):
-    """An open tab shows the log-in button by itself after a log-out in another tab, and no key labels any more."""
+    """After a log-out in another tab, an open tab shows the log-in button without a reload, and keys label nothing."""
     page = visit(app, f"/Label?session={session}", context=another, cookie=log_in(app, "ben@example.org"))
     card = Card(page)
     card.press("a")
@@ -135,7 +135,7 @@ def test_an_open_tab_stops_when_its_person_logs_out_in_another(visit, app, anoth
 
 
 def test_a_cookie_kept_from_before_the_log_out_is_no_log_in(visit, app, another, session):
-    """A cookie copied before the log-out, even with its signature in another spelling, does not log anybody in."""
+    """A cookie copied before the log-out logs nobody in, not even with its signature spelled differently."""
     cookie = log_in(app, "ben@example.org")
     page = visit(app, f"/Label?session={session}", context=another, cookie=cookie)
     Card(page)
@@ -149,7 +149,8 @@ def test_a_cookie_kept_from_before_the_log_out_is_no_log_in(visit, app, another,
 
 
 def test_an_open_tab_stops_when_its_person_is_taken_off_the_list(visit, app, another, secrets, session):
-    """The open tab of a person who is removed from the list says so within seconds, and offers a log-out."""
+    """If a person is removed from the list of people who may enter, their open tab says so within seconds and offers a
+    log-out."""
     page = visit(app, f"/Label?session={session}", context=another, cookie=log_in(app, "ben@example.org"))
     Card(page)
     secrets.write_text(SECRETS.replace("ben@", "carla@"))
@@ -189,14 +190,14 @@ def test_a_foreign_host_name_is_refused_everywhere(app, host):
 
 
 def test_the_names_of_this_machine_are_served(app):
-    """Pages are served and connections are made under the machine's own host names."""
+    """Pages are served and websockets are opened under each of the machine's own host names."""
     for host in (f"localhost:{app.port}", f"127.0.0.1:{app.port}", "LOCALHOST"):
         assert 200 == asked(app, "/", Host=host)[0]
         assert 101 == asked(app, "/_stcore/stream", Host=host, Origin=f"http://{host}", **UPGRADE)[0]
 
 
 def test_a_page_of_another_site_makes_no_connection(app):
-    """A page of another origin makes no connection, even with the right host name."""
+    """A page from another origin cannot open a websocket, even if it names the right host."""
     host = f"127.0.0.1:{app.port}"
     for origin in ("http://evil.example", "http://127.0.0.1:1", "http://127.0.0.1"):  # the last two: other ports
         assert 403 == asked(app, "/_stcore/stream", Host=host, Origin=origin, **UPGRADE)[0]
@@ -227,7 +228,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 def test_no_page_can_frame_the_card(browser, foreign):
-    """A browser shows nothing of the app in a frame of another page, not even of another site on this machine."""
+    """A browser shows nothing of the app in a frame on a page of another site, even if that site is on this machine."""
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(foreign)
@@ -253,7 +254,7 @@ def session_id(page):
 
 
 def upload(server, page, session, length):
-    """Send the headers of an upload, with all tokens that Streamlit wants, and no body. Return the open connection."""
+    """Send the headers of an upload, with all tokens that Streamlit requires. Return the open connection."""
     cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
     pairs = "; ".join(f"{name}={value}" for name, value in cookies.items())
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
@@ -273,7 +274,7 @@ def test_uploads_of_who_is_logged_out_are_refused_before_a_byte_is_read(visit, a
 
 
 def test_uploads_of_who_may_enter_are_taken(visit, app, another):
-    """An upload by a person on the list is stored."""
+    """An upload by a person on the list of people who may enter is stored."""
     page = visit(app, context=another, cookie=log_in(app, "ben@example.org"))
     body = b'--x\r\nContent-Disposition: form-data; name="a"; filename="a.csv"\r\n\r\ntext\r\n--x--\r\n'
     with upload(app, page, session_id(page), len(body)) as connection:
@@ -282,7 +283,7 @@ def test_uploads_of_who_may_enter_are_taken(visit, app, another):
 
 
 def test_files_made_for_somebody_are_for_who_may_enter(app):
-    """Every address of a download is refused without a log-in, whether the file exists or not."""
+    """Every download address is refused without a log-in, whether or not its file exists."""
     cookie = log_in(app, "ben@example.org")
     assert 403 == asked(app, "/media/anything.csv")[0]
     assert 404 == asked(app, "/media/anything.csv", Cookie=f"{cookie['name']}={cookie['value']}")[0]

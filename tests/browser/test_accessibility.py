@@ -24,8 +24,8 @@ def app(browser, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def names(app, tmp_path_factory):
-    """Create the data behind STATES in the app. Return {name in an address of STATES: id of a session or comparison, or
-    path}."""
+    """Create the data that the addresses in STATES need. Return {placeholder in an address: id of a session or
+    comparison, or path of a file}."""
     folder, store = tmp_path_factory.mktemp("data"), app.store
     path = folder / "new.csv"
     path.write_text("id,text,label\n" + "".join(f"{k},some words {k % 7},{k % 2}\n" for k in range(30)))
@@ -149,8 +149,8 @@ def serious_violations(page):
 
 @pytest.fixture(scope="module")
 def opened(context, app):
-    """The page in which this module opens one address after another. Afterwards the fixture checks that its console has
-    no complaints."""
+    """The browser page in which this module opens one address after another. Afterwards the fixture checks that its
+    console shows no problems."""
     visitors = Visitors(context)
     yield visitors(app)
     visitors.leave()
@@ -159,7 +159,7 @@ def opened(context, app):
 
 @pytest.mark.slow
 def test_axe_finds_nothing_serious_where_nothing_is_yet(opened, app):
-    """No page of an empty database breaks an axe-core rule of serious or critical impact, in light or dark."""
+    """With an empty database, no page breaks an axe-core rule of serious or critical impact, in light or dark."""
     assert not app.store.datasets()
     for address in EMPTY:
         opened.goto(app.url(address))

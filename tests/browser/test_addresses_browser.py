@@ -20,8 +20,8 @@ def marked(page):
 
 @pytest.mark.slow
 def test_a_comparison_is_sent_by_its_address(visit, another, app, store, tmp_path):
-    """Choices enter the address without a reload, and another browser shows the same view. Leaving the comparison
-    removes them from the address, and on return the address and the controls agree."""
+    """Choices on a comparison's page enter the address without a reload, and the address shows the same view in another
+    browser. Leaving the comparison clears its address; on return the address and the controls agree."""
     imported(store, tmp_path, "things")
     number = compared(store, "both", data=["things"])
     page = marked(visit(app, f"/Compare?comparison={number}"))
@@ -46,8 +46,8 @@ def test_a_comparison_is_sent_by_its_address(visit, another, app, store, tmp_pat
 
 @pytest.mark.slow
 def test_a_race_is_sent_by_its_address(visit, another, app):
-    """The seed and the labels enter the address, and other typed values stay; the compare view keeps neither in its
-    address."""
+    """The seed and the number of labels of a race enter the address, and setting one leaves the other as typed. The
+    compare view has neither in its address."""
     page = marked(visit(app, "/Compare?view=race"))
     page.get_by_role("button", name="Settings").click()
     for name, value in (("Labels per lane", "9"), ("Seed", "7")):

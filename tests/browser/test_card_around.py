@@ -50,7 +50,8 @@ def test_a_key_of_a_note_is_nobody_elses(script):
 
 
 def test_a_note_is_changed_and_taken_away(script):
-    """The field holds the current note; an unchanged note sends no event, and an empty field removes the note."""
+    """The field for a note holds the current note. Closing the field unchanged sends no event; emptied, it removes the
+    note."""
     script.give(question(1, item=8, note="old"), ALL)
     assert script("written").inner_text() == "old"
     script.press("n", "Escape")
@@ -78,7 +79,7 @@ def test_an_input_method_may_use_escape_in_a_note(script):
 
 
 def test_a_note_delays_no_answer_and_outlives_a_reload(script):
-    """Unacknowledged notes are sent again in order with the answers, and shown until then."""
+    """Unacknowledged notes are sent again in order with the answers, and are shown until the server has stored them."""
     script.give(question(1, item=8), {1: {1: place(question(2, item=9))}})
     script.press("n", "q", "Escape", "a")
     kept = script.ids
@@ -155,7 +156,7 @@ def size(script):
 
 
 def test_the_text_has_five_sizes(script):
-    """A+ and A- choose one of five sizes for the item's text, which a reload keeps, and move no other part."""
+    """A+ and A- set the item's text to one of five sizes, and move no other part. A reload keeps the size."""
     script.give(1, ALL)
     places, sizes = bottoms(script), [size(script)]
     script.press("+")
@@ -175,7 +176,8 @@ def test_the_text_has_five_sizes(script):
 
 
 def test_preferences_of_a_name_are_kept_by_the_server(script):
-    """The server stores a named person's preferences: each change is an event, and the payload has all of them."""
+    """The server stores a named person's preferences: the card sends each change as an event, and applies the
+    preferences in each payload."""
     script.give(1, ALL, preferences={"size": 4})
     largest = size(script)
     script.press("h", "-")
@@ -205,13 +207,13 @@ def test_preferences_that_make_no_sense_are_passed_over(script):
 
 
 def dialog(script):
-    """Open the dialog of the keys. Return it."""
+    """Open the dialog for choosing keys. Return it."""
     script("keys").click()
     return script("keys-dialog")
 
 
 def choose(script, name, key):
-    """Choose another key for an action in the dialog. Return the dialog's message."""
+    """In the open dialog, choose `key` for the action `name`. Return the dialog's message."""
     box = script("keys-dialog")
     box.get_by_role("button", name=re.compile(f"^{name}: ")).click()
     script.press(key)
@@ -223,7 +225,7 @@ def printed(script, name):
 
 
 def test_keys_are_chosen_and_printed_on_their_buttons(script):
-    """A chosen key replaces the old ones, even after a reload, and a reset restores the default keys."""
+    """A key chosen for an action replaces its old keys, even after a reload, until a reset restores the defaults."""
     script.give(1, ALL)
     box = dialog(script)
     assert (choose(script, "Yes", "j"), choose(script, "No", "K"), choose(script, "Skip", "Backspace")) == (
@@ -255,7 +257,7 @@ CLOSE = {
 
 @pytest.mark.parametrize("way", CLOSE)
 def test_the_key_after_the_dialog_of_keys_is_not_lost(script, way):
-    """A key pressed before the browser has painted the closed dialog still answers."""
+    """A key pressed once the dialog for keys is closed, even before the browser has painted this, answers the item."""
     script.give(1, ALL)
     dialog(script)
     script.page.evaluate("""close => {
@@ -282,7 +284,7 @@ REFUSED = {
 
 
 def test_a_key_that_cannot_be_is_refused_with_the_reason(script):
-    """A key that cannot be used is refused with the reason, and another key can be pressed right away."""
+    """The dialog for keys refuses an unusable key with the reason, and another key can be pressed right away."""
     script.give(1, ALL)
     box = dialog(script)
     box.get_by_role("button", name=re.compile("^Yes: ")).click()
@@ -309,7 +311,8 @@ def test_no_key_acts_while_the_keys_are_chosen(script):
 
 
 def test_keys_of_a_name_travel_as_an_event(script):
-    """A change of keys sends all custom keys in one event; a custom key is no longer another action's default."""
+    """A named person's change of keys sends all their custom keys in one event. A custom key is taken from the action
+    that has it by default."""
     classes = [{"label": n, "name": name, "keys": [str(n)]} for n, name in enumerate(("joy", "fear", "grief"), 1)]
     counters = COUNTERS | {"answers": dict.fromkeys("123", 0)}
     here = {n: place(n, counters=counters) for n in range(1, 6)}
@@ -331,7 +334,7 @@ def test_keys_of_a_name_travel_as_an_event(script):
 
 
 def skipped(*ids, after=0, left=None):
-    """Return the server's answer about the skipped questions after a given one."""
+    """Return the server's list of the skipped questions after question `after`. left: how many are still skipped."""
     questions = [question(id, item=id) for id in ids]
     return {"after": after, "left": len(ids) if left is None else left, "questions": questions}
 
@@ -341,8 +344,8 @@ def skips(n, labels=2):
 
 
 def test_skipped_items_are_answered_once_more(script):
-    """The usual keys answer skipped items as corrections without waiting. Skipping again sends no event, and after the
-    last skipped item the stream continues."""
+    """In the pass over skipped items, the usual keys answer at once, as corrections. Skipping again sends no event, and
+    after the last skipped item the stream continues."""
     here = place(20, counters=skips(3))
     script.give(here, ALL)
     assert script("offer").inner_text() == "3 skipped: answer them now"
@@ -370,8 +373,8 @@ def test_skipped_items_are_answered_once_more(script):
 
 
 def test_undo_in_the_pass_goes_back_in_it(script):
-    """Undo in the pass turns an answer into a skip again, with one event; Undo of a repeated skip only shows its item
-    again."""
+    """In the pass over skipped items, Undo turns an answer back into a skip, with one event. Undo of a repeated skip
+    only shows its item again."""
     here = place(20, counters=skips(3))
     script.give(here, ALL, previous=19)
     script("offer").click()
@@ -390,8 +393,8 @@ def test_undo_in_the_pass_goes_back_in_it(script):
 
 
 def test_the_pass_goes_on_while_its_answers_are_acknowledged(script):
-    """The pass continues while its answers are acknowledged. An undone item is shown even before the server has heard
-    of it."""
+    """The pass over skipped items continues while its answers are acknowledged. After Undo the item is shown at once,
+    before the server has received the undo."""
     here = place(20, counters=skips(3))
     script.give(here, ALL)
     script("offer").click()
@@ -412,7 +415,7 @@ def test_the_pass_goes_on_while_its_answers_are_acknowledged(script):
 
 
 def test_the_pass_can_be_left_at_any_time(script):
-    """Escape and the button return to the waiting item, which can be answered at once."""
+    """Escape and the button leave the pass over skipped items for the waiting item, which can be answered at once."""
     here = place(20, counters=skips(3))
     for leave in (lambda: script.press("Escape"), lambda: script("offer").click()):
         script.give(here, ALL)
@@ -429,7 +432,7 @@ def test_the_pass_can_be_left_at_any_time(script):
 
 
 def test_the_pass_asks_for_more_before_it_runs_out(script):
-    """If more items were skipped than the card knows, it asks the server for more before the pass runs out."""
+    """In the pass over skipped items, the card requests more of them before those that it has received run out."""
     here = place(20, counters=skips(9))
     script.give(here, ALL)
     script("offer").click()
@@ -444,7 +447,7 @@ def test_the_pass_asks_for_more_before_it_runs_out(script):
 
 
 def test_the_pass_ends_with_the_budget(script):
-    """The last label is reserved for the waiting item, and without a label left the pass is not offered."""
+    """The pass over skipped items leaves the last label for the waiting item. With no label left it is not offered."""
     here = place(20, counters=skips(3, labels=7))
     script.give(here, ALL)
     script("offer").click()
@@ -460,7 +463,8 @@ def test_the_pass_ends_with_the_budget(script):
 
 
 def test_an_answer_of_the_pass_outlives_a_reload(script):
-    """A correction from the pass is sent again after a reload, and the stream waits until the server has stored it."""
+    """An unacknowledged answer from the pass over skipped items is sent again after a reload, and no item can be
+    answered until the server has stored it."""
     here = place(20, counters=skips(2))
     script.give(here, ALL)
     script("offer").click()

@@ -12,7 +12,7 @@ from ui.label.card_server import CLASS_KEYS
 
 
 def revisit(card):
-    """Open the first skipped item, or return to the stream, and wait until it is painted."""
+    """Press the button that opens the first skipped item or returns to the stream, and wait for the other item."""
     old = card.question
     card("offer").click()
     expect(card.root).not_to_have_attribute("data-question", old)
@@ -20,8 +20,8 @@ def revisit(card):
 
 @pytest.mark.slow
 def test_keys_and_sizes_follow_their_annotator(visit, app, another, store, texts):
-    """The keys and sizes that anna chose apply in another browser and session, but not to ben. Each stored label says
-    whether terms were highlighted."""
+    """The keys, text size and highlighting that anna chose apply in another browser and session, but not to ben. Each
+    stored label says whether terms were highlighted."""
     sessions = [create(store, texts, learner="pa-i", rule="all") for _ in range(3)]
     anna = Card(visit(app, f"/Label?session={sessions[0]}&annotator=anna"))
     anna.press("a")
@@ -85,8 +85,8 @@ def test_a_swipe_answers(visit, app, store, texts):
 
 @pytest.mark.slow
 def test_skipped_items_are_answered_at_the_end(label, keep, store):
-    """The skipped items return at the end with the usual keys. Skipping again leaves one skipped, Undo goes back, and
-    every answer is stored."""
+    """At the end of the stream the skipped items can be answered with the usual keys. An item may be skipped again,
+    Undo shows the previous one, and every answer is stored."""
     dataset = keep("a few", (f"item {k} word{k % 3}" for k in range(6)))
     session, card = label(dataset, budget=9, horizon=9)
     for key in "   a x":
@@ -128,7 +128,7 @@ def test_a_page_on_which_nothing_happens_is_not_drawn_again(label):
 
 @pytest.mark.slow
 def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
-    """A table, the text of an open row and a draft of guidelines keep the focus while other people answer and write."""
+    """If other people's work redraws a panel, its table, open item or draft of guidelines keeps the focus."""
     session, card = label()
     page, other = card.page, Session(store, session)
 
@@ -209,8 +209,8 @@ def test_the_end_leads_to_the_files_and_to_another_session(visit, app, store, ke
     {"classes": tuple(f"a class with the rather long name {k} of its own" for k in range(7)), "learner": "m-pa-i"},
 ])  # fmt: skip
 def test_long_class_names_wrap(label, names):
-    """Names of sixty letters wrap inside their buttons, which are large enough for a thumb, do not overlap, and stay on
-    the screen of a desktop or a phone."""
+    """Class names of sixty letters wrap inside their buttons. The buttons are large enough for a thumb, do not overlap,
+    and stay on the screen of a desktop or a phone."""
     _, card = label(**names)
     card.page.get_by_text("Curves and figures appear here").wait_for()
     for window in (DESKTOP, PHONE):
@@ -238,8 +238,8 @@ def test_no_class_has_a_key_of_streamlit_or_of_the_card():
 
 @pytest.mark.slow
 def test_space_skips_wherever_was_clicked(label, store):
-    """After a click on a tab, a switch, Save or the name, Space skips an item and presses no control. After the arrow
-    keys moved to a tab, Space belongs to the tab."""
+    """After a click on a tab, a switch, Save or the annotator's name, Space skips an item and presses no control. After
+    arrow keys moved to a tab, Space presses the tab."""
     session, card = label()
     page = card.page
 

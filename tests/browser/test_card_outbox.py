@@ -9,8 +9,8 @@ from tests.harness.scripted_card import ALL, COUNTERS, place, question
 
 
 def test_an_event_says_what_was_answered_and_how_long_it_took(script):
-    """An event has a random id, the question, the action, the label, the seconds since the paint in tenths, and whether
-    terms were highlighted."""
+    """An event has a random id, the question, the action, the label, the seconds since the item was painted (in steps
+    of 0.1), and whether terms were highlighted."""
     script.give(1, ALL)
     script.run(1200)
     script.press("a", " ")
@@ -203,7 +203,7 @@ def test_undo_right_after_an_answer_goes_to_the_server_in_order(script):
 
 
 def test_the_clean_up_of_an_overtaken_call_changes_nothing(script):
-    """The card stays as it is when Streamlit cleans up an outdated call, before or after the newer call."""
+    """The card stays the same when Streamlit cleans up an outdated call of it, before or after the newer call."""
     script.give(1, ALL)
     script.page.evaluate("window.painted = document.querySelector('[data-testid=oal-text]').firstChild")
     script.page.evaluate("cleanUps[0]()")

@@ -10,7 +10,7 @@ from tests.harness.scripted_card import ADDRESS, ALL, COUNTERS, FRAME, place, qu
 
 @pytest.mark.parametrize(("key", "answer", "following"), [("a", 1, 2), ("x", -1, 3), (" ", 0, 4)])
 def test_an_answer_paints_its_own_branch_at_once(script, key, answer, following):
-    """The next item for the given answer is shown before the server has replied."""
+    """After an answer, the next item prepared for this answer is shown before the server has replied."""
     counters = {label: COUNTERS | {"labels": 3 + label} for label in (1, -1, 0)}
     ahead = {label: place(n, counters=counters[label]) for label, n in ((1, 2), (-1, 3), (0, 4))}
     script.give(1, {1: ahead})
@@ -31,7 +31,7 @@ def test_a_key_before_the_paint_labels_nothing(script):
 
 
 def test_an_older_payload_throws_nobody_back(script):
-    """A payload made before unacknowledged answers changes nothing on the screen."""
+    """A payload that the server made before it received the latest answers changes nothing on the screen."""
     script.give(1, {1: {1: 2, -1: 3, 0: 4}})
     script.press("x")
     script.give(1)
@@ -48,7 +48,8 @@ def test_an_older_payload_throws_nobody_back(script):
 
 
 def test_an_old_branch_is_forgotten_with_the_acknowledgement(script):
-    """A next item that was prepared earlier is not shown any more after the answer before it is acknowledged."""
+    """Once an answer is acknowledged, the next item prepared for it is dropped, and is not shown if the same item is
+    answered again."""
     script.give(1, {1: {1: 2}})
     script.press("a")
     script.give(1, acked=script.ids)
@@ -96,7 +97,7 @@ def test_without_a_branch_the_card_waits_on_its_item(script):
 
 
 def test_unsaved_is_said_only_where_it_lasts(script):
-    """The status shows unsaved answers only after a delay, to avoid flicker; data-unsaved changes at once."""
+    """The status shows unsaved answers after a delay, to avoid flicker; the attribute data-unsaved changes at once."""
     script.give(1, ALL)
     script.press("a")
     assert (script.status, script("card").get_attribute("data-unsaved")) == ("Saved", "1")
@@ -198,7 +199,7 @@ def test_the_keys_of_two_classes(script):
 
 
 def test_many_classes_have_keys_of_their_own(script):
-    """Each class has a button and the keys from the payload."""
+    """In a session of many classes, each class has a button and the keys that the server sent for it."""
     names = ["joy", "anger", "fear", "sadness", "surprise", "disgust", "neutral"]
     classes = [{"label": n, "name": name, "keys": [str(n), "qwertyu"[n - 1]]} for n, name in enumerate(names, 1)]
     counters = COUNTERS | {"answers": dict.fromkeys("1234567", 0)}
@@ -212,7 +213,7 @@ def test_many_classes_have_keys_of_their_own(script):
 
 
 def test_many_classes_are_counted_on_their_buttons(script):
-    """Each button of many classes shows the count of its class, and no button has the color of a rare class."""
+    """With many classes, each button shows how often its class was given, and the buttons have the same color."""
     classes = [{"label": n, "name": f"class {n}", "keys": []} for n in range(1, 12)]
     counters = COUNTERS | {"answers": {str(n): n * 1000 for n in range(1, 12)}, "pushed": None}
     script.give(place(1, counters=counters), classes=classes)
@@ -311,7 +312,7 @@ def test_space_and_enter_press_the_focused_button_once(script):
 
 
 def test_the_mouse_leaves_no_focus_for_space_to_press(script):
-    """Space skips after a click on the button of a class."""
+    """After a mouse click on the button of a class, Space skips the next item instead of pressing the button again."""
     script.give(1, ALL)
     script("button-1").click()
     script.run(FRAME)
@@ -342,8 +343,9 @@ def test_arrow_keys_scroll_a_long_text(script):
 
 
 def test_what_the_model_said_is_shown_when_the_server_tells_it(script):
-    """After an answer, the card shows the item's first words, the predicted class with its margin, whether the answer
-    agreed, and the chance of being asked. The previous verdict stays until then; a skip or an undo clears it."""
+    """Once the server sends it, the verdict on an answer is shown: the item's first words, the predicted class and
+    margin, whether the two agree, and the chance of being asked. Until then the previous verdict stays; a skip or an
+    undo clears it."""
 
     def told(n, **changes):
         return {"question": n, "label": -1, "margin": "-0.42", "asked": "Chance 18 %."} | changes
@@ -396,7 +398,7 @@ def test_marks_are_asked_of_the_server_and_all_look_alike(script):
 
 
 def test_a_key_while_the_marks_of_an_item_arrive_answers_it(script):
-    """A key answers an item while only its marks arrive, because the item has already been seen."""
+    """A key answers an item that is about to be repainted with marked terms, because its text has been seen."""
     script.give(1, ALL)
     script.hand(question(1, parts=[["item ", 0], ["1", True]]), ALL)
     script.press("a")
@@ -449,7 +451,7 @@ def test_a_long_text_is_there_to_its_end_after_its_beginning_was_painted(script,
 
 
 def test_a_very_long_text_scrolls_and_the_next_begins_at_its_top(script):
-    """A text of 100,000 characters with a thousand terms scrolls and can be answered; the next starts at its top."""
+    """A text of 100,000 characters with a thousand terms scrolls and can be answered; the next opens at its top."""
     long = [["word " * 20, 0], ["term", 0.5]] * 1000
     script.give(question(1, parts=long), {1: {1: place(question(2, parts=long))}})
     script.press("PageDown")
@@ -480,15 +482,15 @@ def test_the_end_leads_on_without_a_load(script):
 
 
 def sixty(script):
-    """Show an item of a session with sixty classes, only the first of which has a key."""
+    """Show an item in a session of sixty classes, of which only the first has a key."""
     classes = [{"label": n, "name": f"Class {n:02} <b>é", "keys": ["1"] * (n == 1)} for n in range(1, 61)]
     places = {n: place(n, counters=COUNTERS | {"answers": dict.fromkeys(map(str, range(61)), 0)}) for n in (1, 2, 3)}
     script.give(places[1], {n: dict.fromkeys(range(61), places[n + 1]) for n in (1, 2)}, classes=classes)
 
 
 def test_a_class_without_a_key_is_found_by_its_name(script):
-    """Slash, letters of a name and Enter answer with the first matching class, which is shown before. Keys of classes
-    are letters there, and without a match Enter has no effect."""
+    """Slash, letters of a class name and Enter answer with the first matching class, which the card shows before Enter.
+    In the search field the keys of classes are letters, and without a match Enter has no effect."""
     sixty(script)
     script.press("/", *"ss 6")
     assert script("fit").inner_text() == "Enter: Class 60 <b>é"

@@ -12,7 +12,7 @@ DEAF = 400  # ms after a paint in which nothing is confirmed
 
 
 def asking(count):
-    """Return the questions of a session as the server sends them."""
+    """Return `count` questions as the server sends them."""
     return [{"name": f"topic {n}", "guidelines": f"What {n} means", "keys": [KEYS[n - 1]]} for n in range(1, count + 1)]
 
 
@@ -38,8 +38,8 @@ def sent(script):
 
 
 def test_keys_set_the_lines_and_enter_confirms_them_all(script, give):
-    """The key of a question sets it to yes or back, and with Shift to cannot tell. Enter sends a label for each
-    question, no if it was not set."""
+    """The key of a question switches its yes on and off; with Shift, it switches "cannot tell". Enter sends a label for
+    each question, no if nothing is set."""
     give(1, 4)
     assert ["false"] * 4 == states(script, 4)
     script.press("1", "2", "2", "Shift+3", "Shift+4", "4")
@@ -60,8 +60,8 @@ def test_keys_set_the_lines_and_enter_confirms_them_all(script, give):
     ],
 )
 def test_enter_alone_is_none_of_these_and_space_skips(script, give, keys, event):
-    """Enter without a yes gives every question a no, or skips if all questions are set to cannot tell; Space always
-    skips."""
+    """If no question is set to yes, Enter answers no to each except those set to "cannot tell", and skips if all are.
+    Space always skips."""
     give(1)
     script.press(*keys)
     assert [(1, *event)] == sent(script)
@@ -76,7 +76,8 @@ def test_only_the_questions_that_an_item_was_asked_have_lines(script, give):
 
 
 def test_a_question_under_another_one_says_its_yes_too(script, give):
-    """An answer to a child question sets its parent to yes; without that yes the children have the parent's label."""
+    """An answer to a child question sets its parent to yes. A parent set to no or "cannot tell" passes this on to its
+    children."""
     asked = asking(3)
     asked[1]["parent"] = asked[2]["parent"] = "topic 1"
     script.give(1, questions=asked, **NAMES)
@@ -94,8 +95,8 @@ def test_a_question_under_another_one_says_its_yes_too(script, give):
 
 
 def test_letters_are_keys_of_the_later_lines(script, give):
-    """The tenth and later questions on the card have letters as keys, with Shift as well, and are listed in their
-    order."""
+    """From the tenth question on, the keys of the questions are letters, which work with Shift too. Questions are
+    listed in the order of their keys."""
     give(1, 12)
     assert [key.upper() for key in KEYS] == [script(f"line-{n}").locator("kbd").inner_text() for n in range(1, 13)]
     assert "topic 12" in script("line-12").inner_text()
@@ -131,7 +132,7 @@ def test_the_card_waits_with_its_answer_and_the_next_item_has_none(script, give)
 
 
 def test_a_prepared_item_is_shown_at_once(script, give):
-    """If the server has sent the next item ahead, as with several people, the card shows it without waiting."""
+    """If the server has sent the next item ahead, as it does for a team, the card shows it without waiting."""
     give(1)
     script.give(1, {1: {1: 2, -1: 3, 0: 4}}, questions=asking(3), **NAMES)
     script.press("3", "Enter")
@@ -148,7 +149,7 @@ def test_an_answer_that_was_refused_stays_on_the_lines(script, give):
 
 
 def test_undo_shows_the_lines_as_they_were(script, give):
-    """Z undoes the whole answer and shows its item with its labels, or a skipped item without labels and with the mark
+    """Z undoes the answers to all questions and shows the item with its labels; a skipped item has no labels and a mark
     on Skip. An item without an answer has no mark on any button."""
     give(2, previous=1)
     assert not any(mark.is_visible() for mark in script.page.locator(".mark").all())
@@ -200,8 +201,7 @@ def test_where_every_line_needs_an_answer_enter_names_those_without_one(script, 
 
 
 def test_a_question_whose_yes_is_known_leaves_the_one_below_it_alone(script, each):
-    """If an item is not asked about a question because its yes is known, the child question can be answered by
-    itself."""
+    """If an item is not asked a parent question because the yes is known, the child question can be answered alone."""
     each(question(1, asks=[1, 2]))
     script.press("3", "Enter")
     assert "No answer yet: topic 2" == script("heard").inner_text()
@@ -210,7 +210,8 @@ def test_a_question_whose_yes_is_known_leaves_the_one_below_it_alone(script, eac
 
 
 def test_undo_brings_back_lines_that_all_need_an_answer(script, each):
-    """Z shows the item with all its answers, so that Enter can confirm; a skipped item returns without answers."""
+    """If every question needs an answer, Z shows the item with all its answers, so that Enter can confirm them. A
+    skipped item returns without answers."""
     each(2, previous=1)
     script.press("z")
     each(question(1, old=[1, 0, -1]), acked=script.ids)
@@ -226,8 +227,8 @@ def test_undo_brings_back_lines_that_all_need_an_answer(script, each):
 
 
 def test_a_finger_says_no_where_every_line_needs_an_answer(script, each):
-    """Each question has a No button large enough for a finger; a child question gets it after the yes to its parent. No
-    question has this button if the setting is off."""
+    """If every question needs an answer, each has a No button large enough for a finger, a child question once its
+    parent is yes. In other sessions no question has this button."""
     script.page.set_viewport_size(PHONE)
     each(1)
     assert [True, True, False] == [script(f"no-{n}").is_visible() for n in (1, 2, 3)]
@@ -245,7 +246,7 @@ def test_a_finger_says_no_where_every_line_needs_an_answer(script, each):
 
 
 def test_a_skipped_item_gets_a_label_for_each_question(script, give):
-    """An answer in the pass over the skipped items is a correction of all questions."""
+    """In the pass over skipped items, an answer is sent as one correction with a label for each question."""
     here = place(5, counters=COUNTERS | {"skipped": 1})
     give(here)
     script("offer").click()
@@ -325,7 +326,8 @@ def test_twelve_lines_fit_on_a_screen(script, give):
 
 
 def test_a_phone_has_a_line_below_the_other_and_confirms_at_the_bottom(script, give):
-    """On a phone each question takes the whole width, with its small button, and Confirm is below everything else."""
+    """On a phone the questions are in one column, each with its "cannot tell" button at the right edge. Confirm is
+    below everything else."""
     script.page.set_viewport_size(PHONE)
     give(1, 5)
     lines = [bounds(script(f"line-{n}")) for n in range(1, 6)]

@@ -22,8 +22,8 @@ def comparing(app, store):
 
 @pytest.mark.slow
 def test_a_comparison_from_click_to_files(app, visit, comparing, tmp_path):
-    """A comparison that the form started shows curves while it runs, survives a kill of its server, and ends with
-    Cancel. The files of a finished comparison agree with it, and its pages and pictures fetch nothing."""
+    """A comparison started in the form shows curves while it runs, survives a kill of the server, and is stopped by
+    Cancel. The downloads of a finished comparison agree with it, and the HTML and SVG files fetch nothing."""
     store = comparing
     imported(store, tmp_path)
     page = visit(app, "/Compare")

@@ -1,4 +1,4 @@
-"""A page of the database file is damaged under a running server, and a backup restores the session."""
+"""A database page in the file of a running server is damaged, and a backup restores the session."""
 
 import os
 import random
@@ -23,7 +23,7 @@ from tests.harness.browser import Card, Server, history
 
 @pytest.fixture
 def session(tmp_path):
-    """The id of a session over some texts, in a database of its own that is not open anywhere."""
+    """The id of a session over some texts, in a database of its own that no process has open."""
     path = tmp_path / "texts.csv"
     path.write_text("id,text,label\n" + "".join(f"i{k},item {k} has words{k % 7},{k % 5 < 1}\n" for k in range(60)))
     with closing(Store(tmp_path / "studio.db")) as store:
@@ -41,7 +41,7 @@ def server(tmp_path, session):
 
 
 def damage(path, table):
-    """Overwrite the first page of a table with noise, as a failing disk might."""
+    """Overwrite the first database page of a table with noise, as a failing disk might."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (page,) = other.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", [table]).fetchone()
@@ -56,8 +56,8 @@ RARE = [pytest.param(table, marks=pytest.mark.rare) for table in ("sessions", "l
 @pytest.mark.slow
 @pytest.mark.parametrize("table", ["labels", *RARE])
 def test_a_damaged_page_is_named_and_a_backup_brings_the_session_back(visit, server, session, table):
-    """The card and, after a restart, the page name the damage and the newest backup, and the card does not call new
-    answers saved. After the restore, the open page continues by itself, and every answer is stored once."""
+    """The damage and the newest backup are named on the card and, after a restart, on the web page; new answers are not
+    called saved. After the restore, the open web page continues without a reload, and every answer is stored once."""
     card = Card(visit(server, f"/Label?session={session}&annotator=anna"))
     page, problem = card.page, re.compile(r"studio\.db cannot be used: it is damaged; .*The newest backup is ")
     for key in "ax":

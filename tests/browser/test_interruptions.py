@@ -55,7 +55,7 @@ def test_fast_typing_labels_nothing_that_was_not_painted(label, store):
 
 
 def test_keys_typed_into_a_field_or_before_a_dialog_label_nothing(label, store):
-    """A name that is typed on the Label page gives no answers."""
+    """Letters typed as a name on the Label page answer nothing, even if they are keys of the card."""
     session, card = label()
     card.page.get_by_test_id("stPopoverButton").click()
     field = card.page.get_by_role("textbox", name="Your name")
@@ -75,8 +75,8 @@ def test_keys_typed_into_a_field_or_before_a_dialog_label_nothing(label, store):
 
 @pytest.mark.slow
 def test_a_reload_keeps_the_item_and_the_unsaved_answers(visit, app, store, texts):
-    """Answers, notes and tags that did not reach the server survive a reload, about which the browser warns. They are
-    stored once, in order and with their annotator; notes and tags appear with their item again, every letter as plain
+    """Answers, notes and tags that did not reach the server survive a reload, before which the browser warns. They are
+    stored once, in order, under their annotator's name. Undo shows each item with its tags and its note as plain
     text."""
     session = create(store, texts, learner="pa-i", rule="all", tags=["ask a colleague", "late"])
     card = Card(visit(app, f"/Label?session={session}&annotator=anna"))
@@ -123,8 +123,8 @@ def test_a_reload_keeps_the_item_and_the_unsaved_answers(visit, app, store, text
 
 @pytest.mark.slow
 def test_a_connection_that_is_cut_loses_nothing(visit, app, store, texts):
-    """Answers given while the network is closed, silent or deaf are stored exactly once after it returns, whether or
-    not they had reached the server. Meanwhile the card says that it keeps them."""
+    """Answers given while the connection is cut ("closed"), stalls ("silent") or loses the server's replies ("deaf")
+    are stored exactly once afterwards. Meanwhile the card says that it keeps them."""
     session, keys = create(store, texts, learner="pa-i", rule="all"), "axaxaxaxa"
     with closing(Line(app.port)) as line:
         card = Card(visit(line, f"/Label?session={session}"))
@@ -146,8 +146,8 @@ def test_a_connection_that_is_cut_loses_nothing(visit, app, store, texts):
 
 @pytest.mark.slow
 def test_a_server_that_is_away_opens_no_dialog_over_the_card(label, app):
-    """A dialog of Streamlit would take the keys of the card. Instead a line at the bottom of the page says that the
-    server cannot be reached."""
+    """While the server is down, a line at the bottom of the page says so. No dialog of Streamlit opens, as it would
+    take the card's keys."""
     card = label()[1]
     with card.page.expect_console_message(lambda message: "server is not responding" in message.text):
         app.kill()
@@ -170,7 +170,7 @@ def test_an_address_of_no_page_leads_to_the_first_one_which_says_so(visit, app):
 
 
 def test_answers_that_reach_the_server_twice_are_stored_once(label, app, store):
-    """Answers that reach a frozen server from the old page and again after a reload are stored once."""
+    """Answers sent to a server that is frozen, and sent again after a reload of the page, are stored once."""
     session, card = label()
     card.page.on("dialog", lambda dialog: dialog.accept())
     with card.page.expect_navigation(), app.frozen():
@@ -226,8 +226,8 @@ LEAVE = """([page, late]) => {
 
 @pytest.mark.slow
 def test_a_page_that_was_left_does_not_take_the_next_one_away(label, store):
-    """A click or an answer on the old page while the next page loads does not disturb the next page, and the answer is
-    stored on return to the Label page."""
+    """A click or an answer on the Label page while the next page loads does not disturb that page. The answer is stored
+    on return to the Label page."""
     session, card = label()
     page = card.page
 

@@ -24,7 +24,7 @@ UNSAVED = "Object.keys(localStorage).filter(name => name.startsWith('oal-unsaved
 
 @pytest.fixture(autouse=True)
 def nothing_kept(context, app):
-    """Clear the browser's storage: a page of an earlier test that closed at once may have kept its last answer."""
+    """Clear the browser's storage, where an earlier test that closed its page at once may have left an answer."""
     forget(context, [app.url("")])
 
 
@@ -48,7 +48,7 @@ def held(database):
 
 @contextmanager
 def refusing(database):
-    """Make the database refuse every new label."""
+    """Make the database refuse every new label while the body runs."""
     with closing(sqlite3.connect(database, timeout=30, isolation_level=None)) as other:
         other.execute("CREATE TRIGGER broken BEFORE INSERT ON labels BEGIN SELECT abs(-9223372036854775808); END")
         try:
@@ -94,7 +94,7 @@ def test_a_tab_that_crashed_while_no_server_was_there_loses_nothing(visit, app, 
 
 
 def test_two_tabs_send_what_is_unsaved_once(visit, app, store, texts):
-    """A second tab also sends the unsaved answers of the first; each is stored once, and the two tabs drop it."""
+    """A second tab also sends the unsaved answers of the first. Each is stored once, and both tabs then say so."""
     session = create(store, texts, learner="pa-i", rule="all")
     page = visit(app, f"/Label?session={session}")
     cards = [Card(page)]
@@ -116,8 +116,8 @@ def test_two_tabs_send_what_is_unsaved_once(visit, app, store, texts):
 
 
 def test_nothing_is_said_to_be_saved_that_the_database_has_not(label, app, store):
-    """While the database is locked, refuses an answer or is missing, the card says so and keeps the answers, which are
-    later stored once and in order."""
+    """While the database is locked, refuses an answer or is missing, the card says so and keeps the answers. They are
+    stored afterwards, once and in order."""
     session, card = label()
     card.press("a")
     card.saved()
@@ -177,8 +177,8 @@ def test_a_poisoned_event_is_said_and_dropped(visit, app, store, texts):
 
 
 def test_a_session_removed_under_its_card_is_said(visit, app, store, texts):
-    """The open page says that its session was removed, and links to Home. A later answer is refused with a sentence and
-    dropped."""
+    """If a session is removed while its page is open, the page says so and links to Home. A later answer is refused
+    with a message and deleted from the browser's storage."""
     session, _ = (create(store, texts, learner="pa-i", rule="all") for _ in range(2))
     page = visit(app, f"/Label?session={session}", viewport=PHONE)
     card = Card(page)

@@ -95,8 +95,8 @@ def test_several_questions_are_answered_by_keys(label, app, store):
 
 @pytest.mark.slow
 def test_keys_go_through_what_is_found(label, store, texts):
-    """The keys of the classes label the open item in the panel Find and open the next one, but do not reach the
-    card."""
+    """In the Find panel, the keys of the classes label the open item and open the next one, and do not answer the
+    card's item."""
     session, card = label(texts, learner="pa-i", rule="all")
     page, asked = card.page, card.item
     tab(page, "Find")
@@ -166,7 +166,7 @@ def test_one_click_leads_to_the_demo_where_keys_answer(visit, app, store):
 
 @pytest.mark.slow
 def test_the_charts_beside_the_card_follow_the_answers(visit, app, store, texts):
-    """Each curve is drawn and ends at the value computed from the log, and a short axis repeats no number."""
+    """Each chart next to the card ends at the values computed from the log, and a short axis repeats no number."""
     session = create(store, texts, learner="pool", rule="paced", budget=20)
     card = Card(visit(app, f"/Label?session={session}"))
     for key in "axaxaxaxaxa xz":
@@ -195,9 +195,9 @@ ENDS = """([place, ends]) => {
 
 @pytest.mark.slow
 def test_two_people_on_one_session_get_items_of_their_own(visit, app, another, store, texts):
-    """Each answer is stored once, for the item that its annotator saw. Once one person answers a skipped item, it
-    leaves the other person's pass. Undo after another person's answer shows the item again, and the next answer
-    corrects it."""
+    """Each answer is stored once, for the item that its annotator saw. A skipped item that one person answers leaves
+    the other person's pass over skipped items. Undo shows a person's own last item, even if others have answered since,
+    and the next answer corrects it."""
     session = create(store, texts, learner="pa-i", rule="all")
     anna = Card(visit(app, f"/Label?session={session}&annotator=anna"))
     ben = Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE, context=another))
@@ -239,8 +239,8 @@ def test_two_people_on_one_session_get_items_of_their_own(visit, app, another, s
 
 @pytest.mark.slow
 def test_items_that_are_asked_twice_come_among_the_others(visit, app, store, texts):
-    """Every key shows the next item, up to the last repeated one. A repeated answer costs no label, and Undo shows its
-    item again."""
+    """In a session that repeats items, every key shows the next item, up to the last repeated one. A repeated answer
+    costs no label, and Undo shows its item again."""
     session = create(store, texts, learner="pa-i", rule="all", repeat=1, budget=23)
     opened = Session(store, session)
     for k in range(19):
@@ -265,8 +265,8 @@ def test_items_that_are_asked_twice_come_among_the_others(visit, app, store, tex
 
 
 def test_the_answers_of_another_process_are_seen(label, store):
-    """An item that another process answered is neither asked again nor overwritten, and an answer that comes too late
-    is stored as such."""
+    """An item that another process answered is not asked again. A late answer to it from an open page is stored as a
+    late opinion and does not overwrite the first."""
     session, card = label()
     other = Session(store, session)
     other.answer("elsewhere 1", other.place.asked.id, 1, "carla")
@@ -372,8 +372,8 @@ def row(page, text):
 
 @pytest.mark.slow
 def test_an_answer_is_corrected_in_the_history_beside_the_card(label, store):
-    """One click opens an answer and another corrects it; the card's counters follow, and its item and layout stay. In
-    the search field, which finds answers by their words, the keys of the card are just letters."""
+    """In History, one click opens an answer and another corrects it; the card's counters follow, and its item and
+    layout stay. In the search field, which finds answers by their words, the keys of the card are just letters."""
     session, card = label(budget=50)
     page, first = card.page, card.item
     for key in "axa":
@@ -401,7 +401,8 @@ def test_an_answer_is_corrected_in_the_history_beside_the_card(label, store):
 
 @pytest.mark.slow
 def test_a_pushed_item_is_marked_wrong_without_moving_the_card(visit, app, store, keep):
-    """A pushed item opens with its literal text and is marked wrong in the database, and the card does not move."""
+    """In the panel Pushed, an item opens with its text shown literally and can be marked wrong. The mark is stored, and
+    the card does not move."""
     dataset = keep("pushed", (f"{MARKUP} {'good' if k % 5 == 0 else 'bad'} {k}" for k in range(300)))
     rule = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 0.3}, "budget": 100}
     session = Session(store, create(store, dataset, **rule))

@@ -62,7 +62,8 @@ def at(page, name):
 
 @pytest.mark.slow
 def test_a_session_is_looked_at_without_a_server(alone, pages):
-    """Arrow keys step, Space plays, letters jump, the address names the question, and texts are never markup."""
+    """On the page of a published session, arrow keys step, Space plays and letters jump. The address names the
+    question, and texts are never markup."""
     trace, page = pages[0], alone("session")
     at(page, "q1")
     page.keyboard.press("ArrowRight")
@@ -86,8 +87,8 @@ def test_a_session_is_looked_at_without_a_server(alone, pages):
 
 
 def test_a_question_in_the_address_is_opened(alone, pages):
-    """The address opens its question; an invalid number opens the first question, and a number beyond the end opens the
-    end."""
+    """The page opens at the question number in its address. An invalid number opens the first question, and a number
+    beyond the last question opens the end."""
     trace, page = pages[0], alone("session")
     for query, place in (("?question=x", "q1"), ("?question=-2", "q1"), ("?question=9999", f"q{trace.steps}"),
                          ("?question=23", "q23")):  # fmt: skip
@@ -98,7 +99,7 @@ def test_a_question_in_the_address_is_opened(alone, pages):
 
 
 def test_texts_that_were_left_out_are_said_to_be(alone):
-    """A page without texts shows a sentence in place of each item, and still has the curves."""
+    """A session published without texts shows a sentence in place of each item, and still has the curves."""
     page = alone("without texts", "?question=7")
     at(page, "q7")
     expect(page.get_by_test_id("oal-text")).to_have_text(player.WITHOUT)
@@ -123,7 +124,8 @@ def test_a_race_is_watched_without_a_server(alone):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["session", "without texts", "race"])
 def test_everybody_can_read_it(alone, name):
-    """axe-core finds no serious problem in light or dark, on a desktop or a phone, and no part exceeds the window."""
+    """On published pages axe-core finds no serious problem in light or dark, on a desktop or a phone, and nothing is
+    wider than the window."""
     page = alone(name, reduced_motion="reduce")
     page.locator("[data-testid=oal-player][data-shown=q1], [data-testid=oal-race]").wait_for()
     for theme, viewport in product(("light", "dark"), (DESKTOP, PHONE)):

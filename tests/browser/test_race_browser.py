@@ -51,7 +51,8 @@ class Watched:
 
 
 def shown(counts, questions):
-    """Return the texts of a lane's three counters after these rounds."""
+    """Return the expected texts of a lane's three counters: answers, positives found, and false alarms. questions:
+    number of questions asked."""
     tp, fp, _, fn = metrics.confusion(counts, "push")
     yes = counts[:, 2, 1].sum()
     return [f"{yes} ▲  {questions - yes} ●", f"{tp} of {tp + fn}", f"{fp}"]
@@ -59,8 +60,8 @@ def shown(counts, questions):
 
 @pytest.mark.slow
 def test_it_plays_pauses_and_scrubs_to_the_figures_of_the_engine(visit, app):
-    """The race starts by itself, pauses by key or button, and ends at the figures of stream.replay. Round 0 after the
-    end is the beginning again, and the curves follow the chosen metric and evaluation."""
+    """The race starts by itself, pauses by key or button, and ends with the numbers of stream.replay. It can be set
+    back to round 0 after the end, and the curves follow the chosen metric and evaluation."""
     watched = Watched(visit(app, PAGE))
     watched.is_playing(True)
     watched.reaches(20)
@@ -105,8 +106,7 @@ def test_it_plays_pauses_and_scrubs_to_the_figures_of_the_engine(visit, app):
 
 @pytest.mark.slow
 def test_another_stream_and_other_settings_make_another_race(visit, app, keep):
-    """A race over a data set of texts shows its items literally, says how much of the data its plane shows, and follows
-    the settings."""
+    """A race over texts shows them literally, says what its plane shows of the data, and follows the settings."""
     keep("things lost", (f"{LOST[k % 7]} {k % 31}" for k in range(210)))
     watched = Watched(visit(app, f"{PAGE}&strategies=Q_S"))
     page = watched.page
@@ -126,8 +126,8 @@ def test_another_stream_and_other_settings_make_another_race(visit, app, keep):
 
 
 def test_a_full_screen_is_filled(visit, app):
-    """The race in full-screen mode fills 1920 x 1080 pixels without scrolling, with larger planes, and returns to its
-    old size. The meanings of the chosen metric and evaluation are one hover away."""
+    """In full-screen mode the race fills 1920 x 1080 pixels without scrolling and enlarges its planes; leaving the mode
+    restores their size. The meanings of the chosen metric and evaluation are one hover away."""
     watched = Watched(visit(app, PAGE, viewport={"width": 1920, "height": 1080}, reduced_motion="reduce"))
     planes = watched.root.locator(".plane")
     before = planes.first.bounding_box()["height"]
@@ -154,8 +154,8 @@ def test_a_full_screen_is_filled(visit, app):
 
 
 def test_less_motion_stands_until_it_is_asked_and_then_jumps(visit, app):
-    """The race waits for Play and moves in steps of a fortieth for a visitor who prefers reduced motion. On a phone,
-    only the lanes scroll sideways, and the chart is as wide as the page."""
+    """For a visitor who prefers reduced motion, the race waits for Play and moves in steps of a fortieth of the stream.
+    On a phone, only the lanes scroll sideways, and the chart is as wide as the page."""
     watched = Watched(visit(app, PAGE, viewport=PHONE, reduced_motion="reduce", color_scheme="dark"))
     watched.is_playing(False)
     assert 0 == watched.done

@@ -56,7 +56,8 @@ def open_player(visit, app, session):
 
 
 def test_a_link_opens_a_question_as_it_was(open_player, store, session):
-    """Item, margin, chance, draw, prediction, answer and annotator equal the log, and text is never markup."""
+    """A link to a question shows its item, margin, chance, draw, prediction, answer and annotator as in the log. Text
+    is never markup."""
     player, log, trace = open_player(23), store.answers(session), look_back.Trace(store, session)
     entry = log[22]
     expect(player("text")).to_contain_text(trace.dataset.item(entry["item"])["text"])
@@ -79,9 +80,9 @@ def test_a_link_opens_a_question_as_it_was(open_player, store, session):
 
 @pytest.mark.slow
 def test_scrubbing_goes_where_the_pointer_is(open_player, store, session):
-    """Dragging over the timeline opens the question under the pointer, keys step, and the address follows. Each button
-    or key opens the next mistake, positive or surprise, with Shift the previous one. A round without a question shows
-    its item and margin, and is opened from the line above the next question."""
+    """Dragging over the timeline opens the question under the pointer, keys step, and the address follows. Buttons and
+    keys open the next mistake, positive or surprise; Shift with a key opens the previous one. A round without a
+    question shows its item and margin, and is opened from the line above the next question."""
     player = open_player()
     steps = look_back.Trace(store, session).steps
     box = player("timeline").bounding_box()
@@ -130,7 +131,7 @@ def test_scrubbing_goes_where_the_pointer_is(open_player, store, session):
 
 
 def go_to(player, question):
-    """Type the number of a question into the field for it."""
+    """Go to a question by typing its number into the player's field."""
     number = player("number")
     number.select_text()
     number.press_sequentially(str(question))
@@ -141,7 +142,7 @@ def go_to(player, question):
 
 @pytest.mark.slow
 def test_it_plays_and_stops(open_player, app, store, session):
-    """The player plays up to the end, stops at a key, and stops when another page is opened. That page loads
+    """The player plays up to the end, and stops at a key or when another page is opened. The other page loads
     completely, because the player does not ask a busy server for more data."""
     steps = look_back.Trace(store, session).steps
     player = open_player(steps - 6)
@@ -185,7 +186,7 @@ def test_it_follows_what_is_answered_elsewhere(open_player, store, session):
 
 @pytest.mark.slow
 def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, store, session, tmp_path):
-    """A download is made only after its button is pressed, with the same bytes as the command line's file."""
+    """A download is made only after its button is pressed, and equals the file that the engine exports."""
     page = open_player().page
     page.get_by_role("button", name="Download").click()
     button = page.get_by_test_id("stPopoverBody").get_by_test_id("stDownloadButton").get_by_role("button")
@@ -199,7 +200,8 @@ def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, s
 
 @pytest.mark.slow
 def test_a_session_travels(visit, open_player, store, session, tmp_path):
-    """A downloaded session opens and verifies in another database; without the same data there, a sentence says so."""
+    """A downloaded session opens and verifies in another database that has the same data. Without the data, a sentence
+    says that they are missing."""
     player = open_player()
     page = player.page
     page.get_by_role("tab", name="Verify").click()
@@ -230,7 +232,8 @@ def test_a_session_travels(visit, open_player, store, session, tmp_path):
 
 @pytest.mark.slow
 def test_another_algorithm_in_the_browser(open_player):
-    """The what-if draws the curves of the session and of the other algorithm, and the player stays at its question."""
+    """The tab "What if" draws the curves of the session and of another algorithm, and the player stays at its
+    question."""
     player = open_player(9)
     player.page.get_by_role("button", name="Run it over the same stream").click()
     player.page.get_by_text("Exact: the data's own labels").wait_for()

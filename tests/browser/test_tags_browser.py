@@ -69,7 +69,7 @@ def test_tags_delay_no_answer_and_outlive_a_reload(script):
 
 
 def test_without_tags_there_is_no_line_of_them(script):
-    """The line of tags appears once the owner names some tags."""
+    """The card has a line of tags only if the session's owner has named some."""
     script.give(1, ALL)
     assert script("tags").is_visible() is False
     script.give(1, ALL, tags=TAGS)
@@ -81,7 +81,7 @@ def above(script):
 
 
 def test_title_and_facts_stand_above_the_text_as_they_are_written(script):
-    """The title and a line of facts are above the text, literally, some facts with the name of their column."""
+    """The item's title and a line of facts, some with the name of their column, are shown literally above its text."""
     facts = [
         ["", "2019", None],
         ["grade", MARKUP, None],

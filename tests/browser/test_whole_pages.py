@@ -123,7 +123,7 @@ def test_the_buttons_are_on_the_screen_and_never_move(visit, app, store, papers,
 
 
 def test_the_player_shows_the_same_above_a_text(visit, app, store, papers):
-    """Title and facts appear in the replay as on the card, close above the text."""
+    """Replay shows the title and facts of an item as the card does, close above the text."""
     session = Session(store, create(store, papers, learner="pa-i", rule="all"))
     for k in range(2):
         session.answer(f"{session.id} answer {k}", session.place.asked.id, -1)
@@ -213,8 +213,8 @@ COUNT = """() => {
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["drop", "paste"])
 def test_own_items_are_three_clicks_from_their_first_question(visit, app, store, tmp_path, way):
-    """After a file is dropped, or texts are pasted, and the class is named, the first item appears after two or three
-    clicks. A file chosen in the dialog takes one more click."""
+    """Getting from one's own items to the first question takes two clicks for a dropped file and three for pasted
+    texts, apart from naming the class."""
     texts = [f"{'a dog ran' if k % 7 == 0 else 'news of today'} word{k % 13}" for k in range(60)]
     path = tmp_path / f"{way}.csv"
     path.write_text("text,kind\n" + "".join(f"{text},{'dog' if 'dog' in text else 'other'}\n" for text in texts))
@@ -269,7 +269,7 @@ BROKEN = {
 
 @pytest.mark.slow
 def test_a_broken_file_is_refused_in_one_sentence(visit, app, store, tmp_path):
-    """An unreadable file gives one sentence next to the upload, without a traceback, and imports nothing."""
+    """An unreadable file is refused with a one-sentence error next to the upload, and nothing is imported."""
     before, page = store.datasets(), visit(app, "/Data")
     page.get_by_test_id("stFileUploader").wait_for()
     for name, content in BROKEN.items():
@@ -287,8 +287,8 @@ def test_a_broken_file_is_refused_in_one_sentence(visit, app, store, tmp_path):
 
 @pytest.mark.slow
 def test_a_newcomer_takes_home_a_list_of_100_items(visit, app, tmp_path):
-    """A file without labels leads to a downloaded list of 100 items with their probable precision, in at most 8 clicks
-    and 2 fields, apart from the answers."""
+    """It takes at most 8 clicks and 2 fields, apart from the answers, to get from a file without labels to a downloaded
+    list of 100 items with the list's probable precision up to each item."""
     texts = [f"{'a dog ran' if k % 5 == 0 else 'news of today'} word{k % 13} number {k}" for k in range(600)]
     page = visit(app)
     button(page, "Try the demo").wait_for()

@@ -1,4 +1,4 @@
-"""The command line: output, errors, and equal numbers for a file and an imported data set."""
+"""The command line: output, errors, and equal results for a file and for the data set imported from it."""
 
 import csv
 import json
@@ -66,7 +66,8 @@ def test_import_and_lists(ok, numbers, tweets):
 
 
 def test_what_is_doubtful_stops_with_the_option_that_settles_it(ok, run, tmp_path):
-    """A doubt about a file stops the import with the option that settles it, after printing the detected layout."""
+    """If there is a doubt about a file, the import stops and names the option that settles it. With this option, the
+    import prints the layout."""
     rows = "".join(f"{k},{'?' if k == 7 else k % 5},{k % 37}\n" for k in range(40))
     (tmp_path / "years.csv").write_text("1999,2000,2001\n" + rows)
     assert "(--header or --no-header)." in run("import", "years.csv", "--name", "a")[2]
@@ -118,7 +119,8 @@ def test_import_keeps_and_shows_further_columns(ok, run, tmp_path):
 
 
 def test_import_features(ok, run, tweets, numbers):
-    """Texts get the features that are named, by default with similar wording; naming a tokenizer means words."""
+    """`import` gives texts the features that are named, by default rich terms with similar wording. Naming a tokenizer
+    means the features `words`."""
     labels = ("--label", "topics", "--positive", "mood", "--contains")
     for name, options, tokenizer, similar in (
         ("a", (), "rich", True),
@@ -134,7 +136,7 @@ def test_import_features(ok, run, tweets, numbers):
 
 
 def test_vectors_beside_texts(ok, run, tweets, tmp_path):
-    """A file of vectors may come with an import, an append or a replay, but not with lines of standard input."""
+    """A file of vectors may come with an import, an append or a replay, but not with lines from standard input."""
     labels = ("--label", "topics", "--positive", "mood", "--contains")
     np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(ROWS, 3)))
     imported = ok("import", tweets, *labels, "--name", "a", "--vectors", "v.npy", "--json")
@@ -182,7 +184,8 @@ def test_predict_with_vectors(ok, run, tmp_path):
 
 
 def test_import_by_a_mesh_tree(ok, run, tmp_path):
-    """A record with a heading under the tree number is positive; the two options need each other and exclude others."""
+    """With --mesh-tree and --mesh-number, a record with a heading under the tree number is positive. Neither option may
+    be used alone or with others that choose positives."""
     mesh = ["Heart Arrest/*TH; Human.", "heart diseases.", "Liver; Human.", None]
     (tmp_path / "ohsumed.87").write_text(
         "".join(
@@ -253,7 +256,7 @@ def test_a_second_name_of_an_algorithm_is_marked(ok):
 
 
 def test_names_are_shown_as_they_are(ok, numbers):
-    """Brackets in a name are not markup, and a long name is not cut if a program reads the list."""
+    """In lists, brackets in a name are not markup, and a long name is not cut if a program reads the output."""
     for name in ("[red]bold[/red]", "half [/of] it", "very " * 30 + "long"):
         ok("import", numbers, "--name", name, "--json")
         assert name in ok("datasets")
@@ -303,7 +306,7 @@ def test_export(ok, labelled, tmp_path):
 
 
 def test_labels_are_added_to_a_budget(ok, run, labelled):
-    """add-labels raises the budget of a session, and refuses invalid numbers and labels that could not be spent."""
+    """add-labels raises the budget of a session. It refuses invalid numbers, and more labels than could be spent."""
     code, _, error = run("add-labels", labelled.id, 50)
     assert (1, True) == (code, "a label for every item left" in error)
     small = create(Store(), "numbers", "PAA-I", budget=5, name="small")
@@ -315,7 +318,8 @@ def test_labels_are_added_to_a_budget(ok, run, labelled):
 
 
 def test_answers_to_check_are_listed(ok, labelled):
-    """The lists `at odds` and `decisive` have the wanted number of answers, and the table shows the same items."""
+    """`answers-to-check` lists answers that are at odds with others and decisive ones, at most as many of each as
+    wanted. The table shows the same items as the JSON."""
     while labelled.place.asked and len(labelled.labels) < 40:
         asked = labelled.place.asked
         labelled.answer(f"more {asked.id}", asked.id, -1 if asked.number % 3 else 1)

@@ -48,7 +48,7 @@ def written(folder, suffix, ids=True):
 
 
 def stored(store, name):
-    """Return everything that is stored of a data set, except its number, name, folder and times."""
+    """Return everything that is stored about a data set, except its id, name, folder and times."""
     record = store.dataset(name)
     rows = [store.query(f"SELECT * FROM {table} WHERE dataset = ?", record["id"]) for table in TABLES]
     files = {path.name: path.read_bytes() for path in store.rows_folder(record["folder"]).iterdir()}
@@ -65,8 +65,8 @@ def stored(store, name):
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
 @pytest.mark.parametrize("features", ["words", "rich+latent"])
 def test_the_data_set_has_the_bits_of_one_machine(ok, tmp_path, monkeypatch, suffix, features):
-    """Rows, vocabulary, ids, texts, labels, details, near-duplicates and checksums equal an import of the folder, and
-    so does the output of the command."""
+    """With --parts, rows, vocabulary, ids, texts, labels, details, near-duplicates and checksums equal an import of the
+    whole folder at once, and so does the report of the command."""
     monkeypatch.setattr(parts, "SHOWN_BYTES", 1)  # the columns are guessed from two parts
     written(tmp_path / "tweets", suffix)
     options = "tweets", "--multiclass", "--features", features, "--json"
@@ -81,7 +81,8 @@ def test_the_data_set_has_the_bits_of_one_machine(ok, tmp_path, monkeypatch, suf
 
 @pytest.mark.parametrize("ids", ["none", "repeated"])
 def test_lines_are_numbered_over_all_parts(ok, tmp_path, ids):
-    """Items without ids, or with ids that repeat in another part, get the line numbers of an import of the folder."""
+    """With --parts, items without ids, or with ids that repeat in another part, get the line numbers that an import of
+    the whole folder gives."""
     folder = written(tmp_path / "tweets", "jsonl", ids=ids == "repeated")
     if ids == "repeated":
         path = folder / "part-11.jsonl"
@@ -112,7 +113,8 @@ def test_lines_are_numbered_over_all_parts(ok, tmp_path, ids):
     ],
 )
 def test_a_wrong_part_is_named(run, tmp_path, monkeypatch, change, message):
-    """A part that cannot be read, or is another table, stops the import, and nothing is stored."""
+    """A part that cannot be read, or is not a table with the columns of the others, stops the import. The error names
+    the part, and nothing is stored."""
     monkeypatch.setattr(parts, "SHOWN_BYTES", 1)
     change(written(tmp_path / "tweets", "jsonl") / "part-11.jsonl")
     code, _, error = run("import", "tweets", "--name", "a", "--label", "", "--parts", "--workers", "1")
@@ -137,7 +139,7 @@ def test_a_wrong_part_is_named(run, tmp_path, monkeypatch, change, message):
     ],
 )
 def test_options_that_do_not_fit_stop(run, tmp_path, options, message):
-    """Options that need all items at once are refused in a sentence."""
+    """With --parts, options that need all items at once are refused. Without it, options for workers are refused."""
     written(tmp_path / "tweets", "jsonl")
     code, _, error = run("import", "tweets", "--name", "a", "--label", "", *options)
     assert (1, 1) == (code, error.count("\n"))
@@ -145,7 +147,7 @@ def test_options_that_do_not_fit_stop(run, tmp_path, options, message):
 
 
 def test_parts_are_files_of_one_folder(run, tmp_path):
-    """A file, a folder of one file and a folder that contains another folder are refused."""
+    """--parts refuses a file, a folder of one file, and a folder that contains another folder."""
     folder = written(tmp_path / "tweets", "jsonl")
     command = "--name", "a", "--label", "", "--parts"
     assert (1, "", "error: --parts needs one folder.\n") == run("import", "tweets/part-9.jsonl", *command)
@@ -159,7 +161,7 @@ def test_parts_are_files_of_one_folder(run, tmp_path):
 
 
 def die_at(call):
-    """Make this process kill itself at a certain call of `count_all`, which counts the terms of a part."""
+    """Make this process kill itself at call number `call` (from 0) of `count_all`, which counts the terms of a part."""
     calls, count_all = count(), vectorizer.count_all
 
     def counted(*arguments):
@@ -173,7 +175,8 @@ def die_at(call):
 @pytest.mark.slow
 @pytest.mark.parametrize("call", [2, PARTS + 2], ids=["while it reads", "while it makes rows"])
 def test_a_killed_worker_leaves_nothing_behind(db, tmp_path, call):
-    """If a worker is killed, the import ends with one sentence and without files, and the same import then succeeds."""
+    """If a worker is killed, the import leaves no files and its error is one sentence. The same import then
+    succeeds."""
     store, paths = Store(db), parts_of(written(tmp_path / "tweets", "parquet"))
     request = datasets.ImportRequest(features="words")
 

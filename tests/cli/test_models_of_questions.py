@@ -44,8 +44,8 @@ def asked(db):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["texts", "numbers"])
 def test_an_archive_predicts_what_each_model_does(asked, ok, run, tmp_path, kind):
-    """The columns of a question equal, to the bit, the predictions of the model that is exported for it alone, even if
-    the new items are predicted in parts. Names of files are safe, whatever a question is called."""
+    """The predictions of an archive for a question equal, to the bit, the predictions of the model exported for this
+    question alone, even with --parts. Files in the archive have safe names, whatever a question is called."""
     session = asked(kind)
     new = tmp_path / "new.csv"
     new.write_text(
@@ -115,8 +115,8 @@ def test_the_name_of_a_file_tells_how_many_models_it_has(asked, run):
 
 @pytest.mark.slow
 def test_a_bad_archive_is_refused_in_one_sentence(asked, run, tmp_path, monkeypatch):
-    """An archive that does not hold models of different questions of one session, or would unpack to too much, is
-    refused before anything is predicted."""
+    """An archive that does not hold models of different questions of one session, or that would unpack to a huge size,
+    is refused before anything is predicted."""
     asked().export("models.zip", "model")
     asked(names=NAMES[:2]).export("others.zip", "model")
     asked("numbers").export("numbers.zip", "model")

@@ -44,7 +44,8 @@ def test_each_file_has_the_bytes_of_its_own_prediction(ok, parts, how):
 
 
 def test_finished_files_are_not_predicted_again(ok, run, parts):
-    """The same command continues with the missing files; another model or other options need another folder."""
+    """If the command is run again, it predicts only the missing files. Another model or other options need another
+    output folder."""
     ok(*PREDICT, "--format", "csv")
     before = Path("predicted", "part-1.csv").stat().st_mtime_ns
     Path("predicted", "part-0.csv").unlink()
@@ -62,7 +63,8 @@ def test_finished_files_are_not_predicted_again(ok, run, parts):
 
 
 def test_a_file_that_changed_is_predicted_again(ok, run, parts):
-    """The same command predicts files that changed or are new, and a failure does not leave outdated predictions."""
+    """If the command is run again, it predicts files that changed or are new. If it fails on a changed file, the file's
+    outdated predictions are removed."""
     ok(*PREDICT, "--format", "csv")
     (parts / "part-1.csv").write_text("id,text\nother,another text\n")
     (parts / "part-9.csv").write_text("id,text\nnew,a new text\n")
@@ -93,7 +95,7 @@ def test_a_file_that_cannot_be_read_is_named(run, parts):
     ],
 )
 def test_options_that_do_not_fit_stop(run, arguments, message):
-    """Options for a folder of files are refused for one file, and the other way round."""
+    """To predict a folder, --parts and an output folder are needed. Options for workers are refused without --parts."""
     code, _, error = run(*arguments)
     assert code == 1
     assert error.startswith(f"error: {message}")

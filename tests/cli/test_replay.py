@@ -26,7 +26,7 @@ def table(path):
 
 
 def expected(path, order=None, rho=None, seed=0, name="PAA-I", values=(), weights=metrics.Weights(), **more):
-    """Return the metrics of one run under each evaluation, and its number of questions, computed by the kernel."""
+    """Compute one run with the kernel. Return {evaluation: metrics} and, as `queried`, its number of questions."""
     data, chosen = table(path), strategy(name, values=values)
     rho = (data.y < 0).sum() / (data.y > 0).sum() if rho is None else rho
     order = np.arange(ROWS) if order is None else order
@@ -39,7 +39,8 @@ def expected(path, order=None, rho=None, seed=0, name="PAA-I", values=(), weight
 
 
 def figures(run):
-    """Return the metrics of a run that `replay` printed under each evaluation, and its number of questions."""
+    """Return the same values from a run that `replay` printed: {evaluation: metrics} and, as `queried`, its number of
+    questions."""
     return {key: run[key] for key in (*metrics.EVALUATIONS, "queried")}
 
 
@@ -80,8 +81,8 @@ def kinds(ok, tmp_path):
 
 
 def test_replay_of_classes_reports_each_of_them(run, ok, kinds):
-    """Metrics of several classes are named by class and are equal for a file and a data set; each class can be the
-    positive one."""
+    """A replay with several classes has metrics for each class, equal for a file and for the data set imported from it.
+    For a binary algorithm, one class is chosen as the positive one."""
     results = [
         ok("replay", *data, "--algorithm", "MPAA-I", "--permutations", 2, "--json")
         for data in ([kinds], ["kinds.csv", "--label", "kind"])
@@ -122,7 +123,8 @@ def test_one_class_against_the_rest_is_for_two_classes_and_named_once(run, kinds
 
 
 def test_one_run_has_no_deviation(ok, numbers):
-    """A single run is in the order of the file, equals the kernel's, and is its own mean without a deviation."""
+    """A single run is in the order of the file and equals the kernel's run. The mean is the run itself, and there is no
+    deviation."""
     result = ok("replay", numbers, *RUN, "--seed", 7)
     assert expected(numbers, seed=7) == figures(result["runs"][0])
     assert 1 == len(result["runs"])
@@ -140,7 +142,8 @@ def test_replay_as_a_table(ok, numbers):
 
 
 def test_a_name_and_a_file_give_the_same_numbers(ok, numbers, tweets):
-    """A file and its import give the same runs with the same features, named or automatic."""
+    """A replay of a file equals a replay of the data set imported from it if the features are the same, named or
+    automatic."""
     for path, named, own in (
         (numbers, ("--features", "plain"), ()),
         (tweets, ("--features", "words", *TWEETS), TWEETS),
@@ -153,7 +156,7 @@ def test_a_name_and_a_file_give_the_same_numbers(ok, numbers, tweets):
 
 
 def test_a_published_algorithm_has_the_features_of_its_paper(ok, numbers, tweets):
-    """By default a file is replayed on its columns or words, and by auto on the default features of an import."""
+    """By default, a published algorithm replays a file on its plain columns or words."""
     for path, named, options in ((numbers, "plain", ()), (tweets, "words", TWEETS)):
         usual, plain = (ok("replay", path, *RUN, *options, *more) for more in ((), ("--features", named)))
         assert figures(usual["runs"][0]) == figures(plain["runs"][0])
@@ -161,7 +164,7 @@ def test_a_published_algorithm_has_the_features_of_its_paper(ok, numbers, tweets
 
 @pytest.mark.slow
 def test_scale(ok, run, numbers):
-    """A file is scaled as asked, l2 by default; a data set keeps the scaling of its import, and refuses another one."""
+    """A file is scaled as --scale says, l2 by default. A data set keeps its import's scaling, and refuses another."""
     for scale in ("none", "standardize+l2"):
         ok("import", numbers, "--name", scale, "--scale", scale, "--features", "plain", "--json")
         read = ok("replay", numbers, *RUN, "--scale", scale)
@@ -256,7 +259,7 @@ def test_theta_budget_and_average(ok, numbers):
 
 
 def test_a_replay_with_audits_and_a_pace(ok, run, numbers):
-    """--audit, --no-audit-trains and --pace reach the kernel, and an impossible plan is refused in one sentence."""
+    """--audit, --no-audit-trains and --pace reach the kernel. Audits without a budget are refused."""
     result = ok("replay", numbers, *RUN, "--budget", 20, "--audit", 0.25, "--no-audit-trains", "--pace", 0.5)
     assert {"audit": 0.25, "audit_trains": False, "pace": 0.5} == result["plan"]
     plan = spending.plan("symmetric", 20, ROWS, 0.25, False, 0.5)
@@ -301,8 +304,7 @@ def test_parameters_by_key(ok, run, numbers):
 
 
 def test_replay_begins_with_words_and_items(run, ok, tweets):
-    """The output names the seed words and items that were used, they change the questions, and unknown ones are
-    reported."""
+    """Seed words and items change the results of a replay. The output names those used and reports unknown words."""
     plain = ok("replay", tweets, *TWEETS, *RUN, "--budget", 10)
     code, out, err = run(
         "replay", tweets, *TWEETS, *RUN, "--budget", 10, "--seed-words", "#happy, sad", "--seed-items", "2"
@@ -317,7 +319,7 @@ def test_replay_begins_with_words_and_items(run, ok, tweets):
 
 
 def test_replay_begins_with_scores(ok, run, tweets, tmp_path):
-    """Scores in a table change the questions; a table without ids is refused."""
+    """Seed scores from a table change the results of a replay. A table without ids is refused."""
     path = tmp_path / "scores.csv"
     path.write_text("id,score\n" + "".join(f"{k},{k % 7}\n" for k in range(2, ROWS + 2)))
     plain, scored = (
@@ -330,7 +332,7 @@ def test_replay_begins_with_scores(ok, run, tweets, tmp_path):
 
 
 def test_replay_begins_with_the_model_of_a_session(ok, tweets, tmp_path, db):
-    """A model exported by a session changes the questions, and the output names its session."""
+    """A seed model exported from a session changes the results of a replay, and the output names the session."""
     ok("import", tweets, "--name", "tweets", *TWEETS)
     opened = Session(Store(db), create(Store(db), "tweets", "PAA-I", budget=20, name="first"))
     while asked := opened.place.asked:
@@ -365,8 +367,8 @@ def test_a_share_of_the_items_is_known_before_the_stream(run, ok, numbers):
 
 
 def test_several_questions_from_words_or_columns(ok, run, tmp_path):
-    """Questions from label words that share a cell and from columns of 1 and 0, in a file or a data set, give the same
-    figures of each question, their mean and the worst."""
+    """Several questions may come from label words that share a cell, or from columns of 1 and 0, in a file or a data
+    set. The metrics are the same: for each question, their mean, and the worst."""
     path = days(tmp_path, 80)
 
     def replay(data, *options):
@@ -395,8 +397,8 @@ def test_several_questions_from_words_or_columns(ok, run, tmp_path):
 
 @pytest.mark.slow
 def test_a_column_of_a_file_or_a_data_set_is_audited(ok, run, tmp_path):
-    """By default an audit of a column has a floor of half of the budget and asks over the whole stream. A table names
-    both deciders with the estimates from the answers."""
+    """By default an audit of a column has a floor of half of the budget and asks over the whole stream. The printed
+    table has estimates for the column alone and for the column with the answers."""
     path, days_of = days(tmp_path, 200), ("--label", "topics", "--contains", "--positive", "a")
 
     def replay(data, *options):

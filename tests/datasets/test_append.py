@@ -53,7 +53,7 @@ def stream(store):
 
 
 def later(store, items, first=FIRST, stop=FIRST + LATER, name="first"):
-    """Append items of the stream over a separate connection, as another process would, and return the counts."""
+    """Append items of the stream over a separate connection, as another process would. Return the AppendCounts."""
     other = Store(store.path)
     taken = feeds.append(Dataset(other, name), part(items, slice(first, stop)))
     other.close()
@@ -69,7 +69,7 @@ def texts(store, tmp_path):
 
 
 def fed(dataset, *lines, **more):
-    """Append lines as from a pipe, and return the counts."""
+    """Append lines as if from a pipe. Return the total AppendCounts."""
     file = io.BytesIO(b"".join(line if isinstance(line, bytes) else line.encode() + b"\n" for line in lines))
     return sum(feeds.append_lines(dataset, file, **more), AppendCounts())
 
@@ -87,7 +87,7 @@ def array(dataset):
 
 
 def test_lines_of_json_become_items(store, texts):
-    """JSON lines are read by the import's columns and vectorized with its vocabulary; earlier rows stay unchanged."""
+    """Appended JSON lines are read with the import's columns and vocabulary, and earlier rows stay unchanged."""
     before = array(texts)
     taken = fed(texts, '{"id": 7, "text": "so sad", "label": "neg", "more": 1}', '{"text": "a day unheardof"}')
     assert AppendCounts(appended=2) == taken
@@ -104,7 +104,8 @@ def test_lines_of_json_become_items(store, texts):
 
 
 def test_exact_duplicates_are_dropped_and_counted(store, texts):
-    """A text that was imported or appended before is dropped, even within one append or under another id."""
+    """An appended text is dropped if the same text was imported or appended before, even under another id or in the
+    same append."""
     again = ('{"id": "x", "text": "so #happy today"}', '{"text": "new"}', '{"text": "new"}', '{"text": "New"}')
     assert AppendCounts(appended=2, duplicates=2, near_duplicates=1) == fed(texts, *again)
     assert AppendCounts(duplicates=4) == fed(texts, *again)
@@ -112,7 +113,8 @@ def test_exact_duplicates_are_dropped_and_counted(store, texts):
 
 
 def test_labels_that_come_later_are_stored(store, texts):
-    """An unlabeled stored item takes the label of an exact duplicate, once; all other labels are counted as unused."""
+    """If an exact duplicate of a stored item without a label is appended with a label, the item takes this label, but
+    only the first one. Labels of all other duplicates are counted as unused."""
     fed(texts, '{"text": "new"}')
     before = stored(store, texts), texts.y.tolist()
     taken = fed(texts, '{"text": "new", "label": "pos"}', '{"text": "so #happy today", "label": "neg"}',
@@ -126,7 +128,8 @@ def test_labels_that_come_later_are_stored(store, texts):
 
 
 def test_unknown_label_words_stop_a_file(texts, tmp_path):
-    """A file with a label word that the data set does not have is refused with the word and the option that helps."""
+    """An appended file with a label word that the data set does not have is refused. The error names the word and the
+    option that appends the file without labels."""
     path = tmp_path / "more.csv"
     path.write_text("text,label\nwords of one,pos\nwords of another,doubtful\nand of a third,NA\n")
     with pytest.raises(
@@ -141,7 +144,8 @@ def test_unknown_label_words_stop_a_file(texts, tmp_path):
     ({"positive": ("Running",), "headings": True}, ("Running/*TH.", "Food; Running", "Rest", ""), [1, 1, -1, -1]),
 ])  # fmt: skip
 def test_new_sets_of_labels_have_a_meaning(store, tmp_path, columns, later, signs):
-    """A new combination of labels in a cell is positive or negative by the rule of the import."""
+    """If an appended label cell holds several labels in a combination that the import did not have, the import's rule
+    decides whether the item is positive."""
     first, more = tmp_path / "first.csv", tmp_path / "more.csv"
     first.write_text("text,labels\n" + "the first,exercise|food; Running\nthe second,food\n" * 3)
     more.write_text("text,labels\n" + "".join(f"new {k},{label}\n" for k, label in enumerate(later)))
@@ -154,15 +158,16 @@ def test_new_sets_of_labels_have_a_meaning(store, tmp_path, columns, later, sign
 
 
 def test_an_id_that_is_taken_gets_the_number_of_its_item(store, texts):
-    """An existing id gets the item's number as a suffix, and a generated id never repeats an existing one."""
+    """An appended item whose id exists already gets its item number as a suffix (t1#4). A generated id never repeats an
+    existing one."""
     lines = ('{"id": "t1", "text": "edited"}', '{"id": "6", "text": "six"}', '{"text": "made"}', '{"text": "two"}')
     assert AppendCounts(appended=4, renamed=1) == fed(texts, *lines)
     assert ["t1#4", "6", "6#6", "7"] == [id for (id,) in stored(store, texts, "id")][3:]
 
 
 def test_new_words_are_counted_by_batch(store, texts):
-    """Each batch stores how many of its words are outside the vocabulary, without dropped texts. At the import a word
-    is new if only one text has it. A feed makes batches of about 1,000 items."""
+    """Each batch stores how many words of its appended texts are outside the vocabulary. For the import, a word counts
+    as new if only one text has it. A feed makes batches of about 1,000 items."""
     expected = "0.0 % of the words are new to the vocabulary; 9.1 % at the import."
     assert expected == feeds.report(texts, fed(texts, "so #happy day", "so #happy today")).partition(". ")[2]
     lines = [f"Zebra zebra {k} day" for k in range(1002)]
@@ -175,7 +180,7 @@ def test_new_words_are_counted_by_batch(store, texts):
 
 
 def test_a_line_that_cannot_be_read_is_counted_with_its_number(store, texts):
-    """A feed continues after broken JSON, a missing text, bytes that are not UTF-8 or an unpaired surrogate."""
+    """A feed skips and counts lines with broken JSON, no text, invalid UTF-8 or an unpaired surrogate."""
     lines = ['{"text": "one"}', "", "broken {", '{"text": "two"}', b"\xff\n", '{"x": 1}', '{"text": "\\ud800"}']
     skipped = {"broken line": (2, 3), "empty text": (1, 6), "half a character": (1, 7)}
     taken = fed(texts, *lines, '{"text": "3"}')
@@ -200,7 +205,7 @@ def test_plain_lines_are_texts(store, texts):
     ("txt", "so new\na day\n"),
 ])  # fmt: skip
 def test_files_of_any_format_are_appended(store, texts, tmp_path, suffix, content):
-    """Columns of an appended file are matched by name; a file of plain lines has only texts."""
+    """Columns of an appended table are matched by name. Each line of an appended text file is an unlabeled text."""
     path = tmp_path / f"more.{suffix}"
     path.write_text(content)
     assert AppendCounts(appended=2) == sum(feeds.append_file(texts, path), AppendCounts())
@@ -234,7 +239,8 @@ def test_rows_are_scaled_as_at_the_import(store, old, new, scale):
 
 
 def test_classes_keep_their_names_and_are_counted(store, tmp_path):
-    """A label that names a class is counted for it. Any other label leaves the item unlabeled and adds no class."""
+    """An appended label that names a class is counted for this class. Any other label leaves the item unlabeled and
+    adds no class."""
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\n" + "".join(f"word{k % 3} number{k},{'abc'[k % 3]}\n" for k in range(9)))
     columns = reading.Columns(("text",), "kind", multiclass=True)
@@ -251,7 +257,8 @@ def test_classes_keep_their_names_and_are_counted(store, tmp_path):
     ("more.csv", "", {}, "more.csv has no items, read as csv."),
 ])  # fmt: skip
 def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_path, name, content, columns, sentence):
-    """A file of another kind, or without the needed columns or items, is refused, and nothing is stored."""
+    """An appended file is refused if it holds another kind of data than the data set, lacks a column, or has no items.
+    Nothing is stored."""
     (tmp_path / name).write_text(content)
     with pytest.raises(reading.DataError) as error:
         list(feeds.append_file(texts, tmp_path / name, columns))
@@ -260,7 +267,7 @@ def test_a_file_that_does_not_fit_is_refused_in_one_sentence(store, texts, tmp_p
 
 
 def test_numbers_that_do_not_fit_are_refused(store, stream):
-    """A data set of numbers refuses rows with too many features and plain texts, and skips incomplete rows."""
+    """A data set of numbers refuses appended plain texts and rows with too many features, and skips incomplete rows."""
     first = Dataset(store, "first")
     wide = part(stream_of(3, d=9)[1], slice(None))
     with pytest.raises(reading.DataError, match=r"^the data set first has 8 features. Got 9\.$"):
@@ -293,7 +300,8 @@ def test_a_crash_leaves_a_tail_that_the_next_append_overwrites(store, stream, mo
 
 
 def test_an_open_data_set_stays_as_it_was(store, stream):
-    """An append does not change an open data set. A refresh maps the new rows, and the fingerprint then covers them."""
+    """An append does not change a data set that is open. After a refresh it maps the new rows, and its fingerprint
+    covers them."""
     first = Dataset(store, "first")
     before = array(first).tobytes(), first.y.tobytes(), first.rows.indptr.size, first.fingerprint
     later(store, stream)
@@ -339,7 +347,7 @@ def ended(store, stream):
 
 
 def grown_up(store, opened, stream):
-    """Answer all questions while the data set grows in three steps."""
+    """Answer all questions of a session while its data set grows in three steps."""
     for first, stop in ((FIRST, FIRST + 1), (FIRST + 1, FIRST + 70), (FIRST + 70, FIRST + LATER)):
         label_until_the_end(opened)
         later(store, stream, first, stop)
@@ -349,7 +357,7 @@ def grown_up(store, opened, stream):
 
 @pytest.mark.parametrize(("algorithm", "more"), RUNS)
 def test_a_session_that_lived_through_appends_equals_one_opened_afresh(store, stream, algorithm, more):
-    """A session kept open during appends equals a reopened one bit for bit, and appended items come last, in order."""
+    """A session kept open during appends equals a reopened one bit for bit. Appended items come last, as stored."""
     opened = begin(store, "first", algorithm, budget=200, **more)
     grown_up(store, opened, stream)
     again = Session(store, opened.id)
@@ -365,7 +373,8 @@ def test_a_session_that_lived_through_appends_equals_one_opened_afresh(store, st
 
 
 def test_in_order_it_equals_a_session_over_the_whole(store, stream):
-    """In stored order, appended items are asked and learned as if they had been there from the start."""
+    """A session that takes items in stored order asks about and learns appended items as if they had been there from
+    the start."""
     opened, whole = begin(store, "first", budget=200), begin(store, "whole", budget=200)
     grown_up(store, opened, stream)
     label_until_the_end(whole)
@@ -382,7 +391,8 @@ def test_a_session_at_the_end_of_its_stream_gets_its_next_question(store, stream
 
 
 def test_an_append_keeps_the_current_question_and_updates_the_prepared_ones(store, stream):
-    """The current question stays, and the question prepared after each answer is now about an appended item."""
+    """After an append the current question stays, and the question prepared for each possible answer is about an
+    appended item."""
     opened = begin(store, "first", budget=200)
     while any(branch.asked for branch in opened.branches.values()):
         say(opened, truth(opened))
@@ -469,8 +479,8 @@ def test_changes_at_the_end_count_from_the_next_question_on(store, stream):
 
 
 def test_an_append_keeps_the_digest_of_the_end(store, stream, ended):
-    """The digest stored at the end of a stream stays valid when the stream grows: in an open session, in a reopened one
-    and in the report."""
+    """The digest stored at the end of a stream stays valid when the stream grows: an open and a reopened session agree,
+    and the log verifies with all its digests."""
     end = store.events(ended.id)[-1]["number"]
     store.put_digest(ended.id, end, ended.digest())
     before = store.digests(ended.id)
@@ -484,7 +494,7 @@ def test_an_append_keeps_the_digest_of_the_end(store, stream, ended):
 
 
 def test_a_refused_answer_leaves_a_grown_session_whole(store, stream, ended):
-    """An outdated answer just after an append is refused, and the next question is stored."""
+    """Just after an append, an answer to an earlier question is refused, and the next question is stored."""
     later(store, stream)
     with pytest.raises(ValueError, match="answered already"):
         ended.answer("stale", ended.previous, POSITIVE)
@@ -505,7 +515,8 @@ def test_another_process_answers_what_was_appended(store, stream, ended):
 
 
 def test_a_replay_shows_both_parts(store, stream):
-    """A replay can open every question of a grown stream, and a what-if of its own algorithm asks the same ones."""
+    """A replay can open every question of a session whose stream grew, and a what-if with the session's own algorithm
+    asks in the same rounds."""
     opened = begin(store, "first", shuffled=True, budget=200)
     grown_up(store, opened, stream)
     trace = Trace(store, opened.id)
@@ -519,7 +530,7 @@ def test_a_replay_shows_both_parts(store, stream):
 
 
 def test_a_replay_opens_between_an_append_and_the_next_question(store, stream, ended):
-    """The log of a session verifies even if items were appended after its last refresh."""
+    """The log of a session verifies even if items were appended after the session's last refresh."""
     later(store, stream)
     assert verify(store, ended.id).verified
     assert len(ended._ids) == Trace(store, ended.id).steps
@@ -527,7 +538,8 @@ def test_a_replay_opens_between_an_append_and_the_next_question(store, stream, e
 
 @pytest.mark.parametrize("there", [0, 60, LATER])
 def test_a_published_session_goes_where_the_items_are(store, stream, tmp_path, there):
-    """A published session is adopted over a data set that begins with its items, and continues over further items."""
+    """A published session is adopted only over a data set that begins with all its items, and continues over further
+    items."""
     opened = begin(store, "first", shuffled=True, budget=100)
     label_until_the_end(opened)
     later(store, stream, FIRST, FIRST + 60)
@@ -570,7 +582,7 @@ def test_lines_count_as_they_come(store, texts):
 
 
 def test_a_feed_that_is_stopped_keeps_what_it_read(texts, store):
-    """An endless feed that is stopped stores all lines that it has read."""
+    """When an endless feed is stopped, all lines that were read from it are stored."""
     stopped, read = Event(), []
 
     class Endless(io.RawIOBase):
@@ -610,7 +622,7 @@ def test_the_command_line_takes_a_feed_until_ctrl_c(store, texts):
 
 
 def test_the_command_line_appends_a_file(store, texts, tmp_path, command):
-    """`append --json` prints the summary as one object, and an unknown data set is refused in one sentence."""
+    """`append --json` prints the summary as one object. An unknown data set is refused with a one-sentence error."""
     path = tmp_path / "more.csv"
     path.write_text("text,kind\nso new,pos\nso #happy today,neg\n,pos\n")
 

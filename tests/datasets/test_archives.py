@@ -1,4 +1,5 @@
-"""Archives, folders and groups of files are read by their contents; workbooks, pages and databases by their tables."""
+"""Archives, folders and groups of files are read by their contents; tables are read from workbooks, web pages and
+databases."""
 
 import bz2
 import gzip
@@ -66,7 +67,7 @@ ARCHIVES = {
 
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_an_archive_is_read_by_what_is_in_it(name):
-    """Every text gets its label, and files of operating systems, notes and pictures are ignored."""
+    """Every text in an archive gets its label, and files of operating systems, notes and pictures are ignored."""
     items = imported(zipped(ARCHIVES[name]))
     found = sorted(zip(items.texts, items.y.tolist()), key=lambda pair: TEXTS.index(pair[0]))
     assert [*zip(TEXTS, SIGNS)] == found
@@ -79,7 +80,8 @@ def test_an_archive_is_read_by_what_is_in_it(name):
     ({f"{'relevant' if LABELS[k] else 'irrelevant'}/{k:04}.7a": mail(k) for k in range(COUNT)}, ""),
 ])  # fmt: skip
 def test_a_folder_per_class_is_a_label(members, classes):
-    """The folder of a text or mail is its label, unless it is train or test, and the report names ignored files."""
+    """If an archive has a folder for each class, the folder's name is the label of its texts or mails. Folders named
+    train or test are not labels. The report names ignored files."""
     items = imported(zipped(members))
     labels = dict(zip((text.removeprefix("hello\n") for text in items.texts), items.y.tolist()))
     assert dict(zip(TEXTS, SIGNS)) == {text: y for text, y in labels.items() if y}
@@ -135,7 +137,8 @@ def test_few_texts_of_several_lines_are_asked_about():
 
 
 def test_labels_of_other_items_are_not_joined():
-    """A table whose ids repeat, or belong to other items, is not used for the labels of the texts."""
+    """A table of labels is not joined to a table of texts if its ids repeat or belong to other items. The archive is
+    refused, and the error names the option that chooses a file."""
     for labels in ("id,label\nm1,1\nm2,0\n", "id,label\nn1,1\nn1,0\n"):
         content = zipped({"texts.csv": table(columns=("id", "text")), "labels.csv": labels})
         with pytest.raises(DataError, match="--member NAME"):
@@ -143,7 +146,7 @@ def test_labels_of_other_items_are_not_joined():
 
 
 def test_labels_may_lack_for_some_texts():
-    """Texts without a row in the file of labels are unlabeled."""
+    """If an archive has a file of texts and a file of labels, texts without a row of labels are unlabeled."""
     content = zipped({"texts.csv": table(columns=("id", "text")), "labels.csv": table(range(5), ("id", "label"))})
     assert SIGNS[:5] + [0] * (COUNT - 5) == imported(content).y.tolist()
 
@@ -163,7 +166,7 @@ def encrypted():
     (zipped({"data.csv": table()}).replace(b"PK\1\2", b"PK\1\3"), "data.zip cannot be read: "),
 ])  # fmt: skip
 def test_an_archive_that_cannot_be_read_is_refused(content, sentence):
-    """An archive that is empty, encrypted, damaged or without a readable file is refused in one sentence."""
+    """An archive that is empty, encrypted or damaged, or that has no readable file, is refused."""
     assert sentence in fails(named(content, "data.zip"))
 
 
@@ -293,7 +296,7 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_only_table_of_a_file_is_read(name):
-    """Every row is an item with its text and label, whatever program wrote the table."""
+    """If a file has only one table, every row is an item with its text and label, whatever program wrote it."""
     items = imported(TABLES[name], name)
     assert (TEXTS, SIGNS) == (items.texts, items.y.tolist())
 
@@ -323,7 +326,7 @@ def test_several_tables_are_asked_about(name, content, answers):
 
 
 def test_cells_of_a_web_page_that_span_others_are_repeated():
-    """A cell that spans rows or columns is repeated in each of them, and line breaks separate words."""
+    """A table cell of a web page that spans rows or columns is repeated in each; line breaks separate words."""
     page = web([("text", "a", "b")], before="").replace(
         "<tbody>", "<tbody><tr><td rowspan=2>one<br>two <b>th</b>ree</td><td colspan=2>x</td></tr><tr><td>y<td>z</tr>"
     )

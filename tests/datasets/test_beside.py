@@ -1,4 +1,5 @@
-"""Vectors given with texts become part of the rows by a formula, stay with their texts, and work for later items."""
+"""Vectors that are imported with texts become part of the rows by a formula, stay with their texts, and can be
+appended."""
 
 import json
 import re
@@ -35,14 +36,14 @@ def written(path, entries):
 
 
 def parts(made, latent):
-    """Split rows into terms, similar wording and vectors, as dense tables."""
+    """Split rows into dense tables: terms, similar wording (`latent` columns) and vectors."""
     dense = rows.matrix(made).toarray()
     ends = made.columns - made.width, made.columns - made.width + latent
     return np.split(dense, ends, axis=1)
 
 
 def expected(table, means_of):
-    """Compute the vectors of a table as rows hold them, by their formula. means_of: the table that gives the means."""
+    """Compute by formula how rows hold the vectors of a table. means_of: the table that gives the means."""
 
     def unit(table):
         lengths = np.linalg.norm(table, axis=1, keepdims=True)
@@ -53,7 +54,7 @@ def expected(table, means_of):
 
 
 def test_rows_hold_terms_wording_and_vectors(tmp_path):
-    """The squared length of a row is 0.7 from terms, 0.1 from similar wording and 0.2 from the centered unit vector."""
+    """A row's squared length is 0.7 from terms, 0.1 from similar wording and 0.2 from the centered unit vector."""
     made = datasets.table(reading.read(written(tmp_path / "a.jsonl", lines()), LIST))
     terms, similar, given = parts(made.rows, made.projection.numbers.shape[1])
     squares = np.column_stack([(part**2).sum(axis=1) for part in (terms, similar, given)])
@@ -63,7 +64,7 @@ def test_rows_hold_terms_wording_and_vectors(tmp_path):
 
 @pytest.mark.parametrize("features", ["rich", "words"])
 def test_rows_without_similar_wording(tmp_path, features):
-    """Without similar wording the vector still has a fifth of the squared length, and the terms have the rest."""
+    """In rows without similar wording, a fifth of the squared length is from the vector, the rest from the terms."""
     made = datasets.table(reading.read(written(tmp_path / "a.jsonl", lines()), LIST), features=features)
     terms, _, given = parts(made.rows, 0)
     np.testing.assert_allclose((terms**2).sum(axis=1), 0.8, rtol=1e-6)
@@ -117,7 +118,8 @@ WAYS = [as_csv, as_numpy_words, as_columns, as_parquet, as_npy, as_list_file, as
 
 @pytest.mark.parametrize("way", WAYS)
 def test_vectors_come_in_many_ways(tmp_path, way):
-    """A list column, numeric columns and a vector file give equal items. A list column is never guessed as features."""
+    """The same vectors give equal items as a list column, as numeric columns or as a separate file. A list column is
+    never guessed as features."""
     path, columns, vectors = way(tmp_path / "a.csv", lines())
     items = reading.read(path, columns, vectors=vectors and reading.read_vectors(vectors))
     assert np.array_equal(TABLE, items.vectors)
@@ -156,7 +158,7 @@ def test_lists_that_are_no_vector_are_skipped(tmp_path):
 
 @pytest.mark.parametrize("rows_of_file", [59, 61])
 def test_as_many_vectors_as_rows(tmp_path, rows_of_file):
-    """The error for a wrong number of vectors states the number of vectors and the number of rows."""
+    """If a file of vectors has more or fewer vectors than there are rows of texts, the error states both numbers."""
     np.save(tmp_path / "v.npy", np.ones((rows_of_file, 3)))
     vectors = reading.read_vectors(tmp_path / "v.npy")
     message = "v.npy must have one vector for each of the 60 rows of a.jsonl, including skipped rows. Got "
@@ -165,7 +167,8 @@ def test_as_many_vectors_as_rows(tmp_path, rows_of_file):
 
 
 def test_files_that_hold_no_vectors(tmp_path):
-    """Pickles, arrays of three dimensions, other formats, and vectors for a file without texts are refused."""
+    """A file of vectors is refused if it is a pickle, a three-dimensional array or another format, or if it comes with
+    a file without texts."""
     np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
     np.save(tmp_path / "d.npy", np.ones((2, 2, 2)))
     np.save(tmp_path / "v.npy", np.ones((1, 2)))
@@ -208,7 +211,8 @@ def test_stored_rows_are_those_of_their_texts(store, kept):
 
 @pytest.mark.parametrize("way", ["file", "feed", "vectors", "parquet"])
 def test_later_items_bring_their_vectors(store, kept, tmp_path, way):
-    """Later items, from a file with the column, a feed or a file of vectors, get the rows that an import would give."""
+    """Appended items, from a file with the vector column, a feed or a file of vectors, get the rows that an import
+    would give."""
     before, path = contents(kept), written(tmp_path / "more.jsonl", lines(40))
     if way == "feed":
         with path.open("rb") as feed:
@@ -226,8 +230,8 @@ def test_later_items_bring_their_vectors(store, kept, tmp_path, way):
 
 
 def test_later_items_without_fitting_vectors(store, kept, tmp_path):
-    """A file without the vector column and a feed of plain texts are refused, and vectors of another length are
-    skipped. A data set without vectors refuses a file of vectors."""
+    """If a data set has vectors, an appended file without the vector column and a feed of plain texts are refused, and
+    vectors of another length are skipped. A data set without vectors refuses a file of vectors."""
     bare = written(tmp_path / "bare.jsonl", [{"text": each} for each in TEXTS[40:]])
     with pytest.raises(reading.DataError, match=r"the file must have the column v, or .* \(--vectors\)\."):
         list(feeds.append_file(kept, bare))

@@ -28,7 +28,7 @@ COLUMNS = reading.Columns(("text",), "label", "id")
 
 
 def table_file(folder, repeated=False):
-    """Write a file of texts, labels, ids and years; some texts repeat. Return its path. repeated: some ids repeat."""
+    """Write a file of texts (some repeat), labels, ids and years. Return its path. repeated: whether ids repeat too."""
     lines = [
         {"id": f"i{k % 250 if repeated else k}", "text": TEXTS[k - k % 40 // 39], "label": k % 3 % 2, "year": 1990 + k}
         for k in range(COUNT)
@@ -39,7 +39,7 @@ def table_file(folder, repeated=False):
 
 
 def stored(folder, path, columns, **request):
-    """Import a file, append it, and return all that is stored, except folder names and times."""
+    """Import a file and append the same file. Return everything that is stored, except folder names and times."""
     store = Store(folder / "studio.db")
     dataset, _ = datasets.import_file(store, path, "x", columns, datasets.ImportRequest(**request))
     [*feeds.append_file(datasets.Dataset(store, dataset), path, {"id": None} if columns.guessed_id else None)]

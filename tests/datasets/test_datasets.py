@@ -90,7 +90,7 @@ def test_an_import_keeps_everything(store, tweets):
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_vectors_keep_their_numbers_and_names(store, make):
-    """A table of numbers, dense or sparse, opens with the same numbers and the names of its columns."""
+    """A stored table of numbers, dense or sparse, opens with the same numbers and column names."""
     X = np.array([[0.1, 0, -3], [0, 0, 0], [1e-9, 1e9, 2]])
     datasets.add(store, " vectors ", datasets.table(vectors(make(X), [1, -1, -1]), "none"), "some/where/x.npy")
     dataset = Dataset(store, "vectors")
@@ -126,7 +126,7 @@ def test_the_same_texts_give_the_same_bits_after_reopening(store, tweets, scale)
 
 
 def test_progress_reports_each_phase_to_its_end(store, tweets):
-    """Progress is reported for the phases reading and vocabulary, each to its end."""
+    """An import reports its progress in the phases reading and vocabulary, each to its end."""
     calls = []
     read(store, tweets, progress=lambda *call: calls.append(call))
     assert ["reading", "vocabulary"] == list(dict.fromkeys(phase for phase, *_ in calls))
@@ -156,7 +156,7 @@ def test_classes_are_kept_in_order(store, tmp_path):
 
 
 def test_a_name_is_taken_once(store, tweets):
-    """An existing or empty name is refused in one sentence, and the first data set stays unchanged."""
+    """A data set with an empty or existing name is refused, and the existing data set stays unchanged."""
     read(store, tweets)
     before = sorted(store.folder.rglob("*"))
     exists = "a data set named tweets exists already. Choose another name."
@@ -168,7 +168,7 @@ def test_a_name_is_taken_once(store, tweets):
 
 
 def test_a_failure_after_the_rows_were_saved_leaves_nothing(store, tweets, monkeypatch):
-    """If the database fails, the rows on disk are removed."""
+    """If the database fails after the rows were saved on disk, these rows are removed."""
 
     def refused(*_):
         assert any(store.folder.rglob("values.npy"))
@@ -181,7 +181,7 @@ def test_a_failure_after_the_rows_were_saved_leaves_nothing(store, tweets, monke
 
 
 def test_a_failure_among_the_items_leaves_nothing(store):
-    """A duplicate id leaves no rows on disk and no items in the database."""
+    """An import that fails at a duplicate id leaves no rows on disk and no items in the database."""
     table = datasets.table(vectors(np.eye(3)))
     table.items.ids[2] = table.items.ids[0]
     with pytest.raises(Exception, match="UNIQUE"):
@@ -190,7 +190,7 @@ def test_a_failure_among_the_items_leaves_nothing(store):
 
 
 def test_a_failure_while_rows_are_saved_leaves_nothing(store, monkeypatch):
-    """An interruption between the files of two arrays leaves no folder."""
+    """If the saving of rows is interrupted between the files of two arrays, no folder is left."""
     table, save = datasets.table(vectors(np.eye(3))), np.save
 
     def interrupted(path, array):
@@ -205,7 +205,7 @@ def test_a_failure_while_rows_are_saved_leaves_nothing(store, monkeypatch):
 
 
 def test_missing_or_damaged_rows_are_refused(store):
-    """The error for missing or damaged files names the data set and its folder."""
+    """The error for missing or damaged row files names the data set and its folder."""
     datasets.add(store, "vectors", datasets.table(vectors(np.eye(3))), "x.npy")
     folder = store.folder / store.dataset("vectors")["folder"]
     (folder / "values.npy").write_bytes(b"damaged")
@@ -272,7 +272,7 @@ def test_a_column_of_one_value_becomes_zero():
 
 
 def test_a_scaling_learned_once_holds_for_later_rows():
-    """Later rows are standardized by the mean and deviation of the file, not by their own."""
+    """Later rows are standardized by the mean and standard deviation of the imported rows, not by their own."""
     X = np.array([[0.0, 10], [2, 30]])
     fitted = scaling.fit(X, "standardize+l2")
     later = np.array([[5.0, 20]])
@@ -280,8 +280,8 @@ def test_a_scaling_learned_once_holds_for_later_rows():
 
 
 def test_an_impossible_scaling_is_refused(monkeypatch):
-    """The error for an unknown scaling lists the known ones. The error for a table that is too large has its size and
-    an alternative."""
+    """The error for an unknown scaling lists the known ones. The error for a table that is too large states its size
+    and suggests a scaling that works."""
     with pytest.raises(ValueError, match=r"^scaling must be one of l2, none, standardize\+l2\. Got L3\.$"):
         scaling.fit(np.eye(2), "L3")
     monkeypatch.setattr(scaling, "MAX_DENSE_BYTES", 100)
@@ -290,7 +290,7 @@ def test_an_impossible_scaling_is_refused(monkeypatch):
 
 
 def test_the_published_german_is_unit_rows(shared):
-    """A real file, imported with l2, has rows of unit length and as many positives as the papers state."""
+    """The real file german, scaled with l2, has rows of unit length and as many positives as the papers state."""
     table = datasets.table(reading.read(shared("german.libsvm.xz")))
     norms = np.linalg.norm(rows.matrix(table.rows).toarray(), axis=1)
     np.testing.assert_allclose(norms, 1, rtol=1e-12)
@@ -324,7 +324,7 @@ def test_the_columns_of_a_row_that_are_not_zero(kind):
 
 @pytest.mark.parametrize(("name", "pack"), [("x.csv", bytes), ("x.data", bytes), ("x.data.gz", gzip.compress)])
 def test_an_import_opens_its_file_once(store, tmp_path, monkeypatch, name, pack):
-    """The format, the columns and the items are read in one pass."""
+    """An import opens its file only once to find its format and columns and to read its items."""
     path, opened, open_file = tmp_path / name, [], sources.open_file
     path.write_bytes(pack(b"x,label\n" + b"1,1\n2,-1\n" * 2000))
     monkeypatch.setattr(sources, "open_file", lambda path: opened.append(path) or open_file(path))

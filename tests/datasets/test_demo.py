@@ -110,7 +110,8 @@ def tweets():
 
 
 def test_sixty_labels_of_auto_give_more_than_those_of_a_published_default(tweets):
-    """In the stored order, which people see, auto beats OAAL, the best published algorithm with default parameters."""
+    """With 60 labels in the stored order, which people see, auto beats OAAL, the best published algorithm with default
+    parameters."""
     auto, published = (
         replay(strategy(algorithm), tweets, options=ReplayOptions(budget=60, rho="laplace"))["mean"]
         for algorithm in ("auto", "OAAL")

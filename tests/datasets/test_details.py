@@ -1,4 +1,5 @@
-"""Further columns of a file are stored with its items, shown if chosen, and read for later items."""
+"""Further columns of a file (details) are stored with its items, shown if chosen, and also read when items are
+appended."""
 
 import io
 import json
@@ -37,7 +38,8 @@ def kept(dataset):
 
 
 def test_what_nothing_else_uses_is_kept_and_what_says_what_it_is_is_shown(papers):
-    """Title, year and link are shown, a score is only stored; text, label and id are not details."""
+    """By default, title, year and link are stored as details and shown, a score is only stored, and text, label and id
+    are not details."""
     assert (KEPT, ("title", "year", "doi")) == (papers.details, papers.shown_columns)
     assert kept(papers) == [
         ["First, of two", "2019", "10.1000/x y", "0.5"],
@@ -65,7 +67,7 @@ def test_the_rows_do_not_depend_on_further_columns(store, papers, tmp_path):
 
 
 def test_lists_of_numbers_and_columns_beyond_the_first_are_left_out():
-    """By default MAX_COLUMNS further columns are stored, without columns of vectors, and a long cell is cut."""
+    """By default the first MAX_COLUMNS further columns are stored, except columns of vectors. Long cells are cut."""
     names = [f"m{k}" for k in range(MAX_COLUMNS + 5)]
     lines = [
         {"text": f"a text {k}", "v": [k, 0.5, 1]} | dict.fromkeys(names, "w" * (CELL_CHARACTERS + k)) for k in range(3)
@@ -92,7 +94,7 @@ def test_every_word_of_a_cell_is_kept_as_it_is():
     (("user_timezone", "negativereason", "score", "tweet_id", "retweet_count", "url_hash", "included"), ()),
 ])  # fmt: skip
 def test_columns_are_shown_by_their_names(columns, shown):
-    """Only columns with names such as title, year, source, author or link are shown."""
+    """By default, only columns with names such as title, year, source, author or link are shown."""
     assert (columns if shown == "all" else shown) == details.usually_shown(columns)
 
 
@@ -123,7 +125,8 @@ def test_only_addresses_of_the_web_are_links(column, word, link):
     ((), "", []),
 ])  # fmt: skip
 def test_what_stands_above_a_text_is_what_was_chosen(chosen, title, facts):
-    """The heading has the title and the chosen facts, links last, and names a column only if it is unusual."""
+    """The heading above a text has the title and the chosen facts, links last. It names the column of a fact only if
+    its name is not a usual one, such as year."""
     assert (title, facts, 0) == details.heading(KEPT, ["First", "2019", "https://x.org", "0.5"], chosen)
 
 
@@ -135,7 +138,7 @@ def test_what_stands_above_a_text_is_what_was_chosen(chosen, title, facts):
     ("\nAn abstract", "", "\nAn abstract"),
 ])  # fmt: skip
 def test_a_title_that_was_joined_to_a_text_is_its_first_line(text, title, rest):
-    """A first line of usual length is the title, and the text begins below it."""
+    """A first line as short as a title is shown as the title of a text, and the text begins below it."""
     above = details.with_title_of(text, details.Heading("", []))
     assert (title, rest) == (above.title, text[above.begins :])
 
@@ -159,7 +162,8 @@ KEEPS = "x.csv keeps no column {} to show with its items; it keeps {}.".format
     ({"details": (), "shown_columns": ("year",)}, KEEPS("'year'", "none")),
 ])  # fmt: skip
 def test_a_column_that_cannot_be_kept_or_shown_is_refused(columns, sentence):
-    """The error names the column and lists the valid ones. The label column is never shown."""
+    """The error for a column that cannot be stored or shown names it and lists the valid columns. The label column is
+    never shown."""
     assert sentence == fails(upload(FILE, "x.csv"), reading.Columns(("text",), "label", "id", **columns))
 
 

@@ -31,7 +31,7 @@ def groups(store, dataset):
 
 
 def naive(texts):
-    """Count the near-duplicates of each first text, {index: number}, by comparing all words of all texts."""
+    """Compare all texts word by word. Return {index of the first text of a group: number of its near-duplicates}."""
     firsts = {}
     for k, text in enumerate(texts):
         words = set(text.split())
@@ -51,7 +51,7 @@ def test_near_duplicates_are_those_of_a_full_comparison(texts):
 
 
 def test_near_duplicates_stay_and_are_counted(store):
-    """Texts that differ in one word of eleven, in case or in punctuation are near-duplicates, and all are items."""
+    """Texts that differ in one word of eleven, in case or in punctuation are near-duplicates. All stay by default."""
     dataset = kept(store, TEXTS)
     assert (6, [(2, LONG), (1, "ok")]) == (dataset.record["items"], groups(store, dataset))
     assert "3 items are nearly the same as an earlier one." == duplicates.sentence(store.copies(dataset.id), "keep")
@@ -59,8 +59,8 @@ def test_near_duplicates_stay_and_are_counted(store):
 
 @pytest.mark.parametrize("kind", duplicates.KINDS)
 def test_later_texts_are_compared_with_all_before_them(store, tmp_path, kind):
-    """Appended texts have the near-duplicates that they would have had at the import. If near-duplicates are left out,
-    exact ones are counted with them."""
+    """Appended texts have the near-duplicates that they would have had in an import of all texts. If near-duplicates
+    are left out, exact duplicates are counted with them."""
     dataset = kept(store, TEXTS[:2], near_duplicates=kind)
     taken = feeds.append(dataset, items(TEXTS[2:], 2))
     once = kind == duplicates.ONCE
@@ -84,7 +84,7 @@ def test_texts_without_spaces_are_compared_by_letters_and_pairs(store):
 
 
 def test_very_many_texts_are_compared_only_where_some_are_left_out(store, monkeypatch):
-    """Above MAX_TEXTS texts, near-duplicates are searched for only if they are left out."""
+    """In a data set of more than MAX_TEXTS texts, near-duplicates are searched for only if they are to be left out."""
     monkeypatch.setattr(duplicates, "MAX_TEXTS", 5)
     dataset = kept(store, TEXTS)
     assert [] == groups(store, dataset)
@@ -94,7 +94,8 @@ def test_very_many_texts_are_compared_only_where_some_are_left_out(store, monkey
 
 
 def test_near_duplicates_are_left_out_at_the_import(store):
-    """Only the first text of each group becomes an item, and its row is the transform of its text."""
+    """If near-duplicates are left out, only the first text of each group becomes an item, and its row is the transform
+    of its text."""
     dataset = kept(store, TEXTS, near_duplicates="once")
     assert ["t0", "t1", "t4"] == [dataset.item(k)["id"] for k in range(3)]
     assert [(2, LONG), (1, "ok")] == groups(store, dataset)

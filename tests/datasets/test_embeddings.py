@@ -1,4 +1,5 @@
-"""Static token embeddings give texts their vectors by a formula, and the folder is not needed after the import."""
+"""Texts get vectors from static token embeddings by a formula, and the embedding's folder is not needed after the
+import."""
 
 import json
 import os
@@ -55,7 +56,8 @@ def naive(texts, vectors):
 
 
 def test_vectors_are_those_of_the_formula(tmp_path):
-    """A text's vector is the sum over its tokens of w (1 + ln count) vector; unknown words add nothing."""
+    """A text's vector is the sum of its distinct tokens' vectors, each times its weight w and 1 + ln count; unknown
+    words add nothing."""
     vectors, texts = write_embedding(tmp_path / "tiny"), [*TEXTS, "goal goal goal match", "qwertz", ""]
     fitted, made = embeddings.read(tmp_path / "tiny").fit(texts)
     np.testing.assert_allclose(made, naive(texts, vectors), rtol=1e-5, atol=1e-6)
@@ -72,7 +74,7 @@ def test_the_bits_are_those_of_every_machine(folder):
 
 
 def test_tokens_may_share_vectors_with_weights(tmp_path):
-    """A mapping from tokens to vectors and a weight for each token are applied."""
+    """If an embedding has a mapping from tokens to vectors and a weight for each token, both are applied."""
     size = len(write_embedding(tmp_path / "plain"))
     mapping, weights = np.arange(size)[::-1].copy(), np.linspace(0, 2, size)
     write_embedding(tmp_path / "mapped", mapping=mapping, weights=weights)
@@ -81,7 +83,7 @@ def test_tokens_may_share_vectors_with_weights(tmp_path):
 
 
 def test_files_of_wordllama_are_found(folder, tmp_path):
-    """The table and the tokenizer may be in folders of their own, under their names in WordLlama."""
+    """The table and the tokenizer of an embedding are also found in two subfolders, named as in WordLlama."""
     for name in ("weights", "tokenizers"):
         (tmp_path / "llama" / name).mkdir(parents=True)
     shutil.copy(folder / "tokenizer.json", tmp_path / "llama" / "tokenizers" / "l2_tokenizer_config.json")
@@ -92,7 +94,7 @@ def test_files_of_wordllama_are_found(folder, tmp_path):
 
 
 def test_folders_without_an_embedding(folder, tmp_path, monkeypatch):
-    """The error names the missing or wrong file of a folder, or the packages that read it."""
+    """The error for a folder without a valid embedding names the missing or wrong file, or missing packages."""
 
     def refused(message):
         with pytest.raises(reading.DataError, match=re.escape(message)):
@@ -120,12 +122,12 @@ G, N = np.ones((37, 8), np.float32), 37  # a table of vectors, and its number of
 
 
 def tensors(**made):
-    """Return a function that replaces the table in a folder by these tensors."""
+    """Return a function that replaces the table in an embedding's folder with these tensors."""
     return lambda folder: numpy_tensors.save_file(made, folder / "model.safetensors")
 
 
 def tokenizer(**parts):
-    """Return a function that replaces parts of the tokenizer in a folder."""
+    """Return a function that replaces these parts of the tokenizer in an embedding's folder."""
 
     def change(folder):
         path = folder / "tokenizer.json"
@@ -135,7 +137,8 @@ def tokenizer(**parts):
 
 
 def other(name, make):
-    """Return a function that replaces a file in a folder."""
+    """Return a function that replaces the file `name` in an embedding's folder. make: function that writes the file at
+    a path."""
 
     def change(folder):
         (folder / name).unlink()
@@ -182,7 +185,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("change", HOSTILE)
 def test_a_hostile_folder_is_refused_in_a_sentence(folder, change):
-    """Damaged, wrong and endless files of an embedding are refused in one short sentence, without a hang or a crash."""
+    """Damaged, wrong and endless files of an embedding give a one-sentence error, and neither a hang nor a crash."""
     damage, message = HOSTILE[change]
     damage(folder)
     with pytest.raises(reading.DataError, match=message) as refused:
@@ -209,7 +212,8 @@ def kept(tmp_path, folder):
 
 
 def test_later_texts_need_no_folder(kept, tmp_path):
-    """Stored and appended texts get the same rows although the folder is gone, and a damaged table is noticed."""
+    """After the embedding's folder was deleted, `transform` still gives the stored rows, texts can be appended, and
+    damage to the stored table is noticed."""
     before = [rows.content(kept.rows, i) for i in range(40)]
     assert before == [rows.content(kept.transform(TEXTS[:40]), i) for i in range(40)]
     assert 20 == sum(lot.appended for lot in feeds.append_file(kept, tmp_path / "texts.jsonl"))

@@ -22,7 +22,7 @@ POISON = [b"no object", b"[1]", b'{"id": "x"}', b'{"text": "\xff"}', b"", b'{"te
 
 @pytest.fixture(params=BROKERS)
 def running(request, tmp_path):
-    """Each broker in turn, started."""
+    """A running message broker, each kind in turn."""
     with broker(request.param, tmp_path / "broker") as started:
         yield started
 
@@ -34,7 +34,7 @@ def dataset(store, tmp_path):
 
 
 def followed(dataset, running, said=None, **more):
-    """Follow a broker until nothing is left, and return the counts."""
+    """Follow a broker until no message is left. Return the total AppendCounts. said: list that collects reports."""
     address = brokers.Address(running.url)
     say = (said if said is not None else []).append
     return sum(feeds.follow(dataset, address, until_empty=True, say=say, **more), AppendCounts())
@@ -68,7 +68,8 @@ class MadeAnew:
 
 
 def test_a_stream_that_was_made_anew_is_read_from_its_beginning(dataset):
-    """A re-created stream's positions may go back, and an unreadable message may have an earlier message's position."""
+    """A stream that was deleted and created again is read from its beginning, although its positions go back. An
+    unreadable message at a position that is already stored is no error."""
     appended = [sum(feeds.follow(dataset, MadeAnew(), until_empty=True), AppendCounts()) for _ in range(2)]
     assert [1, 0] == [each.appended for each in appended]
     assert {"": "2"} == dataset.store.feed_positions(dataset.id, str(MadeAnew()))
@@ -139,7 +140,7 @@ def test_messages_that_the_broker_deleted_are_reported(running, dataset):
 
 
 def test_a_second_follower_stops(store, dataset):
-    """Two processes that follow the same feed into a data set cannot store a message twice."""
+    """If two processes follow the same feed into one data set, the second gets an error and stores nothing."""
     store.move_feed(dataset.id, "redis://host/a", {}, {"": "5"}, [])
     with pytest.raises(ConflictError, match="another process follows redis://host/a into the same data set"):
         store.move_feed(dataset.id, "redis://host/a", {}, {"": "7"}, [])
@@ -158,7 +159,7 @@ def test_a_second_follower_stops(store, dataset):
     ],
 )
 def test_an_address_that_is_none_is_refused(url):
-    """An invalid URL is refused in one sentence, without its password."""
+    """An invalid broker URL is refused, and the error does not show the password in it."""
     with pytest.raises(brokers.BrokerError, match=r"^URL must .*\. Got .*\.$") as refused:
         brokers.Address(url)
     assert "sec" not in str(refused.value)
@@ -166,7 +167,7 @@ def test_an_address_that_is_none_is_refused(url):
 
 @pytest.mark.parametrize("scheme", BROKERS)
 def test_a_broker_that_does_not_listen_is_named_without_its_password(scheme, dataset, monkeypatch):
-    """If the first connection fails, one sentence names the URL without its password."""
+    """If the first connection to a broker fails, the error names its URL without the password."""
     monkeypatch.setattr(brokers, "CONNECT_SECONDS", 1)
     address = brokers.Address(f"{scheme}://user:secret@127.0.0.1:9/stream")
     with pytest.raises(brokers.BrokerError, match=rf"^{scheme}://127.0.0.1:9/stream cannot be read: ") as failed:
@@ -192,7 +193,7 @@ def test_the_command_follows_and_shows_what_is_kept_aside(running, dataset, stor
 
 @pytest.mark.slow
 def test_no_kill_loses_or_doubles_a_message(running, tmp_path):
-    """After twenty kills at random moments each message is stored once, in the order of its partition."""
+    """After twenty kills of the follower at random moments, each message is stored once, in its partition's order."""
     done = kills.run(running, tmp_path / "kills", 20, seed=0)
     assert 20 == done["kills"]
     assert done["messages"]

@@ -29,7 +29,7 @@ TEXTS = st.lists(st.text(st.sampled_from("a\",;|\t\r\n'\0 ") | st.characters(exc
 @settings(deadline=None)
 @given(TEXTS, st.sampled_from(sorted(PACK)))
 def test_csv_round_trip(texts, suffix):
-    """Any text that csv can write comes back the same, quotes and line ends included; blank texts are counted."""
+    """Any text written as CSV is read unchanged, with quotes and line ends. Blank texts are skipped and counted."""
     file = io.StringIO()
     csv.writer(file).writerows([("id", "text", "number"), *((f"n{k}", text, k) for k, text in enumerate(texts))])
     expected = {f"n{k}": text for k, text in enumerate(texts) if text.strip()}
@@ -54,7 +54,7 @@ def test_an_apostrophe_of_another_program_stays():
 @settings(deadline=None)
 @given(TEXTS, st.sampled_from(sorted(PACK)))
 def test_jsonl_round_trip(texts, suffix):
-    """Any text comes back the same from JSON lines, and an item without an id gets its line number."""
+    """Any text written as JSON lines is read unchanged, and an item without an id gets its line number as its id."""
     expected = {str(number): text for number, text in enumerate(texts, 1) if text.strip()}
     source = upload("".join(json.dumps({"text": text, "k": 1}) + "\n" for text in [*texts, "last"]), f"x.jsonl{suffix}")
     items = read(source, Columns(("text",)))
@@ -67,7 +67,7 @@ FEATURES = st.dictionaries(st.integers(1, 9), st.floats(allow_nan=False, allow_i
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([1, -1]), FEATURES), min_size=1), st.randoms())
 def test_svmlight_round_trip(rows, random):
-    """Column k of the file becomes column k - 1, an all-zero row stays, comments and blank lines are ignored."""
+    """Column k of an svmlight file becomes column k - 1. Rows of zeros stay; comments and blank lines are ignored."""
     lines, expected, ids = ["# made up"], np.zeros((len(rows), 9)), []
     for at, (label, features) in enumerate(rows):
         lines += random.choice([[], [""], ["# 1 2:3"]])
@@ -84,7 +84,7 @@ def test_svmlight_round_trip(rows, random):
 
 
 def test_txt():
-    """Each line is a text, whatever its line end."""
+    """Each line of a plain text file is a text, whatever its line end."""
     items = read(upload("one\r\ntwo, too\n\n  three", "x.txt"))
     assert (items.ids, items.texts) == (["1", "2", "4"], ["one", "two, too", "  three"])
     assert items.skipped == {"empty text": (1, 3)}
@@ -131,7 +131,7 @@ def test_a_delimiter_without_a_name_is_refused_with_those_that_have_one():
     ("x.jsonl", '{"a": 1, "kind": true, "b": 2.5, "id": "r1"}\n{"a": "3", "kind": false, "b": -4e2, "id": "r2"}\n'),
 ])  # fmt: skip
 def test_numeric_tables(name, content):
-    """All numeric columns but id and label are the features, unless columns are chosen."""
+    """All numeric columns but id and label are the features, unless feature columns are named."""
     columns = Columns(label="kind", id="id")
     items = read(upload(content, name), columns)
     assert (items.ids, items.texts, items.feature_names, items.y.tolist()) == (["r1", "r2"], None, ["a", "b"], [1, -1])
@@ -154,7 +154,7 @@ def test_parquet(tmp_path):
 
 
 def test_npy():
-    """A 2-D array is read as unlabeled vectors and converted to float64."""
+    """A 2-D array in a .npy file is read as unlabeled vectors and converted to float64."""
     file = io.BytesIO()
     np.save(file, np.array([[1, 2], [np.inf, 4], [5, 6]], np.float32))
     items = read(file, name="x.npy")
@@ -165,7 +165,7 @@ def test_npy():
 
 @pytest.mark.parametrize("keys", [("X", "y", "ids"), ("x", "labels", "ids")])
 def test_npz_arrays(keys):
-    """Arrays named X or x, y or labels, and ids are read, and labels may be the same words as in other formats."""
+    """From an .npz file the arrays X (or x), y (or labels) and ids are read. Labels may be words."""
     items = read(arrays(**dict(zip(keys, (np.eye(3), np.array(["no", "Yes", ""]), np.array(["a", "b", "a"]))))))
     assert (items.ids, items.y.tolist(), items.vectors.tolist()) == (["a", "b"], [-1, 1], [[1, 0, 0], [0, 1, 0]])
     assert items.skipped == {"duplicate id": (1, 3)}
@@ -185,7 +185,7 @@ def test_npz_of_scipy(kind):
 
 
 def test_npz_in_disorder():
-    """Columns of a sparse matrix are sorted, duplicates are summed, and stored zeros are removed."""
+    """In a sparse matrix that is read, columns are sorted, duplicates are summed, and stored zeros are removed."""
     file, columns = named(b"", "x.npz"), [3, 0, 3, 1]
     sparse.save_npz(file, sparse.csr_array(([1.0, 2.0, 4.0, 0.0], columns, [0, 4]), shape=(1, 5)))
     vectors = read(file).vectors
@@ -206,7 +206,7 @@ def test_npz_in_disorder():
     (named(b"text\n" * 9999, "x.csv.gz"), "x.csv.gz cannot be read: Not a gzipped file"),
 ])  # fmt: skip
 def test_unsafe_or_damaged_files(file, words):
-    """A file that is damaged, lacks X, needs pickle or has indices out of range is refused in one sentence."""
+    """A file that is damaged, lacks the array X, needs pickle or has indices out of range is refused."""
     assert words in fails(file)
 
 
@@ -273,7 +273,7 @@ TABLE = Columns(label="label", features=("a", "b"), missing="skip")
      {"non-numeric row": (2, 3), "non-finite row": (1, 4)}),
 ])  # fmt: skip
 def test_skipped_lines(name, content, columns, count, skipped):
-    """Each format skips its own kinds of broken lines and keeps the good ones; a column 0 is valid in svmlight."""
+    """Each format skips its own kinds of broken lines and keeps the good ones. Column 0 is valid in svmlight."""
     items = read(upload(content, name), columns)
     assert (count, skipped) == (len(items.ids), items.skipped)
 
@@ -311,7 +311,7 @@ def test_no_items(content, words):
 
 
 def test_no_such_file(tmp_path):
-    """A missing file and an unknown reader are refused in one sentence."""
+    """A missing file and an unknown reader are refused."""
     assert fails(tmp_path / "x.csv") == "x.csv cannot be read: No such file or directory."
     assert fails(tmp_path / "x.csv", reader="word").startswith("There is no reader 'word'; choose from ")
 
@@ -321,7 +321,7 @@ def test_no_such_file(tmp_path):
 
 @pytest.mark.parametrize(("encoding", "line"), [("cp1252", 3), ("latin-1", 6001)])
 def test_wrong_encoding(tmp_path, encoding, line):
-    """A file that is not UTF-8 is refused with the line and a likely encoding, and is read with the right one."""
+    """The error for a file that is not UTF-8 names the first wrong line. With the right encoding the file is read."""
     path, columns = tmp_path / "x.csv", Columns(("text",))
     path.write_text("text\n" + "plain\n" * (line - 2) + "café\n" * 2, encoding)
     assert fails(path, columns).startswith(f"Line {line:,} of x.csv is not utf-8")
@@ -329,7 +329,7 @@ def test_wrong_encoding(tmp_path, encoding, line):
 
 
 def test_right_encoding():
-    """A byte order mark is not part of the first column's name, and an unknown encoding is refused by name."""
+    """A byte order mark is not part of the first column's name. The error for an unknown encoding names it."""
     assert peek(upload("text\ncafé\n", "x.csv", "utf-8-sig")).columns == ["text"]
     assert "There is no encoding 'utf-9'" in fails(upload("text\nx\n", "x.csv"), encoding="utf-9")
     assert fails(upload("text\nx\n", "x.csv"), encoding="utf-16").startswith("Line 1 of x.csv is not utf-16")
@@ -359,14 +359,15 @@ def test_right_encoding():
     ("x.bin", b"PK\3\4" + bytes(26) + b"X.npy....", "npz"),
 ])  # fmt: skip
 def test_reader_for(name, content, reader):
-    """The suffix, without a compression's, selects the reader, else the content; a named reader takes precedence."""
+    """A named reader takes precedence. Otherwise the file suffix, without that of a compression, selects the reader, or
+    the content if the suffix does not."""
     with open_source(upload(content, name), Opening()) as source:
         assert reader == reader_for(source)
         assert "npy" == reader_for(source, "npy")
 
 
 def test_no_reader():
-    """Neither an empty nor a binary file is taken for text."""
+    """An empty or binary file with an unknown suffix is refused and not read as text."""
     assert fails(upload("", "x.bin")) == f"x.bin is empty; the readers are {', '.join(READERS)}."
     assert fails(upload("\0\1\2\n\3", "x.bin")).startswith("x.bin is in no known format")
 
@@ -401,7 +402,7 @@ def test_guess(name, content, columns, guess):
 
 
 def test_peek():
-    """A preview has the first rows as texts by column, and leaves out broken lines."""
+    """A preview has the first rows, each as {column: text}, without broken lines."""
     file = upload('{"text": "x", "n": [1, 2.0]}\noops\n{"text": null, "ok": true}\n{"text": "z"}\n', "x.jsonl")
     preview = peek(file, 2)
     assert (preview.reader, preview.columns, preview.numeric) == ("jsonl", ["text", "n", "ok"], ())

@@ -1,4 +1,4 @@
-"""Fourier features follow their formula, with the same bits on every machine and for later rows."""
+"""Fourier features follow their formula, with the same bits on every machine and for appended rows."""
 
 import hashlib
 import json
@@ -37,7 +37,8 @@ def waved(store):
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("scale", scaling.SCALINGS)
 def test_waves_are_cosines_and_sines(make, scale):
-    """A row is its scaled columns and the cosines and sines of standardized ones, weighted 3 : 7, equal to numpy's."""
+    """A row has its scaled columns, and the cosines and sines of its standardized columns, in the ratio 3 : 7 of
+    squared length. Numpy gives the same numbers."""
     X = make(numbers())
     fitted = scaling.fit(X, scale, "fourier")
     made, plain = (
@@ -78,7 +79,7 @@ def test_waves_have_the_same_bits_everywhere():
     (sparse.csr_array(numbers() > 3, dtype=float), "l2", "plain"),
 ])  # fmt: skip
 def test_waves_are_usual_where_they_help(X, scale, expected):
-    """By default, a table of few columns gets Fourier features if it is scaled and has more than zeros and ones."""
+    """By default, a table of few columns gets Fourier features if it is scaled and has other numbers than 0 and 1."""
     assert expected == scaling.usual_features(X, scale)
 
 
@@ -92,7 +93,7 @@ def test_the_scaling_suits_the_features(features, scale, expected):
 
 
 def test_impossible_waves_are_refused(monkeypatch):
-    """Unknown features, a table of equal rows and a table that is too large are refused in one sentence."""
+    """Unknown features are refused, and so are Fourier features of equal rows or of a table that is too large."""
     with pytest.raises(ValueError, match=r"^features must be one of plain, fourier\. Got wavy\.$"):
         scaling.fit(numbers(), "l2", "wavy")
     with pytest.raises(
@@ -107,7 +108,7 @@ def test_impossible_waves_are_refused(monkeypatch):
 
 
 def test_later_rows_get_the_waves_of_the_import(store, waved):
-    """Rows of the file are reproduced bit for bit, alone or together, and appended rows equal transformed ones."""
+    """`transform` gives the stored rows bit for bit: for one row or all rows of the file, and for appended rows."""
     X = numbers()
     stored = [rows.content(waved.rows, k) for k in range(200)]
     assert stored == [rows.content(waved.transform(X), k) for k in range(200)]
@@ -122,7 +123,7 @@ def test_later_rows_get_the_waves_of_the_import(store, waved):
 
 
 def test_waves_are_no_terms_beside_the_columns(store, waved):
-    """The lists of strongest and of moved terms have the columns by name, but not the Fourier features."""
+    """The lists of the strongest and of the most changed weights name the columns, but not the Fourier features."""
     opened = begin(store, "waved")
     before = opened.place.weights.copy()
     while len(opened.labels) < 20:
@@ -138,7 +139,8 @@ def test_waves_are_no_terms_beside_the_columns(store, waved):
 
 
 def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
-    """The card shows the numbers of the file, and in one line the sum that the Fourier features add to the score."""
+    """The card of an item shows its numbers as in the file, and in one line the sum that the Fourier features add to
+    its score."""
     opened = begin(store, "waved")
     for _ in range(20):
         say(opened, truth(opened))
@@ -156,7 +158,7 @@ def test_a_model_of_columns_can_be_begun_with(waved):
 
 
 def test_an_import_makes_what_suits_the_columns(store, tmp_path, command):
-    """`import` makes Fourier features of a few columns unless other features are named."""
+    """`import` makes Fourier features for a table of few columns, unless other features are named."""
     path, db = tmp_path / "n.csv", ("--db", store.path)
     lines = [",".join(map(str, [*x, int(x[0] > 4)])) for x in numbers()]
     path.write_text("\n".join(["a,b,c,d,label", *lines]))

@@ -1,4 +1,5 @@
-"""Imports from a page run in a separate process with limited memory, which leaves nothing behind."""
+"""Imports that the app starts run in a separate process with limited memory, which leaves nothing behind when it is
+stopped."""
 
 import io
 import os
@@ -44,7 +45,7 @@ def children():
 
 
 def test_an_import_tells_how_texts_are_cut(store):
-    """The report names a script that is not tokenized like English, unless the features are words alone."""
+    """The report of an import names a script that is not tokenized like English, unless the features are `words`."""
     file = b"text\n" + "".join(f"お茶を 飲みます {k}\n" for k in range(9)).encode()
     for features, told in (("rich", True), ("words", False)):
         made = datasets.import_file(
@@ -58,7 +59,7 @@ def test_an_import_tells_how_texts_are_cut(store):
 
 @pytest.mark.slow
 def test_a_file_becomes_a_data_set(store, tmp_path):
-    """A path and an upload give the same data set with the same columns, and progress is reported in phases."""
+    """A file gives the same data set by its path and as an upload, and its import reports progress in phases."""
     calls = []
     path = tmp_path / "x.csv"
     path.write_text(lines(30))
@@ -138,7 +139,7 @@ def test_an_unreadable_file_is_refused_in_one_sentence():
 
 
 def test_a_path_that_is_no_file_is_refused(tmp_path):
-    """A pipe is refused at once, so that the page does not wait for a writer."""
+    """The path of a pipe is refused at once, so that the page does not wait for something to write to the pipe."""
     os.mkfifo(tmp_path / "x.csv")
     with pytest.raises(reading.DataError, match=r"^x.csv is a pipe, not a file\.$"):
         import_process.peek(tmp_path / "x.csv", "x.csv")
@@ -191,7 +192,7 @@ import_process.import_file(Store(sys.argv[1]), (file, "x.csv"), "x", columns, Im
 
 @pytest.mark.slow
 def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
-    """When the server is killed its import process ends without storing a data set."""
+    """When the server is killed, its import process ends without storing a data set."""
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(store.path)], cwd=ROOT, stdout=subprocess.PIPE)
     parent.stdout.readline()
     output = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent.pid)], capture_output=True, text=True).stdout
@@ -207,7 +208,7 @@ def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
 
 
 def test_few_files_are_read_at_once(monkeypatch):
-    """While all slots are taken, another import waits, reports that it waits, and ends if its page is left."""
+    """If all slots for imports are taken, another import waits and reports this. It ends if its page is left."""
     monkeypatch.setattr(import_process, "READ_SLOTS", BoundedSemaphore(1))
     check, told = partial(import_process.check, upload(3), COLUMNS, ImportRequest()), []
 

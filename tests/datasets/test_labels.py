@@ -23,7 +23,7 @@ from tests.harness.files import LABELLED, arrays, fails, upload, zipped
     (" ", [0, 0]),
 ])  # fmt: skip
 def test_well_known_labels(labels, y):
-    """Well-known pairs of words are understood without settings; an empty cell is unknown."""
+    """Well-known pairs of label words, such as yes and no, need no settings. An empty cell means no label."""
     words = labels.split(" ")
     items = read(upload("text,label\n" + "".join(f"some text,{word}\n" for word in words), "x.csv"), LABELLED)
     assert (items.labels, items.y.tolist()) == (words, y)
@@ -40,7 +40,8 @@ def test_well_known_labels(labels, y):
     (("food",), True, [-1, -1, -1, 1, -1, -1]),
 ])  # fmt: skip
 def test_positive_labels(positive, contains, y):
-    """A positive word matches in its own case if it occurs so, else in any case; `contains` matches parts of a cell."""
+    """A positive label matches in its own case if it occurs so, else in any case. With `contains` it matches parts of a
+    cell."""
     labels = ["spam", "SPAM", "spam|ham", "eggs; food,ham", "", "2.0"]
     content = "".join(json.dumps({"text": "x", "label": label}) + "\n" for label in labels)
     items = read(upload(content, "x.jsonl"), replace(LABELLED, positive=positive, contains=contains))
@@ -67,7 +68,8 @@ def test_written_lists_as_labels(cell):
 
 
 def test_unknown_labels():
-    """Unknown label words are listed with counts, and with the first line whose word no longer fits a known pair."""
+    """The error for label words that are not a known pair lists them with counts. If words of two pairs are mixed, it
+    names the first line that does not fit."""
     ham = upload("text,label\n" + "x,ham\n" * 3 + "x,spam\n", "x.csv")
     ways = (
         ". Pick the labels of the rare class (--positive), make each word a class (--multiclass), name the "
@@ -86,7 +88,8 @@ EACH_WORD = replace(LABELLED, multiclass=True)
 
 
 def test_each_word_is_a_class():
-    """Classes are numbered from 1 in the order of their names, an empty label is 0, and the report counts the items."""
+    """If each label word is a class, classes are numbered from 1 in the order of their names, an empty label is 0, and
+    the report counts the items of each class."""
     content = "text,label\n" + "".join(f"x,{word}\n" for word in ["C10", "b", "C2", "", "A", "C2", "C2"])
     items = read(upload(content, "x.csv"), EACH_WORD)
     assert (items.classes, items.y.tolist()) == (("A", "b", "C2", "C10"), [4, 2, 3, 0, 1, 3, 3])
@@ -115,7 +118,7 @@ def test_the_report_names_the_largest_classes():
     (f"a{'9' * 5000} a1 a²", ("a1", f"a{'9' * 5000}", "a²")),
 ])  # fmt: skip
 def test_the_order_of_classes(words, classes):
-    """Classes are in natural order: numbers by value, then words by letters, ignoring case, and by numbers in them."""
+    """Classes are in natural order: first numbers, then words, ignoring case. Numbers in words count by value."""
     content = "text,label\n" + "".join(f"x,{word}\n" for word in words.split())
     assert read(upload(content, "x.csv"), EACH_WORD).classes == classes
 
@@ -139,7 +142,8 @@ def test_classes_of_a_format_that_brings_its_labels():
     ("x,1\n", replace(EACH_WORD, label=None), "Classes need a label column; x.csv has text, label."),
 ])  # fmt: skip
 def test_invalid_classes(content, columns, message):
-    """Too few or too many classes are refused, and so are positive words or `contains` with classes."""
+    """Classes are refused if there are too few or too many, if positive words or `contains` are given too, or without a
+    label column."""
     assert message in fails(upload("text,label\n" + content, "x.csv"), columns)
 
 
@@ -198,7 +202,7 @@ def test_a_column_with_one_word_is_no_label():
 
 
 def test_decisions_of_a_screening_are_labels():
-    """Decisions that ASReview and Rayyan wrote into the notes of references are labels, unless two of them conflict."""
+    """Decisions that ASReview and Rayyan wrote into a reference's notes are its label, unless they conflict."""
     notes = ["ASReview_relevant", "ASReview_irrelevant", "ASReview_not_seen", "x"]
     notes += ['RAYYAN-INCLUSION: {"Ann"=>"Included"}', 'RAYYAN-INCLUSION: {"Ann"=>"Included", "Bo"=>"Excluded"}']
     content = "".join(
@@ -208,8 +212,7 @@ def test_decisions_of_a_screening_are_labels():
 
 
 def test_a_pair_beside_a_text_is_asked_about():
-    """A column such as spam next to a text, whose words are a known pair, may be the label: the import asks whether it
-    is."""
+    """If a table of texts has a column whose words are a known pair, the import asks whether it is the label."""
     head = peek(
         upload("comment,spam,likes\n" + "".join(f"a text of words {k},{k % 2},{k}\n" for k in range(9)), "x.csv")
     )
@@ -227,8 +230,8 @@ def test_single_labels_are_counted_for_cells_that_hold_several():
 
 
 def test_label_words_are_counted_beyond_the_first_rows(tmp_path):
-    """A larger `counted_lines` counts all labels of a file that is sorted by label, including labels that share a
-    cell."""
+    """With a larger `counted_lines`, a preview counts all labels of a file that is sorted by label, including labels
+    that share a cell."""
     path = tmp_path / "sorted.csv"
     lines = (f"words {k},class {k // 500},{'food' if k % 2 else 'food|work'}\n" for k in range(2_000))
     path.write_text("text,label,topics\n" + "".join(lines))
@@ -252,8 +255,8 @@ def tables(*names):
     ("parts.zip", tables("train.csv", "test-2.csv"), ()),
 ])  # fmt: skip
 def test_what_could_be_the_label_is_asked(name, content, pairs):
-    """The import asks whether the label is one of two columns of the same name, the only other column, or the file of
-    each row, unless the files are parts of a split."""
+    """The import asks whether the label is one of two columns with the same name, the only column next to the texts, or
+    the file that a row comes from. It does not ask about files that are parts of a split."""
     head = peek(upload(content, name))
     assert (None, pairs) == (head.guess.label, head.pairs)
 

@@ -37,7 +37,7 @@ def kept(store, read):
 
 
 def test_a_row_has_a_fifth_of_its_length_in_similar_wording(read):
-    """The terms have four fifths of a row's squared length, similar wording one fifth; its columns have mean 0."""
+    """A row's squared length is 4/5 from terms and 1/5 from similar wording, whose columns have mean 0."""
     made = datasets.table(read(TEXTS)).rows
     squares = [np.add.reduceat(made.values**2, made.indptr[:-1]), (made.block.reshape(300, -1) ** 2).sum(1)]
     np.testing.assert_allclose(squares, np.outer([0.8, 0.2], np.ones(300)), rtol=1e-5)
@@ -45,7 +45,8 @@ def test_a_row_has_a_fifth_of_its_length_in_similar_wording(read):
 
 
 def test_similar_wording_brings_texts_of_a_topic_together(read):
-    """Texts of one topic that share no word are more alike in the latent part than texts of two topics."""
+    """In the columns for similar wording, texts of one topic that share no word are more alike than texts of two
+    topics."""
     made = datasets.table(read(TEXTS))
     matrix, topic = rows.matrix(made.rows).toarray(), np.arange(300) % 3
     terms, similar = matrix[:, : -made.rows.width], matrix[:, -made.rows.width :]
@@ -94,7 +95,7 @@ def test_a_damaged_projection_is_noticed(kept):
 
 @pytest.mark.parametrize(("count", "texts"), [(latent.MIN_TEXTS - 1, TEXTS), (30, ["one"])])
 def test_few_texts_or_terms_have_no_latent_part(read, count, texts):
-    """If there are fewer than 20 texts, or fewer than two terms, rows have only rich terms."""
+    """With fewer than 20 texts, or fewer than two terms, rows have rich terms but no columns for similar wording."""
     made = datasets.table(read((texts * 30)[:count]))
     assert (rows.SparseRows, None) == (type(made.rows), made.projection)
     assert "rich" == made.vocabulary.settings["tokenizer"]
@@ -122,7 +123,7 @@ def test_features(read, settings, kind, tokenizer):
     ({"features": "rich+latent", "scale": "none"}, "the features rich+latent need the scaling l2. Got none."),
 ])  # fmt: skip
 def test_features_that_do_not_fit(read, settings, message):
-    """Impossible features are refused with the allowed values."""
+    """Unknown features are refused, and so is a tokenizer or a scaling that does not fit the features."""
     with pytest.raises(ValueError, match=re.escape(message)):
         datasets.table(read(TEXTS[:60]), **settings)
 

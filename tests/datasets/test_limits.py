@@ -1,4 +1,4 @@
-"""The limits: no small file fills the memory, no line ends a feed, no quote swallows rows silently."""
+"""The limits of imports: no small file fills the memory, no line ends a feed, no quote swallows rows silently."""
 
 import bz2
 import gzip
@@ -75,7 +75,7 @@ def sparse_rows():
 
 
 def declared(size):
-    """Return an archive whose only member declares a wrong size."""
+    """Return an archive whose only member declares a wrong size: `size`."""
     content = bytearray(zipped({"a.csv": b"text\n" + b"some words\n" * 10**6}))
     for at in (22, content.index(b"PK\1\2") + 24):
         content[at : at + 4] = min(size, 2**32 - 2).to_bytes(4, "little")
@@ -89,7 +89,8 @@ def entities(body):
 
 
 def open_workbook(before, cell):
-    """Return an OpenDocument workbook that repeats a row a million times. before: XML in front of the root element."""
+    """Return an OpenDocument workbook that repeats a row a million times. before: XML in front of the root element.
+    cell: start tag of the row's only cell."""
     kind = b"application/vnd.oasis.opendocument.spreadsheet"
     spaces = b'xmlns:t="urn:oasis:names:tc:opendocument:xmlns:table:1.0"'
     row = b'<t:table-row t:number-rows-repeated="999999">%s<t:p/></t:table-cell></t:table-row>' % cell
@@ -183,7 +184,7 @@ for path in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def refusals(tmp_path_factory):
-    """The memory, the seconds and the message of a process that read each hostile file, by the file's name."""
+    """Memory, processor time and message of a process that read a hostile file, by the name of the file."""
     folder = tmp_path_factory.mktemp("hostile")
     for name, (make, _) in HOSTILE.items():
         (folder / name).write_bytes(make())
@@ -196,7 +197,7 @@ def refusals(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_file_takes_neither_memory_nor_time(refusals, name):
-    """A file that would fill the memory is refused in one sentence, with little memory and time."""
+    """A file that would fill the memory is refused with a one-sentence error, after little memory and time."""
     words = HOSTILE[name][1]
     memory, seconds, message = refusals[name]
     assert (True, True) == (memory < MEMORY, seconds < SECONDS), refusals[name]
@@ -215,7 +216,7 @@ def limit_memory():
 
 @pytest.mark.parametrize("kind", ["a pipe", "a folder", "a socket", "a device"])
 def test_anything_but_a_file_is_refused_by_its_kind(tmp_path, monkeypatch, kind):
-    """A pipe, folder, socket or device is refused at once, with its kind."""
+    """A pipe, folder, socket or device is refused at once, and the error says which of these it is."""
     monkeypatch.chdir(tmp_path)  # the name of a socket must be short
     path = "x.csv"
     if kind == "a pipe":
@@ -267,7 +268,7 @@ def test_the_limits_are_declared_once():
 
 
 def test_the_command_line_raises_a_limit(tmp_path, command, monkeypatch):
-    """The option that the error names works, its defaults are in the help, and an unknown limit is refused."""
+    """The option that an error names raises the limit, the help shows its defaults, and an unknown limit is refused."""
     path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")
     path.write_text("text,label\n" + "some words,1\n" * 30)
     message = "error: x.csv has more than 20 items; on the command line --limit items=NUMBER allows more.\n"
@@ -328,7 +329,8 @@ def messages(count):
 
 
 def test_an_unclosed_quote_stops_the_import():
-    """An unclosed quote that would swallow rows is refused with its line and the number of lines."""
+    """An unclosed quote that would swallow rows stops the import. The error names its line and counts the swallowed
+    lines."""
     lines = messages(1582)
     lines[30] = '30,"words without an end,0\n'
     content = "id,text,label\n" + "".join(lines)
@@ -415,7 +417,7 @@ def test_an_overlong_line_of_a_feed_is_counted():
 
 
 def test_a_feed_in_another_encoding():
-    """A UTF-16 feed is refused with the option to read it, and is read with that option."""
+    """The error for a UTF-16 feed names the option that reads it, and with this option the feed is read."""
     data = "one\ntwo\n".encode("utf-16")
     with pytest.raises(DataError, match=r"Line 1 of the feed is not utf-8.*--encoding utf-16"):
         fed(data, as_json=False)
@@ -424,7 +426,7 @@ def test_a_feed_in_another_encoding():
 
 @pytest.mark.slow
 def test_no_length_of_a_line_ends_a_feed(tmp_path, command):
-    """A line of any length is skipped with a note, at once if it never ends, and the lines around it are kept."""
+    """An overlong or endless line of a feed is skipped with a note, and the lines around it are kept."""
     path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")
     path.write_text("text,label\n" + "some words,1\n" * 3)
     assert 0 == command("import", path, "--name", "x", *db)[0]

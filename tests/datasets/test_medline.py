@@ -32,7 +32,8 @@ MEDLINE = Columns(("title", "abstract"), "mesh", "medline_id", positive=HEART, h
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("before", ["", "\n", "stray words\n"])
 def test_ohsumed(end, before):
-    """Records are read with all fields, on the tag's line or below it; broken records are reported by first line."""
+    """All fields of a record are read, on the tag's line or below it. Broken records are reported with the first of
+    their lines."""
     file = upload((before + OHSUMED).replace("\n", end), "x.ohsumed.xz")
     preview, stray = peek(file), "stray" in before
     assert preview.rows[0] == {
@@ -86,7 +87,7 @@ def test_headings(label, y):
 
 
 def test_headings_of_which_none_occurs():
-    """Positive terms that do not occur are an error only if all of them are missing or none is given."""
+    """Positive MeSH terms are an error if none of them occurs in the file, or if none is given."""
     file = upload(OHSUMED, "x.ohsumed")
     none = "None of the 2 positive MeSH terms occurs in column 'mesh' of x.ohsumed, which holds "
     assert fails(file, replace(MEDLINE, positive=("Liver", "Heart"))).startswith(none + "Adult; Heart Arrest")
@@ -99,7 +100,7 @@ def test_headings_of_which_none_occurs():
 
 @pytest.mark.parametrize("suffix", sorted(PACK))
 def test_mesh_terms(suffix):
-    """A tree number selects its descriptor and all below it, each once, but no number that only shares its prefix."""
+    """A tree number selects its descriptor and all below it, each once. C14.280 does not select C14.2801."""
     tree = upload(TREE, f"tree.bin{suffix}")
     assert mesh_terms(tree, "C14.280") == mesh_terms(tree, " c14.280. ") == HEART
     assert mesh_terms(tree, "C14") == ("Cardiovascular Diseases", *HEART, "Induction")

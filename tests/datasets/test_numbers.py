@@ -51,7 +51,7 @@ def test_numbers_of_a_sparse_file_are_those_that_it_names(store, tmp_path):
 
 
 def test_a_data_set_of_before_shows_its_rows(store, path):
-    """If an older version stored no numbers, the scaled numbers are shown, and items can still be appended."""
+    """If an older version stored no numbers, the scaled ones are shown, and items can still be appended."""
     request = datasets.ImportRequest(features="plain")
     data = Dataset(store, datasets.import_file(store, path, "vectors", None, request)[0])
     (data.folder / numbers.NAME).unlink()

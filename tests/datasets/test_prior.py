@@ -64,7 +64,8 @@ def test_example_texts_weigh_as_items_do(data):
 
 
 def test_items_bring_their_rows(data):
-    """The weights of a seed item are its row, of several items the mean of their rows, at the length TRUST["items"]."""
+    """The prior weights of one seed item are its row, of several the mean of their rows, scaled to the length
+    TRUST["items"]."""
     row = kernel_rows.nonzero(data.rows, 1)
     assert dict(zip(*row)) == pytest.approx(
         {
@@ -90,7 +91,8 @@ def test_a_model_brings_the_weights_of_its_features(data, monkeypatch):
 
 
 def test_scores_bring_the_rows_that_have_high_ones(data):
-    """The weights of scores are the sum of the rows, each multiplied by its score minus the mean score."""
+    """Prior weights from scores are the sum of the rows, each times its score minus the mean score, at the length
+    TRUST["scores"]."""
     known = prior.make_prior(data, scores={"i0": 0.9, "i2": 0.1, "i3": 0.2})
     rows = kernel_rows.matrix(data.rows).toarray()
     wanted = 0.5 * rows[0] - 0.3 * rows[2] - 0.2 * rows[3]
@@ -102,7 +104,7 @@ def test_scores_bring_the_rows_that_have_high_ones(data):
 
 
 def test_words_and_items_add_up(data):
-    """The weights of words and items together are the sum of the weights of each."""
+    """Prior weights from words and items together are the sum of the weights from the words and from the items."""
     words, items = (prior.make_prior(data, **known).weights for known in ({"words": ["cat"]}, {"items": ["i2"]}))
     sums = {column: words.get(column, 0) + items.get(column, 0) for column in words | items}
     assert sums == pytest.approx(prior.make_prior(data, ["cat"], ["i2"]).weights)

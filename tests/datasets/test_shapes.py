@@ -16,7 +16,8 @@ def test_there_are_enough():
 
 @pytest.mark.parametrize("shape", [each for each in SHAPES if not each.stops], ids=lambda shape: shape.name)
 def test_a_file_comes_in_right_without_an_option(shape):
-    """Every row is an item with its text or numbers and its label, and the report names the detected layout."""
+    """Without any option, every row of a file becomes an item with its text or numbers and its label. The report names
+    the layout."""
     items = imported(shape.make(), shape.name)
     assert shape.counts == (len(items.ids), (items.y == 1).sum(), (items.y == -1).sum()), items.report()
     if items.texts:
@@ -29,7 +30,8 @@ def test_a_file_comes_in_right_without_an_option(shape):
 
 @pytest.mark.parametrize("shape", [each for each in SHAPES if each.stops], ids=lambda shape: shape.name)
 def test_a_doubtful_file_stops_with_what_to_do(shape):
-    """A doubtful file is refused in one sentence, with the option that settles it or another way out."""
+    """A doubtful file is refused. The one-sentence error names the option that settles the doubt, or another way
+    out."""
     with pytest.raises(DataError) as stopped:
         imported(shape.make(), shape.name)
     message = str(stopped.value)
@@ -39,7 +41,7 @@ def test_a_doubtful_file_stops_with_what_to_do(shape):
 
 
 def test_a_percent_sign_in_a_damaged_file_is_no_format():
-    """Words of a damaged file in a library's error message are not used as a format string."""
+    """If a library's error message quotes a damaged file, a percent sign in it is not taken for a format specifier."""
     damaged = b"@relation r\n@attribute a numeric\n@attribu,75,0.5\n-5yes,no}\n@data\n-9.0,0.%,yes\n"
     with pytest.raises(DataError, match=r"^x.arff cannot be read: .*\.$"):
         read(named(damaged, "x.arff"))

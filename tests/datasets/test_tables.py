@@ -121,7 +121,7 @@ def test_words_become_features(data, path):
 
 
 def test_items_show_the_words_of_the_file(data):
-    """A card has one line for each column of the file."""
+    """The card of an item has one line for each column of the file, with the column's number or word."""
     assert [("age", "21"), ("job", "nurse"), ("owns", "no"), ("wage", "1001"), ("rate", "1")] == [
         line[1:] for line in file_numbers(data, 1)
     ]
@@ -148,7 +148,7 @@ def test_later_items_use_the_same_columns(data, path, as_feed):
 
 
 def test_a_data_set_without_codings_is_appended_to_as_before(store, tmp_path):
-    """In a data set without codings, as older ones are, appended rows with words in columns of numbers are skipped."""
+    """In an older data set without codings of words, appended rows with words in columns of numbers are skipped."""
     path = tmp_path / "old.csv"
     path.write_text("a,b,label\n" + "".join(f"{k},{k % 7},{k % 2}\n" for k in range(20)))
     data = Dataset(store, datasets.import_file(store, path, "old", None)[0])
@@ -174,7 +174,7 @@ def test_an_export_has_the_columns_of_the_file(data, tmp_path, kind):
 
 
 def test_a_model_file_reads_tables_of_words(data, tmp_path):
-    """A model that was written to a file predicts a table as the session predicts its items."""
+    """A model file predicts a table with columns of words just as the session predicts its items."""
     session = Session(data.store, create(data.store, "people", learner="pa-i", rule="all", budget=60))
     while session.place.asked:
         say(session, 1 - 2 * (session.place.asked.round % 3 == 0))
@@ -217,7 +217,7 @@ def test_a_formatted_number_has_one_value(cell, mark, number):
 
 
 def test_a_column_with_too_many_words_is_left_out_by_name(tmp_path):
-    """If a column turns out to have more than fifty words after the sampled rows, it is stored but not learned from."""
+    """A column whose words exceed fifty only after the sampled rows is stored but not learned from."""
     rows = [f"{k % 30},{'ab'[k % 2]},w{k % 40 if k < 1500 else k},{k % 2}" for k in range(1700)]
     items = read(named("\n".join(["size,kind,code,label", *rows]).encode(), "a.csv"))
     assert ["size", "kind = a", "kind = b"] == items.feature_names
@@ -248,7 +248,8 @@ ROLES = {
 
 @pytest.mark.parametrize("name", ROLES)
 def test_the_roles_of_a_table_without_texts(name):
-    """Categories and names are not guessed as texts, and the label is the column that has two classes."""
+    """In a table without texts, categories and names are not guessed as texts. The label, if any, is a column with two
+    classes."""
     content, label = ROLES[name]
     guess = peek(named(content.encode(), "a.csv")).guess
     assert ((), label) == (guess.text, guess.label)
@@ -261,8 +262,8 @@ def test_the_roles_of_a_table_without_texts(name):
     (made(lambda k: f"some words {k},{k % 2 > 0},{k % 3 > 0}", "text,toxic,insult\n"), "toxic, insult"),
 ])  # fmt: skip
 def test_a_column_that_could_be_the_label_is_asked_about(content, column):
-    """The import asks whether a column is the label, instead of losing it: a pair inside a table, ratings, numbers next
-    to texts without names, or two columns of yes and no."""
+    """The import asks about a column that could be the label: a pair inside a table, ratings, numbers next to texts in
+    a file without column names, or two columns of yes and no."""
     head = peek(named(content.encode(), "a.csv"))
     with pytest.raises(DataError, match=f"The label could be in the column .*{column}.*--label ''"):
         head.settle(head.guess.label, None)

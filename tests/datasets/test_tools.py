@@ -1,4 +1,4 @@
-"""Files of labeling tools, reference databases, mail programs and sites are imported with their texts and labels."""
+"""Files from labeling tools, reference databases, mail programs and sites are imported with their texts and labels."""
 
 import json
 
@@ -140,7 +140,7 @@ TOOLS = {
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_labels_of_tools_come_in(name):
-    """Every text has its label, whether it is stored as an annotation, a verdict, a category or a note."""
+    """Every text from a labeling tool has its label, stored as an annotation, verdict, category or note."""
     items = imported(TOOLS[name], name)
     assert (TEXTS, [1 if label else -1 for label in LABELS]) == (
         [each.split("\n")[-1] for each in items.texts],
@@ -290,7 +290,7 @@ def test_texts_of_sites_have_no_labels(name):
 
 
 def test_several_labels_of_fasttext_are_asked_about():
-    """Several fastText labels in a line are asked about, and never become a part of the text."""
+    """If lines have several fastText labels, the import asks about them. They never become a part of the text."""
     content = "".join(f"__label__a __label__{'bc'[k % 2]} {text}\n" for k, text in enumerate(TEXTS))
     with pytest.raises(DataError, match=r"hold several labels, such as 'a\|[bc]'.*--contains"):
         imported(content, "x.txt")

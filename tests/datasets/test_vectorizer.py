@@ -16,7 +16,7 @@ TWEETS = ["I'm so #happy today 😀", "so #happy with @Ann", "today was a state-
 
 
 def test_tf_idf_by_hand():
-    """A value is the term's count, or 1 + its log, times the smooth idf log((1 + n) / (1 + df)) + 1."""
+    """A tf-idf value is the term's count (sublinear: 1 + its log) times the smooth idf log((1 + n) / (1 + df)) + 1."""
     texts = ["a b b", "a", "a c"]
     plain, sublinear = (fit(texts, min_df=1, sublinear=flag) for flag in (False, True))
     rare = math.log(4 / 2) + 1
@@ -54,7 +54,7 @@ def test_a_row_does_not_depend_on_its_neighbours(texts):
     ("tweets", ["I'm", "#Happy", "at", "@Bob_1", "s", "self-made", "café", "👩🏽‍🚀", "🇩🇪", "❤️", "4ever"]),
 ])  # fmt: skip
 def test_tokens(tokenizer, tokens):
-    """Words keep their apostrophes; tweets also keep hashtags, mentions, hyphens, and an emoji with all its parts."""
+    """The tokenizer `words` keeps apostrophes; `tweets` also keeps hashtags, mentions, hyphens and whole emoji."""
     text = "I'm #Happy at @Bob_1 's self-made café! 👩🏽‍🚀 🇩🇪❤️ -- 4ever"
     known = fit([text], tokenizer=tokenizer, min_df=1, lowercase=False)
     assert [text[start:end] for start, end, _ in known.spans(text)] == tokens
@@ -62,8 +62,9 @@ def test_tokens(tokenizer, tokens):
 
 
 def test_rich_tokens():
-    """The terms of a word are itself, its five-letter prefix, its form with digits as zeros and a mark for capitals; of
-    punctuation, its first three signs. Terms of more than half of the texts and single letters are left out."""
+    """A word gives these rich terms: itself, its five-letter prefix, its form with digits as zeros, and a mark for
+    capitals. Punctuation gives its first three signs. Terms of more than half of the texts and single letters are left
+    out."""
     known = fit(["RUNNING 5k!!!! now", "Run 12km, now"], tokenizer="rich", min_df=1)
     assert ["12km", "5k", "c:", "n:00km", "n:0k", "p:runni", "run", "running", "s:!!!", "s:,"] == known.terms
     assert ["12km", "5k", "WORDS IN CAPITALS", "00km (any digits)", "0k (any digits)", "runni…"] == [
@@ -78,8 +79,8 @@ def test_rich_tokens():
 
 
 def test_terms_without_a_column_share_some():
-    """A term outside the vocabulary has a hash column, unless most texts contain it or it is a single letter. It is
-    highlighted, and its column is named by the new terms of a text."""
+    """A term outside the vocabulary shares a hash column, unless most texts contain it or it is a single letter. It is
+    highlighted, and its column is named after the new terms of the text."""
     texts = ["the cat", "the cat", "the dog", "the dog", "the cow x"]
     known = fit(texts, tokenizer="rich", new=64)
     assert (64, ["the"], ["cat", "dog"]) == (known.shared, known.settings["frequent"], known.terms[:2])
@@ -96,8 +97,8 @@ def test_terms_without_a_column_share_some():
 
 
 def test_the_words_of_texts_are_numbered_the_rarest_first():
-    """A text has each of its words once, sorted by the number of texts of the vocabulary that contain it. Prefixes and
-    punctuation are not words; single letters and words of most texts are not new."""
+    """Each word of a text is listed once, ordered by how many texts of the vocabulary contain it, the rarest first.
+    Prefixes and punctuation are not words; single letters and words of most texts are not new."""
     known = fit(["the cat sat", "the cat ran!", "the dog ran x", "the", "the"], tokenizer="rich", min_df=1, new=8)
     texts = ["The CATS ran, the cat: zebra zebra x 12", "", "the"]
     words = known.read(texts)[1]
@@ -125,7 +126,8 @@ def test_spans_show_the_terms_of_the_row(text, tokenizer):
 
 
 def test_the_most_frequent_terms_are_kept():
-    """Of terms in min_df texts, the max_terms most frequent are kept. Ties and columns are in alphabetical order."""
+    """Of the terms in at least min_df texts, the max_terms most frequent are kept. Ties and columns are in alphabetical
+    order."""
     texts = ["d c b", "d c b", "d a", "z z z z"]
     assert fit(texts, min_df=2).terms == ["b", "c", "d"]
     assert fit(texts, min_df=1, max_terms=3).terms == ["b", "c", "d"]
@@ -150,7 +152,7 @@ def test_unknown_tokenizer():
 
 
 def test_progress(monkeypatch):
-    """Fitting reports after every BLOCK_CHARACTERS and at the last text."""
+    """Fitting reports progress after every BLOCK_CHARACTERS characters and at the last text."""
     monkeypatch.setattr(vectorizer, "BLOCK_CHARACTERS", 100_000)
     calls = []
     texts = ["same words"] * 20_001
@@ -190,9 +192,9 @@ def test_progress(monkeypatch):
     ("\u200fאב\u200f!\u200b \u200b 1", "n:0 s:! אב"),
 ])  # fmt: skip
 def test_tokens_of_all_scripts(text, terms):
-    """Scripts without spaces are tokenized into letters with their marks and pairs, Han and kana also triples; Hangul
-    words give their first two syllables, others are tokenized like English. Composed and decomposed texts (NFC, NFD)
-    have the same row, and all terms are highlighted in spans that do not overlap."""
+    """In scripts without spaces, the terms are letters with their marks and pairs of these; Han and kana also give
+    triples. A Hangul word also gives its first two syllables. Other scripts are tokenized like English. Composed and
+    decomposed texts (NFC, NFD) have the same row, and all terms are highlighted in spans that do not overlap."""
     known = fit([text, "", ""], tokenizer="rich", min_df=1)
     assert sorted(terms.split(" ")) == known.terms
     for form in ("NFC", "NFD"):
@@ -221,8 +223,8 @@ def test_spans_are_places_in_the_text_as_written(text, marked):
 
 
 def test_older_data_sets_are_cut_as_before():
-    """A vocabulary that stores the older pattern keeps its terms: whole clauses, words that end at vowel signs, and
-    different terms for different Unicode compositions."""
+    """A vocabulary stored with the older token pattern keeps its terms: whole clauses, words that end at vowel signs,
+    and different terms for different Unicode compositions."""
     known = fit(["x"], tokenizer="rich", min_df=1)
     older = Vocabulary(known.terms, known.document_frequency, 1, known.settings | {"pattern": vectorizer.PLAIN})
     text = "日本語は楽しい हिन्दी cafe\u0301 １２Ａ 한국어 RUNNING"

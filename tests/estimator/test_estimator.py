@@ -37,7 +37,8 @@ def data(classes=2, n=200, d=6, seed=0):
 
 
 def replayed(algorithm, X, y, classes, rule=None, **options):
-    """Replay the stream in the engine, with the engine's labels. Return the replay and the rule that was built."""
+    """Replay rows X in the engine, with labels y converted to the engine's labels. Return the replay and the
+    algorithm's rule."""
     chosen, table = strategy(algorithm), rows.as_rows(X)
     learner, asks = chosen.build(table.columns, classes * chosen.multiclass)
     labels = y + 1 if chosen.multiclass else 2 * y - 1
@@ -62,7 +63,7 @@ def test_scikit_learn_checks_it(algorithm):
 
 
 def test_y_is_one_column():
-    """Labels of several questions are refused with their shape, because a model answers one question."""
+    """A y with the labels of several questions is refused with its shape, because a model answers one question."""
     X, y = data()
     message = r"y should be a 1d array, got an array of shape \(200, 2\) instead"
     with pytest.raises(ValueError, match=message):
@@ -75,7 +76,7 @@ def test_y_is_one_column():
 @pytest.mark.parametrize("matrix", [np.asarray, csr_array])
 @pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
 def test_a_stream_equals_the_replay_to_the_bit(algorithm, matrix):
-    """fit and fit_stream ask the questions of the replay and end with the bits of its learner, counts and rule."""
+    """fit and fit_stream ask the same questions as a replay, and end with its learner, counts and rule to the bit."""
     classes = 4 if algorithm in SEVERAL else 2
     X, y = data(classes)
     X = matrix(X)
@@ -110,7 +111,7 @@ EVERY_WAY = [*TWO, *SEVERAL, "auto", "auto-sum", "auto-classes", "SEL-ada"]
 @pytest.mark.parametrize("matrix", [np.asarray, csr_array])
 @pytest.mark.parametrize("algorithm", EVERY_WAY)
 def test_rows_that_come_one_at_a_time_equal_the_stream(algorithm, matrix):
-    """query and learn, and fit_stream over iterators, give the questions and the bits of fit_stream over a table."""
+    """query and learn row by row, or fit_stream over iterators, give the same bits as fit_stream over a table."""
     classes = 4 if strategy(algorithm).multiclass else 2
     X, y = data(classes)
     X, n = matrix(X), y.size
@@ -136,7 +137,8 @@ def test_rows_that_come_one_at_a_time_equal_the_stream(algorithm, matrix):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["auto", "auto-sum", "auto-classes"])
 def test_a_learner_that_visits_rows_again_goes_on(algorithm):
-    """partial_fit in portions equals a replay that asks for every label, and continues after fit, dense or sparse."""
+    """With a learner that visits rows again, partial_fit in portions equals a replay that asks for every label, and
+    continues after fit, even from dense to sparse rows."""
     classes = 3 if strategy(algorithm).multiclass else 2
     X, y = data(classes)
     expected = replayed(algorithm, X, y, classes, query_rules.build("all", strategy(algorithm).learner))[0].learner
@@ -153,8 +155,8 @@ def test_a_learner_that_visits_rows_again_goes_on(algorithm):
 
 @pytest.mark.slow
 def test_probabilities_are_those_of_the_questions():
-    """predict_proba exists after enough questions about each class, orders rows as the margin does, and is calibrated:
-    its log loss is below the log loss of a constant share of positives."""
+    """predict_proba exists once there are enough labels of each class. It orders rows as the margin does, and is
+    calibrated: its log loss is below the log loss of a constant share of positives."""
     X, y = data(n=4000)
     words = np.where(y > 0, "exercise", "other")
     for algorithm, positive in (("PAA-I", None), ("auto", None), ("OA3-diag", "exercise")):
@@ -236,7 +238,8 @@ def test_the_next_margin_and_probability_equal_the_replay(algorithm):
 
 
 def test_scores_of_several_classes():
-    """decision_function gives a score for each class, the highest of which predicts, or one score for two classes."""
+    """With several classes, decision_function gives a score for each, and the class with the highest is predicted. With
+    two classes it gives one score."""
     X, y = data(4)
     model = OnlineActiveClassifier("MPAA-I").fit(X, y)
     scores = model.decision_function(csr_array(X))
@@ -283,7 +286,7 @@ def test_what_a_positive_weighs():
 
 
 def test_it_is_cloned_and_tuned():
-    """The algorithm and its parameters can be cloned, shown, set and tuned like all other parameters."""
+    """The algorithm and its parameters can be cloned, shown, set and tuned like the estimator's other parameters."""
     X, y = data()
     model = OnlineActiveClassifier(algorithm="OA3-diag", eta=0.1)
     assert model.get_params() == clone(model).get_params()
@@ -413,7 +416,7 @@ ERRORS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("call", "message"), ERRORS)
 def test_errors_name_what_is_allowed_and_what_came(call, message):
-    """A wrong value is refused in one sentence, when the estimator learns."""
+    """A wrong value is refused with a one-sentence error when the estimator is used."""
     with pytest.raises(ValueError, match=f"{message}$"):
         call()
 

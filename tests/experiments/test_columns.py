@@ -1,4 +1,5 @@
-"""An audit of a column of given decisions: the same answers judge the column alone and the column with answers."""
+"""Audits of a column of decisions: the same answers judge the column alone, and a model that learns from the column and
+the answers."""
 
 import json
 from types import SimpleNamespace
@@ -46,8 +47,8 @@ def test_a_column_is_the_last_of_rows_of_any_kind(kind):
 
 @pytest.mark.slow
 def test_both_are_judged_by_the_same_answers_and_the_column_never_changes(posts):
-    """In each replay, the predictions of the column alone are its cells. The column alone and the column with answers
-    have the same number of answers, and the column with answers has the higher F1."""
+    """In each replay, the predictions of the column alone are its cells. The column, and the model that learns from it,
+    are judged by equally many answers, and the model's list has the higher F1."""
     data, column = posts
     options = ReplayOptions(permutations=2, budget=60, floor=0.5, pace=1)
     result = replay_column(strategy("auto"), data, column, None, options)
@@ -67,7 +68,7 @@ def test_both_are_judged_by_the_same_answers_and_the_column_never_changes(posts)
 
 
 def test_an_audit_without_answers_estimates_nothing(posts):
-    """An audit without answers has a result, in which every estimate is None."""
+    """An audit with a budget of 0 answers has a result, in which every estimate is None."""
     result = replay_column(strategy("auto"), *posts, None, ReplayOptions(budget=0, floor=0.5, pace=1))
     (run,) = result["runs"]
     assert {None} == {*run["deciders"][COLUMN]["estimates"]["push"].values()}

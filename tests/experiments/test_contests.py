@@ -31,7 +31,8 @@ from tests.harness.comparing import ROUNDS, spec, table
     ],
 )
 def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
-    """The counts at every mark equal stream.replay over the same order, seed, rho and budget, bit for bit."""
+    """In each run, the counts at every mark equal the counts of stream.replay with the same item order, seed, rho and
+    budget, bit for bit."""
     wanted = spec(algorithms={algorithm: setting}, **changes)
     (line,) = experiments.run(wanted, store)
     data, chosen = table(0), experiments.chosen(algorithm, setting)
@@ -97,7 +98,8 @@ def test_predictions_for_a_fold_left_out_are_no_list(store):
 
 
 def test_the_curve_is_over_the_runs(store):
-    """A curve has the rounds, the mean number of labels, and the metric's mean and sample deviation at each mark."""
+    """A curve has, at each mark, the round, the mean number of labels, and the metric's mean and standard deviation
+    over runs."""
     comparison = experiments.compare(spec(budgets=[10]), store)
     (line,) = comparison.lines
     items, asked, mean, std = comparison.curve(line, "sum", "push_query")
@@ -112,7 +114,8 @@ def test_the_curve_is_over_the_runs(store):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["OA3-diag", "PAA-I"])
 def test_a_curve_over_labels_has_marks_by_labels(store, algorithm):
-    """Each mark over labels is where a run had asked for that many labels, and the last is the end of the stream."""
+    """A curve over labels has its marks where a run had asked for 2, 4, ... labels, and the last at the end of the
+    stream."""
     comparison = experiments.compare(spec(algorithms={algorithm: {}}, budgets=[10], points=5), store)
     (line,) = comparison.lines
     items, asked, mean, _ = comparison.curve(line, "sum", "push", "labels")
@@ -126,7 +129,8 @@ def test_a_curve_over_labels_has_marks_by_labels(store, algorithm):
 
 @pytest.mark.slow
 def test_several_classes(store):
-    """K classes are compared by macro F1, and NAME=CLASS equals relabeling that class by hand."""
+    """Data of K classes are compared by macro F1. NAME=CLASS gives the result for labels that make this class the
+    positive one."""
     many = spec(data=["letters"], algorithms={"MPAA-I": {}, "MD-AMD": {}}, criterion="macro_f1", tune="2:1", trials=1)
     comparison = experiments.compare(many, store)
     assert [("x", "y", "z")] * 2 == [line.classes for line in comparison.lines]
@@ -149,7 +153,8 @@ def test_several_classes(store):
 
 
 def test_two_thirds_tune_and_one_third_tests(store):
-    """No test row is in a tuning stream, and streams and results equal OAAL's protocol in `reproduce`."""
+    """No test row is in a tuning stream. Scores, chosen setting and test counts equal OAAL's protocol in
+    oal_engine.reproduction."""
     choices = [{"delta_plus": p, "delta_minus": m} for p in (0.1, 1.0) for m in (0.1, 1.0)]
     wanted = spec(
         algorithms={"OAAL": {"delta_plus": [0.1, 1.0], "delta_minus": [0.1, 1.0]}}, budgets=[10], tune="2:1", trials=3
@@ -189,7 +194,8 @@ def test_test_labels_change_nothing_that_is_tuned(tmp_path):
 
 
 def held_out(data, algorithm, values, seed, budget=None):
-    """Compute by hand the counts on one of five folds for a learner that was trained on the other four."""
+    """Compute by hand the counts on one of five folds for a learner that was trained on the other four. seed: decides
+    the folds."""
     folds = np.array_split(stream.shuffled(ROUNDS, seed // 5), 5)
     visits = np.concatenate([fold for k, fold in enumerate(folds) if k != seed % 5])
     replay = stream.replay(
@@ -220,7 +226,8 @@ def test_cross_validation_trains_on_four_folds_and_scores_on_the_fifth(store):
 
 @pytest.mark.slow
 def test_held_out_measures_the_final_model(store):
-    """Five runs predict each item once, by a model that never saw it; the next five use other folds."""
+    """With held-out folds, five runs together predict each item once, by a model that was not trained on the item. The
+    next five runs use other folds."""
     wanted = spec(algorithms={"PAA-I": {}, "ACOG-I": {"eta": 0.1}}, permutations=10, held_out=True)
     comparison = experiments.compare(wanted, store)
     data = table(0)
@@ -236,7 +243,8 @@ def test_held_out_measures_the_final_model(store):
 
 
 def test_hindsight_tunes_on_the_very_orders(store):
-    """Hindsight tunes on the orders of the result: the score of the best trial equals the result."""
+    """Tuning in hindsight uses the item orders of the result, so that the score of the best trial equals the result's
+    mean."""
     comparison = experiments.compare(spec(algorithms={"PAA-I": {"C": [0.01, 1, 10]}}, tune="hindsight"), store)
     (line,) = comparison.lines
     assert [comparison.values(line).mean()] == [score for setting, score in line.trials if setting == line.setting]
@@ -244,7 +252,8 @@ def test_hindsight_tunes_on_the_very_orders(store):
 
 
 def test_a_cost_is_tuned_to_be_low(store):
-    """The setting with the lowest cost is chosen, and trials are listed from the lowest cost upwards."""
+    """If the criterion is the cost, the setting with the lowest cost is chosen, and trials are listed from the lowest
+    cost upwards."""
     wanted = spec(algorithms={"PAA-I": {"C": [0.001, 0.1, 10]}}, tune="hindsight", criterion="cost", metric="cost")
     comparison = experiments.compare(wanted, store)
     scores = [trial["score"] for trial in comparison.trials()]
@@ -297,7 +306,8 @@ def test_hit_keeps_the_proportion_of_two_deltas(store):
 
 @pytest.mark.parametrize("tune", ["2:1", "cv"])
 def test_hit_while_tuning(tmp_path, tune):
-    """Every trial asks the wanted share of labels on its tuning streams, so that the comparison is fair."""
+    """With a target share of labels (`hit`), each trial scales its rule to that share, so that settings are compared
+    fairly."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, "a", table(3, 3000), "a")
     (line,) = experiments.run(spec(algorithms={"CSOAL": {"C": [0.01, 1.0]}}, hit=0.1, tune=tune), store)

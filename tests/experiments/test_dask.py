@@ -1,4 +1,5 @@
-"""A Dask cluster as workers: the same result, even if a worker is killed or has no access to the rows."""
+"""A Dask cluster as workers: the same result as with threads, even if a worker is killed or has no access to the
+rows."""
 
 import json
 import logging
@@ -56,7 +57,7 @@ def store(tmp_path):
 
 
 def compare_as_json(store, name, executor=None, **options):
-    """Run the comparison under a name with an executor, and return its JSON."""
+    """Run SPECIFICATION as a comparison of this name on an executor (None: threads), and return its JSON."""
     return json.dumps(experiments.compare(SPECIFICATION, store, name, executor, **options).as_json())
 
 
@@ -124,7 +125,7 @@ def places(local):
 
 
 def test_only_the_same_rows_are_seen(store):
-    """A missing folder, or one with other rows, does not count as the folder of a source."""
+    """Rows count as accessible only if their folder exists and they have the fingerprint of the source."""
     (source,) = experiments.sources(SPECIFICATION, store)
     assert cluster.has_rows(source)
     assert not cluster.has_rows(source._replace(fingerprint="0" * 32))
@@ -132,7 +133,8 @@ def test_only_the_same_rows_are_seen(store):
 
 
 def test_workers_of_another_version_are_refused(local, store, monkeypatch):
-    """Workers of another version are refused, because identical bits are promised for equal versions only."""
+    """Workers with another version than ours are refused, because identical bits are promised for equal versions
+    only."""
     monkeypatch.setattr(cluster, "OUR_VERSIONS", versions() | {"engine": "9.9"})
     message = r"^the worker tcp.* must have engine 9\.9, .* It has 0\."
     with pytest.raises(experiments.ExperimentError, match=message), cluster.executor(local.scheduler_address, []):
@@ -142,7 +144,7 @@ def test_workers_of_another_version_are_refused(local, store, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("without", ["scheduler", "worker"])
 def test_a_scheduler_or_worker_without_the_project_is_one_sentence(tmp_path, without):
-    """The error names the process that cannot import the engine, and the missing module."""
+    """If a scheduler or worker cannot import the engine, the error names that process and the missing module."""
     file = tmp_path / "scheduler.json"
     commands = {
         "scheduler": ["--host", "127.0.0.1", "--port", "0", "--dashboard-address", ":0"],
@@ -189,7 +191,7 @@ def test_the_option(local, store, command):
     ],
 )
 def test_a_scheduler_that_is_not_there(address, message, monkeypatch):
-    """If no scheduler answers at an address, or it is invalid, the error names the address in one sentence."""
+    """If an address is invalid, or no scheduler answers there, a one-line error names the address."""
     monkeypatch.setattr(cluster, "TIMEOUT_SECONDS", 0.5)
     with pytest.raises(experiments.ExperimentError, match=message) as error, cluster.executor(address, []):
         pass

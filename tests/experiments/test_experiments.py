@@ -1,4 +1,4 @@
-"""Comparisons give the same numbers wherever they run, are stored and resumed, and are started from the command
+"""Comparisons give the same numbers wherever they run, can be stopped and resumed, and can be run from the command
 line."""
 
 import json
@@ -53,8 +53,8 @@ def counted(monkeypatch):
 
 @pytest.fixture
 def passes(monkeypatch):
-    """A list to which the number of settings of each pass is appended. All runs may share passes, of at most 5
-    settings."""
+    """A list to which the number of settings in each shared pass is appended. Short runs share passes too, and a pass
+    has at most 5 settings."""
     sizes, replay_settings = [], stream.replay_settings
 
     def noted(rows, y, order, settings, **options):
@@ -73,7 +73,7 @@ def passes(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("tune", ["none", "2:1", "cv", "hindsight"])
 def test_the_same_specification_gives_the_same_json(store, tmp_path, tune):
-    """The JSON is identical with one thread, four or the default, in another database, and after loading."""
+    """A comparison's JSON is identical with one thread, four or the default, in another database, and after loading."""
     wanted = specification(SEVERAL | {"tune": tune, "permutations": 3})
     first = json.dumps(experiments.compare(wanted, store, "first").as_json())
     for name, workers in (("one", 1), ("four", 4)):
@@ -140,7 +140,7 @@ def test_settings_that_share_a_pass_give_the_same_json(store, passes, monkeypatc
 
 @pytest.mark.slow
 def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
-    """Each setting of a pass begins with the weights of the prior."""
+    """If settings share a pass, each begins with the weights of the prior, as it does in a separate replay."""
     known = spec(algorithms={"PAA-I": GRIDS["PAA-I"]}, tune="2:1")
     (run,) = experiments.planned_runs(known, experiments.sources(known, store))
     source = run.source._replace(prior=((0, 0.5), (3, -2.0)))
@@ -153,7 +153,7 @@ def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
 
 @pytest.mark.slow
 def test_a_comparison_of_passes_that_is_stopped_goes_on(store, passes):
-    """After a stop, the settings of finished passes are not run again, and the result is the same."""
+    """After a stop, the settings of finished passes are not run again, and the result is the same as without a stop."""
     wanted = specification(SEVERAL)
     never = experiments.compare(wanted, store, "never stopped").as_json()
     tried = sum(passes)
@@ -239,7 +239,8 @@ def test_a_comparison_begins_with_seeds(store):
 
 
 def test_the_list_leaves_the_lines_out(store):
-    """The list of comparisons has every field except the lines, and says whether a comparison has lines."""
+    """The list of comparisons has all their fields except the result lines, and says whether a comparison has any
+    lines."""
     experiments.begin(spec(seed=1), store, "begun")
     experiments.compare(spec(), store, "run")
     run, begun = store.comparisons()
@@ -296,7 +297,8 @@ def test_a_sweep_of_budgets(store):
 
 @pytest.mark.slow
 def test_several_hits_are_an_axis(store):
-    """Each target of `hit` has its own lines, which ask for about that many labels; a supervised algorithm asks all."""
+    """Each target of `hit` has its own lines, which ask for about that many labels. A supervised algorithm asks for all
+    labels."""
     algorithms = {"PAA-I": {"C": [0.1, 1]}, "PA-I": {}}
     comparison = experiments.compare(spec(algorithms=algorithms, hit=[0.2, 0.5, 60]), store, "hits")
     assert [("a", Hit(share)) for share in (0.2, 0.5, 60)] == list(comparison.blocks())
@@ -343,7 +345,8 @@ def test_the_time_along_the_stream_is_kept_and_is_no_part_of_the_json(store):
 
 @pytest.mark.slow
 def test_tests_and_ranks_are_over_the_lines(store):
-    """Each block has one best name; ranks are over data sets and budgets, and the lowest cost ranks first."""
+    """Each block (a data set with a budget) has one best name. Ranks are averaged over the blocks; the lowest cost
+    ranks first."""
     comparison = experiments.compare(specification(SEVERAL | {"permutations": 4}), store)
     assert [("a", 8), ("a", 20), ("b", 8), ("b", 20)] == list(comparison.tests())
     assert all(1 == sum(result["best"] for result in block.values()) for block in comparison.tests().values())
@@ -362,8 +365,8 @@ def test_tests_and_ranks_are_over_the_lines(store):
 
 
 def test_data_sets_are_found_or_imported(store, tmp_path):
-    """Data sets are found by name, or imported once from a file in the specification's folder, whose columns may be
-    named."""
+    """Data sets are found by name, or imported once from a file in the specification's folder. The specification may
+    name the columns of the file."""
     (tmp_path / "texts.csv").write_text("id,words,kind\n" + "".join(f"{k},w{k % 7} x,{k % 3}\n" for k in range(12)))
     (tmp_path / "numbers.libsvm").write_text("+1 1:1\n-1 2:1\n" * 4)
     mine = {"name": "mine", "file": "texts.csv", "text": "words", "label": "kind", "positive": ["2"]}
@@ -417,7 +420,8 @@ def test_a_failure_in_a_worker_is_reported(store, monkeypatch):
 
 @pytest.fixture
 def command(store, tmp_path, monkeypatch, command):
-    """A function from arguments to (exit code, standard output, standard error), in the folder of the store."""
+    """A function that runs the command line in the folder of the store and returns (exit code, standard output,
+    standard error)."""
     monkeypatch.setenv("OAL_DB", str(store.path))
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.chdir(tmp_path)
@@ -426,7 +430,7 @@ def command(store, tmp_path, monkeypatch, command):
 
 @pytest.mark.slow
 def test_compare_and_results(command, store):
-    """compare prints the API's JSON and stores the comparison by name; results shows and deletes it."""
+    """`compare` prints the JSON of the Python API and stores the comparison by name; `results` shows and deletes it."""
     line = (
         "compare", "a", "b", "--algorithms", "OAAL,perceptron + symmetric", "--set", "OAAL:delta_plus=0.1,1",
         "--set", "perceptron + symmetric:delta=1", "--budget", 8, "--budget", 20, "--permutations", 3, "--tune", "2:1",
@@ -482,7 +486,8 @@ def test_the_downloads_of_a_result_are_specifications(command, store, tmp_path):
 
 @pytest.mark.slow
 def test_results_are_written_as_files(command, store, tmp_path):
-    """The suffix decides the format of a file. A figure takes data, metric and axis, and unknown ones are refused."""
+    """The suffix of --out decides the format of the file. A figure has options for its data, metric and axis, and
+    unknown values are refused."""
     experiments.compare(spec(algorithms={"PAA-I": {}, "PA-I": {}}, hit=[0.2, 0.5], times=True), store, "hits")
     for name in ("a.svg", "a.png", "a.html", "a.json", "a.csv", "a.tex", "a.parquet"):
         assert (0, "", "") == command("results", "hits", "--out", name)
@@ -518,7 +523,7 @@ def test_compare_with_a_file(command, tmp_path):
 
 
 def test_tune(command, store):
-    """tune takes the weights of the metrics, and prints all trials, the best first, and the result of the best
+    """`tune` takes the weights of the metrics. It prints all trials, the best first, and the result of the best
     setting."""
     line = (
         "tune", "a", "--algorithm", "PAA-I", "--set", "C=10^-2..10^1", "--set", "delta=1", "--budget", 10,
@@ -544,7 +549,7 @@ def test_tune(command, store):
 
 
 def test_held_out_on_the_command_line(command):
-    """--held-out prints the metrics of the held-out folds and no number of labels."""
+    """With --held-out, `compare` prints each run's metrics on one held-out fold."""
     line = ("compare", "a", "--algorithms", "PA-I", "--held-out", "--permutations", 5)
     output = json.loads(command(*line, "--json")[1])
     assert [18] * 5 == [
@@ -567,7 +572,7 @@ def test_an_interrupted_command_says_that_it_goes_on(command, store, monkeypatch
 
 
 def interrupted(compare):
-    """Return a `compare` that is stopped after its first replays."""
+    """Wrap `experiments.compare` so that it is stopped after its first replays."""
     return lambda *arguments, progress, **options: compare(*arguments, progress=stopping(1), **options)
 
 

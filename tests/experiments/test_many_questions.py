@@ -1,4 +1,5 @@
-"""Comparisons of several questions per item: the figures of a replay, their mean and the worst question."""
+"""Comparisons in which several questions are asked about each item: metrics of each question, their mean and the worst
+one."""
 
 import json
 import re
@@ -21,7 +22,8 @@ ALGORITHMS = {"auto": {}, "PAA-I": {"C": [0.1, 1], "delta": 1}}
 
 @pytest.fixture
 def data(tmp_path, store):
-    """A data set of 90 texts, whose label words `a` and `b` are also columns `x` and `y`, in the store."""
+    """A stored data set of 90 texts with the labels `a` and `b`, as words in one column and as 1 or 0 in the columns
+    `x` and `y`."""
     entry = {"file": days(tmp_path, 90).name, "label": "topics", "contains": True, "positive": ["a"]}
     experiments.labeled_data(store, entry, tmp_path)
     return Dataset(store, "days")
@@ -44,7 +46,8 @@ def spec(**values):
     ],
 )
 def test_one_question_is_a_comparison_of_today(data, store, changes):
-    """Settings, counts at every mark, lists, tests and ranks of one question equal a plain comparison, to the bit."""
+    """With one question, settings, counts at every mark, lists, tests and ranks equal a plain comparison, to the
+    bit."""
     today, one = (experiments.compare(spec(questions=names, **changes), store, str(names)) for names in ([], ["a"]))
     for line, same in zip(today.lines, one.lines):
         assert line.counts.tobytes() == same.counts[:, :, 0].tobytes()
@@ -62,7 +65,8 @@ def test_one_question_is_a_comparison_of_today(data, store, changes):
 
 @pytest.mark.parametrize("names", [("a", "b"), ("x", "y")])
 def test_the_figures_are_those_of_a_replay(data, store, names):
-    """Each question has the metrics of `replay --questions` in every run; a line has the mean and the worst of them."""
+    """In every run, each question has the metrics of `replay --questions`. A result line has their mean and the worst
+    of them."""
     result = experiments.compare(spec(questions=names), store).as_json()["results"]
     for line in result:
         chosen = experiments.chosen(line["algorithm"], line["settings"], several=True)
@@ -135,7 +139,8 @@ def test_the_command_and_its_files(data, store, command):
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(data, store, changes, message):
-    """Names that are not questions of the data, and settings for one question, are refused before anything runs."""
+    """Names that are not questions of the data, and settings that exist for one question only, are refused before
+    anything runs."""
     with pytest.raises(ValueError, match=re.escape(message)) as error:
         experiments.compare(spec(**changes), store)
     assert str(error.value).startswith(message) or str(error.value).endswith(message)
@@ -145,7 +150,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(data, store, changes, messag
 
 @pytest.mark.slow
 def test_the_guide_runs(monkeypatch, tmp_path):
-    """The last example in Python of the guide gives a figure for each algorithm and question."""
+    """The last Python example of the guide gives a data frame with rows of `auto` for both questions."""
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "many-questions.md").read_text(encoding="utf-8")
     *_, block = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

@@ -52,7 +52,8 @@ def old(tmp_path):
 
 @pytest.mark.slow
 def test_a_comparison_says_what_it_ran(old):
-    """Learners and parameters that a name implied are written out, and a new run gives the stored result."""
+    """A migration writes out the learner, rule and parameters that a name implied in version 0.2.0. A new run then
+    gives the stored result."""
     with old.transaction():
         migrated(old.db)
     comparison = experiments.load(old, "old")
@@ -64,7 +65,7 @@ def test_a_comparison_says_what_it_ran(old):
 
 
 def test_a_tuned_comparison_keeps_its_grid(tmp_path):
-    """If parameters were tuned over their usual values, no values are written into the specification."""
+    """If parameters were tuned over their default grids, the migration writes no values into the specification."""
     store = stored(tmp_path)
     experiments.begin(spec(algorithms={"OAAL": {}, "CPA": {}}, tune="2:1"), store, "tuned")
     with store.transaction():
@@ -74,7 +75,8 @@ def test_a_tuned_comparison_keeps_its_grid(tmp_path):
 
 
 def test_a_session_says_what_it_ran(store):
-    """A session whose stored name denoted another pair is renamed to that pair; other sessions keep their names."""
+    """A session whose stored name meant another pair of learner and rule than today is renamed to its own pair. Other
+    sessions keep their names."""
     parts = [*((name, *parts) for name, parts in FORMER.items()), ("PAA", "pa", "symmetric"), ("CPA", "cpa-pb", "all")]
     for name, learner, rule in parts:
         store.update_session(create(store, "a", learner=learner, rule=rule), {"algorithm": name})

@@ -1,4 +1,4 @@
-"""A race records the replays of its lanes in full, and its claims are true on average."""
+"""A race records the replay of each strategy (a lane) in full, and what its page claims is true on average."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ def clouds(seed):
 
 
 def replay(name, seed, budget=race.BUDGET, **settings):
-    """Replay the clouds of a seed with one of the strategies that race by default."""
+    """Replay the synthetic point clouds of a seed with one of the strategies that race by default."""
     rows, y, _ = clouds(seed)
     goal, order = stream.objective(), np.arange(len(y))
     parts = race.entrant(name, race.TUNED[name]).build(rows.columns)
@@ -36,7 +36,7 @@ def replay(name, seed, budget=race.BUDGET, **settings):
 @pytest.mark.parametrize("budget", [race.BUDGET, 7])
 @pytest.mark.parametrize("name", race.TUNED)
 def test_a_lane_is_the_replay_of_its_strategy(name, budget):
-    """Questions, counts of every round and the final weights equal stream.replay's, bit for bit."""
+    """A lane's questions, counts of every round and final weights equal the result of stream.replay, bit for bit."""
     rows, y, view = clouds(3)
     lane = race.run(rows, y, race.entrant(name, race.TUNED[name]), view, budget, 3)
     expected = replay(name, 3, budget, marks=np.arange(1, len(y) + 1))
@@ -58,7 +58,7 @@ def test_the_line_of_the_clouds_is_exact():
 
 
 def test_the_clouds_are_the_same_everywhere():
-    """Rows and labels of a seed are pinned to the bit: no library and no machine changes them."""
+    """The rows and labels of the point clouds are pinned to the bit: no library and no machine changes them."""
     rows, y, view = clouds(race.SEED)
     assert (1500, 93) == (len(y), (y > 0).sum())
     assert "cf1209a17bd4741c" == hashlib.sha256(rows.values.tobytes() + y.tobytes()).hexdigest()[:16]
@@ -125,7 +125,8 @@ def test_the_record_is_small_and_ends_as_the_replay():
 
 
 def test_chances_are_the_probabilities_of_the_questions():
-    """The plotted chance at a margin equals the question's; a rule that depends on more than the margin has no plot."""
+    """The probability plotted at a question's margin is the probability with which it was asked. A rule that depends on
+    more than the margin has no plot."""
     rows, y, view = clouds(3)
     for name, values in race.TUNED.items():
         chosen = race.entrant(name, values)
@@ -154,7 +155,8 @@ def test_deltas_follow_the_size_of_the_rows():
 
 
 def test_a_stream_is_sampled_from_a_data_set(tmp_path):
-    """A long data set gives 1,500 rows with their labels, in an order by seed. Unsuitable data are refused."""
+    """A race takes 1,500 labeled rows from a longer data set, in an order that the seed decides. Unsuitable data are
+    refused."""
     store = Store(tmp_path / "studio.db")
 
     def imported(name, words, **columns):
@@ -179,7 +181,7 @@ def test_a_stream_is_sampled_from_a_data_set(tmp_path):
 
 @cache
 def measured(metric="sum"):
-    """Compute a metric of every lane and stream under push, of shape (lanes, streams)."""
+    """Compute a metric under push for every lane on every stream. Return an array of shape (lanes, streams)."""
     return np.array([[evaluated(name, seed)[metric] for seed in range(race.STREAMS)] for name in race.TUNED])
 
 
@@ -211,7 +213,8 @@ def test_the_documentation_tells_how_often_the_asymmetric_rule_wins():
 
 
 def test_the_documentation_tells_who_leads_the_first_race_by_every_metric():
-    """The table has the final value of each metric under both evaluations, the leader, and from which item it leads."""
+    """The table in docs/demos.md has the final value of each metric under both evaluations, the leader, and from which
+    item it leads."""
     text = (ROOT / "docs" / "demos.md").read_text()
     rows, y, view = race.clouds(race.SEED)
     lanes = [race.run(rows, y, race.entrant(*each), view, race.BUDGET, race.SEED) for each in race.TUNED.items()]

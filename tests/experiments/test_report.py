@@ -213,7 +213,8 @@ def test_a_sweep_of_the_smoothing_is_drawn_over_what_it_asks():
 
 
 def test_a_supervised_algorithm_is_a_level_line():
-    """An algorithm that asks for all labels at each target (`hit`) is drawn from the smallest share to 1."""
+    """An algorithm that asks for all labels whatever the target (`hit`) is drawn from the smallest share of labels to
+    1."""
     comparison = made(**COMPARISONS["hits"])
     for line in comparison.lines:
         if line.algorithm == "PA-I":
@@ -263,7 +264,8 @@ def test_a_single_run_marks_nobody_as_level():
 
 
 def test_a_sweep_is_a_grid_of_its_means():
-    """Each mean is at the index of its setting, and the best is the highest, or the lowest for a cost."""
+    """A sweep's grid has each mean at the index of its setting. Its best is the highest mean, or the lowest for a
+    cost."""
     comparison = made(**COMPARISONS["a sweep"])
     view = figures.view(comparison)
     (sweep,) = figures.sweeps(comparison, view)
@@ -353,7 +355,7 @@ def test_names_that_do_not_differ_are_joined(ranks, apart, expected):
 
 
 def test_two_comparisons_share_what_ran_on_the_same_data_under_the_same_budget():
-    """The lines that occur in both comparisons are listed, with a mean from each."""
+    """The result lines that occur in both of two comparisons are listed, with the mean from each comparison."""
     one, other = made(), made(algorithms={"PAA-I": {}, "Q_S": {}}, budgets=(None, 9))
     differences = report.differences(one, other, "f1", "push")
     assert [("one", None, "PAA-I"), (EVIL, None, "PAA-I")] == [each[:3] for each in differences]

@@ -1,4 +1,4 @@
-"""Specifications: omitted settings take the usual values, and every error is one sentence."""
+"""Specifications of comparisons: omitted settings take the usual values, and every error is one sentence."""
 
 import re
 import tomllib
@@ -177,7 +177,7 @@ def test_what_is_too_large_to_run_can_still_be_read():
 
 @pytest.mark.parametrize(("changes", "message"), WRONG)
 def test_a_wrong_specification_is_one_sentence(store, tmp_path, changes, message):
-    """A wrong value is refused before anything runs, in one sentence."""
+    """A wrong value is refused with a one-sentence error before anything runs."""
     (tmp_path / "x.csv").write_text("id,text,label\n1,a,b\n")
     with pytest.raises(ValueError) as error:  # noqa: PT011
         experiments.compare(spec(**changes), store, folder=tmp_path)
@@ -188,7 +188,8 @@ def test_a_wrong_specification_is_one_sentence(store, tmp_path, changes, message
 
 @pytest.mark.parametrize("text", ["{", "data = ", '{"data": [}', "[1]", '{"a":' * 10**5, "a = " + "[" * 10**5])
 def test_a_file_that_is_no_specification(tmp_path, text):
-    """A file that is neither JSON nor TOML is refused by its name."""
+    """A file without a valid specification, such as broken or very deeply nested JSON, is refused with a one-line
+    error."""
     (tmp_path / "x.toml").write_text(text)
     with pytest.raises(ValueError, match=r"^x.toml is not a specification|a comparison has no setting") as error:
         specification(specifications.contents(tmp_path / "x.toml"))

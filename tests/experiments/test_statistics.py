@@ -20,8 +20,8 @@ def test_holm_by_hand():
 @pytest.mark.parametrize("more", [True, False])
 @pytest.mark.parametrize("seed", range(5))
 def test_against_best_equals_scipy(seed, more):
-    """The name with the best mean is the best, and the others have scipy's p-values of paired tests, with the Holm
-    correction."""
+    """The name with the best mean is marked as best. The others have scipy's p-values of paired tests against it, with
+    the Holm correction."""
     rng = np.random.default_rng(seed)
     values = {name: rng.normal(loc, 1, 12) for name, loc in zip("abcd", rng.normal(size=4))}
     best = (max if more else min)(values, key=lambda name: values[name].mean())
@@ -83,7 +83,7 @@ def test_critical_differences_of_demsar(level, q):
 
 
 def test_ranks_where_less_is_better():
-    """The lowest cost ranks first, and ties share a rank."""
+    """If less is better, as for a cost, the lowest value ranks first. Ties share a rank."""
     ranking = significance.average_ranks({"a": [1, 3], "b": [2, 3], "c": [3, 1]}, more_is_better=False)
     assert {"a": 1.75, "b": 2.25, "c": 2.0} == ranking["ranks"]
 

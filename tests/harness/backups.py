@@ -22,7 +22,8 @@ PAGE_BYTES = 4096
 
 
 def items(n, first=0, make=np.asarray):
-    """Return `n` items with vectors of three columns, every third one positive."""
+    """Return `n` items with vectors of three features, numbered from `first`, every third one positive. make: array
+    type."""
     numbers = range(first, first + n)
     X = np.array([[k, k % 3, 1.0] for k in numbers])
     y = np.array([1 if k % 3 == 0 else -1 for k in numbers], np.int8)
@@ -30,7 +31,7 @@ def items(n, first=0, make=np.asarray):
 
 
 def labelled(path, answers=5, make=sparse.csr_array, name="vectors"):
-    """Create a database with a data set, and a session with some answers. Return the store and the open session."""
+    """Create a database with a data set and a session with some answers. Return the store and the open session."""
     store = Store(path)
     dataset = datasets.add(store, name, datasets.table(items(60, make=make), "none"), "x.npy")
     opened = Session(store, create(store, dataset, learner="pa-i", rule="all", budget=50, name="mine"))
@@ -40,7 +41,8 @@ def labelled(path, answers=5, make=sparse.csr_array, name="vectors"):
 
 
 def contents(path):
-    """Return the content of a database and the bytes of its rows, independent of the names of their folders."""
+    """Return the content of a database as (SQL statements, data sets, bytes of their rows), without the names of row
+    folders."""
     store = Store(path, read_only=True)
     connection = sqlite3.connect(path)
     statements = [line for line in connection.iterdump() if not line.startswith('INSERT INTO "datasets"')]
@@ -55,12 +57,12 @@ def contents(path):
 
 
 def problems(store):
-    """Return the findings of a check that are problems."""
+    """Check a database, and return the findings that are problems."""
     return [finding for finding in backups.check(store) if finding.problem]
 
 
 def problems_of(backup):
-    """Return the problems that a check finds in a backup."""
+    """Check a backup, and return the findings that are problems."""
     with backups.opened(backup) as store:
         return problems(store)
 
@@ -73,7 +75,7 @@ def change_byte(path, at, byte):
 
 
 def damage_page(path, page, rng):
-    """Overwrite a page of a database with random bytes, as a failing disk might."""
+    """Overwrite one page (a block of PAGE_BYTES) of a database file with random bytes, as a failing disk might."""
     with open(path, "r+b") as file:
         file.seek(PAGE_BYTES * page)
         file.write(rng.randbytes(PAGE_BYTES))
@@ -102,8 +104,8 @@ for line in sys.stdin:
 
 @contextmanager
 def killable(events, call):
-    """Yield a function of n that runs a call in a child process, kills it at its n-th audit event of these kinds, and
-    returns its exit code."""
+    """Yield a function of n. It runs the statement `call` in a child process, which is killed at its n-th audit event
+    of these kinds, and returns the exit code."""
     script = [sys.executable, "-c", KILLED.format(events=events, call=call)]
     with subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT, text=True) as process:
 

@@ -20,7 +20,7 @@ PARTITIONS = 3
 
 
 class Broker:
-    """A broker with its files in a folder. Message k goes to partition k % PARTITIONS if there are partitions."""
+    """A broker that keeps its files in a folder. Message k goes to partition k % PARTITIONS if there are partitions."""
 
     def __init__(self, folder, scheme):
         self.folder, self.port = folder, free_port()
@@ -121,5 +121,5 @@ def broker(scheme, folder):
 
 
 def message(number):
-    """Return a message with words that no other message has."""
+    """Return message `number` as JSON bytes. No other message has its words."""
     return json.dumps({"id": f"m{number}", "text": f"word{number} other{number} third{number}"}).encode()

@@ -66,7 +66,7 @@ def program(*names):
 
 @contextmanager
 def chromium():
-    """Launch this machine's Chromium, and close it in the end."""
+    """Launch this machine's Chromium, yield it, and close it afterwards."""
     path = program(*NAMES)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
@@ -81,8 +81,8 @@ STREAMLIT = (
 
 
 class Server:
-    """The app in a separate process, with its own database and any working directory. command: starts the app as a
-    person would; the port is appended."""
+    """The app in a separate process, with its own database and any working directory. command: the command that starts
+    the app; the port is appended."""
 
     def __init__(self, folder, work=ROOT, port=None, command=STREAMLIT, **environment):
         self.command = command
@@ -126,7 +126,8 @@ class Server:
 
 @contextmanager
 def running(folder, **settings):
-    """Run the app with its own database, opened as `store`, in a folder. Its log must have no traceback."""
+    """Run the app with its files in a folder, and yield its Server, whose `store` is the open database. Its log must
+    have no traceback."""
     server = Server(folder, **settings)
     try:
         with closing(Store(server.database)) as server.store:
@@ -317,7 +318,7 @@ def choose(page, label, option):
 
 
 def upload(page, path):
-    """Choose a file in the dialog that the browser opens."""
+    """Click Upload, and choose a file in the dialog that the browser opens."""
     with page.expect_file_chooser() as chooser:
         button(page.get_by_test_id("stFileUploader"), "Upload").click()
     chooser.value.set_files(path)

@@ -11,7 +11,8 @@ ROUNDS = 90
 
 
 def table(seed=0, rounds=ROUNDS, classes=()):
-    """Make a table of random rows labeled by a linear score: a quarter positive, or equally frequent classes."""
+    """Make a table of random rows labeled by a linear score: a quarter positive, or with `classes` given, equally many
+    of each."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rounds, 4))
     score = X @ rng.normal(size=4)
@@ -27,8 +28,8 @@ def table(seed=0, rounds=ROUNDS, classes=()):
 
 
 def days(folder, items):
-    """Write a CSV file of texts with the labels `a` and `b`: in `topics`, whose cells have none, one or both of them,
-    and as 1 or 0 in the columns `x` and `y`. Return the path."""
+    """Write a CSV file of texts, each with none, one or both of the labels `a` and `b`: as words in the column
+    `topics`, and as 1 or 0 in the columns `x` and `y`. Return the path."""
     has = np.random.default_rng(0).random((items, 2)) < [0.5, 0.2]
     texts = [" ".join([*np.array(["sun", "rain"])[row], "day", f"n{k % 7}"]) for k, row in enumerate(has)]
     cells = [
@@ -40,7 +41,8 @@ def days(folder, items):
 
 
 def stored(folder):
-    """Return a store with two data sets of two classes, `a` and `b`, and one of three classes, `letters`."""
+    """Create a store with the data sets `a` and `b`, of two classes each, and `letters`, of three classes. Return the
+    store."""
     store = Store(folder / "studio.db")
     datasets.add(store, "a", table(0), "a")
     datasets.add(store, "b", table(1, 70), "b")
@@ -49,5 +51,5 @@ def stored(folder):
 
 
 def spec(**values):
-    """Return a small specification with some values replaced."""
+    """Return the specification of a small comparison, with some values replaced."""
     return specification({"data": ["a"], "algorithms": {"PAA-I": {}}, "permutations": 3, "points": 5} | values)

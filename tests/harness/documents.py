@@ -16,7 +16,7 @@ def page(name):
 
 
 def commands(name):
-    """Yield the commands of the engine in a page's shell blocks: (text before it on its line, arguments)."""
+    """Yield the commands of the engine in a page's shell blocks: (text before the command on its line, arguments)."""
     for block in re.findall(r"```sh\n(.*?)```", page(name), re.DOTALL):
         for line in block.splitlines():
             before, engine, arguments = line.partition("python -m oal_engine ")

@@ -14,7 +14,8 @@ NAME = f"made {MARKUP}"
 
 
 def imported(store, folder, name=NAME, classes=2, items=90, **columns):
-    """Import a small data set of vectors with markup in its name. Its labels are 0 and 1, or letters. Return its id."""
+    """Import a small data set of vectors with markup in its name. Its labels are 0 and 1, or three letters. Return its
+    id."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, classes, items)
     words = [str(k) if classes == 2 else f"{'abc'[k]}{MARKUP}" for k in y]
@@ -51,7 +52,8 @@ TOPICS = (
 
 
 def topics(count):
-    """Return different texts on three topics in turn, each with five words of its topic and one that any may have."""
+    """Return different texts on three topics in turn. Each has five words of its topic and a day word that any text may
+    have."""
     rng = np.random.default_rng(0)
     return [
         " ".join([*rng.choice(TOPICS[k % 3].split(), 5, replace=False), f"day{rng.integers(9)}", "x" * (k % 7), f"{k}"])
@@ -60,7 +62,7 @@ def topics(count):
 
 
 def add_topics(store, folder, count=200):
-    """Import a data set of texts on three topics, one of them positive, with similar wording. Return its id."""
+    """Import a data set of similarly worded texts on three topics, one of them positive. Return its id."""
     path = folder / "topics.jsonl"
     lines = [json.dumps({"text": text, "label": int(k % 3 == 0)}) for k, text in enumerate(topics(count))]
     path.write_text("\n".join(lines))
@@ -68,7 +70,8 @@ def add_topics(store, folder, count=200):
 
 
 def answer(store, dataset, labels=60, **settings):
-    """Create a session and answer it, every seventh time wrong, with every eleventh question skipped. Return its id."""
+    """Create a session and answer it: every seventh answer is wrong, every eleventh question is skipped. Return its
+    id."""
     session = create(store, dataset, "PAA-I", **{"budget": 60} | settings)
     opened = Session(store, session)
     for k in range(labels):

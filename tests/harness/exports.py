@@ -14,7 +14,8 @@ TYPED = ("jsonl", "parquet")  # formats that keep numbers apart from words, and 
 
 
 def rows_of(kind, content):
-    """Return the rows of a file as dictionaries."""
+    """Return the rows of an exported table as dictionaries. kind: the table's format. content: the bytes of its
+    file."""
     if kind == "parquet":
         return parquet.read_table(io.BytesIO(content)).to_pylist()
     if kind == "jsonl":

@@ -1,8 +1,8 @@
 """A crash simulator: each seed gives a random run of several people on one session. Their processes and threads are
 killed between any two steps, while the disk is full, the database locked, and the clock set forward and back.
 
-At the end every acknowledged event must be stored exactly once and no refused one, and the session must verify and
-continue.
+At the end every acknowledged event must be stored exactly once, no refused event may be stored, and the session must
+verify and continue.
 """
 
 import os
@@ -115,7 +115,8 @@ class Process(Store):
         return connection
 
     def step(self, after=False):
-        """Count a step, and trigger the planned fault at its step. Raise Killed if the process has ended."""
+        """Count a step, and trigger the planned fault when its step comes. after: the step follows a commit. Raise
+        Killed if the process has ended."""
         if self.dead:
             raise Killed
         if self.fault:
@@ -136,8 +137,8 @@ class Process(Store):
 
 @dataclass
 class Event:
-    """An event that a person sends again and again until it is acknowledged or refused. before: the answer for which
-    its question was prepared ahead, and which is sent first."""
+    """An event that a person sends again and again until it is acknowledged or refused. before: an earlier answer, sent
+    first, if this event answers the question that was prepared for that answer."""
 
     id: str
     kind: str
@@ -170,7 +171,7 @@ class Event:
 
 
 def prepared(folder):
-    """Create the database that every run begins with a copy of. Return its folder."""
+    """Create the database of which every run uses a copy. Return its folder."""
     store = Store(folder / "studio.db")
     datasets.add(store, "sparse", datasets.table(stream_of(80)[1]), "made.npz")
     store.close()
@@ -267,7 +268,8 @@ class World:
     # What people do
 
     def run(self):
-        """Play, lift every fault, label to the end, and check what is stored. Return counts of events and faults."""
+        """Let people act, end all faults, answer what is left, and check what is stored. Return counts of events and
+        faults."""
         with self.faulty(), self.ending():
             if self.threads:
                 self.play_in_threads()
@@ -310,7 +312,8 @@ class World:
             raise failures[0]
 
     def window(self, place, number, fault=None):
-        """Return a window of a process with this fault planned. Start the process if it is not running."""
+        """Plan this fault for a process, started if it is not running, and return one of its windows (an open
+        session)."""
         with self.lock:
             process = self.processes[place]
             if process is None:
@@ -366,7 +369,7 @@ class World:
                 self.deliver(event, opened)
 
     def kill_for_real(self, event, place, step):
-        """Send an event in a forked process that is killed by SIGKILL at a step."""
+        """Send an event in a forked process that is killed by SIGKILL at its step number `step`."""
         for each in range(len(self.processes)):  # SQLite's connections must not be carried into another process
             self.stop(each)
         if not (child := os.fork()):
@@ -383,7 +386,7 @@ class World:
         self.counts["real kills"] += ended < 0
 
     def made(self, chance, act, opened, who):
-        """Make the next event of a person from what they see. Return None if there is nothing to send."""
+        """Make an event of the kind `act` from what a person sees. Return None if there is nothing to send."""
         values = following = None
         if act == "look":
             opened.held(who)

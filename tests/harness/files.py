@@ -1,4 +1,4 @@
-"""Open files with invented content, and the messages with which files are refused."""
+"""Make files in memory with invented content, and read them or get the message with which they are refused."""
 
 import bz2
 import gzip
@@ -95,7 +95,7 @@ def upload(content, name, encoding="utf-8"):
 
 
 def zipped(members, kind=ZIP_DEFLATED):
-    """Return a ZIP archive with these members, {name: content}, in memory."""
+    """Return the bytes of a ZIP archive with these members, {name: content}."""
     with ZipFile(file := io.BytesIO(), "w", kind) as archive:
         for name, content in members.items():
             archive.writestr(name, content)

@@ -51,8 +51,8 @@ class Target(NamedTuple):
 
 
 def mutated(content, others, random):
-    """Return a copy of a file with one to four random damages: a flipped bit; a part deleted, repeated, moved, or
-    replaced by an edge case or by a part of another file; a line moved or repeated; or a changed number."""
+    """Return a copy of a file with one to four random changes: a flipped bit; a part deleted, repeated, moved, or
+    replaced with an edge case or with a part of another file; a line moved or repeated; or a changed number."""
     data = bytearray(content)
     for _ in range(random.randint(1, 4)):
         start = random.randint(0, len(data))
@@ -102,7 +102,7 @@ def refusal(target, content):
 
 
 def _files():
-    """Return valid files by the suffix of their format."""
+    """Return valid files of each format, as bytes: {suffix of the format: files}."""
     vectors = io.BytesIO(), io.BytesIO()
     np.save(vectors[0], np.eye(4))
     np.save(vectors[1], np.arange(12, dtype=np.float32).reshape(4, 3))

@@ -195,7 +195,7 @@ class Learner(Remembering):
         return max(((negatives + 1) / (positives + 1)) ** (self.exponent + more), self.least) if y > 0 else 1.0
 
     def moved(self, w, answer):
-        """Move the alpha of an answer to its best value. Return the new weights."""
+        """Set the alpha (dual variable) of an answer to its best value. Return the new weights."""
         x, y, alpha = answer
         if x @ x == 0:
             return w
@@ -203,7 +203,8 @@ class Learner(Remembering):
         return w + (answer[2] - alpha) * y * x
 
     def pooled(self, x, y):
-        """Record the margins of both members for a row, let each learn its label, and weight them by their F1."""
+        """Record both members' margins for a row, let each member learn the label, and weight the members by their
+        F1."""
         for record, w in zip(self.records, self.members):
             record.append((float(self.with_bias(x) @ w), y))
         visited = self.visited(x, y)
@@ -291,7 +292,8 @@ class MulticlassLearner(Remembering):
         return v[top] + max(v[:top] + v[top + 1 :])
 
     def moved(self, answer):
-        """Move the alphas of an answer to their best values, and update the weights accordingly."""
+        """Set the alphas (dual variables) of an answer, one per class, to their best values, and update the weights
+        accordingly."""
         x, y, alphas = answer
         right, xx = np.arange(self.classes) == y, x @ x
         if xx == 0:
@@ -381,7 +383,7 @@ def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
 
 class Plan:
     """A plan of a budget: a share for audits, spread evenly over the rounds to the horizon, a share for a floor under
-    the chance of every item, and a pace for the rest."""
+    every item's asking probability, and a pace for the rest."""
 
     def __init__(self, rule, budget, horizon, audit=0.0, trains=True, pace=None, early=500, floor=0.0):
         self.audits, self.horizon, self.trains = round(audit * budget), horizon, trains
@@ -441,8 +443,8 @@ class Plan:
 
 
 class PlanOfQuestions(Plan):
-    """A plan for several questions with a probability each. rare: the fewer positive answers a question has so far, the
-    more items are asked for it."""
+    """A plan for several questions about each item, each with its own probability. rare: ask about more items for a
+    question with fewer positive answers so far."""
 
     def __init__(self, questions, rare, *values, **more):
         super().__init__(*values, **more)
@@ -465,8 +467,8 @@ class PlanOfQuestions(Plan):
 
 
 def replay_questions(X, Y, order, learners, rule, plan, budget, seed=0):
-    """Replay several questions that are asked together. Return the asked items (round, margins, probability) and the
-    predictions (round, question)."""
+    """Replay several questions that are asked together about each item. Return the asked items [(round, margins,
+    probability)] and the predictions [round][question]."""
     readings, predictions, seen = [], [], np.zeros((len(Y), 2), int)
     for t, i in enumerate(order):
         margins = [learner.margin(X[i]) for learner in learners]
@@ -519,16 +521,14 @@ def replay(
 
 
 def count_bound(martingales, risk, counts):
-    """Return the values of `counts` (in increasing order) that the mean of the martingales does not refute, at this
-    risk, as the number of positives.
-
-    martingales: functions of a count; each returns a product with one factor for every positive, asked or not.
-    """
+    """Return those values of `counts` (in increasing order) that the mean of the martingales, at this risk, does not
+    refute as number of positives."""
     return [count for count in counts if np.mean([each(count) for each in martingales]) < 1 / risk]
 
 
 def drift_capital(values, seed, bets, jumps):
-    """Return the mean capital of all bets on the ranks of the items, after each item, counting each rank in full."""
+    """Return the mean capital of all bets on the items' ranks after each item. Each rank is counted over all items so
+    far."""
     held = {(k, j): np.full(len(bets), 1 / len(bets)) for k in range(values.shape[1]) for j in range(len(jumps))}
     course = []
     for t in range(len(values)):

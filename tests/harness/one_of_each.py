@@ -72,7 +72,7 @@ def lines():
 
 
 def imported(store, folder):
-    """Import a data set of every kind and append items to it. Yield the names and bytes of its files."""
+    """For each kind of import, import a data set and append items to it. Yield (name, bytes) for each of its files."""
     write_embedding(folder / "tiny")
     items = [*lines()]
     first, later = folder / "first.jsonl", folder / "later.jsonl"
@@ -91,7 +91,8 @@ def imported(store, folder):
 
 
 def labelled(store, data, settings):
-    """Create a session and answer it, with skips and wrong answers, by two people if it asks for second answers."""
+    """Create a session and answer it, with skips and wrong answers, by two people if some questions are asked of
+    both."""
     session = Session(store, create(store, data, budget=BUDGET, **settings))
     people = PEOPLE if session.settings.overlap else ("ann",)
     for k in range(2 * BUDGET):
@@ -120,7 +121,7 @@ def exported(store, session, folder, name):
 
 
 def replayed():
-    """Yield the names of long replays of the project's own algorithms, and digests of what they logged and learned."""
+    """Yield (name, digest of log, counts and learner) for a long replay of each of the project's own algorithms."""
     for name in ("auto", "auto-sum", "auto-classes"):
         chosen = strategy(name)
         X, y, order = promises.data_for(chosen.learner, n=1500, huge=1)
@@ -129,7 +130,7 @@ def replayed():
 
 
 def made(folder):
-    """Yield the names and bytes of all files."""
+    """Yield (name, bytes) for each file that is compared."""
     store = Store(folder / "studio.db")
     yield from replayed()
     yield from imported(store, folder)

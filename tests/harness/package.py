@@ -32,12 +32,13 @@ def environment(folder):
 
 
 def install(programs, *arguments):
-    """Install packages into an environment. arguments: further arguments of `pip install`."""
+    """Install packages into the environment with this folder of programs. arguments: further arguments of `pip
+    install`."""
     run(sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet", *arguments)
 
 
 def packages(programs):
-    """Return the site-packages folder of an environment."""
+    """Return the site-packages folder of the environment with this folder of programs."""
     done = run(programs / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
     return Path(done.stdout.strip())
 

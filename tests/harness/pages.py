@@ -1,4 +1,4 @@
-"""Run the pages without a browser."""
+"""Run the pages of the app without a browser."""
 
 import html
 
@@ -50,7 +50,8 @@ def words(at):
 
 
 def listed(session, name, at=None, **state):
-    """Run the Label page with the state that a browser would send for one of its lists. Check that it does not fail."""
+    """Run the Label page with the state that a browser would send for the list called `name`. Check that it does not
+    fail."""
     at = at or run("pages/1_Label.py", session=str(session), annotator="carla")
     at.session_state["panel"] = name.title()
     at.run()

@@ -51,7 +51,8 @@ EXCEPTIONS = {
 
 
 def data(seed=0, n=120, d=7, huge=1e3):
-    """Return rows of very different size (ordinary, tiny, huge, repeated, one feature, zero), labels and an order."""
+    """Return rows of different kinds (ordinary, tiny, huge, repeated, one feature, zero), their labels and an item
+    order."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
     X /= np.maximum(1e-9, np.linalg.norm(X, axis=1, keepdims=True))
@@ -72,7 +73,7 @@ def labels_for(learner, y):
 def data_for(learner, **options):
     """Return rows, labels and an order for a learner. Sketches get smaller rows, because Gram-Schmidt magnifies
     rounding by the largest one; m-dual gets no repeated rows, which tie its wrong classes so that rounding decides;
-    cw-exact gets separable labels, because others square its variances until no float holds them."""
+    cw-exact gets separable labels, because with other labels its variances leave the range of floats."""
     X, y, order = data(**options | ({"huge": 3} if "sacog" in learner else {}))
     if learner == "cw-exact":
         y = np.where(X @ np.arange(1, X.shape[1] + 1) > 0, 1, -1)
@@ -159,7 +160,7 @@ def rows_of_one_feature_equal_the_twin(learner, rule):
 
 
 def a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits(learner, rule):
-    """Answering one by one, with all state saved and loaded in between without pickle, equals a replay."""
+    """A run that saves and loads all its state (without pickle) before each question gives the bits of a replay."""
     X, y, order = data_for(learner, seed=4)
     table, y = rows.as_rows(csr_array(X)), rows.read_only(y, np.int8)
     order = stream.checked_order(order, table)
@@ -397,7 +398,7 @@ LEARNER_PROMISES = [
 
 
 def fitting(rule):
-    """Return the names of one binary and one multi-class learner that a rule works with, if it has them."""
+    """Return the names of one binary and one multi-class learner that a rule works with, if there are such learners."""
     return list({is_multiclass(name): name for name in reversed(query_rules.partners(rule))}.values())
 
 

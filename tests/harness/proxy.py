@@ -1,4 +1,5 @@
-"""A TCP proxy between browsers and a server that tests cut: Chromium's own offline switch leaves WebSockets open."""
+"""A TCP proxy with which tests cut the line from browsers to a server: Chromium's offline switch leaves WebSockets
+open."""
 
 import os
 import socket

@@ -7,7 +7,8 @@ from base64 import b64encode
 
 
 def held(page):
-    """Return the data in a page. They must occur once and contain no `<`, which could end their script element."""
+    """Return the data in a page. They must occur once, and must not contain `<`, which could end their script
+    element."""
     (data,) = re.findall(r'<script type="application/json" id="data">([^<]*)</script>', page.decode())
     return json.loads(data)
 

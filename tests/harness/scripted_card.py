@@ -56,7 +56,8 @@ def question(id, **changes):
 
 
 def place(asked, **changes):
-    """Return a place for a question, a question's id, or None for an end. A place is returned unchanged."""
+    """Return the `place` of a payload. asked: a question, its id, or None at the end. An argument that is a place is
+    returned."""
     asked = question(asked) if isinstance(asked, int) else asked
     if asked and "counters" in asked:
         return asked

@@ -36,7 +36,8 @@ RUNS = [  # data, algorithm, more settings; shared, so that each pair of data an
 
 
 def stream_of(n=300, d=8, seed=0, density=0.6, labels=(-1, 1)):
-    """Return sparse rows, and items of two classes, one in five positive, that a linear learner can separate."""
+    """Return random sparse rows, and items with these rows: two linearly separable classes, one item in five
+    positive."""
     rng = np.random.default_rng(seed)
     X = sparse.random_array((n, d), density=density, rng=rng, data_sampler=rng.normal).tocsr()
     score = X @ rng.normal(size=d)
@@ -60,7 +61,8 @@ def truth(opened):
 
 
 def reply(opened, who, label=None, place=0):
-    """Answer a question that a person holds, with the true label unless another is given. Return the question."""
+    """Answer a question that a person holds, the one at index `place`, with the true label unless another is given.
+    Return the question."""
     asked = opened.held(who)[place]
     opened.answer(next(EVENTS), asked.id, int(opened.y[asked.item]) if label is None else label, who)
     return asked
@@ -99,7 +101,8 @@ def label_until_the_end(opened):
 
 
 def give(opened, count=1, truths=TRUTHS):
-    """Answer `count` items truly, on the questions that they are asked about. Return the id of the last one."""
+    """Give true answers about `count` items, one to each question that is asked about the item. Return the last item's
+    question id."""
     for _ in range(count):
         asked = opened.current
         labels = [int(truths[k, asked.item]) if predicted else SKIP for k, (_, predicted) in enumerate(asked.parts)]
@@ -140,8 +143,8 @@ def bits(opened):
 
 
 def labelled(store, data="sparse", algorithm="PAA-I", **more):
-    """Label a new session to its end, with skips, an undo, and every ninth answer wrong. Return the session and the
-    places that it showed."""
+    """Label a new session to its end, with skips, an undo, and every ninth answer wrong. Return the session, and
+    (question, progress, weights, counts) for each question that it showed."""
     opened = begin(store, data, algorithm, **more)
     places = []
     while opened.place.asked:
@@ -160,7 +163,8 @@ def labelled(store, data="sparse", algorithm="PAA-I", **more):
 
 
 def database(path, name, **changes):
-    """Create a database with the same stream as `name`, in two classes, and as `classes`, with four class names."""
+    """Create a database that holds a stream twice: as data set `name`, with two classes, and as `classes`, with four
+    class names."""
     store = Store(path)
     items = stream_of(**changes)[1]
     datasets.add(store, name, datasets.table(items), "made.npz")

@@ -73,7 +73,7 @@ def columns():
 
 
 def svmlight(base, delimiter=" ", labels=LABELS):
-    """Return sparse rows of three numbers in svmlight format. base: number of the first column."""
+    """Return sparse rows of three numbers in svmlight format. base: index of the first column."""
     rows = [
         [label, *(f"{column + base}:{value!r}" for column, value in enumerate(numbers) if value)]
         for numbers, label in zip(NUMBERS, labels)
@@ -162,7 +162,7 @@ def arrow(kind):
 
 
 def text(make, *arguments, encoding="utf-8", **options):
-    """Return a function that makes a text file. make: the text, or a function that returns it."""
+    """Return a function that returns the bytes of a text file. make: the text, or a function that returns the text."""
     return lambda: (make if isinstance(make, str) else make(*arguments, **options)).encode(encoding)
 
 

@@ -42,7 +42,7 @@ def undo(store, session, question, id=None):
 
 
 def rows(store):
-    """Count the rows of every table."""
+    """Count the rows of every table: {table: count}."""
     return {table: store.number(f"SELECT count(*) FROM {table}") for table in TABLES}
 
 

@@ -1,4 +1,5 @@
-"""Rules of the project: imports go down the levels, nothing is pickled, docstrings exist, machine code is fresh."""
+"""Rules of the source code: imports go down the levels, nothing is pickled, public names have docstrings, and no text
+file names a folder of one machine."""
 
 import ast
 import os
@@ -44,7 +45,8 @@ def module_name(path):
 
 
 def wing(module):
-    """Return the wing of a module, given its dotted name: a folder or a file of the engine, or ui, app, home, pages."""
+    """Return the wing to which a module belongs, given its dotted name. A wing is a folder or file of the engine, or
+    ui, app, home or pages."""
     parts = module.split(".")
     return parts[1] if parts[0] == "oal_engine" and len(parts) > 1 else parts[0]
 
@@ -67,12 +69,12 @@ def imported(path):
 
 
 def importing(paths, names):
-    """Return the pairs (file, module that it imports) in which the first name of the module is one of `names`."""
+    """Return (file, imported module) for each import in the files whose top-level package is in `names`."""
     return [(path, module) for path in paths for module in imported(path) if module.split(".")[0] in names]
 
 
 def test_imports_go_down():
-    """Every wing has a level. No wing imports from its own level or from a higher one."""
+    """Every wing (part of the project) has a level. No wing imports another one of its own or of a higher level."""
     assert {wing(module_name(path)) for path in PATHS} - {"oal_engine"} == set(LEVEL)
     wrong = []
     for path, module in importing(PATHS, OURS):
@@ -83,7 +85,7 @@ def test_imports_go_down():
 
 
 def test_the_engine_imports_nothing_at_first():
-    """`import oal_engine` imports none of its wings and no other package."""
+    """`import oal_engine` imports none of the engine's modules, and nothing outside the standard library."""
     command = [sys.executable, "-S", "-c", "import sys, oal_engine; print(*sys.modules)"]  # -S: no site hooks
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split()
     foreign = [name for name in names if name.partition(".")[0] not in sys.stdlib_module_names]
@@ -92,7 +94,7 @@ def test_the_engine_imports_nothing_at_first():
 
 @pytest.mark.parametrize("folder", sorted({str(Path(path).parent) for path in PATHS} - {"."}))
 def test_no_wing_has_a_circle(folder):
-    """No wing has circular imports between its modules."""
+    """The modules in each folder of the project have no circular imports among them."""
     paths = {path for path in PATHS if path.startswith(f"{folder}/")} - {"oal_engine/__init__.py"}  # imports lazily
     modules = {module_name(path): imported(path) for path in paths}
     inside = {module: imports & modules.keys() - {module} for module, imports in modules.items()}

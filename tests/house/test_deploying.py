@@ -73,7 +73,7 @@ def test_the_image_has_what_the_app_needs_and_nothing_private():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder for the files of the app and the proxies, with the secrets of the documentation."""
+    """A folder for the files of the app and the proxies. It has the secrets file from the documentation."""
     folder = tmp_path_factory.mktemp("deployed")
     (folder / "secrets.toml").write_text(block("toml"))
     return folder
@@ -81,7 +81,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def app(folder):
-    """The app with the settings of the service, and a database and secrets of its own."""
+    """The app with the settings of the documented service, except for the database, the secrets file and one more host
+    name."""
     own = {"OAL_DB": str(folder / "studio.db"), SECRETS: str(folder / "secrets.toml")}
     server = Server(folder, **SERVICE | own | {HOSTS: f"{SERVICE[HOSTS]} 127.0.0.1"})
     yield server
@@ -192,7 +193,8 @@ def test_the_app_talks_to_pages_of_its_own_site_alone(connect):
 
 @pytest.mark.slow
 def test_a_proxy_serves_one_name(connect):
-    """A TLS handshake for another host name fails, and a request whose Host header has another name gets no page."""
+    """A TLS handshake for any host name but the documented one fails, and a request with another name in its Host
+    header gets no page."""
     for name in ("evil.example", "127.0.0.1"):
         with pytest.raises(ssl.SSLError, match=r"(?i)unrecognized.name|internal error"):
             connect(name)
@@ -219,7 +221,7 @@ def test_nginx_refuses_uploads_before_they_are_sent(connect):
 
 @pytest.mark.slow
 def test_the_app_of_the_service_asks_for_a_log_in(app, visit):
-    """A stranger sees the button to log in if the app has the secrets of the documentation."""
+    """A stranger sees the button to log in if the app runs with the secrets file from the documentation."""
     visit(app).get_by_role("button", name="Log in").wait_for()
 
 
@@ -232,8 +234,8 @@ def has_compose():
 @pytest.mark.rare
 @pytest.mark.skipif(not has_compose(), reason="needs a running Docker with Compose")
 def test_the_containers_are_built_and_run(folder):
-    """The containers of compose.yaml start on another port. The app is healthy, its user is not root and can write only
-    to the volume, and only the proxy can be reached from outside."""
+    """The containers of compose.yaml start, with the proxy on a free port. The app is healthy, its user is not root and
+    can write only to the volume, and only the proxy can be reached from outside."""
     port, secrets = free_port(), json.dumps(str(folder / "secrets.toml"))
     (folder / "secrets.toml").chmod(0o644)
     (folder / "override.yaml").write_text(

@@ -55,13 +55,13 @@ def test_the_reference_is_up_to_date():
 
 
 def test_the_picture_of_the_house_is_up_to_date():
-    """docs/how-it-works.md has the picture of wings and imports that python -m docs.make_house draws."""
+    """docs/how-it-works.md has the diagram of the parts and imports that python -m docs.make_house draws."""
     assert make_house.written(page("docs/how-it-works.md")) == page("docs/how-it-works.md")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_reference_has_every_option(name):
-    """The section of each command names exactly the options that its parser accepts."""
+    """In docs/reference.md, the section of each command names exactly the options that the command's parser accepts."""
     below = section("docs/reference.md", f"### {name}")
     known = {option for parameter in COMMANDS[name].params for option in (*parameter.opts, *parameter.secondary_opts)}
     documented = set(re.findall(r"`(--[\w-]+)", below))
@@ -69,7 +69,7 @@ def test_the_reference_has_every_option(name):
 
 
 def test_every_command_is_explained():
-    """Each command has an example on a page that is written by hand."""
+    """Each command has an example on a page other than docs/reference.md, which is generated."""
     shown = {name for name in NAMES if name != "docs/reference.md"}
     used = {command for name in shown for command in re.findall(r"python -m oal_engine ([a-z-]+)", page(name))}
     assert set(COMMANDS) == used & set(COMMANDS)
@@ -96,13 +96,14 @@ def test_the_reference_names_every_metric():
 
 @pytest.mark.parametrize(("heading", "registry"), [("## Learners", LEARNERS), ("## Query rules", QUERY_RULES)])
 def test_the_reference_names_every_parameter(heading, registry):
-    """The reference lists the parameters of each learner and rule below it."""
+    """In docs/reference.md, each learner and each rule is followed by its parameters."""
     declared = [name for kind in registry.values() for name in parameters(kind)]
     assert declared == named(heading, "  - ")
 
 
 def test_the_settings_of_a_session_are_explained():
-    """The table of settings has a row for each argument of `create` and each field of `Options`, with the default."""
+    """The table in docs/settings.md has a row with the default for each argument of `create` and each field of
+    `Options`."""
     rows = re.findall(r"^\| `(\w+)` \|(.*?)\| .+ \|$", section("docs/settings.md", "## Settings of a session"), re.M)
     arguments = [each for each in inspect.signature(create).parameters.values() if each.kind != each.VAR_KEYWORD][1:]
     expected = [(each.name, "" if each.default is each.empty else f"`{each.default!r}`") for each in arguments]
@@ -119,7 +120,7 @@ def test_every_requirement_is_explained():
 
 
 def test_every_environment_variable_is_explained():
-    """The table of environment variables names exactly the variables in the sources."""
+    """The table in docs/settings.md names exactly the environment variables (OAL_...) that the sources use."""
     folders = ("oal_engine", "ui", "pages", "tests")
     deep = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
     sources = [*ROOT.glob("*.py"), *ROOT.glob("benchmarks/*.py"), *deep]  # peers are installed below benchmarks
@@ -130,7 +131,7 @@ def test_every_environment_variable_is_explained():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_commands_are_valid(name):
-    """The command line can parse each example on a page."""
+    """The parser of the command line accepts each example command on a page."""
     for command, *arguments in (cli.repeat_options(words) for _, words in commands(name)):
         COMMANDS[command].make_context(command, arguments)
 
@@ -151,7 +152,7 @@ def test_its_links_lead_somewhere(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_files_that_it_names_exist(name):
-    """Each path on a page that begins with a folder of the project exists."""
+    """If a path on a page begins with a folder of the project, the file exists."""
     paths = re.findall(r"(?<![\w./-])(?:benchmarks|data|docs|oal_engine|tests|ui)/[\w/.]+\.\w+", page(name))
     assert [] == [path for path in paths if not (ROOT / path).exists()]
 
@@ -163,8 +164,8 @@ def test_the_index_leads_to_every_page():
 
 
 def test_the_version_is_named():
-    """The citation, the changelog and the cluster's image tags name the current version, and the first two the same
-    date."""
+    """The citation, the changelog and the image tags in docs/cluster.md name the current version. The citation and the
+    changelog give the same date."""
     (date,) = re.findall(rf"^## {re.escape(__version__)} \((.+)\)$", page("CHANGELOG.md"), re.MULTILINE)
     assert f"version: {__version__}\ndate-released: {date}\n" in page("CITATION.cff")
     assert {__version__} == set(re.findall(r"(?:oal-studio:|image\.tag=)([\d.]+)", page("docs/cluster.md")))

@@ -49,7 +49,7 @@ def nodes(path):
 
 @cache
 def prose(path):
-    """Return the docstrings, comments and sentences of a file: [(line, text)]."""
+    """Return the comments of a file, and its strings of more than two words, docstrings included: [(line, text)]."""
     tokens = tokenize.generate_tokens(io.StringIO((ROOT / path).read_text(encoding="utf-8")).readline)
     comments = [(each.start[0], each.string.lstrip("# ")) for each in tokens if each.type == tokenize.COMMENT]
     return comments + [
@@ -59,7 +59,7 @@ def prose(path):
 
 
 def found(path, construction):
-    """Return the places where a file uses a construction, each as "path:line: words"."""
+    """Return the places where a file uses a construction of CONSTRUCTIONS, each as "path:line: words"."""
     return [
         f"{path}:{line}: {match[0]}"
         for line, text in prose(path)
@@ -78,7 +78,7 @@ def functions(path):
 
 
 def verbless(path):
-    """Yield the functions of a file whose docstring does not begin with a verb, each as "path:line: first line"."""
+    """Yield "path:line: first line" for each function of a file, unless its docstring begins with a verb."""
     for node in functions(path):
         first = re.match(r"[\w'-]+", ast.get_docstring(node) or "Do")
         if (
@@ -91,7 +91,8 @@ def verbless(path):
 
 
 def participles(path):
-    """Yield the parameters, functions and variables of a file whose name is a bare participle."""
+    """Yield "path:line: name" for each parameter, function, class and variable of a file, if its name is a bare
+    participle."""
     for node in nodes(path):
         name = (
             node.name if isinstance(node, ast.FunctionDef | ast.ClassDef)
@@ -105,7 +106,7 @@ def participles(path):
 
 @pytest.mark.parametrize("construction", CONSTRUCTIONS)
 def test_no_construction_of_the_dialect(construction):
-    """No docstring, comment or sentence uses a construction that has to be decoded."""
+    """No docstring, comment or sentence uses a construction of CONSTRUCTIONS, which readers would have to decode."""
     assert [] == [place for path in PATHS for place in found(path, construction)]
 
 

@@ -36,7 +36,7 @@ PAGES = [name for name in NAMES if any(commands(name))]
 
 
 def csv(*columns):
-    """Return columns of cells, headings first, as CSV."""
+    """Join columns of cells into CSV text. Each column begins with its heading."""
     return "".join(",".join(map(str, row)) + "\n" for row in zip(*columns))
 
 
@@ -89,8 +89,8 @@ def write_files(folder):
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """A folder with the files, a database with the data sets, sessions and comparisons of the examples, and another
-    database with only a data set."""
+    """The folder in which the examples run. It has their files, a database with their data sets, sessions and
+    comparison, and a second database with only a data set."""
     folder = tmp_path_factory.mktemp("examples")
     write_files(folder)
     store, other = Store(folder / "studio.db"), Store(folder / "other.db")
@@ -134,5 +134,5 @@ def test_its_examples_run(name, prepared, tmp_path, command, monkeypatch):
 
 
 def test_the_commands_that_are_not_run_are_on_a_page():
-    """Each word of NOT_RUN belongs to a command of some page."""
+    """Each key of NOT_RUN is a word of a command on some page of the documentation."""
     assert NOT_RUN.keys() <= {word for name in PAGES for _, words in commands(name) for word in words}

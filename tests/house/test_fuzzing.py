@@ -1,4 +1,4 @@
-"""Damaged files do no harm: every reader of foreign files reads them, or refuses them in one sentence."""
+"""Damaged files do no harm: every reader of foreign files reads them, or refuses them with a one-sentence error."""
 
 from time import process_time
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Reading `.npy` or `.npz` file:Us
 
 @pytest.fixture
 def read_by(request, tmp_path_factory):
-    """A reader of files, chosen by its name, with valid files for it."""
+    """The fuzzing target with the name in the test's parameter: a reader of files, and valid files for it."""
     return target(request.param, tmp_path_factory.mktemp("target"))
 
 
@@ -29,8 +29,8 @@ def test_undamaged_files_are_read(read_by):
 @pytest.mark.slow
 @pytest.mark.parametrize("read_by", NAMES, indirect=True)
 def test_a_damaged_file_is_read_or_refused_in_one_sentence(read_by):
-    """Reading a damaged file succeeds or raises ValueError with one sentence, and never takes long. (benchmarks/fuzz.py
-    tries many more damages.)"""
+    """Reading a damaged file succeeds or raises ValueError with a one-sentence message, within SECONDS of processor
+    time. (benchmarks/fuzz.py tries many more damaged files.)"""
 
     @settings(deadline=None, max_examples=60, database=None)
     @given(st.randoms(use_true_random=False))

@@ -30,7 +30,8 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def programs(wheel, tmp_path_factory):
-    """The folder of programs in an environment with the wheel, which uses the packages of the tests' environment."""
+    """The folder of programs in an environment with the wheel. All other packages come from the environment of the
+    tests."""
     folder = package.environment(tmp_path_factory.mktemp("environment"))
     required = (path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
     (package.packages(folder) / "required.pth").write_text("\n".join(required))
@@ -89,7 +90,8 @@ def test_the_wheel_holds_the_app_and_the_engine(wheel):
 
 
 def test_the_wheel_has_the_requirements_of_the_files(wheel):
-    """The package requires the lines of requirements.txt, and each extra the lines of its own file."""
+    """The wheel requires the lines of requirements.txt, and each of its extras requires the lines of the extra's own
+    file."""
     archive = ZipFile(wheel)
     (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
     about = Parser().parsestr(archive.read(metadata).decode())
@@ -101,8 +103,8 @@ def test_the_wheel_has_the_requirements_of_the_files(wheel):
 
 
 def test_the_app_runs_where_nothing_else_is(app, newcomer, visit, tmp_path):
-    """`oal-studio`, started in an empty folder, prints the path of its data, and Home leads from a person's own Excel
-    file to the first question."""
+    """`oal-studio`, started in an empty folder, prints the path of its data. On Home, a person can upload an Excel file
+    and get the first question about it."""
     (database,) = re.findall(r"^Your data are kept in (.+)$", app.log.read_text(), re.MULTILINE)
     assert database.startswith(newcomer["HOME"])
     page = visit(app)
@@ -127,7 +129,7 @@ def test_a_database_that_cannot_be_used_is_refused(programs, tmp_path):
 
 
 def test_the_settings_of_the_server_hold(app):
-    """The server refuses a foreign host name, as .streamlit/config.toml says."""
+    """The server refuses a request with a foreign host name, as .streamlit/config.toml says."""
     for host, status in ((f"localhost:{app.port}", 200), ("evil.example", 400)):
         connection = HTTPConnection("127.0.0.1", app.port)
         connection.request("GET", "/_stcore/health", headers={"Host": host})

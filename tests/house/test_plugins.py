@@ -26,7 +26,8 @@ print(OnlineActiveClassifier("halving + all", step=1).fit([[1.0], [2.0]], [1, 0]
 
 @pytest.fixture
 def run(tmp_path):
-    """A function that runs Python in a folder with the documented plugin, and returns (exit code, output, errors)."""
+    """A function that runs Python in a folder with the plugin from the documentation, and returns (exit code, output,
+    errors)."""
     (tmp_path / "halving.py").write_text(MODULE)
     lines = (f"{'good' if k % 3 == 0 else 'other'} word{k % 7} day{k % 5},{int(k % 3 == 0)}" for k in range(60))
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *lines]))

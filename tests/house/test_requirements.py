@@ -17,12 +17,12 @@ DISTRIBUTIONS = packages_distributions()
 
 
 def normalized(name):
-    """Return the name of a distribution as the package index spells it."""
+    """Return the normalized name of a distribution: in lower case, with hyphens for underscores and dots."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def requirements(*files):
-    """Return the requirements in some files, by normalized name."""
+    """Return the requirements that these files list: {normalized name: requirement}."""
     lines = [line for file in files for line in (ROOT / file).read_text(encoding="utf-8").splitlines()]
     return {normalized(each.name): each for each in map(Requirement, lines)}
 

@@ -24,7 +24,8 @@ ENVIRONMENTS = {
 
 @pytest.mark.slow
 def test_everything_is_the_same_bytes_on_every_processor(tmp_path):
-    """One import, session, export, report and published page of each kind has the same bytes on an old CPU."""
+    """One import, session, export, report and published page of each kind has the same bytes in a process that uses no
+    newer processor instructions."""
     processes = {}
     for name, environment in ENVIRONMENTS.items():
         (tmp_path / name).mkdir()

@@ -1,4 +1,5 @@
-"""The rules of benchmarks/stopping.py stop where their papers say, and the benchmark can read reviews from files."""
+"""The stopping rules of benchmarks/stopping.py stop where their papers say, and the benchmark can read reviews from
+files."""
 
 import sys
 from math import comb
@@ -22,7 +23,8 @@ def look(labels, items, start=0, chance=None, key_papers=()):
 
 
 def test_in_a_row():
-    """The rule counts only items that the model ranked, and takes a number below 1 as a share of all items."""
+    """The rule of N irrelevant items in a row counts only items that the model ranked. An N below 1 is a share of all
+    items."""
     labels = [1] + [0] * 50
     assert stopping.in_a_row(50)(look(labels, 1000))
     assert not stopping.in_a_row(50)(look(labels, 1000, start=2))
@@ -32,15 +34,16 @@ def test_in_a_row():
 
 
 def test_callaghan_by_hand():
-    """After two relevant items, 94 of the other 98 must be irrelevant: a single relevant one would be among the last 4
-    with probability 4/98 < 5 %, and among the last 5 with probability 5/98 > 5 %."""
+    """Of 100 items, the first two relevant, the rule stops after 94 irrelevant ones: a single relevant item would be
+    among the last 4 with probability 4/98 < 5 %, and among the last 5 with probability 5/98 > 5 %."""
     stops = stopping.callaghan(0.95)
     assert not stops(look([1, 1] + [0] * 93, 100))
     assert stops(look([1, 1] + [0] * 94, 100))
 
 
 def test_callaghan_by_counting():
-    """The rule stops if any test over the last items, computed by counting combinations, has a p-value below 5 %."""
+    """Callaghan's rule stops exactly if some test over the last items, computed by counting combinations, has a p-value
+    below 5 %."""
     rng, outcomes = np.random.default_rng(5), []
     for _ in range(60):
         labels, target = rng.random(25) < np.linspace(0.9, 0, 25) ** 2, rng.choice(stopping.TARGETS)
@@ -64,7 +67,7 @@ def test_quant_ci_by_hand():
 
 
 def test_safe():
-    """The second step of SAFE continues until all of its conditions hold."""
+    """The second step of the SAFE procedure continues until all of its conditions hold."""
     first, ranked = [1] + [0] * 9, [1] * 5 + [0] * 85  # an estimate of 40 relevant items among 400: 80 must be read
     assert stopping.safe(look(first + ranked, 400, start=10, key_papers=[12]))
     assert not stopping.safe(look(first + ranked, 400, start=10, key_papers=[12, 399]))
@@ -89,7 +92,8 @@ def test_screening():
 
 @pytest.mark.slow
 def test_certified():
-    """Our sessions stop early if relevant items are frequent and easy, and read all if nothing can be guaranteed."""
+    """Our sessions stop early if relevant items are frequent and easy, and read all items if nothing can be
+    guaranteed."""
     many = np.random.default_rng(0).permutation(np.where(np.arange(1000) % 4 == 0, 1, -1)).astype(np.int8)
     part = stopping.rows.as_rows(np.column_stack([many > 0, many < 0]).astype(float))
     for (target, _), (found, read) in stopping.certified(part, many, seed=1).items():
@@ -100,8 +104,8 @@ def test_certified():
 
 
 def test_reviews(tmp_path, capsys):
-    """CSV files with texts and a column included or label_included are reviews. Any other file is left out with a
-    sentence."""
+    """CSV files with texts, a column included or label_included, and at least 100 labeled items are read as reviews.
+    Any other file is skipped with a sentence on standard error."""
     line = "Title {0},About word{0} and thing{0},{1}\n"
     body = "".join(line.format(k, int(k % 10 == 0)) for k in range(120))
     (tmp_path / "first.csv").write_text("title,abstract,label_included\n" + body)

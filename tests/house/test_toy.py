@@ -118,7 +118,7 @@ def test_a_comparison_tunes_and_scales_the_pair(tmp_path):
 
 @pytest.mark.slow
 def test_the_pair_races(app_store):
-    """The race on the Compare page offers the pair, runs it, and shows the sentence of its rule."""
+    """The race on the Compare page offers the pair, runs it, and shows the sentence that describes its rule."""
     at = run("pages/2_Compare.py", view="race")
     at.multiselect(key="strategies").set_value(["TOY"]).run()
     assert not at.exception

@@ -35,8 +35,8 @@ rows.lane_sum = lambda w, first, x, start, count, squares: sum(
 
 
 def taken(stack, place):
-    """Return the setting at index `place` of a stack: the same nested tuples, with one entry of the last axis of each
-    array."""
+    """Return the setting at index `place` of stacked settings: the same nested tuples, with each array reduced to this
+    index of its last axis."""
     return type(stack)(*(taken(part, place) for part in stack)) if isinstance(stack, tuple) else stack[..., place]
 
 
@@ -56,7 +56,7 @@ def away_from_defaults(kind):
     [(csr_array, *pair) for pair in PAIRS] + [(rows, *pair) for rows in (np.asarray, mixed) for pair in EVERY],
 )
 def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
-    """On sparse rows, every learner with every rule asks the same rounds and learns the same weights as the plain
+    """On sparse rows, every learner with every rule asks in the same rounds and learns the same weights as the plain
     implementation (naive.py). On dense and mixed rows, each learner and each rule does so in at least one pair."""
     X, y, order = data_for(learner)
     X = X.astype(np.float32).astype(np.float64)  # the precision of a dense block
@@ -88,8 +88,8 @@ def test_parameters_reach_the_formulas(learner, rule):
 
 @pytest.mark.parametrize(("learner", "rule"), FITTING)
 def test_a_plan_equals_its_twin(learner, rule):
-    """A run with audits that do not train gives the results of the plain implementation (naive.py). So does a run with
-    audits that train and a pace, if the rule can have a pace."""
+    """Runs with audits give the results of the plain implementation (naive.py): a run in which audits do not train,
+    and, if the rule can have a pace, a run with a pace in which audits train."""
     X, y, order = data_for(learner, seed=3, n=200)
     plan = {"budget": 40, "horizon": 180, "audit": 0.3}
     assert_twins(X, y, order, learner, rule, seed=6, budget=40, plan=plan | {"trains": False}, averaged=True)
@@ -111,7 +111,7 @@ def test_a_pace_spends_the_budget_evenly(rule):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_name_builds_and_runs(name):
-    """Each published name asks within its budget, learns, and has the parameters that are declared for it."""
+    """Each published algorithm asks within its budget, learns, and has the parameters that are declared for it."""
     chosen, entry = strategy(name), ALGORITHMS[name]
     replayed = replay(chosen)
     assert 0 < replayed.queried <= 30

@@ -28,7 +28,7 @@ def test_every_pair_has_its_declared_parameters(learner, rule):
 
 
 def test_names_in_any_case():
-    """Names are accepted in any case and returned as published."""
+    """Names of algorithms, learners and rules are accepted in upper or lower case, and returned as published."""
     assert "OA3-diag" == strategy("oa3-DIAG").algorithm
     assert ("acog-ii", "variance") == (strategy("oa3").learner, strategy("oa3").rule)
     assert "PA-I" == strategy("pa-i").algorithm
@@ -54,7 +54,7 @@ def test_soal_cs_has_the_first_cost_sensitive_loss():
 
 @pytest.mark.slow
 def test_cpa_learns_until_the_hinge_loss_is_zero():
-    """CPA learns a correctly predicted label if 1 - y p > 0; the textbook's `cpa` learns only mistakes."""
+    """The algorithm CPA learns a correctly predicted label if 1 - y p > 0; the learner `cpa` learns only mistakes."""
     X, y = np.array([[1.0], [1.0]]), np.array([1, 1])
     for values, learned in (({"learner": "cpa", "rule": "all"}, 0.0), ({"algorithm": "CPA"}, 1.5)):
         learner, rule = strategy(**values, values={"C": 1.5}).build(1)
@@ -84,7 +84,8 @@ def test_what_was_stored_has_the_defaults_of_later_parameters():
 
 @pytest.mark.parametrize("name", FORMER)
 def test_a_name_that_stood_for_others_says_what_it_ran(name):
-    """A strategy of version 0.2.0 whose name now denotes another pair is loaded under the name of its own pair."""
+    """If version 0.2.0 used a name for another pair of learner and rule than today, its strategies are loaded as that
+    pair."""
     learner, rule = FORMER[name]
     nothing = {"learner": {}, "rule": {}}
     assert strategy(None, learner, rule) == stored(name, learner, rule, nothing)
@@ -94,8 +95,8 @@ def test_a_name_that_stood_for_others_says_what_it_ran(name):
 
 
 def test_a_positive_weighs_less_where_a_reading_answers_several_questions():
-    """In a session that asks several questions, the weight of a positive in `auto` has a lower exponent (0.3), which
-    falls later (few = 20). Published algorithms keep their parameters."""
+    """In a session that asks several questions about each item, `auto` weighs positives with a lower exponent (0.3),
+    whose increase for few positives lasts longer (few = 20). Published algorithms keep their parameters."""
     one, several = strategy("auto"), strategy("auto", several=True)
     assert one.learner_parameters | {"exponent": 0.3, "few": 20} == several.learner_parameters
     assert one.rule_parameters == several.rule_parameters
@@ -114,7 +115,7 @@ def test_what_a_paper_fixes_cannot_be_set(name, a):
 
 
 def test_one_delta_for_both_signs():
-    """`delta` sets both deltas of a rule that has two, and one of them can still be set by itself."""
+    """`delta` sets both deltas of a rule that has two, and either of them can still be set separately."""
     both = strategy("SOAL", values={"delta": 3}).parameters
     assert (3, 3) == (both["delta_plus"], both["delta_minus"])
     one = strategy("OAAL", values={"delta": 3, "delta_minus": 0.5}).parameters
@@ -125,8 +126,8 @@ def test_one_delta_for_both_signs():
 
 
 def test_a_key_of_both_sides():
-    """If the learner and the rule have a parameter of the same name, it has the prefix `learner.` or `rule.` when it is
-    set and when it is shown."""
+    """If a learner and its rule have parameters of the same name, these are set and shown with the prefixes `learner.`
+    and `rule.`."""
     chosen = strategy(learner="ada-da", rule="symmetric", values={"learner.delta": 2, "rule.delta": 3})
     assert {"eta": 1, "learner.delta": 2, "rule.delta": 3} == chosen.parameters
     assert ({"eta": 1, "delta": 2}, {"delta": 3}) == (chosen.learner_parameters, chosen.rule_parameters)
@@ -148,7 +149,7 @@ def test_a_key_of_both_sides():
     ],
 )
 def test_a_wrong_strategy_is_refused(call, message):
-    """A wrong strategy is refused in one sentence with the allowed values and the given one."""
+    """A wrong strategy is refused with a one-sentence error: the allowed values and the given one."""
     with pytest.raises(ValueError, match=message):
         strategy(**call)
 
@@ -173,7 +174,8 @@ def test_a_supervised_algorithm_is_credited_to_its_paper(name, title):
 
 
 def test_a_state_array_is_made_from_what_it_names():
-    """A state array is computed from the inputs that its function's arguments name, and from no others."""
+    """A state array is computed by a function from the inputs that the function's arguments name, and from no
+    others."""
 
     class Steps(NamedTuple):
         state: from_parameters(lambda classes, step: np.full(classes, step))

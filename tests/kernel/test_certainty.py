@@ -1,5 +1,5 @@
-"""Lower bounds hold at all points in time at once, under any drift, at the stated risk, and equal the bounds of the
-plain implementation (naive.py)."""
+"""Lower bounds on metrics hold at all points in time at once, under any drift, at the stated risk, and equal the bounds
+of the plain implementation (naive.py)."""
 
 from itertools import product
 
@@ -15,7 +15,8 @@ CHANCES = np.array([0.1, 0.5, 0.05, 1.0, 0.2, 0.05])
 
 @pytest.mark.parametrize(("asked", "risk"), [(0, RISK), (1, RISK), (3, RISK), (6, RISK), (6, RISK / 5)])
 def test_bounds_are_the_last_counts_that_the_martingales_allow(asked, risk):
-    """Each bound equals the last count that the martingales allow, found by trying one count after the other."""
+    """Each bound is the highest (or lowest) count of positives that the martingales allow, found by trying all
+    counts."""
     q, s, pi, at = 0.05 * HIDDEN, 0.05 * PUSHED, CHANCES[:asked], np.array([asked])
     hidden = [
         lambda count, q=q, w=w: w * np.prod((1 - q / pi) / (1 - q)) * (1 - q) ** (asked - count)
@@ -32,7 +33,8 @@ def test_bounds_are_the_last_counts_that_the_martingales_allow(asked, risk):
 
 
 def test_the_products_are_fair_games():
-    """Each product is a martingale: its mean over all outcomes is 1, even if draw probabilities depend on the past."""
+    """Each product behind a bound is a martingale: its mean over all outcomes is 1, even if draw probabilities depend
+    on the past."""
     for factor in (lambda pi: ((1 - 0.03 / pi) / 0.97, 1 / 0.97), lambda pi: ((1 + 0.2 / pi) / 1.2, 1 / 1.2)):
         mean = 0.0
         for asked in product([True, False], repeat=6):
@@ -85,7 +87,7 @@ def test_floors_hold_at_every_look():
 
 
 def test_floors_are_sharper_with_what_a_person_has_read():
-    """If a person has read all pushed items, no bound is lower, and the bound on recall is higher."""
+    """If a person has read all pushed items, no bound is lower than without that, and the bound on recall is higher."""
     arguments, counts = session(np.random.default_rng(3))
     true_pushes = metrics.confusion(counts, "push")[0]
     bounds, read = floors(tables(*arguments)), floors(tables(*arguments, true_pushes=true_pushes))

@@ -20,8 +20,8 @@ def items(count, seed, shift=0.0):
 
 @pytest.mark.parametrize("shift", [0.0, 2.0])
 def test_the_capital_is_that_of_the_formulas(shift):
-    """The bets' capital after each item, and the first item at which it reaches a limit, agree with the plain
-    implementation in naive.py."""
+    """The capital of the test's bets after each item, and the first item at which it reaches a limit, agree with the
+    plain implementation (naive.py)."""
     values = items(120, 0, shift)
     course = drift_capital(values, drift.SEED, drift.BETS, drift.JUMPS)
     for stop in (1, 2, 50, 120):
@@ -74,8 +74,8 @@ def checked(share, checks, seed, factor=1.0):
 
 
 def labeled(share, labels, seed, factor=1.0):
-    """Return the answers of a session whose model learns: it asks more about doubtful items and in the first third of
-    the stream, and its margins separate the classes better and better."""
+    """Return the arguments of `drift.change` for a session whose model learns: it asks more about doubtful items and in
+    the first third of the stream, and its margins separate the classes better and better."""
     rng, t = np.random.default_rng(seed), np.arange(ROUNDS)
     positive = rng.random(ROUNDS) < np.where(t < ROUNDS / 2, share, factor * share)
     margin = rng.normal(size=ROUNDS) + np.where(positive, 1, -2) * (1 + t / ROUNDS)
@@ -88,7 +88,8 @@ def labeled(share, labels, seed, factor=1.0):
 
 
 def share_changes(answers, share, number, factor=1.0, streams=1000):
-    """Return the change of the share of positives that is noticed in each of several streams, or None."""
+    """Return a list: the noticed change of the share of positives, or None, in each of several streams. answers:
+    `checked` or `labeled`. number: count of answers."""
     return [drift.change(*answers(share, number, seed, factor), ROUNDS, ROUNDS) for seed in range(streams)]
 
 
@@ -131,8 +132,8 @@ def turned(labels, seed, late):
 
 
 def test_other_items_that_become_positive_are_noticed():
-    """If other items become positive, at the same share, most sessions notice that pushed items are positive less often
-    and other items more often."""
+    """If different items become positive while the share of positives stays the same, most sessions notice that pushed
+    items are positive less often and other items more often."""
     changes = [drift.change(*turned(600, seed, True), ROUNDS, ROUNDS) for seed in range(200)]
     noticed = [each for each in changes if each and len(each.before) == 2]
     assert len(noticed) > 0.6 * 200
@@ -142,7 +143,8 @@ def test_other_items_that_become_positive_are_noticed():
 
 
 def test_the_steps_are_those_of_the_formulas():
-    """The shares before and after each split, and their standardized differences, equal plain sums over the items."""
+    """The shares of positives before and after a split of the stream, and their differences in standard errors, equal
+    the results of the plain implementation (naive.py)."""
     positive, pushed, chance, rounds, pushes = turned(400, 0, True)
     parts = positive, pushed, 1 / chance
     steps = np.array([drift._of_items(*parts, rounds, pushes), *drift._of_sides(*parts)])
@@ -185,7 +187,7 @@ def test_without_both_kinds_of_answers_there_is_no_alarm(label):
 
 @pytest.mark.parametrize("silent", range(4))
 def test_a_quarter_without_answers_is_no_obstacle(silent):
-    """A change is noticed although nothing was asked in one of the quarters."""
+    """A change is noticed although nothing was asked in one of the quarters of the stream."""
     positive, pushed, chance, rounds, pushes = checked(0.1, 400, 0, factor=8)
     quarter = (rounds[1:] - 1) // (ROUNDS // 4)
     kept = quarter != silent

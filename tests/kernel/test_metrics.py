@@ -111,7 +111,7 @@ def test_every_metric_is_a_fraction(counts):
 @settings(deadline=None)
 @given(arrays(np.int64, (5, *metrics.COUNTS), elements=st.integers(0, 99)))
 def test_a_curve_is_evaluated_point_by_point(curve):
-    """Counts with leading axes give at each point the metrics of that point alone."""
+    """If counts have leading axes, the metrics at each point equal the metrics of the point's counts alone."""
     for name in metrics.EVALUATIONS:
         evaluated = evaluate(curve, name)
         assert [evaluate(point, name) for point in curve] == [
@@ -120,7 +120,8 @@ def test_a_curve_is_evaluated_point_by_point(curve):
 
 
 def test_weights():
-    """The ratio is the weight of a positive divided by the weight of a negative; weights outside (0, 1) are refused."""
+    """The ratio of metric weights is a positive's weight divided by a negative's; weights outside (0, 1) are
+    refused."""
     assert pytest.approx((1, 9)) == (Weights().ratio("sum"), Weights().ratio("cost"))
     assert pytest.approx((4, 0.25)) == (Weights(0.8, 0.2).ratio("sum"), Weights(0.8, 0.2).ratio("cost"))
     for name in ("alpha_p", "c_p"):
@@ -168,7 +169,8 @@ def test_classes_equal_scikit_learn(items):
 @settings(deadline=None)
 @given(arrays(np.int64, (5, CLASSES, CLASSES + 1, 2), elements=st.integers(0, 99)))
 def test_a_curve_of_classes_is_evaluated_point_by_point(curve):
-    """Counts of K classes with leading axes give at each point the metrics of that point alone."""
+    """If counts of K classes have leading axes, the metrics at each point equal the metrics of the point's counts
+    alone."""
     for evaluation in metrics.EVALUATIONS:
         whole = metrics.evaluate_classes(curve, evaluation)
         for k, counts in enumerate(curve):

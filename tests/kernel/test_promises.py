@@ -24,7 +24,7 @@ class TestLearners:
     )
     @pytest.mark.parametrize("promise", LEARNER_PROMISES, ids=lambda promise: promise.__name__)
     def test_a_learner_keeps_the_promise(self, promise, learner):
-        """Each learner keeps each promise with the rule symmetric."""
+        """Each learner keeps each promise when it runs with the rule `symmetric`."""
         if exception := EXCEPTIONS.get((promise.__name__, learner)):
             pytest.skip(exception)
         promise(learner, "symmetric")
@@ -37,7 +37,7 @@ class TestRules:
     )
     @pytest.mark.parametrize("promise", RULE_PROMISES, ids=lambda promise: promise.__name__)
     def test_a_rule_keeps_the_promise(self, promise, learner, rule):
-        """Each rule keeps each promise with a binary and a multi-class learner that it works with."""
+        """Each rule keeps each promise when it runs with a binary and a multi-class learner that it works with."""
         promise(learner, rule)
 
 
@@ -72,6 +72,6 @@ def test_compiled_steps_give_the_bits_of_a_replay(learner, rule):
     ],
 )
 def test_compiled_passes_give_the_bits_of_replays(matrix, learner, rule):
-    """Several settings in one compiled pass equal a replay of each to the bit, for each kind of formula; interpreted.py
+    """Several settings in one compiled pass give the bits of separate replays, for each kind of formula; interpreted.py
     checks every learner and every rule in plain Python."""
     settings_that_share_a_pass_have_the_bits_of_replays_of_each(learner, rule, matrix)

@@ -43,8 +43,8 @@ def outcomes(replays):
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [*PLANS, {"average": True}, {"budget": None}])
 def test_one_question_is_a_session_of_today(more):
-    """One question, or the same one twice with the rule `max` (rare=False), asks, learns and counts as `Run.replay`
-    does, to the bit."""
+    """A session of one question, or of the same question twice with the rule `max` (rare=False), asks, learns and
+    counts as `Run.replay` does, to the bit."""
     X, Y = stream()
     (run,) = runs_of(X, Y[1:2], **more)
     today = outcomes([run.replay(log=True)])
@@ -58,8 +58,8 @@ def test_one_question_is_a_session_of_today(more):
 @pytest.mark.parametrize("rare", [True, False])
 @pytest.mark.parametrize("more", PLANS)
 def test_several_questions_equal_the_formulas(rare, more):
-    """The asked items, their probabilities, the predictions and the weights agree with the plain implementation
-    (naive.py), which computes one round at a time."""
+    """If several questions are asked about each item, the asked items, their probabilities, the predictions and the
+    weights agree with the plain implementation (naive.py)."""
     X, Y = stream()
     learners = [naive.Learner("pool-f1", X.shape[1]) for _ in Y]
     values = {"trains" if name == "audit_trains" else name: value for name, value in more.items()}
@@ -109,7 +109,7 @@ def test_the_floor_of_an_item_that_only_some_push_is_never_lowered():
 
 
 def test_rare_questions_get_more_readings():
-    """The rule `rare` asks about more positives of the rarest questions than `max`, and spends the budget."""
+    """The rule `rare` asks about more positives of the rarest questions than `max`, and both spend the budget."""
     found = {True: 0, False: 0}
     for seed in range(10):
         X, Y = stream(seed, 3000)
@@ -121,7 +121,7 @@ def test_rare_questions_get_more_readings():
 
 
 def test_questions_of_several_classes_are_refused():
-    """A learner of several classes is refused in one sentence."""
+    """A multi-class learner is refused if several questions are asked about each item."""
     X, Y = stream()
     run = replace(runs_of(X, Y)[0], strategy=strategy("auto-classes"), y=(Y[0] + 3) // 2, classes=2)
     with pytest.raises(ValueError, match="several questions need learners of positives and negatives"):

@@ -70,7 +70,8 @@ def digest():
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", [{"NUMBA_CPU_NAME": "generic"}, {"NUMBA_OPT": "1"}])
 def test_products_are_the_same_bits_on_every_machine(machine, tmp_path):
-    """A processor without wide registers and a weaker compiler give the same bits."""
+    """The products of mixed rows have the same bits on a processor without wide registers and with a weaker
+    compiler."""
     command = [sys.executable, "-c", "from tests.kernel.test_rows import digest; print(digest())"]
     environment = os.environ | machine | {"XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -112,7 +113,8 @@ def test_mixed_rows_are_looked_at_as_others_are():
 
 
 def test_a_column_of_the_block_is_none_of_the_sparse_part():
-    """A sparse column out of range is refused, even if the block has a column of that number."""
+    """An index beyond the columns of the sparse part is refused, even if the dense block has a column with this
+    index."""
     sparse = rows.as_rows(csr_array(np.eye(3)))
     wrong = mixed_rows(sparse._replace(columns=2), np.ones((3, 4)))
     with pytest.raises(ValueError, match=r"columns must be < 2\. Got 2"):

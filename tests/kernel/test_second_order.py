@@ -30,7 +30,8 @@ def divergence(w, s, v, t):
 
 @pytest.mark.slow
 def test_cw_learns_a_long_row_whose_margin_is_between_deviation_and_variance():
-    """If phi sqrt(v) <= y p < phi v, CW learns, and ends at y p = phi v; the `cw` of version 0.2.0 does not learn."""
+    """If phi sqrt(v) <= y p < phi v (margin p, variance v), CW learns until y p = phi v; the `cw` of version 0.2.0 does
+    not learn."""
     phi, x = ndtri(0.9), np.array([6.0, 0.0, 0.0])
     X, y = [[1, 1, 0], [1, -1, 0], [1, 0, 1], [1, 0, -1], x], [1] * 5
     before = taught("cw-variance", X[:4], y[:4])
@@ -93,14 +94,16 @@ DIGESTS = {  # by learner and number of directions, from version 0.2.0
 @pytest.mark.slow
 @pytest.mark.parametrize(("learner", "m"), DIGESTS)
 def test_sketches_have_the_bits_of_version_0_2_0(learner, m):
-    """The state of a sketch after a run equals the state in version 0.2.0, to the bit, for any number of directions."""
+    """The state of a sketch after a run equals the state in version 0.2.0, to the bit, for several numbers of
+    directions."""
     X, y, order = data_for(learner, d=20, n=300)
     result = run(csr_array(X), y, order, learner, "variance", {"m": m, "eta": 0.7}, rho=3.0)
     assert DIGESTS[learner, m] == bits(result.log, result.counts, result.learner)[:16]
 
 
 def seconds(m):
-    """Measure the shortest time of a Gram-Schmidt orthonormalization of m directions, in seconds."""
+    """Measure how long a Gram-Schmidt orthonormalization of m directions takes, in seconds (the shortest of 20
+    runs)."""
 
     @njit
     def once(F, K, Kf):

@@ -52,8 +52,8 @@ def test_the_budget_and_the_audits_are_spent_exactly(more):
 
 @pytest.mark.slow
 def test_a_rule_with_a_pace_of_its_own_spreads_the_budget():
-    """The rule `paced` spends its labels in the first quarter of the stream, at most 40 rounds per label, except a
-    reserve, which lasts to the end. An explicit pace overrides this."""
+    """The rule `paced` spends its labels in the first quarter of the stream, or within 40 rounds per label if that is
+    shorter, except a reserve, which lasts to the end. An explicit pace overrides this."""
     assert [2000, 800, 4000] == [
         spending.plan("paced", budget, 8000, pace=pace).paced for budget, pace in ((300, None), (20, None), (20, 0.5))
     ]
@@ -90,8 +90,8 @@ def test_a_plan_with_a_reserve_equals_its_twin(learner, share):
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["symmetric", "margin", "paced"])
 def test_every_item_that_is_not_pushed_has_the_chance_promised_to_the_horizon(rule):
-    """Under a floor, items predicted negative have at least the promised probability, and labels last to the
-    horizon."""
+    """Under a floor, items predicted negative are asked with at least the promised probability, and the labels last to
+    the horizon."""
     for seed in range(20):
         X, y, order = data(n=ROUNDS)
         plan = spending.plan(rule, BUDGET, ROUNDS, floor=0.5)
@@ -164,7 +164,8 @@ def test_chances_are_the_probabilities_of_asking(more):
 
 
 def test_without_a_pace_the_rule_spends_as_it_wants():
-    """Audits alone leave the rule's probabilities unchanged, so that it asks often at first."""
+    """A plan with audits and no pace leaves the rule's probabilities unchanged, so that the rule asks often at
+    first."""
     replay = planned(audit=0.25)
     wished = replay.log[replay.decided[:, 0] == 0, 0]
     assert np.median(wished) < np.median(planned(audit=0.25, pace=1.0).log[:, 0]) / 2
@@ -199,7 +200,7 @@ DRAWING = ", ".join(query_rules.paceable())
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(values, message):
-    """Shares out of range, and a pace for a rule that cannot have one, are refused in one sentence."""
+    """Shares out of range, a pace for a rule that cannot have one, and a pace without a budget are refused."""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         spending.plan(**{"rule": "symmetric", "budget": 10, "horizon": 100} | values)
 

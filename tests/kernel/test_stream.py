@@ -133,7 +133,7 @@ ERRORS = [
 
 @pytest.mark.parametrize(("function", "arguments", "message"), ERRORS)
 def test_errors_name_what_is_allowed_and_what_came(function, arguments, message):
-    """A wrong value is refused in one sentence with the allowed values and the given one."""
+    """A wrong value is refused with a one-sentence error: the allowed values and the given one."""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         function(*arguments)
 
@@ -154,7 +154,8 @@ def test_a_full_covariance_over_the_limit_is_refused_with_the_ways_out(monkeypat
 @pytest.mark.parametrize("length", [1, 10, 100])
 @pytest.mark.parametrize(("dense", "sparse"), [("sacog-i", "ssacog-i"), ("sacog-ii", "ssacog-ii")])
 def test_the_sparse_sketch_equals_the_sketch(dense, sparse, length):
-    """SSACOG and SACOG ask the same of 2,000 rounds; margins and weights agree within 1e-8 for rows of any length."""
+    """SSACOG and SACOG ask in the same of 2,000 rounds; margins and weights agree within 1e-8 for rows of any
+    length."""
     rng = np.random.default_rng(8)
     X = random_array((2000, 60), density=0.2, rng=rng).toarray()
     X *= length / np.maximum(1e-9, np.linalg.norm(X, axis=1, keepdims=True))
@@ -231,6 +232,7 @@ def test_a_pool_names_the_weight_of_each_member():
     ],
 )
 def test_a_wrong_prior_is_refused(learner, classes, column, message):
-    """A prior is refused if a column is out of range, with or without a bias, or if the learner has several classes."""
+    """A prior is refused if one of its columns is out of range, for learners with or without a bias, or if the learner
+    is multi-class."""
     with pytest.raises(ValueError, match=message):
         stream.apply_prior(learners.build(learner, 3, classes=classes), {0: 1.0, column: 1.0})

@@ -61,7 +61,8 @@ def digest():
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", [{"NUMBA_CPU_NAME": "generic"}, {"NUMBA_OPT": "1"}, {"NUMBA_DISABLE_JIT": "1"}])
 def test_the_bits_are_the_same_on_every_machine(machine, tmp_path):
-    """A processor without wide registers, a weaker compiler and plain Python give the same bits."""
+    """The directions have the same bits on a processor without wide registers, with a weaker compiler and in plain
+    Python."""
     environment = os.environ | machine | {"XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-c", "from tests.kernel.test_truncated_svd import digest; print(digest())"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)

@@ -1,4 +1,5 @@
-"""Access: unclear secrets close the app to everybody, and lists name the people who may enter and the owners."""
+"""Access: unclear secrets close the app to everybody; lists in the secrets name the people who may enter and the
+owners."""
 
 import asyncio
 import html
@@ -95,7 +96,7 @@ def test_secrets_that_may_not_be_read_let_nobody_in(secrets):
 
 
 def test_secrets_that_the_command_names_must_exist(secrets, monkeypatch):
-    """A wrong path of the secrets on the command line closes the app."""
+    """If the command line names a secrets file that does not exist, the app is closed."""
     option = config.get_config_options()["secrets.files"]
     monkeypatch.setattr(option, "where_defined", "command-line argument or environment variable")
     assert "The secrets .streamlit/secrets.toml are missing." in access.standing({}).problem
@@ -164,7 +165,8 @@ PEOPLE = [
 
 @pytest.mark.parametrize(("person", "enters", "owns"), PEOPLE)
 def test_lists_say_who_enters_and_who_owns(secrets, person, enters, owns):
-    """People are matched by verified address or by domain, ignoring case; owners need not be on the other list too."""
+    """The lists match people by verified address or by domain, ignoring case. An owner need not be on the list of
+    people who may enter."""
     secrets.write_text(LISTS)
     standing = access.standing(person)
     assert (enters, owns, enters) == (standing.enters, standing.owns, standing.problem == "")
@@ -257,7 +259,7 @@ def folder(secrets, tmp_path, monkeypatch):
 
 
 def test_files_in_the_folder_of_the_owner_are_read(folder):
-    """A file in the folder is read by its relative or absolute path, or through a link that stays inside."""
+    """A file in the folder OAL_FILES is read by its relative or absolute path, or through a link that stays inside."""
     inside = folder / "below" / "in.csv"
     for name in ("below/in.csv", str(inside), "alias.csv", "below/../below/in.csv"):
         assert inside == access.served_file(name)
@@ -276,7 +278,8 @@ OUTSIDE = ["../out.csv", "link.csv", "up/out.csv", "../shared2/out.csv", "/etc/p
 
 @pytest.mark.parametrize("name", [*OUTSIDE, "", "missing.csv", "a\0b", "x" * 5000])
 def test_no_other_file_of_the_server_is_read(folder, name):
-    """A file outside is refused with the same message as a missing one, so that nobody learns which files exist."""
+    """A file outside the folder OAL_FILES is refused with the same message as a missing one, so that nobody learns
+    which files exist."""
     with pytest.raises(ValueError, match=r"^The folder shared has no file .*\.$"):
         access.served_file(name)
 
@@ -286,7 +289,7 @@ def test_no_other_file_of_the_server_is_read(folder, name):
 def test_no_path_is_asked_for_without_a_folder_or_with_a_log_in(
     app_store, folder, secrets, monkeypatch, named, written
 ):
-    """The Data page has no field for a path, and a requested path is refused, without OAL_FILES or with a log-in."""
+    """Without OAL_FILES, or if people must log in, the Data page has no field for a path, and every path is refused."""
     monkeypatch.chdir(secrets.parent.parent)
     if named is None:
         monkeypatch.delenv("OAL_FILES")
@@ -316,7 +319,7 @@ class Server:
         await self.gate(scope, self._nothing, None)
 
     def talk(self, cookies, between=None, words=(b"first", b"second")):
-        """Send messages, with an action before the second one. Return the messages that came back."""
+        """Send the messages `words`, and call `between` before b"second". Return the messages that came back."""
         answers, messages = [], iter(words)
 
         async def receive():
@@ -347,7 +350,7 @@ SHOWN, CLOSED = {"type": "websocket.send", "bytes": PAGE}, {"type": "websocket.c
 
 @pytest.mark.parametrize("left", ["logged out", "off the list", "no list", "unreadable", "gone"])
 def test_a_connection_ends_with_the_first_message_after_its_person_may_no_longer_enter(secrets, left):
-    """The first message after access was lost never reaches the app, and the connection is closed."""
+    """Once a person has lost access, the next message on their connection is dropped, and the connection is closed."""
     secrets.write_text(LISTS)
     server, ben = Server(), cookie("ben@example.org")
 
@@ -371,15 +374,15 @@ def asked(page, fragment=""):
 
 
 def test_only_the_page_that_is_awaited_may_ask_for_a_part_of_itself(secrets):
-    """After another page is opened, requests for a part of the previous page are dropped until the new page asks for a
-    part of itself. Then any page may ask again, as the app itself can change pages."""
+    """After a browser has asked for another page, requests for a part of the old page are dropped until the new page
+    asks for a part of itself. From then on any page may ask, as the app itself can change pages."""
     server, opened, other, part, late = Server(), asked(""), asked("other"), asked("other", "b"), asked("one", "a")
     assert [SHOWN] * 5 == server.talk("", words=[opened, other, late, late, part, late, b"?"])
     assert [opened, other, part, late, b"?"] == server.received
 
 
 def test_a_connection_stays_while_nothing_changes_for_its_person(secrets):
-    """Neither the log-out of another person nor a change of the lists for others ends a connection."""
+    """Neither another person's log-out nor a change of the lists that concerns only others ends a connection."""
     secrets.write_text(LISTS)
     server = Server()
 
@@ -392,7 +395,7 @@ def test_a_connection_stays_while_nothing_changes_for_its_person(secrets):
 
 
 def test_a_connection_made_before_the_log_in_was_asked_for_ends(secrets):
-    """Once the secrets have [auth], the connection of a tab that was opened before is closed."""
+    """Once a log-in is configured in the secrets, a connection that was opened earlier without one is closed."""
     server = Server()
 
     async def ask_for_a_log_in():
@@ -417,8 +420,8 @@ HERE = "http://localhost:8501"
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", ["websocket", "PUT", "DELETE", "POST", "GET"])
 def test_a_page_of_another_port_sends_nothing(secrets, monkeypatch, origin, more, let_in, kind):
-    """Even without a log-in, a page of another origin or port opens no websocket and uploads or removes no file, unless
-    a proxy names it as the requested host."""
+    """Even without a log-in, a page from another origin or port opens no websocket and uploads or removes no file,
+    unless a proxy reports its origin as the requested host, or an option allows its origin."""
     options = {"server.corsAllowedOrigins": ["http://allowed.example:7"]}
     get = st.get_option
     monkeypatch.setattr(st, "get_option", lambda name: options.get(name) or get(name))

@@ -26,7 +26,8 @@ def shown(at):
 
 
 def test_a_comparison_opens_as_it_was_sent(comparison):
-    """The address sets metric, evaluation, axis, budget, lines, bands and details, and stays unchanged."""
+    """The address of a comparison sets metric, evaluation, axis, budget, lines, bands and details, and stays
+    unchanged."""
     at = run(COMPARE, comparison=comparison, **RESULT, **{"lines-2-2": "OAAL"})
     assert ("cost", "push_query", "rounds", ("things", 20), False) == shown(at)
     assert ["OAAL"] == at.multiselect(key="lines-2-2").value
@@ -35,7 +36,7 @@ def test_a_comparison_opens_as_it_was_sent(comparison):
 
 
 def test_a_race_opens_as_it_was_sent(app_store, tmp_path):
-    """The address sets data, labels, seed, strategies and their parameters."""
+    """The address of a race sets the data, labels, seed, strategies and their parameters."""
     add_texts(app_store, tmp_path, "few texts")
     sent = {"view": "race", "data": "few texts", "labels": "9", "seed": "7", "strategies": ["Q_A", "PAA-I"]}
     at = run(COMPARE, **sent)
@@ -78,7 +79,7 @@ def test_a_race_opens_as_it_was_sent(app_store, tmp_path):
     ],
 )
 def test_what_makes_no_sense_is_left_out_with_a_sentence(comparison, address, sentence):
-    """An invalid value in the address is named in a sentence, ignored, and removed from the address."""
+    """An invalid value in the address is ignored, named in a one-sentence message, and removed from the address."""
     at = run(COMPARE, **address)
     assert sentence in words(at)
     assert [] == [key for key, value in address.items() if key not in ("comparison", "view") and
@@ -90,7 +91,7 @@ def test_what_makes_no_sense_is_left_out_with_a_sentence(comparison, address, se
 
 @pytest.mark.slow
 def test_a_replay_opens_at_a_round_and_names_its_session(app_store, tmp_path):
-    """The address opens a round, a round that does not exist is refused, and the session is added to the address."""
+    """A replay's address can name a round, which must exist. If it names no session, the session is added."""
     session = answer(app_store, add_texts(app_store, tmp_path), 12)
     at = run(REPLAY, session=session, round="3", question="2")
     assert "does not exist" not in words(at)

@@ -55,7 +55,7 @@ def answers(store, session):
 
 @pytest.fixture
 def log_in(monkeypatch):
-    """Require a log-in from example.org, with ADMIN as the owner of the studio."""
+    """Require a log-in with an address at example.org, with ADMIN as the owner of the studio."""
     monkeypatch.setattr(access, "_rules", lambda: (True, ("@example.org",), (ADMIN,)))
 
 
@@ -156,7 +156,7 @@ def test_a_token_is_sent_exactly(session, program):
 
 
 def test_a_token_ends(app_store, session, program):
-    """A token that is removed or has expired, or whose session is removed, opens nothing from the next request on."""
+    """A token is refused from the next request on once it is removed or expired, or its session is removed."""
     client, _, of_removed = program(session), program(session), program(create(app_store, 1, **BINARY))
     assert 200 == client.get("session").status_code == of_removed.get("session").status_code
     app_store.remove_session(2)
@@ -194,8 +194,8 @@ def test_a_token_is_of_one_session(app_store, session, program):
     ],
 )
 def test_with_a_log_in_a_token_has_the_role_of_its_person(app_store, session, program, log_in, who, role, expected):
-    """If people must log in, an owner's token gives no more rights than the current role of the person it names, and
-    only owners of the studio add items."""
+    """If people must log in, an owner's token gives no more rights than the current role of the person that the token
+    names, and only owners of the studio add items."""
     if role:
         app_store.put_role(session, who, role, ANNA)
     asked = {"id": Session(app_store, session).current.id, "item": 0}
@@ -210,7 +210,8 @@ def test_with_a_log_in_a_token_has_the_role_of_its_person(app_store, session, pr
 
 
 def test_an_event_has_the_name_of_the_token(app_store, session, program, log_in):
-    """An event in another annotator's name is refused, and an address is stored in the spelling of the log-in."""
+    """An event in another annotator's name is refused. The e-mail address of the token's annotator is stored in the
+    spelling that a log-in gives it."""
     client = program(session, "owner", ANNA.title())
     asked = client.get("question").json()["question"]
     assert 403 == client.post("events", json=event(asked, label=1, annotator=BEN)).status_code
@@ -272,7 +273,8 @@ REQUESTS = {
 
 
 def test_a_request_has_its_status(app_store, session, program):
-    """Each request gets its status; a refused one gets one sentence and changes nothing. No response allows CORS."""
+    """Each request gets the expected status. A refused request gets one sentence and changes nothing, and no response
+    allows CORS."""
     client = program(session, "owner")
     client.get("question")
     before = app_store.fingerprint(session)
@@ -294,7 +296,7 @@ def test_a_large_body_is_not_read_to_its_end(session, program):
 
 
 def test_a_page_of_another_origin_reaches_nothing(app_store, session, program):
-    """A request from a page of another origin is refused, even with a valid token."""
+    """A request from a page with another origin is refused, even with a valid token."""
     client = program(session)
     asked = client.get("question").json()["question"]
     told = client.post("events", json=event(asked, label=1), headers={"Origin": "http://evil.example"})
@@ -324,7 +326,8 @@ def test_a_failure_is_one_sentence(session, program, monkeypatch, caplog):
 
 
 def test_labels_are_read_on(app_store, session, program):
-    """A request after `last` returns the labels changed since: new ones, corrections, and null for an undone one."""
+    """A request for the labels after `last` returns those changed since the response that gave `last`: new labels,
+    corrections, and null for an undone answer."""
     client = program(session)
     asked = client.get("question").json()["question"]
     place = client.post("events", json=event(asked, "1", label=1)).json()
@@ -355,7 +358,7 @@ def test_answers_are_withheld_from_who_gives_second_ones(app_store, keep, progra
 
 @pytest.mark.parametrize("labelled", [True, False])
 def test_estimates_are_those_of_the_page(app_store, work, labelled, program):
-    """Estimates are exact if the data has every label, and otherwise estimated or null."""
+    """The route for estimates returns exact values if the data has every label, and otherwise estimates or null."""
     server = work(40)
     server.session.labelled = labelled
     card_server(server.session.id).session.labelled = labelled
@@ -376,7 +379,8 @@ def test_predictions_are_those_of_the_model(work, program):
 
 
 def test_rows_are_predicted(app_store, tmp_path, program):
-    """Rows of numbers, in the order of the features, are predicted like the rows of the file; others are refused."""
+    """Rows of numbers, in the order of the features, are predicted as the exported model predicts them; invalid rows
+    are refused."""
     session = create(app_store, imported(app_store, tmp_path), "PAA-I", budget=20)
     client = program(session)
     asked = client.get("question").json()["question"]

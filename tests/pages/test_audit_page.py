@@ -20,7 +20,7 @@ from ui.label.panels import learned
 
 @pytest.fixture
 def audit(app_store):
-    """A function that makes an audit on the demo data, gives some true answers, and returns its card server."""
+    """A function that makes an audit of the demo data, answers questions correctly, and returns the card server."""
 
     def make(answers=0):
         data = demo.dataset(app_store, "judged")
@@ -40,7 +40,8 @@ def send(server, action, **more):
 
 
 def test_one_click_starts_an_audit_whose_card_has_two_classes(app_store):
-    """The demo button opens an audit whose card looks like a one-question card and does not mention the column."""
+    """The demo button opens an audit whose card looks like the card of a single question and does not mention the
+    audited column."""
     at = run("home.py")
     press(at, "demo-judged")
     (row,) = app_store.sessions()
@@ -59,7 +60,7 @@ def test_one_click_starts_an_audit_whose_card_has_two_classes(app_store):
 @pytest.mark.parametrize("features", ["plain", "fourier", "words"])
 def test_the_card_and_the_panels_do_not_show_the_column(app_store, features):
     """The features and terms that an audit shows do not include the audited column, and the largest share among the
-    others is 1."""
+    shown ones is 1."""
     numbers = {"text": "text"} if features == "words" else {"feature": ["a", "b"]}
     rows = [{"text": f"word{k % 7} no{k % 3}", "a": k % 7, "b": k % 3, "llm": k % 2} for k in range(40)]
     Studio(app_store.path).add(
@@ -80,8 +81,8 @@ def test_the_card_and_the_panels_do_not_show_the_column(app_store, features):
 
 @pytest.mark.slow
 def test_the_progress_compares_the_column_with_the_answers(audit):
-    """The panel compares the column alone with the column and the answers in a table, which says once how many answers
-    the estimates still need, and has a box that chooses which of the two the curves show."""
+    """The Progress panel of an audit has a table that compares two deciders: the column alone, and the column with the
+    answers. It states the missing answers only once, and has a box that chooses the decider for the curves."""
     server = audit(40)
     at = run("pages/1_Label.py", session=server.session.id)
     text = words(at)
@@ -94,8 +95,8 @@ def test_the_progress_compares_the_column_with_the_answers(audit):
 
 @pytest.mark.slow
 def test_the_form_offers_the_columns_of_the_file(app_store):
-    """The form offers the columns stored with the items for an audit, which has a floor and a pace of its own, and
-    refuses a cut for a column of words."""
+    """The form offers the columns stored with the items for an audit, and refuses a cut for a column of words. The
+    audit starts with its own floor and pace."""
     data = demo.dataset(app_store, "judged")
     at = form()
     at.multiselect(key=f"new-column-{data}").select("llm").run()
@@ -112,7 +113,7 @@ def test_the_form_offers_the_columns_of_the_file(app_store):
 
 
 def test_the_downloads_begin_with_the_audit(audit):
-    """The corrected table is the first choice, and the model, which needs the column, is not offered."""
+    """In an audit, the first download is the corrected table. The model is not offered: it needs the audited column."""
     server = audit()
     at = run("pages/3_Replay.py", session=server.session.id)
     choices = at.selectbox(key="download-what").options

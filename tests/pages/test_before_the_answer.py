@@ -53,8 +53,8 @@ def answer(server, action="label", label=None, who="anna"):
 
 
 def fields(shown, path=""):
-    """Yield (path, number) for each field of a payload: lengths of lists and strings, and also the sum, maximum and
-    minimum of the marks of terms."""
+    """Yield (path, number) for each field of a payload: numbers, lengths of lists and strings, and for marked terms the
+    sum, maximum and minimum of their marks."""
     if isinstance(shown, dict):
         for name, value in shown.items():
             yield from fields(value, f"{path}/{name}")
@@ -108,7 +108,8 @@ def test_nothing_predicts_the_models_class(server, marks):
 
 
 def test_another_verdict_shows_the_same_item(server):
-    """The browser gets the same item whatever the question's margin, chance and prediction, random check or not."""
+    """The browser gets identical data about an item whatever the margin, chance and prediction of its question, and
+    whether or not it is a random check."""
     for _ in range(30):
         answer(server)
     place = server.session.place
@@ -165,8 +166,8 @@ def test_a_skipped_item_that_is_answered_in_the_end_is_told(server):
 
 @pytest.mark.slow
 def test_first_answers_are_withheld_from_who_gives_the_second(server, app_store):
-    """An annotator who still owes second answers cannot open Replay or downloads; the first annotator and people who do
-    not label can."""
+    """An annotator who still owes second answers cannot open Replay or its downloads; the first annotator and people
+    who do not label can."""
     session = server.session
     while not session.unseen("ben"):
         answer(server)

@@ -63,7 +63,7 @@ def test_the_form_becomes_the_specification(store, tmp_path):
 
 
 def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path):
-    """A typed C is the only value of C, and delta is still tuned."""
+    """A value typed for one parameter of an algorithm is used as it is. The other parameters are still tuned."""
     imported(store, tmp_path)
     at = run()
     at.multiselect(key="compare-algorithms-False").set_value(["PAA-I"]).run()
@@ -75,7 +75,7 @@ def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path
 
 
 def test_a_form_that_would_fill_the_memory_is_refused(store, tmp_path):
-    """Too many values or lines are refused with the limit, and powers are counted without being enumerated."""
+    """Too many values or result lines are refused with the limit. Ranges of powers are not enumerated to be counted."""
     imported(store, tmp_path)
     at = run()
     at.selectbox(key="compare-tune").select("none").run()
@@ -95,7 +95,8 @@ def test_a_form_that_would_fill_the_memory_is_refused(store, tmp_path):
 
 @pytest.mark.slow
 def test_several_target_labels_are_drawn_over_the_share_asked(store, tmp_path):
-    """Several target shares need one budget or none, and their result is one chart over the share of labels asked."""
+    """Several target shares of labels are allowed only with at most one budget, and their result is one chart over the
+    share of labels asked."""
     imported(store, tmp_path)
     at = run()
     at.text_input(key="compare-hit").set_value("0.2, 0.5").run()
@@ -118,7 +119,7 @@ def test_several_target_labels_are_drawn_over_the_share_asked(store, tmp_path):
 
 
 def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_path):
-    """A weight with one value is a setting of the comparison, with several values a sweep of each algorithm."""
+    """A weight with one value is a setting of the comparison. With several values it is swept in each algorithm."""
     imported(store, tmp_path)
     at = run()
     at.selectbox(key="compare-tune").select("none").run()
@@ -134,7 +135,8 @@ def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_pat
 
 
 def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
-    """The form offers algorithms for several classes or for two, as the data need."""
+    """The form offers multi-class or binary algorithms, as the data require, and asks for one kind if the chosen data
+    mix both."""
     imported(store, tmp_path, classes=3)
     at = run()
     offered = at.multiselect(key="compare-algorithms-True").options
@@ -190,7 +192,7 @@ def test_an_unknown_comparison_in_the_address_is_refused(store, number):
 
 @pytest.mark.slow
 def test_a_result_has_its_tables_and_details(store, tmp_path):
-    """A result shows each kind of detail on demand, can be compared with another, and no name is markup."""
+    """A result shows each kind of detail on demand, and can be compared with another. Names are never markup."""
     imported(store, tmp_path)
     one = compared(store, f"one {MARKUP}", data=[NAME], tune="2:1", algorithms={"PAA-I": {"C": [1, 10]}, "OAAL": {}})
     compared(store, "two", data=[NAME], seed=5)
@@ -213,7 +215,7 @@ def test_a_result_has_its_tables_and_details(store, tmp_path):
 
 @pytest.mark.slow
 def test_a_sweep_and_several_classes_have_their_result(store, tmp_path):
-    """A sweep of one or two parameters has three charts, a comparison of K classes two."""
+    """The result of a sweep of one or two parameters has three charts, the result of a multi-class comparison two."""
     imported(store, tmp_path)
     imported(store, tmp_path, "three", classes=3)
     values = {"delta_plus": [0.1, 1], "delta_minus": [0.1, 1]}
@@ -227,8 +229,8 @@ def test_a_sweep_and_several_classes_have_their_result(store, tmp_path):
 
 
 def test_comparisons_are_listed_with_their_state_and_deleted(store, tmp_path):
-    """The newest comparison is listed first, a comparison is deleted after a confirmation, and one that lost its
-    process says so and can be resumed."""
+    """The newest comparison is listed first, and a comparison is deleted after a confirmation. A comparison whose
+    process died says so and can be resumed."""
     imported(store, tmp_path)
     spec = experiments.specification({"data": [NAME], "algorithms": {"OAAL": {}}})
     first, second = (experiments.begin(spec, store, name) for name in ("first", "second"))

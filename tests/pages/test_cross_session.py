@@ -69,8 +69,8 @@ def sentence(act):
 
 @pytest.fixture(params=["card", "routes"])
 def send(request, own, program):
-    """A function that sends an event to Ben's session, from its card or with a token, and returns the error or
-    "done"."""
+    """A function that sends an event to Ben's session, as its card or as a program with a token, and returns the error
+    or "done"."""
 
     def from_card(event, who):
         return sentence(lambda: card_server(own).handle(messages.read(messages.CardEvent, event), who))
@@ -89,8 +89,8 @@ def send(request, own, program):
 @pytest.mark.parametrize("role", [None, "reader", "annotator", "owner", "was annotator", "owns the studio"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_message_reaches_no_question_of_another_session(app_store, theirs, own, send, become, role, kind):
-    """An event about a question of another session gets the same reply as an event about an unknown question and
-    changes nothing there, whatever the sender's role."""
+    """If an event names a question of another session, the reply is the same as for an unknown question and the other
+    session stays unchanged, whatever role the sender has there."""
     who = ADMIN if role == "owns the studio" else BEN
     if role in ("reader", "annotator", "owner"):
         app_store.put_role(theirs.id, BEN, role, ANNA)
@@ -118,7 +118,7 @@ def test_a_message_reaches_no_question_of_another_session(app_store, theirs, own
     messages.RowEvent(id="row", row=0, action=1), messages.RowTag(id="row", row=0, tag="unsure", given=True),
 ])  # fmt: skip
 def test_a_row_of_a_list_is_one_of_its_session(app_store, theirs, own, event):
-    """A list corrects and tags no question of another session."""
+    """An event from a session's list cannot correct or tag a question of another session."""
     opened, before = Session(app_store, own), stored(app_store, theirs.id)
     told = {
         sentence(lambda row=row: history.change(opened, event.model_copy(update={"row": row}), BEN))
@@ -137,7 +137,7 @@ def test_every_statement_that_takes_a_question_takes_its_session():
 
 
 def test_nothing_is_written_about_a_question_of_another_session(app_store, theirs, own):
-    """The store refuses every write about a question of another session, or changes nothing."""
+    """If a write names a session and a question of another session, the store refuses it or changes nothing."""
     question, before = theirs.log[0].id, stored(app_store, theirs.id)
     for act in (
         *(

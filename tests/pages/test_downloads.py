@@ -51,7 +51,7 @@ def test_numbers_are_not_offered_to_tools_for_texts(store):
 
 @pytest.mark.slow
 def test_the_text_for_a_paper_is_shown_to_be_copied(store, tmp_path):
-    """A button shows the plain text of the methods with a button that copies it."""
+    """A button of the menu shows the description of the methods as plain text that can be copied."""
     session = answer(store, add_texts(store, tmp_path), budget=12)
     at = run(REPLAY, session=str(session), annotator="Ann")
     at.selectbox(key="download-what").set_value("methods").run()
@@ -60,7 +60,7 @@ def test_the_text_for_a_paper_is_shown_to_be_copied(store, tmp_path):
 
 
 def test_models_are_offered_in_formats_that_can_be_written(store, monkeypatch):
-    """A model of numbers is offered for ONNX too, and a format whose package is missing is not offered."""
+    """The model of a session over numbers is offered in every format, except formats whose package is missing."""
     datasets.add(store, "sparse", datasets.table(stream_of()[1]), "made.svmlight")
     opened = begin(store, budget=5)
     assert [*model_formats.FORMATS] == [*downloads._formats(store, opened.id, "model")]

@@ -11,12 +11,12 @@ from ui.label.panels import find
 
 @pytest.fixture
 def server(work):
-    """The card server of a session that begins with 30 labels."""
+    """The card server of a session that began with 30 known labels."""
     return work(20, known_labels=30, **BINARY)
 
 
 def page(server, **view):
-    """Return a page of the Find panel."""
+    """Return one page of the Find panel's list. view: fields of messages.View."""
     return find.page(server, messages.View(**view))
 
 
@@ -53,8 +53,8 @@ def test_what_is_found_is_labeled(app_store, server):
 
 
 def test_an_item_that_was_asked_is_not_labeled_by_a_search(server):
-    """Neither an answered nor a waiting item has buttons in a search, and a label sent for an answered one is
-    refused."""
+    """An item that was answered or is waiting has no buttons in the results of a search. A label sent for an answered
+    item is refused."""
     session = server.session
     answered, waiting = session.log[0], session.place.asked
     for item, words in ((answered.item, find.ANSWERED), (waiting.item, find.WAITING)):
@@ -66,8 +66,8 @@ def test_an_item_that_was_asked_is_not_labeled_by_a_search(server):
 
 
 def test_the_list_is_gone_through(server):
-    """The list to check has the unlabeled items that the model predicts as positive, the surest first, except the item
-    that is being asked. The whole list also has labeled items."""
+    """The list to check has the unlabeled items that the model predicts as positive, the surest first, without the item
+    being asked. The full list of positives also has labeled items."""
     session = server.session
     check, whole = ([row["id"] for row in page(server, show=show)["rows"]] for show in ("all", "list"))
     labels = find.labels_of(session)
@@ -94,7 +94,8 @@ def test_another_pass_is_one_click(app_store, work, keep):
 
 
 def test_who_owes_a_second_answer_does_not_find_the_first(work, monkeypatch):
-    """A person who owes a second answer finds the item as waiting, without a label, unlike the first annotator."""
+    """A person who owes an item a second answer finds the item as waiting, without a label. The first annotator finds
+    it as answered."""
     server = work(8, overlap=1.0, **BINARY)
     entry = server.session.log[0]
     words = server.session.dataset.item(entry.item)["text"]

@@ -48,7 +48,8 @@ def panel(server, name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("chosen", "shown"), [(None, ["title", "year", "url"]), (["grade"], ["grade"])])
 def test_what_is_shown_is_chosen_at_the_import(store, path, chosen, shown):
-    """The import form offers the remaining columns to show, preselects title, year and link, and stores all of them."""
+    """The import form offers the remaining columns to be shown with the items, preselects title, year and link, and
+    stores every column, shown or not."""
     at = run("pages/4_Data.py")
     at.segmented_control(key="way").set_value("File on the server").run()
     at.text_input(key="path").set_value(str(path)).run()
@@ -62,8 +63,8 @@ def test_what_is_shown_is_chosen_at_the_import(store, path, chosen, shown):
 
 
 def test_the_card_has_what_is_shown_now(app_store, papers):
-    """The card and the lists show the title, facts and links of the chosen columns, and follow the owner's changes at
-    once."""
+    """The card and the lists show title, facts and links from the columns chosen for display. When the owner chooses
+    others, they change at once."""
     shown = question(papers)
     k = shown["item"]
     assert f"Title {k} {MARKUP.replace(chr(34), '')}" == shown["heading"][0][0]
@@ -78,7 +79,8 @@ def test_the_card_has_what_is_shown_now(app_store, papers):
 
 
 def test_a_title_that_belongs_to_the_text_is_set_apart(app_store, tmp_path):
-    """The first line of a text with title and abstract is its heading, and terms are marked in heading or text."""
+    """If a text is joined from title and abstract, its first line is shown as the heading, and terms are marked in
+    either part."""
     path = tmp_path / "abstracts.csv"
     lines = [f'"good title {k % 3}","some words {k % 4}\nand good ones",{int(k % 2 == 0)}' for k in range(40)]
     path.write_text("title,abstract,label\n" + "\n".join(lines))
@@ -96,7 +98,7 @@ def test_a_title_that_belongs_to_the_text_is_set_apart(app_store, tmp_path):
 
 
 def test_tags_are_named_where_the_guidelines_are_written(app_store, papers):
-    """Tags are entered one per line, without blanks and repetitions; invalid ones change nothing."""
+    """Tags are entered one per line. Blank lines and repetitions are dropped, and an invalid tag cannot be saved."""
     at = panel(papers, "Guidelines")
     assert at.text_area(key="tags").value == "\n".join(TAGS)
     at.text_area(key="tags").set_value("later\n\n <b>x</b> \nlater")
@@ -115,7 +117,7 @@ def test_tags_are_named_where_the_guidelines_are_written(app_store, papers):
     ([["q"], ["1"], ["2"]], ["3", "4"]),
 ])  # fmt: skip
 def test_tags_have_the_digits_that_no_class_has(taken, keys):
-    """Tags get, in order, the digits that no class uses; once the digits run out, a tag has no key."""
+    """Tags get, in order, the digits that are not keys of classes. Once the digits run out, a tag has no key."""
     assert keys == [next(iter(tag["keys"]), None) for tag in with_keys(TAGS, taken)]
 
 
@@ -144,7 +146,7 @@ def test_history_is_filtered_and_searched_by_what_items_have(papers):
 @pytest.mark.slow
 def test_tags_are_changed_in_the_history(app_store, papers):
     """A tag set in History is stored once with its annotator. A tag on an unanswered item, or an unknown tag, is
-    refused with a sentence."""
+    refused with a one-sentence error."""
     session, entry = papers.session.id, papers.log[2]
     event = {"id": "t1", "row": entry.id, "tag": TAGS[0], "given": True}
     at = listed(session, "history", events=[event])
@@ -163,7 +165,8 @@ def test_tags_are_changed_in_the_history(app_store, papers):
 
 
 def test_what_is_sent_of_tags_is_stored_by_the_card(app_store, papers):
-    """An event of the card sets or removes a tag, the next payload shows the change, and a repeat has no effect."""
+    """An event of the card sets or removes a tag, and the next payload shows the change. The same event sent again has
+    no effect."""
     item, standing = question(papers)["item"], []
     for id, given in (("t1", True), ("t2", True), ("t3", False), ("t1", True)):
         sent = {"id": id, "action": "tag", "item": item, "tag": TAGS[1], "given": given}

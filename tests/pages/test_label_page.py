@@ -46,7 +46,8 @@ def test_an_answer_belongs_to_the_item_that_was_shown(work, action):
 
 
 def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
-    """A skipped item can be answered only while it is still skipped; sending the same event twice changes nothing."""
+    """Once somebody has answered a skipped item, other answers to it are refused. An event sent twice is stored
+    once."""
     server = work(answers=12)
     skipped = server.session.skipped[0]
 
@@ -64,7 +65,7 @@ def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
 
 
 def test_what_the_model_was_told_is_not_highlighted(work):
-    """No word is highlighted before the first answer, not even seed words; later the learned terms are."""
+    """Before the first answer no word is highlighted, not even a seed word. After some answers, learned terms are."""
     server = work(0, learner="pa-i", rule="all", seed_words=["good"])
     begun = server.payload(marks=True)["place"]["question"]
     assert [0] == [weight for _, weight in begun["parts"]]
@@ -93,8 +94,8 @@ def test_plotly_accepts_the_charts(work):
 
 @pytest.mark.parametrize(("budget", "more"), [(15, False), (200, True)])
 def test_the_end_says_what_comes_next(work, keep, budget, more):
-    """The end links to the session's replay and to a new session on its data. Only if labels are left, it says that new
-    items will be asked."""
+    """The card at the end links to the session's replay and to a new session on its data. Only if labels are left, it
+    says that new items will be asked."""
     server = work(16, keep("few", 16), learner="pa-i", rule="all", budget=budget)  # a skip among them
     payload = server.payload()
     assert payload["place"]["question"] is None
@@ -129,7 +130,7 @@ def test_labels_are_added_on_the_way_beside_the_settings(app_store, work):
 
 
 def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch):
-    """While one browser waits for the summary of a long stream, another can undo the last answer."""
+    """While one browser waits for the summary at the end of a long stream, another can undo the last answer."""
     server, scored = work(19, learner="pa-i", rule="all", budget=18), Event()
     monkeypatch.setattr(outcome, "table", lambda session: [("Scored", str(scored.wait(WAIT)))])
     with ThreadPoolExecutor() as threads:
@@ -145,8 +146,8 @@ def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch)
 
 
 def test_labels_used_are_drawn_beside_those_planned(work, keep):
-    """A session that spreads its labels has a chart of the labels used, without the waiting question, and of the labels
-    planned. Other sessions have no such chart."""
+    """A session that spreads its labels has a chart with two lines: the labels used, without the waiting question, and
+    the labels planned. Other sessions have no such chart."""
     data = keep()
     paced = work(30, data, algorithm="auto", budget=100).session
     chart = next(chart for chart in curves.of_session(paced) if chart.key == "pace")
@@ -237,7 +238,7 @@ def test_history_shows_who_answered_what_and_when(work):
     ("wrong", lambda entry: entry.label and entry.label != entry.predicted),
 ])  # fmt: skip
 def test_history_is_filtered(work, show, fits):
-    """Each filter shows exactly the answers that it names."""
+    """Each filter of the History list shows exactly the answers that it names."""
     server = work(60)
     entries = server.log
     server.session.correct("c", entries[4].id, -entries[4].label or 1, "anna")
@@ -289,8 +290,8 @@ def checked(work):
 
 @pytest.mark.parametrize(("show", "found"), [("all", "at_odds"), ("depends", "decisive")])
 def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
-    """The lists of contradicted and of decisive answers start with the most urgent ones, and show the label that the
-    other answers suggest and the effect of a change."""
+    """The lists of contradicted and of decisive answers begin with the most urgent ones. They show the label that the
+    other answers suggest, and how many items a change would affect."""
     server, checks = checked(work)
     rows = check.page(server, view(show=show), checks)["rows"]
     wanted = getattr(checks, found)
@@ -307,7 +308,8 @@ def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
 
 
 def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
-    """One choice in the list stores the correction with its annotator, and the row leaves the list at once."""
+    """One choice in the list of answers to check stores the correction with its annotator, and the row leaves the list
+    at once."""
     server, checks = checked(work)
     session, first = server.session.id, checks.at_odds[0]
     listed(session, "check", events=[{"id": "k1", "row": first.entry.id, "action": first.other}])
@@ -318,7 +320,8 @@ def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
 
 
 def test_lists_to_check_say_why_they_are_empty(work):
-    """A sentence explains an empty list: before the first check, after a search, or without contradicted answers."""
+    """A list of answers to check that is empty says why: the first check is not done, no answer fits the search, or
+    none is contradicted."""
     server, checks = checked(work)
     assert "Checking the answers..." == check.page(server, view(), None)["empty"]
     assert "No answer fits." == check.page(server, view(search="nowhere"), checks)["empty"]
@@ -372,7 +375,7 @@ def test_what_takes_long_is_made_less_often_than_people_answer(work, monkeypatch
 
 
 def test_pushed_means_the_same_on_the_card_and_in_the_tab(work):
-    """The card counts, at every question, as many pushed items as the tab lists."""
+    """At every question, the card's count of pushed items equals the count in the tab Pushed."""
     server = work(40)
     for k in range(30):
         total = re.search(r"(\d+)( items?|$)", pushed.page(server, view())["total"])[1]
@@ -382,7 +385,7 @@ def test_pushed_means_the_same_on_the_card_and_in_the_tab(work):
 
 
 def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
-    """The list has the rounds that were predicted positive and not asked, newest first, each with its margin."""
+    """The tab Pushed lists the rounds that were predicted positive and not asked, newest first, with their margins."""
     server = work(60)
     margins, predicted, asked = server.session.decided
     rounds = [t for t in range(len(asked))[::-1] if predicted[t] > 0 and not asked[t]]
@@ -394,7 +397,8 @@ def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
 
 @pytest.mark.slow
 def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
-    """The list has every item that was not asked with its predicted class, and can be filtered by class."""
+    """In a multi-class session, the tab Pushed lists every item that was not asked with its predicted class, and can be
+    filtered by class."""
     columns = reading.Columns(("text",), "label", multiclass=True)
     server = work(50, keep("kinds", columns=columns), algorithm="MD-AMD")
     _, predicted, asked = server.session.decided
@@ -464,7 +468,7 @@ def test_words_of_every_text_lead_no_list(app_store, tmp_path):
 
 
 def test_terms_that_moved_are_shown_since_a_number_of_answers(work):
-    """The weights before the last k answers equal the weights that the session had at that time."""
+    """The session can return the weights that it had k answers ago, which are all zero before the first answer."""
     server = work(40)
     session, weights = server.session, {}
     for k in range(12):
@@ -476,7 +480,7 @@ def test_terms_that_moved_are_shown_since_a_number_of_answers(work):
 
 
 def test_the_page_proves_that_learning_acts(work):
-    """The page shows the number of updates, the time of the last one, and the share of positives among the answers."""
+    """The tab Learned shows the number of updates, the time of the last, and the share of positives in the answers."""
     server = work(40)
     text = words(listed(server.session.id, "learned"))
     share = server.session.labels.count(1) / len(server.session.labels)
@@ -488,7 +492,7 @@ def test_the_page_proves_that_learning_acts(work):
 
 
 def test_the_page_says_how_much_each_learner_is_heard(work):
-    """If several learners are averaged, the page names each with its weight."""
+    """If the model averages several learners, the Learned tab names each learner with its weight."""
     server = work(5, algorithm="auto")
     text = words(listed(server.session.id, "learned"))
     for name, share in learners.member_weights(server.session.learner).items():
@@ -515,8 +519,8 @@ SETTINGS = Settings(
 
 
 def log(rounds, surprising=(), checks=()):
-    """Return log entries of questions in `rounds`, all predicted right. Numbers in `surprising` were predicted wrong
-    with a large margin, and numbers in `checks` are random checks."""
+    """Return log entries of questions in `rounds`, all predicted right except the question numbers in `surprising`,
+    which were predicted wrong with a large margin. The question numbers in `checks` are random checks."""
     return [
         Entry(
             id=k, number=k, round=t, item=t, margin=2.0 if k in surprising else 1.0, probability=1, draw=0,
@@ -543,7 +547,7 @@ LATE = " At this pace"
      "The budget was spent at item 996 of 10,000. Since then the model only predicts."),
 ])  # fmt: skip
 def test_the_budget_line_forecasts_how_long_the_labels_last(settings, rounds, sentence):
-    """The forecast uses the rate of the last labels, and needs ten of them."""
+    """The forecast of when the labels run out uses the rate of the last answers, and appears after ten answers."""
     assert [sentence] == spending.sentences(replace(SETTINGS, horizon=1), None, progress(**settings), log(rounds))
 
 
@@ -570,7 +574,8 @@ def test_the_budget_line_compares_with_the_plan():
     ({"pace": 0.5, "floor": 0.5}, "5,000, then fewer questions until item 10,000."),
 ])  # fmt: skip
 def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
-    """The line of a paced session names the item up to which questions come, and the kinds of questions after it."""
+    """In a session with a pace, the budget line names the item up to which questions come, and what follows until the
+    stream ends."""
     plan = replace(SETTINGS, **settings).plan()
     first, *_ = spending.sentences(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
     assert f"100 labels left: questions come until about item {then}" == first
@@ -586,14 +591,14 @@ def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
     ("symmetric", (0, 0.004), "The model was fairly sure; drawn anyway (0.4 % chance)."),
 ])  # fmt: skip
 def test_the_card_says_why_an_item_is_asked(rule, draw, sentence):
-    """The card names the reason: a random check, the rule, or the rule's random draw with its chance."""
+    """The card says why an item is asked: a random check, the query rule, or a random draw with the rule's chance."""
     audit, probability = draw
     question = SimpleNamespace(audit=audit, probability=probability)
     assert sentence == why(SimpleNamespace(settings=SimpleNamespace(rule=rule)), question, SimpleNamespace(labels=1))
 
 
 def test_the_hint_waits_for_calm_and_for_a_flat_metric():
-    """A hint to stop needs many labels without a confident mistake and a metric that hardly changes."""
+    """The hint to stop labeling appears after many labels without a confident mistake, if the metric hardly changes."""
     calm = log(range(100), surprising=(20,))
     flat, steep = ([0, 60, 99], [0.2, 0.7, 0.705]), ([0, 60, 99], [0.2, 0.6, 0.7])
     hint = "Last confident mistake: 80 labels ago. F1 changed by 0.01 over 50 labels."
@@ -606,8 +611,8 @@ def test_the_hint_waits_for_calm_and_for_a_flat_metric():
 
 
 def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, keep):
-    """The panel of a session of several classes counts the answers that differ from the file's labels, and the meaning
-    of push-and-query says which labels its figures use."""
+    """In a multi-class session the panel counts the answers that differ from the file's labels. The explanation of
+    push-and-query says which labels its values are computed from."""
     several = keep("several", columns=reading.Columns(("text",), "label", multiclass=True))
     server = work(30, several, algorithm="MPAA-I")
     session = server.session
@@ -647,8 +652,8 @@ def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, kee
 
 
 def test_the_estimates_of_a_closed_window_say_that_they_understate_the_model(work, keep, monkeypatch):
-    """Estimates that ended before the stream name the item at which they end, and say that they understate the final
-    model."""
+    """If estimates end before the stream does, the page names the item at which they end and says that they understate
+    the final model."""
     server = work(150, keep("plain", 1200, reading.Columns(("text",))), 3, **BINARY)
     seen = estimates.look(server.session)
     closed = seen._replace(now=replace(seen.now, closed=1233))
@@ -668,15 +673,14 @@ def test_the_estimates_of_a_closed_window_say_that_they_understate_the_model(wor
     (dict(enumerate("3210", 1)), {1: "3", 2: "2", 3: "1", 4: "04"}),
 ])  # fmt: skip
 def test_a_class_named_by_one_letter_has_that_key(names, keys):
-    """A letter or digit that names a class is a key of this class alone. C and R belong to Streamlit, and every class
-    has a key."""
+    """If the name of a class is a single letter or digit, it is a key of that class alone, except for C and R, which
+    belong to Streamlit. Every class has a key."""
     assert {label: list(own) for label, own in keys.items()} == keys_of(names)
 
 
 @pytest.mark.slow
 def test_the_title_of_a_session_has_no_parameters(app_store, keep):
-    """The title of a session has its name, algorithm and data, but no Greek letters of parameters, not even in
-    words."""
+    """A session's title has the algorithm and the data, but no parameters: neither Greek letters nor their names."""
     session = create(app_store, keep(), "OA3-diag")
     for page in ("pages/1_Label.py", "pages/3_Replay.py"):
         bodies = [str(element.proto.body) for element in run(page, session=str(session)).get("html")]

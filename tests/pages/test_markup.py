@@ -1,4 +1,4 @@
-"""Words of files and people that look like markup: no widget on any page renders them as a picture or bold text."""
+"""Words of files and people that look like markup: no widget on any page shows them as a picture or bold text."""
 
 from collections.abc import Iterator
 
@@ -105,8 +105,8 @@ def test_cells_without_a_number_are_literal(chosen):
 
 @pytest.fixture
 def session(store, chosen):
-    """The id of a session whose names, data, classes, tags and people all look like markup, as does a comparison on its
-    data."""
+    """The id of a session in whose names, data, classes, tags and people something looks like markup. A comparison on
+    its data has such a name too."""
     at = chosen(QUOTED)
     at.segmented_control(key=f"kind-label {WORD}").set_value("Each word is a class").run()
     at.text_input(key="name").set_value(f"data {WORD}").run()

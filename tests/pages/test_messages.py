@@ -1,4 +1,4 @@
-"""Messages of browsers: invalid ones are refused with a sentence, not stored, and do not hold up valid ones."""
+"""Messages from browsers: invalid ones are refused with an error, not stored, and do not hold up valid ones."""
 
 import json
 import math
@@ -50,7 +50,7 @@ def test_events_of_the_card_are_read(sent):
 
 @pytest.mark.parametrize("sent", BROKEN)
 def test_an_invalid_event_is_refused_in_one_sentence(sent):
-    """Wrong types, NaN, unpaired surrogates, too long texts and unknown actions are refused."""
+    """An event is refused for wrong types, NaN, unpaired surrogates, too long texts or an unknown action."""
     with pytest.raises(messages.MessageError, match=r"^the browser sent an invalid message \(.*\)\.$"):
         messages.read(messages.CardEvent, sent)
 
@@ -64,7 +64,7 @@ def test_an_invalid_event_is_refused_in_one_sentence(sent):
     (messages.Review, math.nan), (messages.Review, "0"),
 ])  # fmt: skip
 def test_invalid_messages_of_lists_and_the_player_are_refused(kind, sent):
-    """Events and views with wrong types or values out of range are refused."""
+    """Messages from lists and from the player are refused if they have wrong types or values out of range."""
     with pytest.raises(messages.MessageError):
         messages.read(kind, sent)
 
@@ -72,7 +72,7 @@ def test_invalid_messages_of_lists_and_the_player_are_refused(kind, sent):
 @pytest.mark.slow
 @pytest.mark.parametrize("poison", BROKEN)
 def test_a_broken_event_keeps_no_other_from_being_stored(app_store, work, sent, poison):
-    """A broken event is acknowledged with an error, and later events are stored, even when all are sent again."""
+    """An invalid event is acknowledged with an error. Events after it are stored, once even if all are sent again."""
     server = work(answers=2)
     question = server.session.place.asked.id
     good = LABEL | {"id": "good", "question": question, "label": -1}
@@ -101,7 +101,7 @@ def test_a_message_that_no_card_sends_is_refused_whole(work, sent, message):
     ({"Origin": "http://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415), ({}, 413),
 ])  # fmt: skip
 def test_a_card_of_another_page_or_kind_is_refused_before_its_body_is_read(work, card_client, headers, status):
-    """A request from a foreign page, of another content type or too large is refused before its body is read."""
+    """A request with a foreign origin, a wrong content type or too large a body is refused before the body is read."""
     server = work(answers=1)
     body = json.dumps({"events": [NOTE]}) + " " * (5_000_000 if status == 413 else 0)
     told = card_client.post(
@@ -130,7 +130,7 @@ def test_after_the_log_in_has_ended_events_wait_for_the_next_one(work, sent, mon
 
 
 def test_preferences_that_were_broken_before_break_no_card(app_store, work, sent):
-    """Stored preferences lose only their invalid parts, and a new choice is added to them."""
+    """If stored preferences are partly invalid, the card gets the valid ones, and a new choice is stored with these."""
     session = work(answers=1).session.id
     app_store.put_preferences("carla", {"size": math.nan, "highlight": True, "keys": 7, "more": [math.inf]})
     assert {"highlight": True} == sent(session)["preferences"]
@@ -139,7 +139,7 @@ def test_preferences_that_were_broken_before_break_no_card(app_store, work, sent
 
 
 def test_no_number_outside_json_goes_to_a_browser(work, sent, monkeypatch):
-    """NaN and infinite weights become null, and the item is shown all the same."""
+    """NaN and infinite weights of terms are sent to the browser as null, and the item is shown all the same."""
     from oal_engine.sessions.items import Items
 
     monkeypatch.setattr(Items, "_parts", lambda *_: [["a word", math.nan], ["another", -math.inf], ["third", 0.5]])
@@ -165,7 +165,7 @@ def test_a_list_is_shown_whatever_view_is_wanted(work, name, view):
 
 
 def test_a_mark_far_behind_the_stream_is_refused(work):
-    """A mark on a round that does not exist is refused in one sentence."""
+    """A mark on a round that does not exist is refused with a one-sentence error."""
     at = listed(work().session.id, "pushed", events=[MARK | {"row": 10**15}])
     assert list_of(at)["error"].startswith("Not stored: a mark must be on one of the 600 rounds.")
 
@@ -175,8 +175,8 @@ def failing(*_):
 
 
 def test_a_failure_of_the_server_holds_back_answers_and_nothing_else(app_store, work, sent, monkeypatch, caplog):
-    """An unexpected failure is shown and logged, and its event is not acknowledged. Later answers wait for a failed
-    answer; notes do not, and nothing waits for a failed note."""
+    """If an event fails unexpectedly, the error is shown and logged, and the event is not acknowledged. After a failed
+    answer, later answers wait but notes do not; after a failed note, nothing waits."""
     server = work(answers=2)
     question = server.session.place.asked.id
     label, following = LABEL | {"question": question}, LABEL | {"id": "l2", "question": question}
@@ -233,7 +233,7 @@ def test_a_database_in_trouble_leaves_the_card_with_what_it_shows(work, sent, mo
 
 
 def test_an_event_has_the_name_of_its_annotator(app_store, work, sent, become):
-    """An event is stored under the name that it was sent with, or, with a log-in, under the name of the log-in."""
+    """An event is stored under the name sent with it or, if people log in, under the address of the person."""
     server = work(answers=2)
     question = server.session.place.asked.id
     sent(server.session.id, LABEL | {"question": question, "annotator": "dora"})

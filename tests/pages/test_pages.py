@@ -46,7 +46,7 @@ def test_every_page_opens_on_an_empty_database(store, page):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_shows_one_sentence_where_the_database_cannot_be_opened(tmp_path, monkeypatch, page):
-    """Each page says that a file is not a database, without a traceback."""
+    """If the database file is not a database, each page says so without a traceback."""
     import streamlit as st
 
     broken = tmp_path / "broken.db"
@@ -97,8 +97,8 @@ def work_then(store, texts, tmp_path, monkeypatch):
     ("locked", "", "Home Label Replay Compare Data", "locked"),
 ])  # fmt: skip
 def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, page, trouble, refused, spared, sentence):
-    """Pages that need damaged or missing files show one sentence, other pages open, and all pages open on a locked
-    database."""
+    """If the database is damaged or its rows are missing, the pages that need them show one sentence and other pages
+    open. If the database is locked, all pages open."""
     name = {path: name for name, path in LINKS.items()}[page]
     with work_then(trouble) as session:
         at = run(page, session=str(session))
@@ -117,7 +117,7 @@ def test_one_click_starts_the_demo(store):
 
 
 def test_home_shows_while_algorithms_are_compiled(store, monkeypatch):
-    """Home says how many algorithms are compiled while a process compiles them, and no longer says so afterwards."""
+    """While a process compiles algorithms, and only then, Home says how many of them are compiled."""
     monkeypatch.setattr(compiling, "progress", lambda: (7, 200))
     for runs in (True, False):
         monkeypatch.setattr(warm_up, "is_compiling", lambda runs=runs: runs)
@@ -156,7 +156,7 @@ def test_the_form_makes_the_session_that_it_shows(store, texts):
 
 
 def test_the_form_takes_words_that_point_to_the_rare_class(store, texts):
-    """Seed words in the form make the session's prior, and words that are not in the data are named at once."""
+    """Seed words in the form become the session's prior, and words that do not occur in the data are named at once."""
     at = form()
     at.text_area(key="new-seeds").set_value("nowhere").run()
     assert "Not in the data: nowhere." in words(at)
@@ -169,8 +169,8 @@ def test_the_form_takes_words_that_point_to_the_rare_class(store, texts):
 
 
 def test_the_form_suggests_words_of_the_guidelines_that_few_texts_have(store, tmp_path):
-    """The hint in the field of examples names words of the guidelines that are in few texts, but not words of
-    exclusions. Typed words stay when the guidelines change."""
+    """The hint in the field for examples names words of the guidelines that occur in few texts, except words that the
+    guidelines exclude. Typed words stay when the guidelines change."""
     path = tmp_path / "sky.txt"
     path.write_text("a comet and a meteor came\n" * 3 + "".join(f"another thing {k}\n" for k in range(40)))
     datasets.import_file(store, path, "sky", reading.Columns(("text",)))
@@ -183,7 +183,7 @@ def test_the_form_suggests_words_of_the_guidelines_that_few_texts_have(store, tm
 
 
 def test_the_form_suggests_words_of_the_labels_that_a_file_has(store, tmp_path):
-    """If a file has labels for some items, the hint names words that lead in the positive ones."""
+    """If some items have labels, the hint in the field for examples names words typical of the positive ones."""
     path = tmp_path / "gaps.csv"
     lines = [f"the orbit of item{k} a,1\nthe engine of item{k} b,0\nthe other thing {k},\n" for k in range(20)]
     path.write_text("text,label\n" + "".join(lines))
@@ -193,7 +193,8 @@ def test_the_form_suggests_words_of_the_labels_that_a_file_has(store, tmp_path):
 
 
 def test_the_form_takes_texts_like_the_rare_class(store, texts):
-    """A line of many words is an example text. The form says how many it found, and the session's prior has them."""
+    """In the field for examples, a line of many words is an example text. The form counts these texts, and they are
+    part of the session's prior."""
     at = form()
     at.text_area(key="new-seeds").set_value(
         "a good text of word1 and word2\n\ngood, word1\nso good, that it counts twice here"
@@ -207,7 +208,8 @@ def test_the_form_takes_texts_like_the_rare_class(store, texts):
 
 @pytest.mark.slow
 def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
-    """A data set with classes offers these or one against the rest, and any other data set takes typed class names."""
+    """On a data set with classes, a session uses these classes, or one of them against the rest. On any other data set
+    the names of several classes can be typed."""
     path = tmp_path / "kinds.csv"
     path.write_text("text,kind\n" + "\n".join(f"word{k} *word{k % 3}*,{'*a*' if k % 3 else 'b'}" for k in range(30)))
     kinds, _ = datasets.import_file(store, path, "kinds", reading.Columns(("text",), "kind", multiclass=True))
@@ -239,7 +241,7 @@ def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
       for value in (0.0, -5.0, 2.5)),
 ])  # fmt: skip
 def test_a_wrong_number_is_refused_in_one_sentence(store, texts, key, value, sentence):
-    """A wrong parameter or budget makes no session, and no other value takes its place."""
+    """If a parameter or the budget is invalid, the form makes no session, rather than one with another value."""
     at = form()
     at.selectbox(key="new-algorithm").select("PAA-I").run()
     next(box for box in at.number_input if box.key.endswith(key)).set_value(value)
@@ -271,7 +273,7 @@ def event(name, question, label=None, action="label"):
 
 
 def test_the_card_stores_each_event_once(store, texts, sent):
-    """An event sent again, as after a lost connection, changes nothing; skip and undo are events too."""
+    """An answer sent again, as after a lost connection, is stored once; skip and undo are sent as events too."""
     session = create(store, texts, "PAA-I", budget=20)
     first = sent(session, annotator="anna")["place"]["question"]["id"]
     for _ in range(2):
@@ -295,7 +297,8 @@ def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts, sent):
 
 
 def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
-    """A stream without labels shows the answers of each class from the tenth answer on, but neither sum nor F1."""
+    """If the data has no labels, the page says what estimates still need. From the tenth answer on it shows the answers
+    of each class, but not the weighted sum."""
     path = tmp_path / "plain.txt"
     path.write_text("\n".join(f"some words {k} and {k % 9}" for k in range(50)))
     dataset, _ = datasets.import_file(store, path, "plain", reading.Columns(text=("text",)))
@@ -338,7 +341,7 @@ def test_the_form_of_a_demo_begins_with_its_guidelines(store):
 
 
 def test_ten_random_items_are_shown_before_a_session_starts(store, texts):
-    """The form shows ten items of its data set, literally, and others on demand."""
+    """The form of a new session shows ten random items of the data set, literally, and ten others on demand."""
     at = form()
 
     def shown():
@@ -364,7 +367,7 @@ def test_pasted_texts_become_a_data_set(store):
 
 @pytest.mark.slow
 def test_pasted_texts_that_cannot_be_kept_are_refused_once(store):
-    """Pasted texts that cannot be imported get one sentence, nothing is stored, and other texts may follow."""
+    """Pasted texts that cannot be imported are refused with one sentence, and nothing is stored."""
     at = run("home.py")
     at.text_area(key="pasted-0").set_value("one\ntwo")
     press(at, "paste")
@@ -377,7 +380,7 @@ MESSAGES = "id,text,label\n" + "".join(f"{k},hello word{k % 3},{'spam' if k % 4 
 
 
 def pasted(content):
-    """Return Home with a pasted table."""
+    """Paste a table into the field on Home. Return the page."""
     at = run("home.py")
     at.text_area(key="pasted-0").set_value(content)
     press(at, "paste")
@@ -416,7 +419,8 @@ def test_doubtful_parts_of_a_file_are_asked_about(store, tmp_path, key, file):
     ],
 )
 def test_the_rare_class_is_proposed(store, pair, chosen):
-    """Home shows label words with their counts, and proposes the positive word of a known pair, or the rarer word."""
+    """When a file is opened, Home shows its label words with their counts, and proposes as the rare class the positive
+    word of a known pair, or else the rarer word."""
     at = pasted(MESSAGES.replace("spam", pair[0]).replace("ham", pair[1]))
     counts = dict(zip(pair, (10, 30)))
     assert sorted(literal(f"{word} ({count})") for word, count in counts.items()) == sorted(
@@ -431,7 +435,7 @@ def test_the_rare_class_is_proposed(store, pair, chosen):
 
 @pytest.mark.slow
 def test_words_that_mean_no_label_can_be_switched(store):
-    """Home proposes which words mean no label, counts the items without one, and takes another choice."""
+    """Home proposes which label words mean "no label" and counts the rows without one. The choice can be changed."""
     at = pasted(MESSAGES.replace("spam", "NA").replace("3,hello word0,ham", "3,hello word0,rare"))
     assert (["NA"], ["rare"]) == (at.pills(key="unknown-label").value, at.pills(key="positive-label").value)
     assert "10 of 40 rows without a label." in words(at)
@@ -447,8 +451,8 @@ def test_words_that_mean_no_label_can_be_switched(store):
     ("spam", "Is spam the label?", "spam"), ("spam,rude", "Which of these columns is the label?", None),
 ])  # fmt: skip
 def test_a_column_of_two_words_is_asked_about(store, columns, question, answer):
-    """A single column that could hold the labels is proposed. If there are several, none is proposed, and nothing can
-    be imported before a choice."""
+    """If one column could hold the labels, Home proposes it. If several could, none is proposed, and nothing can be
+    imported before a choice."""
     words_of_row = ",".join(["1", "0"][: 1 + columns.count(",")])
     at = pasted(f"text,{columns}\n" + "".join(
         f"hello word{k % 3},{words_of_row if k % 4 else words_of_row.translate(str.maketrans('01', '10'))}\n"
@@ -463,7 +467,7 @@ def test_a_column_of_two_words_is_asked_about(store, columns, question, answer):
 
 @pytest.mark.slow
 def test_the_first_items_are_shown_before_they_are_stored(store):
-    """Home shows three items with their texts, labels and other fields as an import would store them."""
+    """Before an import, Home shows three items with the texts, labels and other fields that would be stored."""
     at = pasted("id,text,label,year\n" + "".join(f"{k},hello {k},{int(k > 20)},{1990 + k}\n" for k in range(40)))
     first = next(body for body in (str(each.proto.body) for each in at.get("html")) if "as they will be" in body)
     assert ["hello 0", "hello 1", "hello 21"] == re.findall(r"<span[^>]*>([^<]*)", first)
@@ -474,7 +478,8 @@ def test_the_first_items_are_shown_before_they_are_stored(store):
 
 @pytest.mark.slow
 def test_encodings_are_shown_side_by_side(store, tmp_path):
-    """The page shows each likely encoding with a line that it reads differently, and preselects the likeliest."""
+    """If a file's encoding is in doubt, the page shows each likely encoding with a line that they read differently, and
+    preselects the likeliest."""
     (tmp_path / "prices.csv").write_bytes(b"text,label\n" + "".join(
         f"it costs £{k} – or more,{k % 2}\n" for k in range(40)).encode("cp1252"))  # fmt: skip
     at = data_page(tmp_path / "prices.csv")
@@ -490,7 +495,7 @@ def test_encodings_are_shown_side_by_side(store, tmp_path):
 
 @pytest.mark.slow
 def test_a_new_file_is_asked_about_anew(store, tmp_path):
-    """An answer about one file does not apply to the next file."""
+    """What a person has answered about one file, such as whether it has a header, does not apply to the next file."""
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text(MESSAGES)
     at = data_page(tmp_path / "a.csv")
@@ -501,7 +506,7 @@ def test_a_new_file_is_asked_about_anew(store, tmp_path):
 
 @pytest.mark.slow
 def test_names_are_never_markup(store, texts):
-    """A name that holds HTML is shown as it is written."""
+    """Names of sessions and data sets that hold HTML are not sent to any page as HTML."""
     create(store, texts, "PAA-I", name="<script>alert(1)</script>")
     for page in PAGES:
         bodies = " ".join(str(element.proto.body) for element in run(page).get("html"))
@@ -528,7 +533,8 @@ def test_data_is_imported_from_a_path(store, tmp_path):
     ("once", 3, "Left out 37 near-duplicates, counted with the first."),
 ])  # fmt: skip
 def test_near_duplicates_are_listed_and_shown_once_where_it_is_chosen(store, tmp_path, kind, items, said):
-    """The page says how many texts are nearly the same as an earlier one, and shows the first of the largest groups."""
+    """The page says how many texts are near-duplicates of an earlier one, and shows the first text of each of the
+    largest groups. If so chosen, the others are left out."""
     path = tmp_path / "messages.csv"
     path.write_text("text\n" + "\n".join(f"<b>hello</b> word{k % 3}{'!' * k}" for k in range(40)))
     at = data_page(path)
@@ -542,7 +548,8 @@ def test_near_duplicates_are_listed_and_shown_once_where_it_is_chosen(store, tmp
 @pytest.mark.slow
 @pytest.mark.parametrize(("chosen", "columns"), [(None, 3 + 512), ("plain", 3)])
 def test_a_table_gets_waves_unless_it_is_told_otherwise(store, tmp_path, chosen, columns):
-    """A table gets Fourier features by default, or the chosen features; the pages show its number of columns."""
+    """A table of numbers gets Fourier features unless others are chosen. The pages show how many columns the table
+    itself has."""
     path = tmp_path / "table.csv"
     path.write_text("a,b,c,label\n" + "\n".join(f"{k},{k % 7},{k % 5},{k % 2}" for k in range(40)))
     at = data_page(path)
@@ -556,8 +563,7 @@ def test_a_table_gets_waves_unless_it_is_told_otherwise(store, tmp_path, chosen,
 
 @pytest.mark.slow
 def test_vectors_stand_beside_texts(store, tmp_path):
-    """Columns of numbers or lists are offered as vectors with the texts; a folder of embeddings must be in
-    OAL_FILES."""
+    """Columns of numbers or lists are offered as vectors next to texts. A folder of embeddings must be in OAL_FILES."""
     path = tmp_path / "texts.jsonl"
     lines = [{"text": f"hello word{k % 3}", "n": k, "v": [k % 5, 1.5, k % 7], "label": k % 2} for k in range(40)]
     path.write_text("\n".join(map(json.dumps, lines)))
@@ -574,8 +580,8 @@ def test_vectors_stand_beside_texts(store, tmp_path):
 
 @pytest.mark.slow
 def test_each_label_word_becomes_a_class(store, tmp_path):
-    """Each of more than two label words is proposed as a class, positive words are not asked for, and the data set
-    lists its classes."""
+    """If a file has more than two label words, each is proposed as a class, and no positive word is asked for. The data
+    set then lists its classes."""
     path = tmp_path / "kinds.csv"
     kinds = ["<b>bold</b>", "$x$", *(f"kind {k}" for k in range(8))]
     path.write_text("text,label\n" + "".join(f"hello word{k % 3},{kinds[k % len(kinds)]}\n" for k in range(44)))
@@ -621,7 +627,7 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
 
 @pytest.mark.slow
 def test_an_unsuitable_file_is_refused_in_one_sentence(store, tmp_path):
-    """Unknown labels and a missing file give one sentence and import nothing."""
+    """A missing file, or a third label word in a file with one rare class, is refused, and nothing is imported."""
     path = tmp_path / "messages.csv"
     path.write_text("text,label\nhello a,spam\nhello b,ham\nhello c,eggs\n")
     at = data_page(tmp_path / "missing.csv")
@@ -643,7 +649,7 @@ def twenty_texts(store, folder):
 
 
 def adding(path):
-    """Return the Data page with a file on the server whose items are to be added."""
+    """Open the Data page, and choose a file on the server to add to a data set. Return the page."""
     at = run("pages/4_Data.py")
     at.segmented_control(key="kind").set_value("Add to existing").run()
     at.segmented_control(key="more-way").set_value(SERVER).run()
@@ -652,7 +658,7 @@ def adding(path):
 
 @pytest.mark.slow
 def test_items_are_added_on_the_data_page(store, tmp_path):
-    """The page says how many items of a file were appended and how many were dropped."""
+    """After a file is added to a data set, the page says how many items were appended and how many were dropped."""
     path = twenty_texts(store, tmp_path)
     path.write_text("text,label\nhello word0 0,1\nsomething new,0\n,1\n")
     at = adding(path)
@@ -669,7 +675,8 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
 
 @pytest.mark.slow
 def test_label_words_that_a_data_set_does_not_have_are_named_before_items_are_added(store, tmp_path):
-    """Label words that the data set does not have are named, and the button is disabled."""
+    """If a file to add has label words that the data set lacks, they are named, and the button Add items is
+    disabled."""
     path = twenty_texts(store, tmp_path)
     path.write_text("text,label\nsomething new,maybe\nsomething else,wrong\n")
     at = adding(path)
@@ -679,7 +686,8 @@ def test_label_words_that_a_data_set_does_not_have_are_named_before_items_are_ad
 
 @pytest.mark.slow
 def test_what_is_doubtful_about_a_file_to_add_is_asked(store, tmp_path):
-    """Doubts about a file to add are asked about as for an import, and its rows are shown first."""
+    """If it is unclear how to read a file to add, the page asks, as at an import. The file's rows are shown before they
+    are added."""
     path = tmp_path / "years.csv"
     path.write_text("c1,c2,c3\n" + YEARS.partition("\n")[2].replace("?", "0"))
     datasets.import_file(store, path, "years")

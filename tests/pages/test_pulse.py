@@ -1,4 +1,4 @@
-"""The pulse tells an open page of each change to its session, in turn with other pages, and of no other session."""
+"""The pulse tells an open page of each change to its session alone. Pages take turns to be redrawn."""
 
 from contextlib import ExitStack
 
@@ -12,7 +12,7 @@ from ui.components import pulse
 
 @pytest.fixture
 def ask(app_store, monkeypatch):
-    """A function that requests a session's pulse for a page that has seen a fingerprint, and returns the status."""
+    """A function that requests a session's pulse, given the fingerprint that a page has seen. Returns the status."""
     monkeypatch.setattr(pulse, "store", lambda: app_store)
     monkeypatch.setattr(pulse, "turns", pulse.Turns(1000.0))
     app = Starlette(routes=[pulse.route()])
@@ -46,7 +46,8 @@ def test_a_page_is_told_of_every_change_of_its_session(ask, work, change):
 
 
 def test_a_card_asks_for_news_with_its_own_request(sent, work):
-    """A card that sends the fingerprint it has seen is told, in turn with other pages, whether there is news."""
+    """A card that sends the fingerprint it has seen is told whether the session has changed since. Without a
+    fingerprint it is told of no change."""
     server = work(2)
     seen = server.session.store.fingerprint(server.session.id)
     assert [False, True] == [sent(server.session.id, seen=each)["news"] for each in (seen, "")]
@@ -74,7 +75,7 @@ def test_pages_take_turns():
 
 
 def test_pages_have_fewer_turns_on_a_busy_server(monkeypatch):
-    """A server that uses a whole core still redraws one page a second."""
+    """If the server uses a whole processor core or more, it still redraws one page a second."""
     wall = cpu = 0.0
     monkeypatch.setattr(pulse, "monotonic", lambda: wall)
     monkeypatch.setattr(pulse, "process_time", lambda: cpu)

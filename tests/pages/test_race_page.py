@@ -1,4 +1,4 @@
-"""The race without a browser: its choices, and a sentence for each rule."""
+"""The race without a browser: the algorithms to choose from, and the sentence that explains each query rule."""
 
 import pytest
 
@@ -20,5 +20,5 @@ def test_every_choice_races(app_store):
 
 
 def test_every_rule_has_a_sentence():
-    """Each registered rule has a sentence that explains it."""
+    """Each registered query rule has a sentence that explains it on the page of the race."""
     assert [] == [name for name, rule in QUERY_RULES.items() if not rule.sentence.endswith(".")]

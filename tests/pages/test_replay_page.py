@@ -33,7 +33,7 @@ def test_it_says_that_there_is_no_session(store):
 
 @pytest.mark.slow
 def test_a_place_that_does_not_exist_is_refused(pages):
-    """A wrong question or session in the address is answered with one sentence."""
+    """If the address names a question or session that does not exist, the Replay page says so in one sentence."""
     store, texts = pages
     session = answer(store, texts, 5)
     for question in ("0", "7", "x", "-1", "9" * 30):
@@ -45,7 +45,8 @@ def test_a_place_that_does_not_exist_is_refused(pages):
 
 @pytest.mark.slow
 def test_verify_says_what_was_checked_and_what_differs(pages):
-    """The report is one sentence, and if the session differs, both versions of the question are shown."""
+    """Verify reports one sentence. If a question differs from its replay, both versions are shown, and the player ends
+    before it."""
     store, texts = pages
     session = answer(store, texts)
     at = run(PAGE, session=str(session))
@@ -64,7 +65,7 @@ def test_verify_says_what_was_checked_and_what_differs(pages):
 
 
 def test_an_open_player_goes_on_where_the_stream_does(pages):
-    """An item that is appended to a finished stream is processed, and its round can be opened."""
+    """If an item is appended to a finished stream, an open player of the session processes it too."""
     store, texts = pages
     session = answer(store, texts, 60, budget=300)
     player = replay.Player(session)
@@ -76,8 +77,8 @@ def test_an_open_player_goes_on_where_the_stream_does(pages):
 
 
 def test_another_algorithm_is_compared(pages):
-    """The comparison is exact on labeled data and uses the parameters of the form; an invalid parameter gives one
-    sentence."""
+    """The tab "What if" compares the session with another algorithm, exactly on labeled data, and with the parameters
+    in the form. An invalid parameter gives one sentence."""
     store, texts = pages
     at = run(PAGE, session=str(answer(store, texts)))
     at.selectbox(key="other-algorithm").select("PAA-I").run()
@@ -93,7 +94,8 @@ def test_another_algorithm_is_compared(pages):
 
 @pytest.mark.slow
 def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypatch):
-    """The page states the share of questions with a known answer; below the limit it draws no curve and says why."""
+    """On data without labels, "What if" states the share of the other algorithm's questions with a known answer. Below
+    a limit it draws no curve and says why."""
     store, _ = pages
     session = answer(store, add_texts(store, tmp_path, "unlabelled", None))
     for limit, sentence, charts in ((0.0, "Each of the other questions", 2), (1.0, "no curve is drawn: it would", 0)):
@@ -109,8 +111,8 @@ def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypa
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_every_place_can_be_drawn(store, data, algorithm):
-    """The player's data of questions, rounds and the end are valid JSON, even for vectors and K classes. An unknown
-    question or round gives None, and an invalid name is refused."""
+    """The data that the player gets about questions, rounds and the end are valid JSON, even for vectors and K classes.
+    For an unknown question or round they are None, and an invalid name of either is refused."""
     items = stream_of()[1]
     if data == "classes":
         items.classes, items.y = tuple("abcd"), 1 + (items.y > 0)

@@ -11,7 +11,7 @@ from ui import access
 
 @pytest.mark.slow
 def test_a_session_with_an_unknown_learner_leaves_all_pages_working(store, work):
-    """Home and the pages of a session that needs an unknown learner say so; all other pages and sessions open."""
+    """If a session needs an unknown learner, Home, Label and Replay say so. Other pages and sessions open as usual."""
     broken, other = work(3).session, work(3, dataset="texts").session
     store.update_session(broken.id, {"learner": "later", "name": "restored"})
     said = "needs the learner later, which OAL Studio"

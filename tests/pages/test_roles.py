@@ -32,7 +32,7 @@ def session(app_store, keep):
 
 
 def shown(page, **query):
-    """Return everything that a page sends to the browser, as text."""
+    """Open a page. Return everything that it sends to the browser, as text."""
     at = run(page, **query)
     return " ".join([words(at), *(str(element) for element in at.main)])
 
@@ -40,7 +40,7 @@ def shown(page, **query):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES.values())
 def test_a_page_shows_a_session_to_who_has_a_role(app_store, session, become, page):
-    """A stranger sees neither the session nor its data on any page, unlike an owner of the studio."""
+    """A person without a role sees neither the session nor its data on any page; an owner of the studio sees them."""
     experiments.begin(experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}}), app_store, "compared")
     become(EVE)
     for query in ({}, {"session": session}, {"new": 1}, {"comparison": 1}):
@@ -53,7 +53,7 @@ def test_a_page_shows_a_session_to_who_has_a_role(app_store, session, become, pa
 @pytest.mark.parametrize("page", ["pages/1_Label.py", "pages/3_Replay.py"])
 @pytest.mark.parametrize("removed", [False, True])
 def test_a_number_tells_a_stranger_nothing(app_store, session, become, page, removed):
-    """A stranger gets the same sentence for an existing, a removed and a nonexistent session."""
+    """A person without a role gets the same sentence whether a session exists, was removed, or never existed."""
     if removed:
         app_store.remove_session(session, ANNA)
     become(EVE)
@@ -73,7 +73,8 @@ def event(server):
     [(EVE, None, "you have no role"), (BEN, "reader", "you may read"), (BEN, "annotator", None), (ADMIN, None, None)],
 )
 def test_the_card_takes_events_of_annotators_only(app_store, session, become, who, role, refused):
-    """Events of annotators and owners of the studio are stored; a forged event of anybody else is refused."""
+    """Events of a session's annotators and of owners of the studio are stored; forged events of readers and strangers
+    are refused."""
     if role:
         app_store.put_role(session, who, role, ANNA)
     become(who)
@@ -87,7 +88,7 @@ def test_the_card_takes_events_of_annotators_only(app_store, session, become, wh
 
 
 def test_a_role_that_is_taken_away_ends_an_open_page(app_store, session, become, sent):
-    """The next event of a removed person is refused, and the card has no item any more."""
+    """If a person loses their role while a page is open, their next event is refused, and the card has no item left."""
     app_store.put_role(session, BEN, "annotator", ANNA)
     become(BEN)
     server, player = CardServer(session), replay.Player(session)
@@ -118,7 +119,7 @@ def test_a_reader_gets_no_card_and_no_list_to_correct_in(app_store, session, bec
 
 @pytest.mark.parametrize("panel", [history, pushed, check])
 def test_a_list_takes_no_event_of_who_has_become_a_reader(app_store, work, become, monkeypatch, panel):
-    """The lists of an open page check the role at every event, and refuse a person who has become a reader."""
+    """The lists of an open page check the role at every event: a person who has become a reader is refused."""
     server, handles = work(answers=3), []
     monkeypatch.setattr(
         item_list, "mount_component", lambda mount, key, kind, handle, *_, **views: handles.append(handle)
@@ -152,7 +153,8 @@ def test_a_download_asks_again_when_it_is_wanted(app_store, session, become):
 
 @pytest.mark.slow
 def test_few_files_are_made_at_once(tmp_path, monkeypatch):
-    """When the limit of exports is reached, another one waits and is then refused with one sentence."""
+    """While as many exports run as the server allows, another export waits, and is refused with a one-sentence error if
+    none ends."""
     monkeypatch.setattr(downloads, "EXPORTS", places := BoundedSemaphore(1))
     monkeypatch.setattr(downloads, "WAIT_SECONDS", 0.01)
     with places, pytest.raises(ValueError, match=r"^the server is writing 2 other files\. Try again in a minute\.$"):
@@ -195,7 +197,8 @@ def test_an_owner_names_people_and_takes_it_back(app_store, session, become):
 
 @pytest.mark.slow
 def test_only_owners_name_people_and_remove(app_store, session, become):
-    """An annotator has neither the people and tags of the session nor the button that removes it; its owner has all."""
+    """Only an owner of a session can edit its people and tags and has the button that removes it; an annotator has none
+    of these."""
     app_store.put_role(session, BEN, "annotator", ANNA)
     for who, owns in ((BEN, False), (ANNA, True)):
         become(who)
@@ -218,7 +221,7 @@ def test_an_open_question_whether_to_remove_asks_for_the_role_again(app_store, s
 
 @pytest.mark.parametrize(("page", "key"), [("pages/4_Data.py", "remove-1"), ("pages/2_Compare.py", "compare-remove-1")])
 def test_who_owns_the_studio_no_more_removes_nothing(app_store, keep, become, page, key):
-    """A former owner cannot confirm the removal of a data set or comparison in an open dialog either."""
+    """A former owner of the studio cannot confirm the removal of a data set or comparison in a dialog still open."""
     keep("texts", 20)
     experiments.begin(
         experiments.specification({"data": ["texts"], "algorithms": {"PAA-I": {}}}), app_store, "compared"
@@ -233,7 +236,7 @@ def test_who_owns_the_studio_no_more_removes_nothing(app_store, keep, become, pa
 
 
 def test_a_comparison_is_of_its_data_and_not_of_their_name(app_store, session, keep, become):
-    """A new data set with the name of a removed one does not reveal its comparisons."""
+    """A comparison on a removed data set stays hidden from the owner of a new data set with the same name."""
     experiments.begin(experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}}), app_store, "compared")
     gone = "Comparison 1 does not exist."
     become(ANNA)
@@ -247,7 +250,7 @@ def test_a_comparison_is_of_its_data_and_not_of_their_name(app_store, session, k
 
 
 def test_only_owners_restore(app_store, session, become):
-    """An annotator does not see a removed session, and its owner can restore it."""
+    """A removed session is hidden from its annotators; its owner can restore it."""
     app_store.put_role(session, BEN, "annotator", ANNA)
     app_store.remove_session(session, ANNA)
     become(BEN)
@@ -263,7 +266,7 @@ async def _nothing():
 
 
 def answered(path, query=b"", location=None, cookie=b""):
-    """Return the headers of a response that has passed the gate."""
+    """Return the headers of a response, {name: value}, that has passed the gate. location: where the app redirects."""
     got = {}
 
     async def app(scope, receive, send):
@@ -281,7 +284,8 @@ def answered(path, query=b"", location=None, cookie=b""):
 
 
 def test_the_log_in_leads_back_to_the_invitation_and_nowhere_else(monkeypatch):
-    """The log-in leads back to the page that was opened; a cookie with a foreign address leads to the first page."""
+    """After a log-in, a person returns to the page that they had opened. If the cookie names any other address, they
+    get to the first page."""
     monkeypatch.setattr(access, "standing", lambda person: access.Standing())
     cookie = answered("/Label", b"session=7&x=%0d%0a")["set-cookie"].partition(";")[0]
     assert "oal_wanted=/Label%3Fsession%3D7%26x%3D%250d%250a" == cookie

@@ -32,7 +32,7 @@ def test_the_form_plans_a_session(app_store, keep):
 
 
 def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_store, keep):
-    """The form shows the expected precision of estimates, unless the data is labeled or random checks are chosen."""
+    """The form says how precise estimates will be, unless the data is labeled or random checks are chosen."""
     keep("plain", 400, reading.Columns(("text",)))
     at = form()
     assert "With 300 labels F1 is usually known to within" in words(at)
@@ -47,8 +47,8 @@ def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_
 
 @pytest.mark.slow
 def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, keep):
-    """The form forecasts the guarantee, the session gets the recommended share, and its page shows the guarantee so far
-    and the effect of more labels."""
+    """The form forecasts the guaranteed share of relevant items found. The session gets the recommended share of random
+    questions, and its page shows the guarantee so far and the effect of more labels."""
     keep("plain", 400, reading.Columns(("text",)))
     at = form()
     at.toggle(key="new-floor").set_value(True).run()
@@ -76,7 +76,8 @@ def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, ke
 
 @pytest.mark.slow
 def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
-    """If the budget cannot guarantee even a tenth, the form and the page say so and show no figures near 0."""
+    """If the budget cannot guarantee that even a tenth of the relevant items are found, the form says so. The page says
+    so too, and does not say that more labels would raise the guarantee."""
     keep("plain", 3000, reading.Columns(("text",)))
     at = form()
     at.toggle(key="new-floor").set_value(True).run()
@@ -96,8 +97,8 @@ def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
 
 
 def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, command, tmp_path):
-    """A budget above the number of items is capped in the form, the plan and the command line, unless more items will
-    come."""
+    """A budget above the number of items is capped, and the form and the command line say so. It is not capped if more
+    items will come."""
     plain = keep("plain", 68, reading.Columns(("text",)))
     at = form()
     capped = "There are 68 items, so the budget is 68 labels, not 300."
@@ -130,8 +131,8 @@ def test_only_what_spreads_labels_asks_for_the_length_of_a_feed(keep):
 
 @pytest.mark.slow
 def test_a_stream_that_may_change_is_met_with_later_labels_and_recent_answers(app_store, keep):
-    """A session on a stream that may change gets parameters for later labels and a short memory, as far as its
-    algorithm has them."""
+    """If the stream may change, a session gets parameters that spend labels later and forget old answers sooner, as far
+    as its algorithm has such parameters."""
     keep()
     for algorithm, expected in (("auto", {"early": 0, "memory": 100}), ("auto-sum", {"early": 0, "memory": 2000})):
         at = run("home.py")
@@ -144,7 +145,7 @@ def test_a_stream_that_may_change_is_met_with_later_labels_and_recent_answers(ap
 
 
 def test_a_rule_that_cannot_be_paced_is_not_offered_a_pace(keep):
-    """The choice of a pace is disabled for rules that do not draw."""
+    """The choice of a pace is disabled for query rules that do not ask by random draw."""
     keep()
     at = form()
     at.selectbox(key="new-algorithm").select("Own choice of learner and rule").run()
@@ -153,7 +154,7 @@ def test_a_rule_that_cannot_be_paced_is_not_offered_a_pace(keep):
 
 
 def test_the_form_offers_the_labels_that_a_file_has(app_store, tmp_path):
-    """The form offers, by default, to begin with the labels that a file has for some items."""
+    """If a file has labels for some items, the form offers to begin with these labels, which is the default."""
     path = tmp_path / "partly.csv"
     path.write_text("text,label\n" + "".join(f"words n{k},{['good', 'bad', ''][min(k, 9) % 3]}\n" for k in range(40)))
     datasets.import_file(app_store, path, "partly", reading.Columns(("text",), "label", positive=("good",)))
@@ -171,8 +172,7 @@ def test_the_form_offers_the_labels_that_a_file_has(app_store, tmp_path):
 
 
 def test_the_form_begins_with_some_labels_of_a_labelled_file(app_store, keep):
-    """The labels of a fully labeled file measure the model, and a session begins with only as many of them as the form
-    asks for."""
+    """If a file has labels for all items, a session begins with only as many of them as the form asks for."""
     keep()
     at = form()
     next(each for each in at.number_input if each.key.startswith("new-some")).set_value(200).run()

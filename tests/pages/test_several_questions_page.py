@@ -59,8 +59,8 @@ def several(app_store, keep):
 
 
 def test_the_card_gets_its_lines(several):
-    """The payload has the questions in order with their keys, tags with other digits, and the guidelines of the session
-    followed by the guidelines of the questions. Nothing in it reveals a prediction."""
+    """The payload has the questions in order with their keys, tags with other keys, and the session's guidelines
+    followed by those of the questions. Nothing in it reveals a prediction."""
     payload = several(tags=["ask"], guidelines="Read it all.").payload(annotator="anna")
     assert [(name, [key]) for name, key in zip(NAMES, "123")] == [
         (each["name"], each["keys"]) for each in payload["questions"]
@@ -73,7 +73,7 @@ def test_the_card_gets_its_lines(several):
 
 
 def test_a_session_of_one_question_has_no_lines(work):
-    """The payload of a session of one question has no list of questions, and a list of labels is refused."""
+    """If a session asks one question, the payload has no list of questions, and a list of labels is refused."""
     server = work(1)
     assert "questions" not in server.payload()
     with pytest.raises(SessionError, match=r"one of the labels\. Got 2"):
@@ -81,8 +81,8 @@ def test_a_session_of_one_question_has_no_lines(work):
 
 
 def test_an_answer_is_stored_told_and_taken_back_as_a_whole(several):
-    """The labels of an answer are stored together, the verdict counts the labels that the model had predicted, and an
-    undo shows the item with its labels again."""
+    """The labels of an answer to several questions are stored together, and the verdict counts those that the model had
+    predicted. Undo shows the item with its labels again."""
     server = several(12)
     session, asked = server.session, server.session.current
     labels = truth(server, asked)
@@ -111,13 +111,13 @@ def test_an_answer_is_stored_told_and_taken_back_as_a_whole(several):
 
 
 def test_marks_are_those_of_any_question(several):
-    """The terms with the largest weights for any of the questions are marked, all alike."""
+    """A term is marked if it has a large weight for any of the questions, and all marks look alike."""
     parts = several(20).payload(marks=True)["place"]["question"]["parts"]
     assert {0, True} == {weight for _, weight in parts}
 
 
 def test_two_people_get_their_next_items_at_once(several):
-    """Each of two people who label together gets two items, and the second follows the first whatever the answer."""
+    """If two people label together, each gets an item and the next one, which does not depend on the answer."""
     server = several(3)
     server.payload(annotator="anna")
     server.payload(annotator="ben")
@@ -177,8 +177,8 @@ def test_check_finds_the_line_that_was_missed(several):
 
 
 def test_what_is_found_is_labeled_for_one_question(several):
-    """A label given in Find belongs to the chosen question alone. A waiting item has no buttons, and each question has
-    its own list."""
+    """A label given in Find is for the chosen question alone. An item that is waiting for an answer has no buttons, and
+    the list of positives differs between questions."""
     server = several(30)
     session = server.session
     late = session.dataset.item(int(session.order[-3]))
@@ -210,8 +210,8 @@ def test_what_is_found_is_labeled_for_one_question(several):
 
 
 def test_what_is_pushed_is_labeled_for_one_question(several):
-    """Pushed lists the unasked items that are predicted as positive for the chosen question. A label given there
-    belongs to this question alone, costs nothing and removes the item from its list."""
+    """Pushed lists the unasked items that are predicted as positive for the chosen question. A label given there is for
+    this question alone, costs nothing, and removes the item from this question's list."""
     server = several(30)
     session = server.session
 
@@ -237,8 +237,8 @@ def test_what_is_pushed_is_labeled_for_one_question(several):
 
 @pytest.mark.slow
 def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch):
-    """The card at the end shows the number of answered items and of yeses to each question. The Label and Replay pages
-    offer the files of all questions or of a chosen one."""
+    """The card at the end shows how many items were answered, and how many got a yes to each question. The Label and
+    Replay pages offer the files of all questions or of a chosen one."""
     server = several(12, budget=12)
     session = server.session
     place = server.payload(annotator="anna")["place"]
@@ -266,8 +266,8 @@ def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch
 
 @pytest.mark.slow
 def test_the_player_shows_the_question_that_is_chosen(several, monkeypatch):
-    """A box above the player, or the address, chooses the question. After a choice in the box, the player starts at the
-    first item; the player and the page to download have the answers to the chosen question."""
+    """A box above the player, or the address, chooses the question whose answers the player shows. After a choice in
+    the box, the player starts at the first item. The page to download has the answers to a chosen question, too."""
     session, logs = several(12).session, []
     monkeypatch.setattr(replay, "_mount", lambda data, **more: logs.append(data))
     at = run("pages/3_Replay.py", session=str(session.id), question="5")
@@ -303,7 +303,7 @@ def test_what_if_is_about_the_question_that_is_chosen(several):
 
 
 def test_programs_answer_all_questions_at_once(several, program):
-    """A program sends a label for each question, and a correction names the labels that it replaces; other events are
+    """A program sends a label for each question, and a correction repeats the labels that it replaces; other events are
     refused without a change. Nothing is revealed before the answer, and decisions, estimates and predictions cover
     every question."""
     server = several()
@@ -345,9 +345,9 @@ def test_programs_answer_all_questions_at_once(several, program):
 
 
 def test_the_form_starts_a_session_of_several_questions(app_store, keep):
-    """Each line of the form is a question with its guidelines. Examples are stored for their question, class names and
-    labels of a single question are not used, and the card learns whether each question needs an answer. A single line
-    is refused."""
+    """Each line of the form is a question with its guidelines; a single line is refused. Examples are stored for the
+    question that they name, class names and labels of a single question are not used, and the card learns whether each
+    question needs an answer."""
     keep("gaps", 40)
     at = form()
     at.text_area(key="new-questions").set_value("good: It is good.\n\n odd \nlate: a: b").run()
@@ -373,8 +373,8 @@ def test_the_form_starts_a_session_of_several_questions(app_store, keep):
 
 
 def test_one_click_starts_the_demo_with_five_questions(app_store):
-    """The demo button opens a session of five questions with guidelines on the abstracts, whose card takes an answer,
-    and Home lists the session."""
+    """The demo button opens a session that asks five questions with guidelines about abstracts. Its card takes an
+    answer, and Home lists the session."""
     at = run("home.py")
     press(at, "demo-questions")
     (row,) = app_store.sessions()
@@ -397,7 +397,7 @@ SETS = {"label": "label", "contains": True, "positive": ("insult",)}
 
 
 def records(make):
-    """Return the lines of a JSON Lines file, with the record that `make` returns for each text and its labels."""
+    """Return JSON Lines: for each of TEXTS with its LABELS, the record that `make(text, labels)` returns."""
     return "\n".join(json.dumps(make(*pair)) for pair in zip(TEXTS, LABELS))
 
 
@@ -417,8 +417,8 @@ def label_studio(text, labels):
     ("doccano.jsonl", records(lambda text, labels: {"text": text, "label": labels, "Comments": []}), SETS),
 ])  # fmt: skip
 def test_the_labels_of_a_file_become_questions_by_one_click(app_store, tmp_path, name, content, columns):
-    """Columns of 1 and 0, or the words in cells with several labels, are offered as questions, the most frequent first.
-    Questions typed before stay, and a second click changes nothing."""
+    """A button adds the labels of a file to the questions, the most frequent first: columns of 1 and 0, or words in
+    cells with several labels. Questions typed before stay, and a second click changes nothing."""
     path = tmp_path / name
     path.write_text(content)
     datasets.import_file(app_store, path, "labels", replace(reading.peek(path).guess, **columns))
@@ -434,8 +434,8 @@ def test_the_labels_of_a_file_become_questions_by_one_click(app_store, tmp_path,
 
 @pytest.mark.parametrize("measures", [False, True])
 def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(app_store, tmp_path, measures):
-    """The form offers to begin with the labels that a file has for some questions and items. This is the default unless
-    the file answers a question about every item, as such labels measure the model."""
+    """If a file answers some questions about some items, the form offers to begin with these labels. This is the
+    default unless the file answers a question about every item, as such labels measure the model."""
     path = tmp_path / "partly.csv"
     flags = {"toxic": FLAGS["toxic"], "threat": [flag if k % 2 else "" for k, flag in enumerate(FLAGS["threat"])]}
     if not measures:
@@ -462,8 +462,8 @@ def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(app_s
     {"label": [f"word {k}" for k in range(48)]}, {"label": ["a: b", "a:c", "x" * 61] * 16},
 ])  # fmt: skip
 def test_other_files_have_no_such_button(app_store, tmp_path, further):
-    """Two exclusive words, ratings, a single column of 1 and 0, words that occur once, and names that the form cannot
-    take are not offered as questions."""
+    """The form does not offer as questions: two exclusive words, ratings, a single column of 1 and 0, words that occur
+    once, and names that it could not use."""
     path = tmp_path / "other.csv"
     pandas.DataFrame({"text": TEXTS} | further).to_csv(path, index=False)
     columns = reading.Columns(("text",), "label" if "label" in further else None, multiclass="label" in further)
@@ -475,7 +475,7 @@ def test_other_files_have_no_such_button(app_store, tmp_path, further):
 
 
 def test_no_more_questions_are_offered_than_a_session_can_have(app_store, tmp_path):
-    """The 26 most frequent of many columns are offered as questions, and the button names the first eight."""
+    """Of many columns, the 26 most frequent are offered as questions, and the button names the first eight."""
     flags = {f"flag{n}": [int(k < 47 - n) for k in range(48)] for n in range(29)}
     path = tmp_path / "many.csv"
     pandas.DataFrame({"text": TEXTS} | flags).to_csv(path, index=False)

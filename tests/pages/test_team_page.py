@@ -20,7 +20,7 @@ PEOPLE = ("anna", "ben")
 
 @pytest.fixture
 def team(work):
-    """A function that makes a session, has two people answer its questions, ben one of them wrongly, and returns the
+    """A function that makes a session in which anna and ben answer questions, ben one of them wrongly, and returns its
     card server."""
 
     def make(turns=14, **settings):
@@ -62,7 +62,7 @@ def test_who_is_alone_sees_no_team(work):
 
 
 def test_nobody_sees_an_answer_before_giving_their_own(team, monkeypatch):
-    """Neither the card nor the history shows the first answer before the second one is given."""
+    """Before a second person has answered an item, neither the card nor the history shows them the first answer."""
     server = team(0)
     session = server.session
     for label in (1, -1):
@@ -78,8 +78,8 @@ def test_nobody_sees_an_answer_before_giving_their_own(team, monkeypatch):
 
 @pytest.fixture
 def alone(work, monkeypatch):
-    """A function that has anna alone answer a session that repeats every question after three answers, two of the
-    repeats differently, and returns the card server."""
+    """A function that has anna alone answer a session that repeats every question three answers later, and returns the
+    card server. She answers the second and fourth repeat differently than before."""
     monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 3)
     monkeypatch.setattr(check, "annotator", lambda: "anna")
     monkeypatch.setattr(history, "annotator", lambda: "anna")
@@ -98,8 +98,8 @@ def alone(work, monkeypatch):
 
 
 def test_what_is_asked_again_looks_like_any_item(alone):
-    """A repeated item shows neither its first answer nor its note, on the card or in the history. It is sent ahead for
-    every possible answer, and Undo shows it again."""
+    """On the card and in the history, a repeated item shows neither its first answer nor its note. It is prepared for
+    every answer to the item before it, and Undo shows it again."""
     server = alone(1)
     current, asked = server.session.held("anna")
     server.session.note(next(EVENTS), asked.item, "clearly good", "anna")
@@ -120,7 +120,8 @@ def test_what_is_asked_again_looks_like_any_item(alone):
 
 @pytest.mark.parametrize(("repeated", "told"), [(4, "anna 4 "), (6, "anna 6 67 % (30 to 90 %)")])
 def test_the_team_panel_says_how_consistent_each_person_is(alone, repeated, told):
-    """The panel shows, even for one person, the share of equal repeats with its interval, from five repeats on."""
+    """Even in a session of one person, the Team panel shows how many repeated questions were answered the same way, as
+    a share with its interval from five repeats on."""
     server = alone(repeated)
     shown = words(listed(server.session.id, "team"))
     assert "100 % of the questions are repeated to the person who answered them." in shown
@@ -128,7 +129,7 @@ def test_the_team_panel_says_how_consistent_each_person_is(alone, repeated, told
 
 
 def test_answers_of_ones_own_that_differ_are_listed(alone, monkeypatch):
-    """An item that a person answered twice differently is listed until they decide, and only to that person."""
+    """An item that a person has answered twice differently is listed only to that person, until they decide."""
     server = alone(6)
     view = messages.View(show=check.AGAIN)
     rows = check.page(server, view, None)["rows"]
@@ -154,8 +155,8 @@ def test_differences_are_decided_in_the_list(team):
 
 @pytest.fixture
 def readings(work):
-    """A function that has people answer every item of a session that asks three questions, and returns the card server.
-    Two of the second answers differ in the last question."""
+    """A function that has people answer items in a session of three questions, and returns the card server. Two of the
+    second answers differ from the first answers in the last question."""
 
     def make(turns=26, people=PEOPLE, **settings):
         server, second = work(0, **BINARY, questions=["good", "straight", "odd"], budget=60, **settings), 0
@@ -177,9 +178,9 @@ def readings(work):
     ({"repeat": 1.0}, PEOPLE[:1], "100 % of the readings are repeated to the person who answered them."),
 ])  # fmt: skip
 def test_the_team_panel_has_a_line_for_each_question(readings, monkeypatch, settings, people, told):
-    """The panel has for each question the share of equal answers, kappa and the number of items to decide, and names
-    the question with the lowest kappa. Check lists the differences of a question, under it alone, until they are
-    decided."""
+    """The Team panel shows for each question the share of equal answers, kappa and the number of items to decide, and
+    names the question with the lowest kappa. Check lists these items, until they are decided, only under the question
+    about which their answers differ."""
     monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 3)
     monkeypatch.setattr(check, "annotator", lambda: "anna")
     server = readings(people=people, **settings)
@@ -206,7 +207,8 @@ def test_the_team_panel_has_a_line_for_each_question(readings, monkeypatch, sett
 
 
 def test_every_two_of_three_people_have_a_line_for_a_question(readings):
-    """Each pair of three people with common items has a line in the table, for the question chosen in a box."""
+    """If three people share a session, the Team table has a line for each pair of people with common items, about the
+    question chosen in a box."""
     server = readings(people=(*PEOPLE, "carla"), overlap=1.0)
     at = listed(server.session.id, "team")
     assert not at.selectbox(key=f"question-{server.session.id}").set_value("odd").run().exception
@@ -218,7 +220,8 @@ def test_every_two_of_three_people_have_a_line_for_a_question(readings):
 
 
 def test_the_verdict_on_a_second_reading_is_on_its_own_labels(readings):
-    """After a second answer, the page says on how many of the labels just given the model had agreed."""
+    """If a second person answers an item, the verdict counts how many of this person's labels the model had
+    predicted."""
     server = readings(12, ("anna",), overlap=1.0)
     while (asked := server.session.held("ben")[0]) and not any(margin for margin, _ in asked.parts):
         server.session.answer(next(EVENTS), asked.id, [1, 1, 1], "ben")
@@ -230,7 +233,7 @@ def test_the_verdict_on_a_second_reading_is_on_its_own_labels(readings):
 
 
 def test_differences_are_not_listed_to_who_answers_next(team, monkeypatch):
-    """A difference between two answers is not listed to a third person who may still be asked."""
+    """If two people's answers to an item differ, it is not listed to a third person who may still be asked about it."""
     server = team(people=3)
     pair = agreement.differing(agreement.answer_pairs(server.session))[0]
     for name, seen in (("anna", True), ("carla", False)):
@@ -240,7 +243,8 @@ def test_differences_are_not_listed_to_who_answers_next(team, monkeypatch):
 
 
 def test_an_undo_that_others_overtook_corrects(team, work):
-    """The card shows the item again with its current answer, and the next answer replaces it."""
+    """If others have answered since, Undo shows a person's last item with its current answer, and the next answer
+    replaces that."""
     server = team(4, overlap=0.0)
     mine = server.payload(annotator="anna")["previous"]
     server.session.answer(next(EVENTS), server.session.held("ben")[0].id, 1, "ben")
@@ -255,8 +259,8 @@ def test_an_undo_that_others_overtook_corrects(team, work):
 
 @pytest.mark.parametrize("overlap", [0.0, 1.0])
 def test_the_item_after_is_sent_ahead(team, overlap):
-    """The next item of a shared session is sent along with the current one, whatever the answer will be. A second
-    answer costs no label."""
+    """In a session shared by several people, the next item is sent together with the current one and does not depend on
+    its answer. A second answer to an item costs no label."""
     server = team(2, overlap=overlap)
     while (asked := server.session.held("anna")[0]).blind != bool(overlap):  # until a second answer is due
         server.handle(answer(1, asked.id), "anna")
@@ -272,8 +276,8 @@ def test_the_item_after_is_sent_ahead(team, overlap):
 
 
 def test_who_has_nothing_left_reads_why(team, monkeypatch):
-    """The card says that a second person's first item is being prepared, or that other people have the last questions,
-    and when one of these may become free."""
+    """A person without a question is told why: their first item is still being prepared, or other people have the last
+    questions. In the latter case the card says when one may become free."""
     server = team(0, budget=2)
     assert isinstance(server, CardServer)
     server.payload(annotator="anna")
@@ -286,8 +290,8 @@ def test_who_has_nothing_left_reads_why(team, monkeypatch):
 
 
 def test_a_name_that_is_typed_takes_what_this_browser_shows_and_no_more(work, app_store):
-    """A typed name takes over the item in this browser. Another person without a name keeps their item in another
-    session, and their late answer to the taken item is stored."""
+    """After a name is typed, the item in this browser belongs to the named person. Someone else without a name keeps
+    their item in another session, and a nameless late answer to the taken item is stored as late."""
     first = work(0, budget=20, learner="pa-i", rule="all", parameters={})
     second = Session(app_store, create(app_store, first.session.dataset.id, "PAA-I", budget=20))
     at = run("pages/1_Label.py", session=first.session.id)

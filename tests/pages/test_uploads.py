@@ -1,4 +1,4 @@
-"""Several uploads become one file."""
+"""Several uploads are combined into one file."""
 
 import pytest
 
@@ -10,7 +10,7 @@ HALVES = [f"text,label\nSome words of note {k},{k % 2}\n" for k in range(2)]
 
 
 def uploads(*names):
-    """Return files as uploads of the browser, each with its own id."""
+    """Return files as the browser uploads them, under these names, each with its own id."""
     files = [named(content, name) for content, name in zip(HALVES, names)]
     for at, file in enumerate(files):
         file.file_id = str(at)

@@ -23,7 +23,7 @@ LETTER = published.BLOCKS["dada-letter"]
 
 @pytest.fixture(scope="module")
 def german():
-    """The result of the block acog-german over the 20 recorded orders, with part of its grid to save time."""
+    """The result of reproducing the block acog-german over the 20 recorded orders, with part of its grid only."""
     for file in GERMAN.files:
         if not (SHARED / file).exists():
             pytest.skip(f"needs ../shared/data/{file}")
@@ -68,7 +68,7 @@ def test_german_equals_the_publication_to_the_last_printed_digit(german):
 
 
 def test_german_says_where_the_best_of_the_grid_is_another_setting(german):
-    """If the best setting differs from the published one, the figure of the best is given too."""
+    """If another setting of the grid is better than the published one, the result of that setting is given too."""
     others = {line["algorithm"]: line["others"] for line in german["lines"] if line["part"] == "sum"}
     assert [("best", {"eta": 10.0})] == [(row["chosen"], row["settings"]) for row in others["ACOG-II"]]
     assert others["ACOG-II"][0]["ours"] > 66
@@ -77,7 +77,7 @@ def test_german_says_where_the_best_of_the_grid_is_another_setting(german):
 
 @pytest.mark.parametrize("name", published.BLOCKS)
 def test_every_block_is_listed_with_its_files_and_its_protocol(name):
-    """A block names its paper, table, files and protocol, and only algorithms that exist."""
+    """Each block of published figures names its paper, table, files and protocol, and only algorithms that exist."""
     entry = next(entry for entry in reproduce.listed() if entry["name"] == name)
     block = published.BLOCKS[name]
     assert all((entry["paper"], entry["table"], entry["files"], len(entry["protocol"]) > 100, block.parts))
@@ -86,7 +86,7 @@ def test_every_block_is_listed_with_its_files_and_its_protocol(name):
 
 
 def test_an_unknown_table_is_refused_with_the_names_of_all_tables(command):
-    """The error lists the names of all blocks."""
+    """The error for an unknown table lists the names of all tables."""
     sentence = f"error: a table must be all or one of {', '.join(published.BLOCKS)}. Got iris.\n"
     assert (1, "", sentence) == command("iris")
 
@@ -100,7 +100,7 @@ def test_the_list_is_one_object(command):
 
 @pytest.mark.parametrize("name", published.BLOCKS)
 def test_a_missing_file_is_one_sentence(name, tmp_path, command):
-    """Without its data a block says which file it needs and how to name the folder."""
+    """If a data file is missing, the error names the file and the option that names its folder."""
     file = published.BLOCKS[name].files[0]
     sentence = f"error: {name} needs the file {file}, which is not in {tmp_path}: name its folder with --data-dir.\n"
     assert (1, "", sentence) == command(name, "--data-dir", tmp_path)
@@ -119,7 +119,7 @@ def test_a_command_without_a_table_says_what_it_needs(command):
 
 
 def test_json_has_every_figure_with_its_settings(shared, command):
-    """--json prints one object with each block, its lines, and their figures and settings."""
+    """--json prints one object that has, for each block, its result lines with their figures and settings."""
     shared("german.ID_ALL.txt.xz")
     code, printed, _ = command("acog-german", "--orders", "2", "--json", "--data-dir", SHARED)
     (block,) = json.loads(printed)["blocks"]
@@ -136,7 +136,8 @@ def test_json_has_every_figure_with_its_settings(shared, command):
 
 
 def test_one_table_is_written_into_the_page_and_the_others_stay(shared, command, tmp_path):
-    """--write with a table replaces its section, keeps the rest, and says which tables the page does not have."""
+    """--write with a table replaces the table's section of a Markdown page, keeps the other sections, and says which
+    tables the page does not have."""
     shared("german.ID_ALL.txt.xz")
     path = tmp_path / "a" / "page.md"
     arguments = ("acog-german", "--orders", "2", "--write", path, "--data-dir", SHARED)
@@ -170,7 +171,8 @@ def test_the_page_has_every_table_as_it_is_described_now(name):
 
 
 def test_the_notes_count_the_cells_of_oaal_as_the_page_shows_them():
-    """The notes count the cells in which Q_A is ahead of CSOAL, level or behind as the five sections of the page do."""
+    """The notes state in how many cells Q_A is ahead of, level with or behind CSOAL. These counts equal the five
+    sections of docs/reproduction.md."""
     sections = reproduce.sections((ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8"))
     rows = [
         line for name, section in sections.items() if name.startswith("oaal") for line in section.splitlines()
@@ -203,7 +205,8 @@ def test_w8a_has_5455_rows_of_zeros(shared):
 
 
 def test_smoothing_meets_the_share_of_labels():
-    """smoothing finds the delta at which the rule asks the wanted share of labels; a random rule gets it as its q."""
+    """`smoothing` finds the delta at which a rule asks for the wanted share of labels. A random rule gets this share as
+    its q."""
     rng = np.random.default_rng(4)
     data = table(rng.normal(size=(3000, 4)), np.where(rng.normal(size=3000) > 0, 1, -1))
     run = protocols.Stream(data, [stream.shuffled(3000, seed) for seed in range(3)], 1.0)
@@ -233,7 +236,7 @@ def test_verdicts_know_which_way_is_better(metric, ours, verdict):
 
 
 def test_a_setting_is_the_best_of_its_grid():
-    """The best choice has the highest sum, or the lowest cost."""
+    """The best setting of a grid has the highest sum or, for the metric cost, the lowest cost."""
     data = table([[1.0, 0.0], [0.0, 1.0]] * 50, [1, -1] * 50)
     run = protocols.Stream(data, [np.arange(100)], 1.0)
     choices = combinations({"q": [1e-9, 1.0]})
@@ -252,7 +255,7 @@ def test_figures_of_more_than_two_classes_are_those_of_the_classes(three):
 
 
 def test_smoothing_knows_the_parameter_of_each_rule(three):
-    """The wanted share of labels sets b of the discriminative rule and q of the random rule."""
+    """To get the wanted share of labels, `smoothing` sets b of the discriminative rule and q of the random rule."""
     choice = protocols.smoothing(three, "MM-AMD", 0.2, None, {"eta": 0.1})
     counts = three.counts("MM-AMD", [choice])
     assert ["eta", "b"] == list(choice)
@@ -261,7 +264,8 @@ def test_smoothing_knows_the_parameter_of_each_rule(three):
 
 
 def test_a_setting_that_cannot_reach_the_share_does_not_count(three):
-    """A setting that asks nearly all labels loses to a poorer one that asks the wanted share, unless it is alone."""
+    """A setting that asks for nearly all labels loses to a less accurate one that asks for the wanted share, unless it
+    is the only one."""
     keen, shy = {"eta": 1e-6}, {"eta": 1000.0}
     better, poorer = published.ACCURACY.of(three.counts("MM-AMD", [keen | {"b": 2.0**-14}, shy | {"b": 0.1}])).mean(1)
     assert better > poorer
@@ -308,7 +312,8 @@ def test_a_block_of_classes_runs_from_its_file(tmp_path):
 
 
 def test_letter_has_the_published_ranking(shared):
-    """MD-AMD > MM-AMD > MPAA-II at a tenth of the labels, with the settings that docs/reproduction.md shows."""
+    """On letter, MD-AMD > MM-AMD > MPAA-II in accuracy at a tenth of the labels, with the settings of
+    docs/reproduction.md."""
     data = protocols.standardized(
         protocols.read(shared(LETTER.files[0]).parent, LETTER.files[0], "none", **LETTER.task)
     )
@@ -349,8 +354,8 @@ def test_the_rates_tell_a_wrong_algorithm_whose_figure_is_right(signs):
 
 
 def test_held_out_folds_are_predicted_by_what_the_others_taught(signs):
-    """With folds (cross-validation), each row counts once, without a question, under a learner trained on the other
-    folds. Online, the first rounds are guesses."""
+    """With folds (cross-validation), each row is predicted once, without a question, by a learner trained on the other
+    folds. In an online run the first predictions are guesses."""
     online, held_out = (replace(signs, folds=folds).counts("Perceptron", [{}])[0] for folds in (0, 5))
     assert 40 == held_out[0].sum() == online[0].sum()
     assert 0 == held_out[..., 1].sum()
@@ -370,7 +375,8 @@ def test_the_nearest_setting_is_nearest_in_figure_and_rates():
 
 
 def test_claims_are_counted_by_the_larger_deviation():
-    """In each part, a claim is ahead, level or behind compared with the best rival; a lower cost is ahead."""
+    """In each part, a claimed algorithm is ahead of, level with or behind its best rival, measured by the larger of
+    their deviations. A lower cost is ahead."""
     parts = {"sum": protocols.Part(published.SUM, {}), "cost": protocols.Part(published.COST, {})}
     block = replace(GERMAN, parts=parts, claims=(("A", ("B", "C")),))
     lines = [
@@ -385,7 +391,8 @@ def test_claims_are_counted_by_the_larger_deviation():
 
 
 def test_times_are_compared_in_their_order_only():
-    """Pairs of algorithms whose printed times differ by half or more are counted, and how many keep their order."""
+    """The summary counts the pairs of algorithms whose printed times differ by half or more, and how many of these
+    pairs have the same order in our times."""
     times = (("A", 1.0, 3.0), ("B", 1.2, 1.0), ("C", 4.0, 9.0))
     lines = [{"part": "sum", "published_seconds": there, "seconds": here} for _, there, here in times]
     (words,) = reproduce._timed(lines)

@@ -12,7 +12,7 @@ from tests.harness.sessions import stream_of
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """The path of a database with one stream as four data sets: sparse, dense, of four classes, and without labels."""
+    """The path of a database that has one stream as four data sets: sparse, dense, with four classes, and unlabeled."""
     path = tmp_path_factory.mktemp("sessions") / "studio.db"
     store = Store(path)
     X, items = stream_of()
@@ -33,7 +33,7 @@ def store(path):
 
 @pytest.fixture(scope="module")
 def other(path):
-    """A second store on the same database file, as another process would have."""
+    """A second store on the database file at `path`, as another process would have."""
     return Store(path)
 
 

@@ -49,8 +49,8 @@ def facts(opened):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), UNPLANNED)
 def test_a_budget_in_two_parts_is_the_budget_in_one(store, data, algorithm, more):
-    """If no spending is planned, a session to which labels are added, at the end or earlier, has the questions,
-    decisions, curves and learner of a session that had the whole budget from the start, bit for bit."""
+    """Without a spending plan, a session to which labels are added, at the end or earlier, has the same questions,
+    decisions, curves and learner, bit for bit, as a session that had the whole budget from the start."""
     whole, late, early = (begin(store, data, algorithm, budget=budget, **more) for budget in (50, 20, 20))
     label_truly(early, 5)
     add(early, 30)
@@ -66,8 +66,8 @@ def test_a_budget_in_two_parts_is_the_budget_in_one(store, data, algorithm, more
 
 @pytest.mark.parametrize("more", [{}, {"pace": 0.2}, {"audit": 0.2}])
 def test_added_labels_are_spent_and_not_all_at_once(store, more):
-    """`auto` spreads added labels over the remaining items like the labels of a new session. Every chance stays above
-    zero, so that estimates are valid up to the last answer."""
+    """`auto` spreads added labels over the remaining items like the labels of a new session. Every asking probability
+    is above zero, so that estimates are valid up to the last answer."""
     opened = begin(store, "sparse", "auto", budget=20, **more)
     label_until_the_end(opened)
     last = opened.log[-1].round
@@ -137,7 +137,8 @@ def test_a_digest_at_the_end_is_that_of_the_session_that_asks_on(store, other):
 
 
 def test_added_labels_travel_with_a_published_session(tmp_path):
-    """A session with added labels is the same in another database."""
+    """A published session with added labels is adopted in another database with the same state, questions, answers and
+    decisions."""
     here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
     opened = begin(here, "sparse", "auto", budget=15)
     label_until_the_end(opened)

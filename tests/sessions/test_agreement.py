@@ -44,8 +44,8 @@ def test_kappa_is_weighted_by_the_chances_of_being_asked():
 
 
 def test_kappa_of_two_people_depends_on_how_often_each_of_them_uses_a_class():
-    """Kappa compares the same two people whichever of them answers first: anna says yes to 30 of 40 items and ben to 20
-    of these 30, so kappa is 0.5."""
+    """Kappa is the same whichever of two people answers an item first: anna says yes to 30 of 40 items and ben to 20 of
+    these 30, so kappa is 0.5."""
     pairs = pairs_of([1] * 30 + [-1] * 10, [1] * 20 + [-1] * 20)
     turned = [AnswerPair(pair.entry, "ben", pair.second, "anna", pair.first) for pair in pairs[::2]] + pairs[1::2]
     found = agreement.by_people(turned)
@@ -72,10 +72,10 @@ CHANCES = (
 @pytest.mark.slow
 @pytest.mark.parametrize("pairs", [20, 30, 40])
 def test_intervals_hold_what_is_true(pairs):
-    """With 20 to 40 pairs, the 95 % intervals of kappa and alpha cover the values of the whole stream in 93 to 98 % of
-    samples, and the interval of the share of equal answers in at least 93 %. This holds for rare and common positives,
-    careful and careless people, and asking probabilities that are equal, that rise with the doubt about an item, or
-    that favor positives as well."""
+    """With 20 to 40 pairs of answers, the 95 % intervals of kappa and alpha cover the values of the whole stream in 93
+    to 98 % of samples, and the interval of the share of equal answers covers the true share in at least 93 %. This
+    holds for rare and common positives, careful and careless people, and asking probabilities that are equal, that rise
+    with the doubt about an item, or that also favor positives."""
     rng, held = np.random.default_rng(pairs), []
     for share, slips, rule in product((0.1, 0.5), (0.03, 0.15), CHANCES):
         doubt, first = rng.random(100_000), np.where(rng.random(100_000) < share, 1, -1)
@@ -100,8 +100,8 @@ def test_intervals_hold_what_is_true(pairs):
     (20, (0.05, 0.05, 0.05, 0.85), 0.6, 400),
 ])  # fmt: skip
 def test_the_interval_of_kappa_holds_kappa(pairs, shares, kappa, drawn):
-    """Even with rare classes and few pairs, the interval of kappa covers the true kappa in 93 to 98 % of the tables
-    that have an interval."""
+    """Even with rare classes and few pairs of answers, the interval of kappa covers the true kappa in 93 to 98 % of the
+    random tables of answers for which there is an interval."""
     true = kappa * np.diag(shares) + (1 - kappa) * np.outer(shares, shares)
     tables = np.random.default_rng(1).multinomial(pairs, true.ravel(), drawn).reshape(-1, *true.shape)
     found, times = np.unique(tables, axis=0, return_counts=True)
@@ -114,8 +114,8 @@ def test_the_interval_of_kappa_holds_kappa(pairs, shares, kappa, drawn):
 
 @pytest.mark.parametrize("pairs", [20, 40])
 def test_the_interval_of_the_share_of_equal_answers_holds_it(pairs):
-    """The interval of the share of equal answers covers the true share in 95 % of samples on average over shares from
-    50 to 99 %, and in more than 91 % for each of them."""
+    """The interval of the share of equal answers covers the true share in 95 % of samples, averaged over true shares
+    from 50 to 99 %, and in more than 91 % at each true share."""
     shares = np.linspace(0.5, 0.99, 50)
     ends = [agreement.wilson(equal / pairs, pairs) for equal in range(pairs + 1)]
     held = np.array([[each.low <= share <= each.high for each in ends] for share in shares])
@@ -131,8 +131,8 @@ def test_the_interval_of_the_share_of_equal_answers_holds_it(pairs):
     ([1] * 10, "All answers are of one class: not enough to tell agreement from chance."),
 ])  # fmt: skip
 def test_agreement_is_told_in_words(second, told):
-    """The sentence about agreement has the count of equal answers, then their share in the stream, then kappa if the
-    answers suffice for it."""
+    """The sentence about agreement states the number of equal answers and, if there are enough answers, also their
+    share in the whole stream, and kappa."""
     first = [1] * 5 + [2] * (len(second) - 5) if 2 in second else second
     assert told in agreement.in_words(agreement.of_pairs(pairs_of(first, second)))
 
@@ -150,7 +150,8 @@ def test_a_third_person_gives_no_further_answer(store):
 
 
 def test_too_little_gives_no_number():
-    """Nine pairs give no share of equal answers; ten of a single class give a share, but neither kappa nor alpha."""
+    """Nine pairs of answers are too few for a share of equal answers. Ten pairs of a single class give a share, but
+    neither kappa nor alpha."""
     assert agreement.of_pairs(pairs_of([1] * 9, [1] * 9)).same is None
     known = agreement.of_pairs(pairs_of([1] * 10, [1] * 10))
     assert (1.0, None, None) == (known.same.value, known.kappa, known.alpha)
@@ -159,8 +160,8 @@ def test_too_little_gives_no_number():
 
 
 def test_a_session_knows_its_people_and_where_they_differ(store):
-    """The labels and second answers of each person are counted. A difference is listed until the answer is corrected,
-    and still counts in the agreement of the two people after that."""
+    """The labels and second answers of each person are counted. A disagreement between two people is listed until the
+    answer is corrected, and still counts in their agreement after that."""
     opened = begin(store, overlap=1.0, budget=16)
     for k in range(16):
         for who in PEOPLE[:2]:
@@ -180,7 +181,7 @@ def test_a_session_knows_its_people_and_where_they_differ(store):
 
 def test_consistency_is_the_share_of_equal_answers():
     """A person who repeats eight of ten answers unchanged has a consistency of 80 % (49 to 94 %, Wilson 1927); four
-    repeated answers give no number."""
+    repeated answers are too few for a consistency."""
     found = agreement.consistency(pairs_of([1] * 8 + [-1] * 2, [1] * 10))
     assert (0.8, 0.490, 0.943) == (found.value, pytest.approx(found.low, abs=5e-4), pytest.approx(found.high, abs=5e-4))
     assert agreement.consistency(pairs_of([1] * 4, [1] * 4)) is None

@@ -11,13 +11,14 @@ from tests.harness.sessions import begin, say, truth
 
 
 def solved(products, targets, penalties):
-    """Return the dual coefficients of least squares with a penalty for each answer (kernel ridge regression)."""
+    """Return the dual coefficients of kernel ridge regression with one penalty per answer."""
     return np.linalg.solve(products + np.diag(penalties), targets)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_leaving_an_answer_out_is_solving_without_it(classes):
-    """Scores and changes without an answer, or with another one instead, equal a model that is solved from scratch."""
+    """The margin of each answer, and how many predictions change if the answer is left out or replaced, equal the
+    results of models that are solved from scratch."""
     rng = np.random.default_rng(classes)
     X, Z = rng.normal(size=(30, 6)), rng.normal(size=(200, 6))
     answers = rng.integers(classes, size=30) * (rng.random(30) < 0.6)
@@ -42,7 +43,7 @@ def test_leaving_an_answer_out_is_solving_without_it(classes):
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_slips_are_most_at_odds(classes):
-    """In well separated groups of rows, the wrong answers have the lowest margins, and only these are below 0."""
+    """In well separated groups of rows, the wrong answers have the lowest margins, and no other margin is below 0."""
     rng = np.random.default_rng(classes)
     truth = np.sort(rng.integers(classes, size=80))
     X = 2 * np.eye(classes, 5)[truth] + 0.4 * rng.normal(size=(80, 5))
@@ -65,7 +66,7 @@ def test_what_processors_round_differently_breaks_no_tie():
 
 
 def labelled(store, data="sparse", algorithm="PAA-I"):
-    """Return a session with 60 answers: all of them true if it has four classes, every ninth one wrong if it has
+    """Return a session with 60 answers: all true over data with four classes, every ninth one wrong over data with
     two."""
     opened = begin(store, data, algorithm, budget=120, parameters={"delta": 10})
     for number in range(60):
@@ -75,8 +76,8 @@ def labelled(store, data="sparse", algorithm="PAA-I"):
 
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_the_lists_of_a_session_have_the_most_urgent_first(store, data, algorithm):
-    """Answers at odds are sorted by margin, decisive answers by the number of items that they change, and each names
-    another class."""
+    """Answers at odds with the others are listed by rising margin, and decisive answers by falling number of
+    predictions that they change. Each entry suggests a class other than the answer's label."""
     checks = answer_checks.of_session(labelled(store, data, algorithm))
     margins, changes = [each.margin for each in checks.at_odds], [-each.without for each in checks.decisive]
     assert (True, True) == (bool(margins), bool(changes))
@@ -88,7 +89,7 @@ def test_the_lists_of_a_session_have_the_most_urgent_first(store, data, algorith
 
 
 def test_a_corrected_answer_is_at_odds_no_more(store):
-    """An answer leaves the list once it is corrected to the class that the other answers suggest."""
+    """An answer leaves the list of answers at odds once it is corrected to the class that the other answers suggest."""
     opened = labelled(store)
     first = answer_checks.of_session(opened).at_odds[0]
     opened.correct("mended", first.entry.id, first.other)
@@ -96,7 +97,7 @@ def test_a_corrected_answer_is_at_odds_no_more(store):
 
 
 def test_the_waiting_item_has_no_part(store, monkeypatch):
-    """The lists count changes on every item of a short stream except the one that waits for its answer."""
+    """Changed predictions are counted over all items of a short stream except the item that waits for its answer."""
     seen = []
     real = rows.take
     monkeypatch.setattr(rows, "take", lambda table, places: seen.append(places) or real(table, places))
@@ -106,8 +107,8 @@ def test_the_waiting_item_has_no_part(store, monkeypatch):
 
 
 def test_what_few_answers_cannot_say_is_not_said(store):
-    """If all answers are of one class there is nothing to check, and the answers of a class with fewer than FEWEST are
-    never at odds."""
+    """If all answers are of one class, there is nothing to check. If a class has fewer than FEWEST answers, these are
+    never listed as at odds."""
     opened = begin(store, budget=120, parameters={"delta": 10})
     for _ in range(12):
         say(opened, -1)
@@ -126,7 +127,7 @@ def test_only_the_latest_answers_of_many_are_looked_at(store, monkeypatch):
 
 
 def test_inner_products_are_those_of_the_dense_rows():
-    """Sparse, dense and mixed rows give the inner products of their dense form."""
+    """The inner products of sparse, dense and mixed rows equal the inner products of the same rows in dense form."""
     rng = np.random.default_rng(0)
     X, Z = (rng.normal(size=(n, 20)) * (rng.random((n, 20)) < 0.3) for n in (5, 7))
     blocks = [table[:, 12:].astype(np.float32).astype(float) for table in (X, Z)]

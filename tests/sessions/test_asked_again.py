@@ -17,17 +17,17 @@ SOON = 3  # answers before a question is repeated in most tests, instead of twen
 
 @pytest.fixture
 def soon(monkeypatch):
-    """Repeat questions after SOON answers."""
+    """Repeat each question after SOON answers instead of twenty."""
     monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", SOON)
 
 
 def again(opened, who="anna"):
-    """Return the questions that a person holds and has answered before."""
+    """Return the questions now assigned to a person that this person has answered before."""
     return [asked for asked in opened.held(who) if asked.blind]
 
 
 def until_again(opened, who="anna"):
-    """Answer truly until a repeated question is the first one that a person holds. Return that question."""
+    """Give true answers for a person until their first assigned question is a repeated one. Return that question."""
     while not (found := again(opened, who)):
         reply(opened, who)
     while opened.held(who)[0] != found[0]:
@@ -40,8 +40,9 @@ def kinds(opened):
 
 
 def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(store):
-    """Repeated answers change no question, no bit of the learner and no label of the budget. The log has no `asked`
-    events, as for one person, and the session ends once the repetitions that are due were answered."""
+    """Repeated questions change neither the other questions, the learner nor the budget, bit for bit. The log has no
+    `asked` events, as when one person works alone, and the session ends once every repetition that is due was
+    answered."""
     plain, opened = begin(store, shuffled=True), begin(store, shuffled=True, repeat=0.5)
     while plain.held("anna"):
         reply(plain, "anna")
@@ -59,8 +60,8 @@ def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(s
 
 
 def test_a_question_comes_again_after_twenty_answers_and_shows_no_earlier_one(store):
-    """After twenty answers, a question is repeated next to the current one, without its old answer, which the history
-    also hides until the repeated question is answered."""
+    """Twenty answers after its own answer, a question is asked again along with the current one. It does not show the
+    old answer, which the history also hides until the repeated question is answered."""
     opened = begin(store, repeat=1)
     first = reply(opened, "anna")
     for _ in range(REPEAT_AFTER - 1):
@@ -143,8 +144,8 @@ def test_an_undo_behind_the_first_answer_forgets_the_second(store, soon):
 
 
 def test_what_is_skipped_or_decided_does_not_come_again(store, soon):
-    """A repeated question can be skipped. A question that was skipped or corrected is not repeated, even if a person
-    already holds it again."""
+    """A repeated question can be skipped. A question that was skipped or corrected is not repeated, and a correction
+    withdraws a repeated question that still waits for its answer."""
     opened = begin(store, repeat=1)
     skipped, corrected = (reply(opened, "anna", label) for label in (SKIP, 1))
     opened.correct(next(EVENTS), corrected.id, -1, "ben")
@@ -188,8 +189,8 @@ def test_repeated_answers_are_exported(store, soon):
 
 
 def test_one_person_never_gives_both_answers(store):
-    """If a first answer is undone and its lease runs out, the person who gave the second answer may give the first; a
-    second answer is then due from somebody else."""
+    """If a first answer is undone and the lease on its question runs out, the person who gave the second answer may
+    give the first one; a second answer is then due from somebody else."""
     opened = begin(store, overlap=1, budget=2)
     first = reply(opened, "anna", 1)
     assert first.id == opened.held("ben")[0].id
@@ -203,7 +204,8 @@ def test_one_person_never_gives_both_answers(store):
 
 
 def test_a_second_answer_of_who_corrected_the_first_one_is_a_second_one(store):
-    """If a person corrects the first answer, then undoes and repeats their second one, it is still a second answer."""
+    """If a person corrects the first answer to a question, then undoes their own second answer and gives another, the
+    new answer still counts as a second answer."""
     opened = begin(store, "sparse", "PAA-I", overlap=1.0)
     (first, *_) = opened.held("anna")
     opened.answer(next(EVENTS), first.id, 1, "anna")

@@ -1,5 +1,5 @@
-"""Sessions that audit a column of decisions: each answer judges both the column and the algorithm that begins with the
-column."""
+"""Sessions that audit a column of decisions: each answer judges both deciders, the column alone and the algorithm that
+begins with the column."""
 
 import re
 from io import BytesIO, StringIO
@@ -37,7 +37,7 @@ def data(store):
 
 @pytest.fixture(scope="module")
 def opened(store, data):
-    """An audit whose budget was spent on true answers."""
+    """An audit session that was answered truly until its budget was spent."""
     session = Session(store, create(store, data.id, **SETTINGS))
     while session.current:
         session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]))
@@ -46,7 +46,7 @@ def opened(store, data):
 
 def test_an_audit_asks_and_learns_as_the_replay_of_the_column_does(data, opened):
     """A session that audits a column has as many answers as `replay --column`, and the same estimates and numbers of
-    positives for both deciders."""
+    positives for both deciders: the column alone, and the algorithm that begins with the column."""
     column = stored_column(data, "llm", None, None)
     options = ReplayOptions(budget=100, floor=0.5, pace=1.0, rho="laplace")
     run = replay_column(strategy("auto"), data, column, options=options)["runs"][0]
@@ -64,8 +64,8 @@ def test_an_audit_asks_and_learns_as_the_replay_of_the_column_does(data, opened)
 
 @pytest.mark.slow
 def test_an_audit_is_rebuilt_published_and_verified(store, data, opened, tmp_path):
-    """An audit with an undo and a correction, which applies to both deciders, is rebuilt from its log bit for bit, here
-    and in another database."""
+    """An audit with an undo, and with a correction that applies to both deciders, is rebuilt from its log bit for bit,
+    here and in another database."""
     session = Session(store, create(store, data.id, **SETTINGS))
     for number in range(12):
         session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]) if number % 5 else 0)
@@ -98,8 +98,9 @@ def test_an_audit_of_another_column_is_not_adopted(tmp_path):
 
 @pytest.mark.slow
 def test_the_outcome_compares_the_column_with_the_answers(opened):
-    """The outcome has the metrics of both deciders, the number of positives with its interval, and the benefit of 50
-    more answers; the report and the text for a methods section describe the audit."""
+    """The outcome of an audit has the metrics of both deciders (column alone, column with answers), the number of
+    positives with its interval, and the benefit of 50 more answers. The report and the text for a methods section
+    describe the audit."""
     lines = dict(outcome.table(opened))
     assert {"F1: llm", "F1: llm + answers"} <= lines.keys()
     assert any(name.startswith("Life among ") and "(" in words for name, words in lines.items())
@@ -126,7 +127,8 @@ def test_the_answers_judge_other_columns_too(store, data):
 
 
 def test_the_corrected_table_has_the_likely_errors_first(data, opened):
-    """The audit table has each item's decision, its corrected one and their origin, the likeliest errors first."""
+    """The audit table has each item's decision in the column, the corrected decision, and where the correction comes
+    from. The likeliest errors come first."""
     frame = export.audit(opened)[0].frame
     assert len(data.y) == len(frame)
     answered = frame[frame["origin"] == "answer"]
@@ -142,13 +144,14 @@ def test_the_corrected_table_has_the_likely_errors_first(data, opened):
 
 
 def test_the_annotator_does_not_see_what_the_column_says(store, data):
-    """The audited column is never among the columns that are shown with an item."""
+    """The audited column is never among the columns shown with an item."""
     session = Session(store, create(store, data.id, **SETTINGS, shown=["llm"]))
     assert [] == [*session.shown_columns]
 
 
 def test_a_question_never_has_the_audited_column():
-    """A question in Python omits the audited column; a column among the features, which annotators see, is refused."""
+    """In Python, a question does not contain the audited column. A column that is one of the features, which annotators
+    see, cannot be audited."""
     studio, kept = Studio(":memory:"), {"label": "y", "details": ["llm", "word"]}
     rows = [{"a": k % 7, "llm": k % 2, "word": ("no", "yes")[k % 2], "y": int(k % 7 > 4)} for k in range(60)]
     studio.add(pandas.DataFrame(rows), name="both", **kept)
@@ -192,7 +195,7 @@ def test_an_audit_takes_no_later_items(store, tmp_path):
     ],
 )
 def test_an_audit_that_makes_no_sense_is_refused(store, data, settings, words):
-    """A column that is missing or cannot be read, and settings that do not fit an audit, are refused."""
+    """An audit is refused if its column is missing or cannot be read, or if its settings do not fit an audit."""
     with pytest.raises(ValueError, match=words):
         create(store, data.id, **SETTINGS | settings)
 
@@ -223,7 +226,7 @@ def test_a_column_may_hold_the_words_of_the_positive_class():
 
 
 def test_an_audit_from_python():
-    """`new_session` with `column` begins an audit in Python, whose answers are names of the two classes."""
+    """In Python, `new_session` with `column` begins an audit; its answers are given as class names."""
     studio = Studio(":memory:")
     session = studio.new_session("demo:judged", budget=20, column="llm", floor=0.5, pace=1.0)
     session.answer(session.question, session.classes[0])

@@ -42,8 +42,8 @@ def test_a_backup_comes_back_as_it_was(run, tmp_path, make):
 
 
 def test_a_restore_brings_no_tokens(run):
-    """A restored database has no access tokens, because they may have been removed since the backup; a published
-    session has none, either."""
+    """A restored database has no access tokens, because they may have been removed since the backup. A published
+    session has none either."""
     store, opened = labelled("studio.db", 2)
     _, secret = store.add_token(opened.id, "owner", "anna", timedelta(days=1))
     assert 0 == run("backup", "kept.tar")[0]
@@ -56,7 +56,7 @@ def test_a_restore_brings_no_tokens(run):
 
 
 def test_a_backup_while_it_is_labelled(run):
-    """A backup has the labels that are only in the write-ahead log, which a plain copy of the database file lacks."""
+    """Unlike a plain copy of the database file, a backup has the labels that are still only in the write-ahead log."""
     _store, opened = labelled("studio.db", 20)
     shutil.copy("studio.db", "plain.db")
     assert 0 == run("backup", "kept.tar")[0]
@@ -152,7 +152,7 @@ def test_a_write_ahead_log_that_was_left_does_not_get_into_what_is_restored(run)
 @pytest.mark.slow
 def test_a_restore_that_is_killed_leaves_one_or_the_other(run):
     """If a restore is killed before it renames, removes or makes a file or folder (every second step is tried), the
-    database is the old or the restored one, it is sound, and the next start removes the leftovers from its rows."""
+    database is the old or the restored one, it is sound, and the next start removes leftover folders of rows."""
     store, opened = labelled("studio.db")
     old = contents("studio.db")
     run("backup", "old.tar")

@@ -31,13 +31,13 @@ def here(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory):
-    """Another database, where the same data set has another name."""
+    """A second database, in which the data set of `here` has another name."""
     return database(tmp_path_factory.mktemp("there") / "studio.db", "known as other")
 
 
 @pytest.fixture
 def empty(there):
-    """The other database, after all its sessions were erased."""
+    """The database of `there`, after all its sessions were erased."""
     for row in there.sessions():
         erase(there, row["id"])
     return there
@@ -45,7 +45,8 @@ def empty(there):
 
 @pytest.fixture(scope="module")
 def text(here):
-    """The text of a published session with wrong answers, skips, an undo, and all other events of a single person."""
+    """The text of a published session with wrong answers, skips, an undo, a correction, added labels, a mark, a note
+    and a tag."""
     opened, _ = labelled(here, budget=60, parameters={"delta": 1}, positive_name="Is **so**", tags=["odd"])
     opened.correct(next(EVENTS), opened.log[3].id, 0)
     opened.add_labels(next(EVENTS), 3)
@@ -122,7 +123,8 @@ def test_a_session_of_a_name_that_stood_for_others_says_what_it_ran(here, empty)
 
 
 def test_a_session_of_before_a_parameter_is_adopted(here, empty):
-    """A file without a parameter that its learner has today is adopted with the default, and gives the same bits."""
+    """A published session without a parameter that its learner has today is adopted with the parameter's default, and
+    has the same state, bit for bit."""
     opened, _ = labelled(here, "sparse", "SSOA3")
     text = text_of(here, opened.id)
     assert '"every": 1' in text
@@ -150,7 +152,8 @@ def test_it_is_kept_once(empty, text):
     ],
 )
 def test_missing_or_different_data_is_refused(tmp_path, text, name, changes, sentence):
-    """If no data set has the same rows, terms and labels, the error names the difference, and nothing is stored."""
+    """If no data set has the rows, terms and labels of the published session, the error names the difference, and
+    nothing is stored."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, name, datasets.table(stream_of(**changes)[1]), "made.npz")
     with pytest.raises(JsonLinesError, match=sentence):
@@ -178,7 +181,8 @@ def event_edited(text, which="answered", /, **changes):
 
 
 def without(text, line):
-    """Return the file without the event at an index, and with one event fewer in the count of the last line."""
+    """Return the text of a published session without the event in one line, and with the event count in the last line
+    reduced by one. line: index of the line."""
     lines = text.splitlines(keepends=True)
     return edited("".join(lines[:line] + lines[line + 1 :]), -1, events=json.loads(lines[-1])["events"] - 1)
 
@@ -328,7 +332,7 @@ def test_an_altered_answer_is_kept_but_does_not_verify(empty, text):
 
 
 def test_the_command_line_publishes_adopts_and_verifies(here, empty, text, tmp_path, command):
-    """`adopt` stores a session that `publish` wrote; the exit code of `verify` says whether it is reproduced."""
+    """`adopt` stores a session that `publish` wrote. `verify` exits with 0 if the session is reproduced, else 1."""
 
     file = tmp_path / "session.jsonl"
     session = labelled(here)[0].id

@@ -25,7 +25,7 @@ def session(store):
 
 
 def test_floors_are_below_the_truth_and_the_same_in_a_trace(store, session):
-    """The floors of a session do not exceed its true metrics, are not trivial, and are the same in a trace."""
+    """The floors of a session do not exceed its true metrics, are not trivial, and equal the floors of its trace."""
     now, trace = of_session(session), Trace(store, session.id)
     assert now == of_session(trace)
     assert curve(session) == curve(trace)
@@ -82,8 +82,8 @@ def test_skips_corrections_and_undone_answers_count_as_they_stand(store):
 
 
 def test_items_and_labels_that_come_later_keep_floors_right(store):
-    """After items and labels are added, every question about an item that was not pushed has at least the promised
-    chance, the floors do not exceed the truth, and the session verifies."""
+    """After items and labels are added, every question about an item that was not pushed had at least the promised
+    probability of being asked, the floors do not exceed the truth, and the session verifies."""
     X, items = stream_of(300)
     ids, names = items.ids, [f"f{k}" for k in range(8)]
     parts = [
@@ -110,7 +110,7 @@ def test_items_and_labels_that_come_later_keep_floors_right(store):
 
 def test_what_the_next_points_cost(store):
     """Halfway through a session, `labels_for` finds a number of added labels that raises the expected final floor; at
-    the end of the stream there is none."""
+    the end of the stream it returns None."""
     opened = begin(store, **MORE)
     while opened.place.asked and opened.place.asked.round < 100:
         say(opened, truth(opened))
@@ -142,6 +142,6 @@ def test_a_forecast_rises_with_labels_and_prevalence():
 
 
 def test_a_floor_is_for_two_classes(store):
-    """A floor for a session of several classes is refused in one sentence."""
+    """A floor is refused for a multi-class session."""
     with pytest.raises(SessionError, match=r"^a floor is for a positive and a negative class. Got several classes.$"):
         begin(store, "classes", "MD-AMD", floor=0.5)

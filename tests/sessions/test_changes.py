@@ -1,4 +1,5 @@
-"""Corrections and marks that train retrain the learner but change no past question; notes change neither."""
+"""Corrections, and marks that are used for training, retrain the learner but change no past question. Notes change
+neither the learner nor a question."""
 
 import random
 import threading
@@ -43,7 +44,7 @@ EACH = pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 
 
 def learned(opened):
-    """Return copies of all arrays that labels change: of the learner, the rule, the objective and the average."""
+    """Return copies of all arrays that depend on labels: in the learner, the rule, the objective and the average."""
     return [array.copy() for array in opened.state.arrays()[:-1]]
 
 
@@ -70,13 +71,13 @@ def facts(opened):
 
 
 def passed_item(opened, predicted=1):
-    """Return the last item that was predicted as a class and was not asked."""
+    """Return the last unasked item that was predicted as the class `predicted`."""
     _, classes, asked = opened.decided
     return int(opened.order[np.flatnonzero((classes == predicted) & ~asked)[-1]])
 
 
 def growing(store, data):
-    """Create a data set with the first 20 items of another. Return its name, and a function to append the next 10."""
+    """Create a data set with the first 20 items of `data`. Return its name, and a function to append the next 10."""
     source, name, starts = Dataset(store, data), f"growing {next(EVENTS)}", iter(range(20, 300, 10))
     X, names, classes = rows.matrix(source.rows), list("abcdefgh"), tuple(source.record["classes"] or ())
 
@@ -120,8 +121,8 @@ def looked_back(opened):
 
 
 def test_the_learner_is_told_the_chances_of_the_log(store):
-    """The learner of `auto` gets the asking probability of each answer, even after a correction; known labels and marks
-    have the probability 1."""
+    """The learner of `auto` gets the logged asking probability of each answer, even after a correction. Known labels
+    and marks have the probability 1."""
     opened = begin(store, "sparse", "auto", known_labels=20, budget=30, audit=0.2)
     label_truly(opened, 15)
     expected = [1.0] * 20 + [entry.probability for entry in opened.log if entry.label]
@@ -182,7 +183,7 @@ def test_what_happened_stays(store, data, algorithm, more):
 @EACH
 def test_every_state_is_rebuilt_from_the_log(store, other, data, algorithm, more):
     """After any mixture of answers, skips, undos, corrections, marks, added labels, notes, preferences and appends by
-    two processes, a reopened session is the same, and its trace repeats every decision, bit for bit."""
+    two processes, a reopened session has the same state, and its trace repeats every decision, bit for bit."""
     name, grow = growing(store, data)
     first, chance = begin(store, name, algorithm, budget=15, horizon=120, **more), random.Random(algorithm)
     two = first, Session(other, first.id)
@@ -245,7 +246,7 @@ def attempts(act, stop):
 
 @pytest.mark.slow
 def test_what_is_acknowledged_is_stored(tmp_path):
-    """While many threads on two connections answer, correct, undo, append items and write notes (some fail),
+    """While many threads on two connections answer, correct, undo, append items and write notes (some of which fail),
     preferences and guidelines, each acknowledged action is stored once, and every session verifies."""
     stores = [Store(tmp_path / "studio.db") for _ in range(2)]
     for name in ("shared", "growing"):
@@ -298,7 +299,8 @@ def test_what_is_acknowledged_is_stored(tmp_path):
 
 
 def test_an_answer_that_was_taken_back_elsewhere_is_noticed(store, other):
-    """After a correction, an answer and its undo in one process do not stop another process from continuing."""
+    """A process can continue a session that has a correction even if another process gives an answer and undoes it
+    meanwhile."""
     opened = begin(store)
     label_truly(opened, 4)
     correct(opened, 1, -opened.history[1].label)
@@ -375,8 +377,8 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
 
 
 def test_corrections_keep_their_order_where_an_undo_leaves_no_label(store, other):
-    """If the last label of the budget goes to a skipped item, and then the skip at the end of the stream is undone, a
-    later correction still comes last in the order of labels, in the open and in the reopened session."""
+    """If an answer to a skipped item uses the last label of the budget, and then the skip at the end of the stream is
+    undone, a later correction still comes last in the order of labels, in the open session and after reopening."""
     name, _ = growing(store, "sparse")
     opened = begin(store, name, None, learner="pa-i", rule="all", budget=19)
     for number in range(1, 21):
@@ -459,7 +461,7 @@ def test_a_fault_while_correcting_changes_nothing(store, monkeypatch):
 
 
 def test_notes_stand_by_item_and_touch_nothing_else(store):
-    """An item has its newest note, an empty note removes it, and notes never change an answer."""
+    """An item has only its newest note, and an empty note removes it. Notes do not change the state of a session."""
     opened = begin(store)
     say(opened, POSITIVE)
     item, digest, version = opened.history[0].item, opened.digest(), opened.version
@@ -473,7 +475,8 @@ def test_notes_stand_by_item_and_touch_nothing_else(store):
 
 
 def test_a_changed_session_is_published_and_adopted_whole(tmp_path):
-    """Corrections, undone answers, marks and notes are the same in another database, where labeling can continue."""
+    """A published session is adopted in another database with its corrections, undone answers, marks and notes, and
+    labeling can continue there."""
     here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
     opened = begin(here)
     label_truly(opened, 10)

@@ -97,7 +97,7 @@ def test_no_command_passes_over_a_damaged_page(run, tmp_path):
 
 @pytest.mark.parametrize("content", [b"no database at all", bytes(5000)])
 def test_a_file_that_is_not_a_database_is_refused(run, content):
-    """Every command refuses a file that is not a database, in one sentence that names it."""
+    """Every command refuses a file that is not a database, with a one-line error that names the file."""
     Path("studio.db").write_bytes(content)
     for command in (("check",), ("verify", 1), ("datasets",), ("backup", "x.tar"), ("sessions",)):
         code, out, err = run(*command)
@@ -177,7 +177,7 @@ READING = (
 
 @pytest.fixture
 def somebody():
-    """A context manager in which this process is not the superuser, who could write everything."""
+    """A context manager in which this process is not the superuser, who could write to any file."""
 
     @contextmanager
     def person():
@@ -195,7 +195,8 @@ def somebody():
 
 @pytest.mark.slow
 def test_an_unwritable_database_can_be_read(run, somebody, monkeypatch):
-    """On an unwritable database, reading commands print the same as on a writable one, and writing is refused."""
+    """On an unwritable database, commands that only read print the same as on a writable one, and a command that writes
+    is refused."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "studio.db"
         labelled(path)[0].close()
@@ -220,7 +221,7 @@ def test_an_unwritable_database_can_be_read(run, somebody, monkeypatch):
 
 
 def test_a_reading_command_creates_no_database(run, tmp_path):
-    """Without a database a reading command says so, and creates none."""
+    """If there is no database, a command that only reads says so and creates none."""
     for command in (*READING, ("backup", "x.tar")):
         assert (1, "", "error: There is no database at studio.db.\n") == run(*command)
     assert [] == list(tmp_path.iterdir())
@@ -249,8 +250,8 @@ def test_rows_cut_under_an_open_data_set_are_refused(tmp_path, monkeypatch, make
 
 
 def test_rows_that_point_outside_are_refused(tmp_path):
-    """Row offsets (indptr) that fall, or point behind the end of the file, are refused when the data set is opened; a
-    column index that does not exist is found by the check."""
+    """Row offsets (indptr) that decrease, or point past the end of the file, are refused when the data set is opened. A
+    column index that does not exist is found by `Dataset.check`."""
     store, opened = labelled(tmp_path / "studio.db")
     folder = opened.dataset.folder
     for name, at, value, message in (

@@ -24,7 +24,8 @@ PAIRS = {f"{kind} PA-I": (kind, "PA-I") for kind in compiling.KINDS}
 
 @pytest.fixture
 def notes(tmp_path, monkeypatch):
-    """Simulate a machine that has compiled nothing yet, with only a few pairs to compile."""
+    """Simulate a machine that has compiled nothing yet, and limit the compilation to PAIRS, a few pairs of row kind and
+    algorithm."""
     monkeypatch.setattr(compiling, "_notes", lambda: tmp_path / "cache" / "compiled.txt")
     monkeypatch.setattr(compiling, "pairs", lambda: PAIRS)
 
@@ -44,7 +45,7 @@ def test_imported_items_need_no_further_compilation(tmp_path, file, features):
 
 
 def test_a_machine_compiles_once(notes):
-    """A compiled pair is noted, and not compiled again."""
+    """A compiled pair of row kind and algorithm is recorded, and not compiled again."""
     assert (0, 3) == compiling.progress()
     assert [*PAIRS] == [*compiling.compile_ahead()]
     assert (3, 3) == compiling.progress()
@@ -52,7 +53,8 @@ def test_a_machine_compiles_once(notes):
 
 
 def test_each_session_of_a_store_is_practised(tmp_path):
-    """Each of two sessions in one store gets an answer and a correction, so that both functions are compiled."""
+    """Each of two practice sessions in one store gets an answer and a correction, so that the functions for both are
+    compiled."""
     store = Store(tmp_path / "studio.db")
     data = compiling.practice_data(store, "sparse")
     for _ in range(2):
@@ -62,7 +64,8 @@ def test_each_session_of_a_store_is_practised(tmp_path):
 
 
 def test_one_process_compiles_ahead_at_a_time(notes):
-    """While one process compiles, another does nothing; if it ends early, the next one continues its work."""
+    """While one process compiles ahead, another does nothing. If the first stops early, the next one compiles the
+    rest."""
     first = compiling.compile_ahead()
     done = next(first)
     assert [] == [*compiling.compile_ahead()]

@@ -51,7 +51,8 @@ def test_a_change_of_the_items_is_said(store):
 
 
 def test_the_alarm_names_the_words_that_came_and_went(tmp_path):
-    """If a stream turns from one topic to another, the alarm names the words of both topics, whole and once."""
+    """If a stream turns from one topic to another, the alarm lists whole words: those of the new topic as more
+    frequent, those of the old topic as less frequent."""
     rng, texts = np.random.default_rng(0), []
     for k in range(800):
         topic = ("budget taxes parliament", "goalkeeper match stadium")[k >= 400].split()
@@ -76,7 +77,8 @@ def test_a_stream_that_does_not_change_has_no_alarm(store, data, more):
 
 
 def test_no_alarm_where_near_duplicates_are_left_out(store):
-    """There is no alarm if near-duplicates are left out: this alone makes the first items differ from later ones."""
+    """There is no alarm in a session that leaves out near-duplicates, because leaving them out already makes the first
+    items differ from later ones."""
     store.update_dataset(store.dataset("changed")["id"], {"near_duplicates": "once"})
     opened = begin(store, "changed")
     label_until_the_end(opened)
@@ -115,8 +117,8 @@ def rising(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", [{"audit": 0.5}, {"floor": 0.5}])
 def test_a_class_that_becomes_more_common_is_said(rising, plan):
-    """A rising share of positives is reported with the shares before and after, and the item of the change, after the
-    third quarter of the stream; the reopened session agrees, and the alarm stays."""
+    """If positives become more frequent, this is reported after the third quarter of the stream, with the shares before
+    and after and the item of the change. The reopened session agrees, and the alarm stays."""
     opened, seen = begin(rising, "rising", "auto", budget=400, **plan), []
     while opened.place.asked:
         say(opened, truth(opened))

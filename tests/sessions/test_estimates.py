@@ -22,7 +22,7 @@ CURIOUS = {"parameters": {"delta": 5}}
 
 
 def begin(store, data="sparse", **more):
-    """Begin a session that asks many questions, unless `more` names its algorithm."""
+    """Begin a session with an algorithm that asks many questions, unless `more` names another algorithm."""
     return begin_any(store, data, **(({} if "algorithm" in more else CURIOUS) | more))
 
 
@@ -62,8 +62,8 @@ def test_weights_are_right_on_average_over_everything_that_can_happen():
 
 
 def test_a_budget_is_forecast_in_a_sentence():
-    """For too small a budget the sentence names one that is usually enough; for larger budgets it gives the expected
-    half-width of the interval, which never grows with the budget."""
+    """If a budget is too small for estimates, its forecast names a budget that is usually enough. For larger budgets
+    the forecast is the expected half-width of the interval, which never grows with the budget."""
     assert "99 labels are too few to show how good the model is; 200 are usually enough." == forecast(99, False)
     assert "With 150 labels F1 is sometimes known to within ± 0.19." == forecast(150, False)
     assert "With 1,000 labels accuracy is usually known to within ± 0.03." == forecast(1000, True)
@@ -136,8 +136,8 @@ def test_a_skip_is_an_item_that_nobody_can_label():
     "more", [{}, {"audit": 0.3}, {"audit": 0.4, "pace": 0.9, "audit_trains": False}, {"algorithm": "Q_D", "audit": 0.5}]
 )
 def test_a_session_is_estimated_from_its_log_alone(store, more):
-    """The estimates of a session are within their intervals, near the true metrics of their window, and the same in a
-    trace and at the end of the curve."""
+    """The estimates of a session are within their intervals and near the true metrics of their window. The session's
+    trace and the end of its curve give the same estimates."""
     opened = begin(store, budget=200, shuffled=True, seed=3, **more)
     label_until_the_end(opened)
     estimate, trace = of_session(opened), Trace(store, opened.id)
@@ -197,8 +197,8 @@ def test_the_last_quarter_is_estimated_from_its_own_answers(store, data):
 
 
 def test_the_window_is_open_while_there_is_budget(store):
-    """The window of an open session ends with its last answer; if the stream ends with labels left, the window is the
-    whole stream."""
+    """The estimates of an open session cover the stream up to its last answer. If the stream ends with labels left,
+    they cover the whole stream."""
     opened = begin(store, budget=1000)
     while opened.place.progress.labels < 150:
         say(opened, truth(opened))
@@ -218,7 +218,7 @@ def test_the_window_is_open_while_there_is_budget(store):
     ],
 )
 def test_without_an_estimate_there_is_a_reason(store, more, labels, sentence):
-    """Without an estimate there is one sentence with the reason, and the curve is empty."""
+    """If a session has no estimate, one sentence gives the reason, and the curve is empty."""
     opened = begin(store, budget=200, **more)
     for label in labels:
         say(opened, label)

@@ -112,8 +112,8 @@ FILES = {"a.csv": table_file, "a.svmlight": sparse_file, "a.npy": array_file}
 @pytest.mark.parametrize("kind", tables.FORMATS)
 @pytest.mark.parametrize("name", FILES)
 def test_numbers_come_back_as_they_are(tmp_path, name, kind):
-    """An export of a session over numbers can be imported without options, and gives the same ids, labels, further
-    columns, and every bit of the numbers under their names."""
+    """An export of a session over numbers can be imported without options. The import has the same ids, labels, column
+    names and further columns, and the same numbers, bit for bit."""
     store, file = Store(tmp_path / "studio.db"), tmp_path / name
     columns = FILES[name](file)
     data = datasets.Dataset(store, datasets.import_file(store, file, "numbers", columns)[0])
@@ -144,7 +144,8 @@ def test_numbers_come_back_as_they_are(tmp_path, name, kind):
 
 @pytest.mark.slow
 def test_all_items_of_a_session_over_numbers_make_the_same_rows(tmp_path):
-    """If the decisions about a whole stream are exported and imported, each row is the same, bit for bit."""
+    """If the decisions about a whole stream are exported with numbers and imported, the rows equal those of the
+    original data set, bit for bit."""
     store = Store(tmp_path / "studio.db")
     for name, make in FILES.items():
         columns = make(tmp_path / name)
@@ -161,7 +162,8 @@ def test_all_items_of_a_session_over_numbers_make_the_same_rows(tmp_path):
 
 
 def test_an_export_without_its_items_says_so(store, tmp_path):
-    """Decisions without texts or numbers cannot be imported as items."""
+    """Decisions that were exported without the texts or numbers of their items cannot be imported, and the error says
+    so."""
     opened = begin(store)
     say(opened, 1)
     export.export(store, opened.id, "decisions", "csv", tmp_path / "out.csv")
@@ -170,7 +172,8 @@ def test_an_export_without_its_items_says_so(store, tmp_path):
 
 
 def test_labels_are_exported_where_the_numbers_cannot_be_read(tmp_path):
-    """If the rows of a session are lost, its labels are still exported, with a sentence that numbers are missing."""
+    """If the rows of a session's data set are lost, its labels are still exported, with a message that the numbers are
+    missing."""
     store = Store(tmp_path / "studio.db")
     array_file(tmp_path / "a.npy")
     datasets.import_file(store, tmp_path / "a.npy", "lost")
@@ -246,7 +249,8 @@ def test_labels_have_corrections_notes_and_annotators(texts):
 
 
 def test_decisions_are_those_of_every_round(store):
-    """The exported decisions have each round's margin, prediction and any answer, in the order of the stream."""
+    """The exported decisions have the margin and prediction of each round, and its answer if there is one, in the order
+    of the stream."""
     opened = begin(store, shuffled=True, seed=4)
     label_truly(opened, 12)
     decisions, _ = export.decisions(opened)
@@ -263,7 +267,8 @@ def test_decisions_are_those_of_every_round(store):
 
 @pytest.mark.parametrize("kind", tables.FORMATS)
 def test_classes_come_back_by_their_names(store, tmp_path, kind):
-    """Exports of a session of several classes are imported without options; skipped and waiting items have no class."""
+    """Exports of a multi-class session can be imported without options, and keep the class names. Skipped and waiting
+    items have no class."""
     opened = begin(store, "classes", "auto-classes")
     for k in range(20):
         say(opened, SKIP if k == 5 else 1 + k % 4)
@@ -332,9 +337,9 @@ def taken_home(opened):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_the_list_of_a_replay_is_what_a_session_exports(store, data, algorithm, more):
-    """The `list` evaluation of a replay equals scikit-learn's metrics of the predictions that the same session exports,
-    with answers in place of the predictions of answered items. So does the F1 of the list of positives, even if an
-    answer is wrong."""
+    """The `list` metrics of a replay equal scikit-learn's metrics of the predictions that a session with the same
+    settings exports, with answers in place of the predictions of answered items. The F1 stated for the list of
+    positives also equals scikit-learn's, even if an answer is wrong."""
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
     listed, settings = taken_home(opened), opened.settings
@@ -447,7 +452,7 @@ def test_a_table_is_streamed(kind, tmp_path):
 
 
 def test_a_workbook_is_never_cut():
-    """A text that is too long for a cell of a workbook stops the export, and the error names the way out."""
+    """A text that is too long for a cell of a workbook stops the export, and the error suggests another format."""
     text = "=" + "a" * tables.MAX_CELL_CHARACTERS
     message = (
         f"^a cell of a workbook has at most 32,767 characters. Got 32,769: '={'a' * 39}'... Choose another format.$"
@@ -477,7 +482,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     [(("--format", "parquet"), "parquet"), (("--what", "model"), "json.gz"), (("--format", "csv"), "")],
 )
 def test_bytes_are_never_written_to_a_terminal(texts, monkeypatch, options, kind):
-    """A binary export to a terminal is refused with the way out; a text export is shown."""
+    """A binary export to a terminal is refused, and the error suggests a file or a pipe. A text export is shown."""
     monkeypatch.setattr("sys.argv", ["oal_engine", "export", str(texts.id), "--db", str(texts.store.path), *options])
     shown, errors = Screen(), Screen()
     monkeypatch.setattr("sys.stdout", shown)
@@ -490,19 +495,20 @@ def test_bytes_are_never_written_to_a_terminal(texts, monkeypatch, options, kind
 
 
 class Screen(io.TextIOWrapper):
-    """A terminal that keeps what it shows."""
+    """A fake terminal that records its output."""
 
     def __init__(self):
         super().__init__(io.BytesIO(), "utf-8", write_through=True)
 
     def isatty(self):
-        """Return that this is a terminal."""
+        """Return True, as for a terminal."""
         return True
 
 
 @pytest.mark.slow
 def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch, capsysbinary):
-    """`export` writes the same content to a file and to standard output, in every format, and refuses unknown ones."""
+    """`export` writes the same content to a file and to standard output, in every format. It refuses unknown formats
+    and contents, and names the known ones."""
 
     def run(*arguments):
         monkeypatch.setattr(

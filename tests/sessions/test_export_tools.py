@@ -41,7 +41,8 @@ DATA = ("papers", "texts", "classes", "numbers")
 
 
 def lines(data):
-    """Yield the rows of a data set: papers with title and abstract, texts, texts of several classes, or numbers."""
+    """Yield 60 example rows of one kind: papers with title and abstract, texts, texts with several classes, or
+    numbers."""
     for k in range(60):
         evil = EVIL[k % len(EVIL)]
         text = f"{evil} word{k % 7} about boats and harbours, number {k}"
@@ -57,7 +58,8 @@ def lines(data):
 
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory):
-    """A session over each kind of data, by kind, with answers, a skip, a known label, and a waiting question."""
+    """Sessions over each kind of data, {kind: session}, each with answers, a skip, a known label, and a waiting
+    question."""
     folder = tmp_path_factory.mktemp("tools")
     store, opened = Store(folder / "studio.db"), {}
     for data in DATA:
@@ -97,7 +99,8 @@ def expected(session):
 
 
 def imported(session, kind, folder):
-    """Write and import the table of all items. If the labels are not obvious, name the positive class."""
+    """Export the table of all items and import it, naming the positive class if the file leaves it open. Return the
+    items."""
     path = written(session, kind, folder)
     columns = reading.peek(path).guess
     if session.multiclass:
@@ -125,8 +128,8 @@ def written(session, kind, folder):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("data", DATA)
 def test_all_items_come_back(sessions, tmp_path, data, kind):
-    """An exported file of each format imports as the same items, ids, labels and asking probabilities, with numbers
-    equal to the bit. Formats for texts refuse a session of numbers."""
+    """An exported file of each format is imported as the same items, ids, labels and asking probabilities, with numbers
+    equal to the bit. Formats that are only for texts refuse a session over numbers."""
     session = sessions[data]
     if data == "numbers" and kind in tools.TOOLS and kind != "hugging-face":
         with pytest.raises(ValueError, match=f"^the format {kind} is for texts. The items of session of numbers are n"):
@@ -226,7 +229,8 @@ def test_records_are_read_by_argilla(sessions, tmp_path, data):
 @pytest.mark.parametrize("data", ["texts", "classes", "numbers"])
 @pytest.mark.filterwarnings("ignore")
 def test_the_folder_is_read_by_hugging_face(sessions, tmp_path, data):
-    """The library of Hugging Face reads the folder with the class names, and each item's id, label and chance."""
+    """The `datasets` library of Hugging Face reads the class names from the folder, and each item's id, label and
+    asking probability."""
     library, session = pytest.importorskip("datasets"), sessions[data]
     with ZipFile(written(session, "hugging-face", tmp_path)) as archive:
         archive.extractall(tmp_path / "folder")
@@ -322,8 +326,8 @@ def test_every_format_of_a_tool_streams(sessions, tmp_path):
 
 
 def test_the_commands_of_the_table_in_the_docs_work(sessions, tmp_path, monkeypatch, command):
-    """The table in docs/data.md has a working command for each tool that exports its file, and one that imports it
-    without options."""
+    """For each external tool, the table in docs/data.md has a working command that exports a file for the tool, and one
+    that imports this file without options."""
     page = (ROOT / "docs" / "data.md").read_text().partition("## From and to other tools")[2]
     rows = re.findall(r"^\| [^|]+ \| `(export [^`]+)` \| `(import [^`]+)` \|", page, re.MULTILINE)
     assert len(rows) == 9
@@ -343,7 +347,8 @@ def test_the_commands_of_the_table_in_the_docs_work(sessions, tmp_path, monkeypa
 
 @pytest.mark.slow
 def test_labels_without_predictions_are_written(store, tmp_path):
-    """A learner without a model file (second-order perceptron) gives a table without predictions, and a reason."""
+    """If the learner cannot be stored as a model file (second-order perceptron), the table of all items is exported
+    without predictions, and the message gives the reason."""
     opened = begin(store, "dense", None, learner="sop", rule="all")
     label_truly(opened, 5)
     sentence = export.export(store, opened.id, "table", "jsonl", tmp_path / "out.jsonl")
@@ -366,6 +371,7 @@ def test_labels_without_predictions_are_written(store, tmp_path):
     ],
 )  # fmt: skip
 def test_a_format_that_does_not_fit_is_refused(sessions, command, options, message):
-    """A tool's format is refused for other tables, for a wrong suffix, and for a suffix that several formats share."""
+    """A format for another tool is refused for any table except the table of all items, with a wrong file suffix, and,
+    without --format, with a suffix that several formats share."""
     session = sessions["papers"]
     assert (1, "", f"error: {message}\n") == command("export", session.id, *options, "--db", session.store.path)

@@ -50,7 +50,7 @@ def ours(opened, question):
 
 def test_a_prepared_answer_is_stored_where_a_second_person_has_joined(store):
     """If Ben joins while Anna is offline, both her answers are stored: the second one as the label if its item was
-    asked meanwhile, else as a late answer. Both cases occur, and the log gives the same bits."""
+    asked meanwhile, else as a late answer. Both cases occur, and the reopened session has the same state."""
     cases = set()
     for seed, given in product(range(6), (1, -1, SKIP)):
         opened, held, painted, theirs, was_asked = joined_while_cut(store, seed, given)
@@ -114,8 +114,8 @@ def restarted(opened, painted):
 @pytest.mark.parametrize("late", [joined, answered, corrected, ended, other_tab, taken_back, lent, restarted])
 @pytest.mark.parametrize("settings", [{}, {"overlap": 1}, {"audit": 0.5, "budget": 7}])
 def test_what_was_shown_as_prepared_is_never_dropped(store, tmp_path, late, settings):
-    """Whatever others do meanwhile, the answer to a prepared question is stored exactly once, even if it is sent twice,
-    and is part of the published session."""
+    """Whatever others do meanwhile, Anna's answer to a prepared question is stored exactly once, even if it is sent
+    twice, and is part of the published session."""
     opened = begin(store, **settings)
     for _ in range(3):
         reply(opened, "anna")

@@ -86,8 +86,8 @@ def test_a_backup_is_kept_only_where_anything_is_new(path, opened):
 
 
 def test_a_kept_backup_comes_back_with_sessions_that_verify(run):
-    """A restored backup has the old labels and rows, whatever was answered, appended or damaged later. The damaged
-    database is kept."""
+    """A restored backup has the labels and rows from the time of the backup, whatever was answered, appended or damaged
+    since. The damaged database is kept."""
     store, opened = labelled("studio.db", 20)
     before = contents("studio.db")
     kept = backups.keep(store.path, datetime.now(UTC))
@@ -146,7 +146,8 @@ def test_answers_do_not_wait_for_a_backup(path, opened, monkeypatch):
 
 @pytest.mark.parametrize("problem", ["unwritable", "full"])
 def test_a_backup_that_cannot_be_kept_is_a_sentence_in_the_log(tmp_path, monkeypatch, caplog, problem):
-    """An unwritable folder or a full disk is logged, no partial backup is left, and the next try succeeds."""
+    """If the folder is unwritable or the disk is full, the log says that no backup was kept, no partial backup is left,
+    and the next try succeeds."""
     path, folder, duplicate = tmp_path / "studio.db", tmp_path / "studio.backups", backups._duplicate
     labelled(path)
     if problem == "unwritable":
@@ -195,8 +196,8 @@ def test_a_server_keeps_backups_unless_they_are_switched_off(path, monkeypatch, 
 
 @pytest.mark.parametrize("jumps", [(0, 24 * 3650, 1, 2), (5, -24 * 3650, 6), (0, 0, 0), (24 * 40, 3, 24 * 80, 4)])
 def test_backups_go_on_whatever_the_clock_shows(path, jumps):
-    """Even if the clock jumps by years, there is a new backup after each answer, and the newest backup has all answers;
-    the error about a damaged database names it."""
+    """Even if the clock jumps by years, there is a new backup after each answer. The newest backup has all answers, and
+    is the one that the error about a damaged database names."""
     store, opened = labelled(path)
     for number, hours in enumerate(jumps, 1):
         opened.answer(f"answer {number}", opened.place.asked.id, 1)
@@ -282,7 +283,8 @@ def test_a_backup_without_room_for_rows_has_those_of_another_one(path, opened, m
 
 
 def test_the_log_says_once_that_no_backup_is_made(path, opened, caplog):
-    """While nothing changes, only one line in the log says so; after the next change there is another one."""
+    """While the database does not change, only one line in the log says that no backup is made. After the next change
+    there is another such line."""
     rounds = iter([None, None, lambda: opened.answer("later", opened.place.asked.id, 1), None, None])
 
     def wait(_):
@@ -297,7 +299,8 @@ def test_the_log_says_once_that_no_backup_is_made(path, opened, caplog):
 
 
 def test_the_age_of_the_newest_backup_is_said(path):
-    """A sentence says how old the newest backup is, if anything has changed since, and if its date is in the future."""
+    """A sentence says how old the newest backup is, whether nothing has changed since, and whether its date is in the
+    future."""
     store, opened = labelled(path)
     assert "The server has kept no backup yet." == backups.age_of_newest(store, at(0))
     kept = backups.keep(path, at(0))

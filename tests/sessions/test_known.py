@@ -49,7 +49,7 @@ def partly(store):
 
 
 def labels_from(labels, origin):
-    """Return known labels of one origin. labels: {item: label}."""
+    """Return known labels that all have one origin. labels: {item: label}."""
     return KnownLabels([KnownLabel(*each) for each in labels.items()], origin)
 
 
@@ -145,7 +145,8 @@ def test_labels_that_come_later(store, data, algorithm, more):
 
 
 def test_items_that_were_asked_cannot_become_known(store):
-    """Known labels are refused for items that were asked, and these items are returned; the other labels are taken."""
+    """Known labels are refused for items that were asked, and these items are returned. The labels of the other items
+    are accepted."""
     opened = begin(store)
     label_truly(opened, 3)
     asked = [entry.item for entry in opened.log]
@@ -173,7 +174,7 @@ def test_a_known_label_is_corrected_and_removed(store):
 
 @pytest.mark.parametrize("labels", [{300: 1}, {-1: 1}, {0: 2}])
 def test_known_labels_of_the_session_only(store, labels):
-    """An item or a class that the session does not have is refused."""
+    """A known label is refused if the session does not have its item or its class."""
     with pytest.raises(SessionError, match="must be"):
         begin(store).know(next(EVENTS), labels, "search")
 
@@ -251,7 +252,7 @@ def test_looking_back_at_known_labels(store):
 
 
 def test_a_session_begins_with_other_labels(store):
-    """A session can begin with labels of any origin, which is stored with each label."""
+    """A session can begin with known labels of any origin; the origin is stored with each label."""
     session = create(store, "unlabelled", "PAA-I", budget=9, known_labels=labels_from({5: 1, 3: -1}, "session Old"))
     opened = Session(store, session)
     assert [(5, "session Old"), (3, "session Old")] == [
@@ -296,7 +297,7 @@ def test_the_summary_counts_known_labels_by_themselves(store):
 
 
 def test_estimates_are_those_of_a_stream_without_the_known_items(store):
-    """Known items are not counted as passed, so that estimates and floors are about the other items alone."""
+    """Estimates and floors leave known items out of their counts, and so describe the other items alone."""
     opened = begin(
         store, "unlabelled", "PAA-I", audit=0.3, floor=0.3, budget=80, known_labels=labels_from({5: 1}, "file")
     )
@@ -314,7 +315,8 @@ def test_estimates_are_those_of_a_stream_without_the_known_items(store):
 
 @pytest.mark.parametrize("algorithm", ["PAA-I", "auto"])
 def test_a_replay_with_known_items_asks_what_a_session_asks(store, algorithm):
-    """A session that begins with N known labels has the questions and counts of a replay over the other items."""
+    """A session that begins with N known labels has the questions and counts of a replay that is given these labels and
+    runs over the other items."""
     opened = begin(store, algorithm=algorithm, known_labels=50, budget=60, seed=4)
     label_until_the_end(opened)
     known = stream.sample(np.arange(300), 50, 4)
@@ -330,7 +332,8 @@ def test_a_replay_with_known_items_asks_what_a_session_asks(store, algorithm):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), [*RUNS[:2], ("classes", "MD-AMD", {"shuffled": True})])
 def test_another_pass_over_the_items_without_an_answer(store, data, algorithm, more):
-    """Another pass has the settings of the first session, begins with all its labels, and asks only the other items."""
+    """Another pass has the settings of the first session, begins with all its labels, and asks only items without a
+    label."""
     first = begin(store, data, algorithm, known_labels=20, seed_words=(), **more)
     label_until_the_end(first)
     asked = {entry.item for entry in first.log}
@@ -394,7 +397,8 @@ def test_labels_that_are_appended_become_known(tmp_path):
 
 
 def test_exported_labels_begin_another_session(store, tmp_path):
-    """Exported labels, answers and known ones, can be imported as a file with gaps, and begin another session."""
+    """An export with answers and known labels can be imported as a partly labeled file, whose labels begin another
+    session."""
     opened = begin(store, known_labels=30, budget=20)
     label_until_the_end(opened)
     following = begin(store, known_labels=another_pass.labels(opened))
@@ -450,7 +454,7 @@ def test_new_items_with_a_label_are_known(tmp_path, reopen, ended):
 
 @pytest.mark.parametrize("change", [{"item": "asked"}, {"item": 299, "label": 0}, {"label": 7}, {"item": 10**6}])
 def test_forged_known_labels_do_not_verify(store, tmp_path, change):
-    """A published session with altered known labels is either refused in one sentence or does not verify."""
+    """A published session with altered known labels is either refused or does not verify."""
     opened = begin(store, known_labels=30)
     label_truly(opened, 10)
     there = database(tmp_path / "there.db", "sparse")
@@ -466,7 +470,8 @@ def test_forged_known_labels_do_not_verify(store, tmp_path, change):
 
 
 def test_a_damaged_known_label_is_named(store):
-    """A known label of a class that the session does not have is reported in a sentence."""
+    """If a known label has a class that the session does not have, the session cannot be opened, and the label is
+    listed by `foreign_answers`."""
     opened = begin(store, known_labels=5)
     with store.transaction():
         store.db.execute("UPDATE events SET label = 3 WHERE session = ? AND kind = 'known' AND number = 2", [opened.id])

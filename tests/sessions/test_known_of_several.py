@@ -34,8 +34,8 @@ def know(opened, labels, name):
 
 
 def later(opened, part, count, sign=0):
-    """Return {item: label of question `part`} for `count` later items of the stream, only items of one class if `sign`
-    is given."""
+    """Return {item: label of question `part`} for `count` items that the stream has not reached yet. If `sign` is
+    given, only items with this label are returned."""
     items = [int(item) for item in opened.order[opened.state.streamed + 5 :] if sign in (0, TRUTHS[part, item])]
     return {item: int(TRUTHS[part, item]) for item in items[:count]}
 
@@ -142,7 +142,7 @@ def test_a_known_label_says_what_it_implies(store):
 
 def test_what_was_answered_is_not_known_from_elsewhere(store):
     """A known label is refused if the item was answered on this question (even without a label) or on a related one
-    that contradicts it. It is accepted for a question added since, and replaces a label known before."""
+    that contradicts it. It is accepted for a question added after the answer, and replaces an earlier known label."""
     opened = of_several(store, ["half", {"name": "fifth", "parent": "half"}, "rare"], budget=300)
     item = opened.current.item
     assert [item] == know(opened, {item: 1}, "rare")
@@ -227,7 +227,8 @@ def with_gaps(store, labels, name=None):
 @pytest.mark.parametrize("more", [{}, {"shuffled": True, "floor": 0.3, "audit": 0.3}])
 def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(store, tmp_path, more):
     """The labels of a session's file cost nothing. Items with all labels known are not asked, and other items are asked
-    only about the questions without a known label. The log gives the same bits, verifies, and can be published."""
+    only about the questions without a known label. The session verifies, and is the same when reopened or adopted
+    elsewhere."""
     data = with_gaps(store, PARTLY)
     opened = begin(store, data, "auto", questions=NAMES, known_labels="file", budget=300, **more)
     assert (100, 0, 240) == (len(opened.known_labels), opened.place.progress.labels, opened.state.budget)
@@ -274,7 +275,8 @@ def test_the_labels_of_a_file_say_what_they_imply(store):
 
 
 def test_a_blank_label_cell_answers_no_question(tmp_path):
-    """An item with a blank label cell has no known labels, and the session then has no exact metrics."""
+    """Items with a blank label cell have no known labels, and a session over a file with such cells has no exact
+    metrics."""
     store, path = Store(tmp_path / "studio.db"), tmp_path / "gaps.csv"
     path.write_text(
         "text,label\n" + "".join(f"words n{k},{['good', 'odd'][k % 2] if k < 10 else ''}\n" for k in range(30))

@@ -23,7 +23,7 @@ RUNS = [
 
 @pytest.fixture(autouse=True)
 def kept_often(monkeypatch):
-    """Keep a state after every seventh answer, so that a short session has several."""
+    """Save a state after every seventh answer, so that even a short session has several saved states."""
     monkeypatch.setattr(look_back, "KEPT_EVERY", 7)
 
 
@@ -46,7 +46,8 @@ def test_every_question_is_as_it_was(store, data, algorithm, more):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_what_an_answer_changed_is_the_difference_of_the_weights(store, data, algorithm, more):
-    """Each change has the weights before and after the answer, and the largest changes come first."""
+    """Each weight that an answer changed is listed with its values before and after, and the largest changes come
+    first."""
     opened, places = labelled(store, data, algorithm, **more)
     trace = Trace(store, opened.id)
     for number in range(1, len(places) + 1):
@@ -65,8 +66,8 @@ def test_what_an_answer_changed_is_the_difference_of_the_weights(store, data, al
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_rounds_between_questions_have_their_margin_and_prediction(store, data, algorithm, more):
-    """A round without a question has the margin by the learner of that time, a draw not below its probability, and the
-    counts so far."""
+    """A round without a question has the margin computed by the learner of that time, a random draw not below the
+    asking probability, and the counts so far."""
     opened, _ = labelled(store, data, algorithm, **more)
     trace = Trace(store, opened.id)
     X, asked = rows.matrix(trace.dataset.rows), {entry.round for entry in trace.log}
@@ -92,7 +93,8 @@ def test_rounds_between_questions_have_their_margin_and_prediction(store, data, 
 
 
 def test_a_surprise_is_a_mistake_made_with_confidence(store):
-    """Mistakes are wrong predictions; surprises are mistakes with a margin above the median of all questions."""
+    """Mistakes are wrong predictions of asked items. Surprises are mistakes whose absolute margin is above the median
+    of all questions."""
     opened, places = labelled(store)
     trace = Trace(store, opened.id)
     wrong = [e["number"] for e in store.answers(opened.id) if e["label"] and e["label"] != e["predicted"]]
@@ -142,7 +144,8 @@ def test_a_session_verifies_with_its_counts(store, data, algorithm, more):
     ["margin = margin + 1e-12", "predicted = -predicted", "item = item + 1", "round = round + 1", "draw = draw / 2"],
 )
 def test_the_first_question_that_differs_is_reported(store, change):
-    """An altered question is reported with its round and the versions, and the steps before it can be opened."""
+    """An altered question is reported with its round and the engine versions then and now; earlier steps can be
+    opened."""
     opened, places = labelled(store)
     with store.transaction():
         store.db.execute(f"UPDATE questions SET {change} WHERE session = ? AND number = 17", [opened.id])
@@ -157,7 +160,8 @@ def test_the_first_question_that_differs_is_reported(store, change):
 
 
 def test_a_digest_that_differs_is_reported(store):
-    """A changed digest is reported at its answer, and a changed label at a later question."""
+    """A changed digest is reported at the answer after which it was stored; a changed label is reported at a later
+    question."""
     opened, places = labelled(store, budget=60)
     with store.transaction():
         store.db.execute("UPDATE digests SET digest = 'other' WHERE session = ?", [opened.id])
@@ -174,7 +178,8 @@ def test_a_digest_that_differs_is_reported(store):
 
 
 def test_a_part_of_a_log_has_nothing_of_later_answers(store):
-    """In the first entries of a log, a question whose answer came later has no label, annotator, time or seconds."""
+    """If only the first answers of a log are read, a question whose answer came later has no label, annotator, time or
+    seconds."""
     opened, _ = labelled(store)
     log = Log.read(store, opened.id)
     first, waiting = log.until(1, 2)

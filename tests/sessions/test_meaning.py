@@ -77,7 +77,7 @@ def written(opened, path):
 
 def test_a_model_file_predicts_with_vectors(opened, kind, tmp_path):
     """A model file that gets its vectors or its embedding computes the session's margins bit for bit, and is the same
-    file when written again. Its version number is 4, which versions without vectors refuse."""
+    file when written again. Its format version is 4, so that program versions without vectors refuse it."""
     path = written(opened, tmp_path / "m.gz")
     loaded, new = model_file.read(path), TABLE[60:] if kind == "given" else None
     if kind == "made":
@@ -114,8 +114,8 @@ def test_a_model_with_vectors_is_used_in_python(opened, kind, tmp_path):
 
 
 def test_a_model_refuses_another_embedding_by_name(tmp_path):
-    """The error about a wrong embedding names the one that the model needs and the one that it got; a model that needs
-    none refuses any."""
+    """The error about a wrong embedding names the one that the model needs and the one that it got. A model that needs
+    no embedding refuses any."""
     store = database(tmp_path / "one", "made")
     session = Session(store, create(store, "texts", "PAA-I", budget=5))
     label_until_the_end(session)
@@ -158,7 +158,7 @@ DAMAGES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_vectors_are_refused(opened, tmp_path, damage):
-    """A model file whose vectors are damaged is refused in one sentence."""
+    """A model file whose vectors are damaged is refused with a one-sentence error."""
     path = written(opened, tmp_path / "m.gz")
     lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     damage(lines)
@@ -168,8 +168,8 @@ def test_damaged_vectors_are_refused(opened, tmp_path, damage):
 
 
 def test_backups_and_published_sessions(opened, kind, tmp_path):
-    """A backup is sound, and turns new texts into the same rows after the original folder is gone. A published session
-    verifies bit for bit after another import of the same files."""
+    """A backup is sound, and turns new texts into the same rows as the original database, even after the original
+    folder is deleted. A published session verifies bit for bit in another database that imported the same files."""
     store, new = opened.store, TABLE[60:] if kind == "given" else None
     backups.backup(store, tmp_path / "kept.tar")
     made = rows.matrix(opened.dataset.transform(TEXTS[60:], new)).toarray()

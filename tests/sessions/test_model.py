@@ -92,7 +92,8 @@ def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorith
 
 
 def test_a_sketch_has_weights_and_the_second_order_perceptron_has_none(store):
-    """The weights of a sketched learner give its margins to rounding; only the second-order perceptron has none."""
+    """The weights of a sketched learner give its margins up to rounding errors. Only the second-order perceptron has no
+    weights."""
     opened = labelled(begin(store, "sparse", "SSOA3", averaged=True), 5)
     asked = opened.place.asked
     scores = model.of_session(opened).scores(rows.take(opened.dataset.rows, [asked.item]))
@@ -218,8 +219,8 @@ def alike(tmp_path_factory):
 @pytest.mark.slow
 def test_similar_wording_is_in_the_file(alike):
     """A model file with similar-wording columns gives the session's margins bit for bit, for texts of the stream and
-    for new texts. It is the same file when read and written again, and its version number is 2, which older versions
-    refuse."""
+    for new texts. It is the same file when read and written again, and its format version is 2, so that older program
+    versions refuse it."""
     opened, file = alike
     loaded, new = model_file.read(file), topics(300)[200:]
     assert file.read_bytes() == content(loaded)
@@ -248,7 +249,7 @@ BAD_SIMILAR = {
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", BAD_SIMILAR.values(), ids=BAD_SIMILAR)
 def test_damaged_similar_wording_is_refused(alike, tmp_path, damage):
-    """A model file with damaged columns of similar wording is refused in one sentence."""
+    """A model file with damaged columns of similar wording is refused with a one-sentence error."""
     (tmp_path / "bad.gz").write_bytes(damage(lines_of(alike[1].read_bytes())))
     with pytest.raises(ModelError, match=r"bad\.gz is not a usable model: .*\.$"):
         model_file.read(tmp_path / "bad.gz")
@@ -300,7 +301,7 @@ def test_columns_are_matched_by_name(table, predict):
 
 def test_the_other_columns_of_new_items_stand_beside_their_predictions(table, predict):
     """Further columns of new items follow the predictions, renamed if they have the name of a prediction's column. With
-    --texts, the numbers that the model uses come before them."""
+    --texts, the numbers that the model uses come before the further columns."""
     _, folder = table
     rows = [
         {"id": "a", "age, years": 1, "b": 2.5, "c": -3, "d": 0, "margin": "=1+1", "url": "https://x.org", "year": 2019},
@@ -335,8 +336,8 @@ def test_waves_are_kept(table, tmp_path):
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "svmlight"])
 def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix):
-    """Columns without names are matched by position. An array with too few columns is refused; in a sparse file they
-    are zeros."""
+    """Columns without names are matched by position. If columns are missing, an array is refused; in a sparse file the
+    missing columns count as zeros."""
     opened = begin(store, "dense", "PAA-I")
     labelled(opened, 10)
     fitted = model.of_session(opened)
@@ -387,7 +388,8 @@ def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix)
     ],
 )
 def test_an_unsuitable_file_is_refused_in_one_sentence(predict, tmp_path, name, words, message):
-    """`predict` refuses a file that it cannot predict with one sentence, without a traceback, output or a file."""
+    """If `predict` cannot predict the items of a file, it prints a one-sentence error without a traceback, and writes
+    nothing else."""
     if words is not None:
         (tmp_path / name).write_text(words)
     code, stdout, stderr = predict(tmp_path / name, "--output", tmp_path / "out.csv")

@@ -46,7 +46,7 @@ HEAD = {
 
 
 def of_vectors(scale="l2", names="1234", features="plain", **head):
-    """Return a model with random weights for vectors."""
+    """Return a model for vectors that has random weights."""
     fitted = scaling.fit(VECTORS, scale, features)
     numbers = {key: np.array(fitted[key]) for key in ("mean", "deviation") if key in fitted}
     head = HEAD | {"scaling": scale, "features": len(names)} | head
@@ -58,7 +58,7 @@ def of_vectors(scale="l2", names="1234", features="plain", **head):
 
 
 def of_texts(tokenizer="words", scale="l2", **settings):
-    """Return a model with random weights for the terms of texts."""
+    """Return a model for texts that has a random weight for each term."""
     vocabulary = vectorizer.fit(TEXTS, tokenizer=tokenizer, **settings)
     head = HEAD | {"vectorizer": vocabulary.settings, "documents": vocabulary.documents, "scaling": scale}
     weights = np.random.default_rng(4).normal(size=(len(vocabulary.terms), 1))
@@ -150,7 +150,8 @@ def test_a_table_is_taken_by_the_names_of_its_columns(tmp_path):
     (of_vectors(names="abcd"), pandas.DataFrame(VECTORS, columns=[*"abxd"]), "needs the columns c, which the table"),
 ])  # fmt: skip
 def test_items_that_do_not_fit_are_refused(fitted, items, message):
-    """A model refuses anything but a list of texts, or a table with its columns, in one sentence."""
+    """A model of texts refuses anything but a list of texts. A model of vectors refuses anything but a table of finite
+    numbers with its columns."""
     for method in (fitted.predict, fitted.predict_proba, fitted.decision_function):
         with pytest.raises(ValueError, match=message + r".*\.$"):
             method(items)
@@ -171,7 +172,8 @@ def test_probabilities_that_are_not_known_are_refused(name, message):
 
 
 def test_several_classes_have_a_score_each():
-    """decision_function has the shape of scikit-learn: a column for each of three classes, one number for two."""
+    """decision_function returns arrays of the same shape as in scikit-learn: one column per class for a model of three
+    classes, one number per row for a model of two."""
     three, two = PLAIN["three classes"], PLAIN["two classes"]
     scores = three.decision_function(VECTORS)
     assert np.array_equal(three.scores(three.rows(VECTORS)), scores)
@@ -230,7 +232,7 @@ def test_what_is_not_a_model_file_is_refused(tmp_path, command, damage):
 
 
 def compared(fitted, other, items):
-    """Check that a model and the object in its .skops file predict the same."""
+    """Check that a model and the object loaded from its .skops file give the same predictions."""
     assert fitted.classes_.tolist() == other.classes_.tolist()
     assert fitted.predict(items).tolist() == other.predict(items).tolist()
     if fitted.multiclass or fitted.calibration.reason:
@@ -259,7 +261,8 @@ def test_scikit_learn_alone_predicts_with_plain_numbers_and_words(fitted):
 
 
 def test_a_pipeline_refuses_a_table_with_other_columns():
-    """The pipeline knows the names of its columns: a DataFrame with another order is refused, not misread."""
+    """The scikit-learn pipeline in a .skops file knows the names of its columns: a DataFrame with the columns in
+    another order is refused, not misread."""
     for scale in scaling.SCALINGS:
         fitted = of_vectors(scale, names="abcd")
         pipeline, table = from_skops(fitted)[0], pandas.DataFrame(VECTORS, columns=[*"abcd"])
@@ -301,7 +304,7 @@ def test_onnx_computes_in_double_precision(fitted):
 
 @pytest.mark.parametrize(("name", "what"), [("words", "texts"), ("rich", "texts"), ("waves", "waves")])
 def test_onnx_is_for_plain_numbers(name, what):
-    """A model of texts, or with Fourier features, cannot be written as ONNX, and one sentence says so."""
+    """A model of texts, or with Fourier features, cannot be written as ONNX, and the error says so."""
     with pytest.raises(ModelError, match=rf"^ONNX is for models of plain numbers\. The model of mine has {what}\.$"):
         written((WORDS | OURS)[name], "onnx")
 
@@ -339,7 +342,8 @@ def labelled(folder, path, columns, algorithm, budget=100, parameters=None, **re
 
 
 def test_the_suffix_names_the_format(tmp_path, command):
-    """`export --what model` writes the format of the suffix or --format, and each file gives the same predictions."""
+    """`export --what model` writes the format that the file's suffix or --format names, and each file gives the same
+    predictions."""
     path = tmp_path / "people.csv"
     lines = [f"{x:.4f},{y:.4f},{'yes' if x > y else 'no'}" for x, y in RNG.normal(5, 2, (120, 2))]
     path.write_text("age,size,tall\n" + "\n".join(lines))

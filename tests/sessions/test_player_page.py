@@ -25,7 +25,8 @@ def here(tmp_path_factory):
 
 
 def test_every_question_is_in_the_page_as_the_app_shows_it(here):
-    """The log and the questions in a page equal those in the player, to the digits on screen, and name no annotator."""
+    """The log and the questions in a page equal those in the player, up to rounding for display, and name no
+    annotator."""
     trace = look_back.Trace(here, 1)
     page = player.page(trace, texts=True)
     data, opened = held(page), player.Player(trace)
@@ -76,7 +77,7 @@ def test_the_same_session_gives_the_same_page(here):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("unlabelled", "PAA-I"), ("classes", "MPAA-I"), ("dense", "PAA-I")])
 def test_every_kind_of_session_has_its_page(store, data, algorithm):
-    """Sessions over vectors, of several classes, and over data without labels have pages, too."""
+    """Sessions over vectors, sessions with several classes, and sessions over data without labels have pages, too."""
     opened, places = labelled(store, data, algorithm)
     page = player.page(look_back.Trace(store, opened.id), texts=True)
     assert is_sealed(page)

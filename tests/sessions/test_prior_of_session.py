@@ -98,7 +98,7 @@ def test_a_published_session_brings_what_it_began_with(store, tmp_path):
 
 
 def test_another_algorithm_begins_with_the_same(store):
-    """A what-if runs another algorithm from the prior weights of the session."""
+    """A what-if starts another algorithm with the prior weights of the session."""
     trace = Trace(store, answered(store).id)
     other = what_if(trace, strategy("OAAL"))
     assert trace.priors == other.run.priors
@@ -150,8 +150,8 @@ def test_each_of_several_questions_begins_with_what_is_known_of_it(store):
 
 @pytest.mark.parametrize("more", [{}, {"floor": 0.5, "shuffled": True}])
 def test_a_session_whose_questions_begin_with_something_is_rebuilt_and_published(store, tmp_path, more):
-    """A session whose questions have prior knowledge (one is added later) has the same bits when it is reopened after
-    an undo and a correction, verifies, and is published with every weight."""
+    """A session whose questions have prior knowledge, including a question added later, has the same bits when it is
+    reopened after an undo and a correction. It verifies, and every prior weight is published."""
     opened = of_several(store, 8, **more)
     opened.add_question(f"{opened.id} later", "late", "Comes later.", seed_words=["word3"], annotator="anna")
     fresh = weights(opened.state.parts[3].learner).tolist()

@@ -1,4 +1,5 @@
-"""Questions that are added or closed while a session runs, and questions that need a yes to another one."""
+"""Questions that are added or closed while a session runs, and child questions, which need a yes to their parent
+question."""
 
 import io
 import re
@@ -33,8 +34,8 @@ def changed(store, **more):
 
 @pytest.mark.parametrize("more", PLANS)
 def test_a_session_whose_questions_change_is_rebuilt_to_the_bit(store, other, more):
-    """After one question was added and one closed, undos back to before the closing, new answers and a correction, the
-    reopened session has the same state, and verifies."""
+    """One question is added and one closed. Then undos go back to before the closing, and new answers and a correction
+    follow. The reopened session has the same state, and verifies."""
     opened = changed(store, **more)
     for _ in range(12):
         take_back(opened)
@@ -49,7 +50,7 @@ def test_a_session_whose_questions_change_is_rebuilt_to_the_bit(store, other, mo
 
 def test_the_item_on_the_screen_is_answered_as_it_was_asked(store):
     """A change of the questions applies from the next item on: the waiting item keeps its questions, and labels for
-    others are refused."""
+    other questions are refused."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3])
     waiting = opened.current
     opened.add_question(next(EVENTS), "late")
@@ -81,7 +82,7 @@ def test_a_question_after_a_mismatch_is_refused_in_words(store):
 
 
 def test_a_question_without_items_says_so(store):
-    """A question that was closed before any item was asked about it says so, instead of naming its items."""
+    """If a question was closed before any item was asked about it, its description says so instead of naming items."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3])
     opened.add_question(next(EVENTS), "late")
     opened.close_question(next(EVENTS), "late")
@@ -113,8 +114,8 @@ def test_what_was_not_asked_is_not_counted(store):
 
 
 def test_the_look_back_has_the_rounds_in_which_a_question_was_asked(store):
-    """The look back at a question has only the items and rounds in which it is asked, numbered from 1, and the last
-    step says that it was closed."""
+    """The look back at a question has only the items and rounds in which it is asked, with the items numbered from 1.
+    If the question was closed, the last step says so."""
     opened = changed(store)
     trace = look_back.Trace(store, opened.id)
     rounds = [entry.round for entry in opened.log]
@@ -156,8 +157,8 @@ def test_a_new_question_weighs_as_if_it_had_been_there_untaught(store):
 
 @pytest.mark.parametrize("change", ["add", "close"])
 def test_changes_after_the_end_count_when_labels_are_added(store, other, change):
-    """A question that is added or closed after the budget is spent counts as changed at the round where labeling
-    continues once labels are added."""
+    """A question that is added or closed after the budget is spent is recorded as added or closed at the round where
+    labeling continues once labels are added."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3], budget=10)
     give(opened, 10)
     assert opened.current is None
@@ -174,7 +175,8 @@ def test_changes_after_the_end_count_when_labels_are_added(store, other, change)
 
 
 def test_a_changed_session_travels(store, tmp_path):
-    """Exports leave cells blank where a question was not asked, and a published session verifies elsewhere."""
+    """Exports of a session whose questions changed leave cells blank where a question was not asked. The published
+    session verifies in another database."""
     opened = changed(store)
     frame = export.labels(store, opened.id)[0].frame
     assert frame["label:late"].notna().tolist()[:30] == [number >= 11 for number in range(30)]
@@ -262,7 +264,7 @@ def test_a_closed_child_has_no_label_from_its_parent(store, other):
     ],
 )
 def test_a_change_that_is_not_allowed_is_refused_in_a_sentence(store, change, words):
-    """An invalid change of the questions is refused, and changes nothing."""
+    """An invalid change of the questions is refused, and leaves the session as it was."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:2])
     opened.close_question(next(EVENTS), "fifth")
     before = opened.digest(), store.events(opened.id), store.session(opened.id)
@@ -286,7 +288,7 @@ def test_a_session_of_one_question_has_none_to_add(store):
 
 
 def test_questions_change_from_python():
-    """In Python, `add_question` and `close_question` change the questions of the next items."""
+    """In Python, `add_question` and `close_question` change the questions that are asked about the next items."""
     studio = Studio(":memory:")
     session = studio.new_session("demo:tweets", budget=20, questions=["cancelled", "late"])
     session.answer(session.question, ["late"])

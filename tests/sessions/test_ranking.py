@@ -11,7 +11,8 @@ SIZE = 400
 
 
 def estimated(known=(), slope=2.0, deviation=0.1):
-    """Return a ranking of SIZE items with margins from 4 to -4, and a fitted curve of their chances to be positive."""
+    """Return a ranking of SIZE items with margins from 4 to -4, and a fitted curve of their chances of being positive.
+    The items in `known` are known to be positive."""
     is_known = np.isin(np.arange(SIZE), known)
     curve = Curve(1.0, np.zeros(2), np.array([0, slope, 0, 0]), deviation * np.eye(4))
     return Ranking(np.arange(SIZE), np.linspace(4, -4, SIZE), is_known, SIZE // 2, curve)
@@ -32,7 +33,8 @@ def test_labels_of_the_data_give_exact_shares(store):
 
 
 def test_the_expected_positives_are_those_of_the_curve():
-    """Precision at a depth is the mean chance of the items up to it, and known positives have the chance 1."""
+    """Precision at a depth of the list is the mean chance of being positive over the items down to this depth. Known
+    positives have the chance 1."""
     made = estimated(known=(3, 300))
     chances = 1 / (1 + np.exp(-2 * made.margins))
     chances[[3, 300]] = 1
@@ -45,7 +47,8 @@ def test_the_expected_positives_are_those_of_the_curve():
 
 
 def test_the_interval_holds_the_number_of_positives_that_the_curve_draws():
-    """If the curve is known well, the intervals cover precision and recall of random labels in 95 % of draws."""
+    """If the curve is known well, the intervals cover the precision and recall of labels drawn from it in 95 % of
+    draws."""
     rng, made = np.random.default_rng(0), estimated(deviation=1e-6)
     (depth,) = made.depths([250])
     labels = rng.random((4000, SIZE)) < 1 / (1 + np.exp(-2 * made.margins))
@@ -63,7 +66,8 @@ def test_an_uncertain_line_widens_the_interval():
 
 @pytest.mark.parametrize("bend", [0, 2])
 def test_the_fit_finds_the_curve_that_made_the_answers(bend):
-    """The fit recovers the chances within their stated errors, with or without a bend, for any asking probabilities."""
+    """The fit recovers the true chances of being positive within its stated errors, with or without a bend in the
+    curve, from answers with different asking probabilities."""
     rng, grid = np.random.default_rng(1), np.linspace(-1.5, 1.5, 7)
     margins, chances = rng.normal(size=5000), rng.uniform(0.2, 1, 5000)
 

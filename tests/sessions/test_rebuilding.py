@@ -39,7 +39,8 @@ STEP = st.sampled_from([POSITIVE, NEGATIVE, NEGATIVE, SKIP, "undo", "undo", "reo
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(RUNS), st.lists(STEP, max_size=25))
 def test_any_history_gives_one_state(store, other, run, steps):
-    """After any mixture of answers, skips, undos and reopenings in two processes, log, state and question agree."""
+    """After any mixture of answers, skips, undos and reopenings in two processes, both processes and a session rebuilt
+    from the log have the same state and question."""
     data, algorithm, more = run
     opened, model = begin(store, data, algorithm, **more | {"budget": 8}), []
     for step in steps:
@@ -88,7 +89,7 @@ def test_refresh_sees_what_another_process_answered(store, other):
 
 @pytest.mark.parametrize(("annotator", "name"), [("Ann", "Ann"), ("", "somebody")])
 def test_two_who_answer_one_question(store, other, annotator, name):
-    """If two people answer one question, the second answer is refused with the name of the first annotator."""
+    """If two people answer one question, the second answer is refused, and the error names the first annotator."""
     opened = begin(store)
     foreign = Session(other, opened.id)
     question = foreign.place.asked.id
@@ -203,7 +204,8 @@ def fifty(store, labels=60):
 
 
 def test_a_digest_is_stored_every_fifty_answers(store):
-    """The digest after every 50 answers, counting skips, is stored, and is replaced after an undo."""
+    """The digest of the state is stored after every 50 answers, counting skips. It is replaced if answers are undone
+    and given again."""
     opened = begin(store, budget=120, parameters={"delta": 10})
     digests = {}
     while len(digests) < 101:
@@ -221,7 +223,8 @@ def test_a_digest_is_stored_every_fifty_answers(store):
 
 @pytest.mark.parametrize("run", [RUNS[-3], RUNS[-1]])
 def test_a_digest_covers_every_bit(store, run):
-    """One changed bit in any array, or one more spent label, changes the digest; a copy has the same digest."""
+    """One changed bit in any array of a state, or one more spent label, changes the digest. A copy of the state has the
+    same digest."""
     data, algorithm, more = run
     opened = begin(store, data, algorithm, **more)
     for label in list(opened.names)[:2]:
@@ -249,7 +252,8 @@ def test_a_digest_covers_every_bit(store, run):
     ],
 )  # fmt: skip
 def test_a_log_that_was_changed_is_refused_and_still_exports(store, tmp_path, sql, message):
-    """A changed digest, label, question or setting is refused in one sentence, and all labels can be exported."""
+    """If a digest, label, question or setting was changed in the database, the session is refused with a one-sentence
+    error, and all its labels can still be exported."""
     opened = fifty(store)
     with store.transaction():
         store.db.execute(sql, {"id": opened.id})
@@ -288,7 +292,8 @@ def test_the_log_follows_corrections_and_undos_of_another_process(store, other):
 
 
 def test_a_session_opens_while_another_process_writes(path, store):
-    """A session opens on a locked database, at a question or at its end, and only an answer is refused."""
+    """While another process locks the database, a session can be opened, at a question or at its end; only an answer is
+    refused."""
     waiting, ended = begin(store), begin(store, budget=2)
     say(waiting, truth(waiting))
     label_until_the_end(ended)
@@ -316,8 +321,8 @@ def test_an_action_in_a_removed_session_is_refused(store):
 
 
 def test_a_session_of_another_engine_opens_if_it_is_reproduced_to_rounding(store):
-    """From another version of the engine, margins that differ by rounding and other digests are accepted, but a larger
-    difference of a margin is not."""
+    """A session made with another engine version opens even if margins differ by rounding errors and digests differ,
+    but not if a margin differs by more."""
     opened = begin(store, parameters={"delta": 1e9}, budget=60)
     while len(opened.labels) < 52:
         say(opened, truth(opened))

@@ -5,7 +5,8 @@ from tests.harness.sessions import begin, label_truly
 
 
 def test_only_new_events_are_read_for_each_answer(store, monkeypatch):
-    """However long the log is, each read takes only the notes and tags that are new since the last, by an index."""
+    """However long the log is, each read uses a database index to fetch only the notes and tags added since the last
+    read."""
     opened, read = begin(store, tags=["odd", "late"]), []
     remarks, query = Remarks(store, opened.id), store.query
 

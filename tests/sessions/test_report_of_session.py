@@ -36,7 +36,7 @@ def shown(opened):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_a_page_has_curves_tables_settings_and_what_was_learned(store, data, algorithm):
-    """On labeled data, the report has exact figures, four charts, the class names and the settings."""
+    """If the data has labels, the report has exact metrics, four charts, the class names and the settings."""
     opened = begin(store, data, algorithm, name="Labels of Ann")
     for k in range(15):
         say(opened, SKIP if k == 4 else truth(opened))
@@ -68,7 +68,7 @@ def test_a_page_begins_with_what_came_of_the_session_and_what_to_do_next(store):
 
 
 def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store):
-    """If the data has no labels, the report has no exact figure; it has one chart, or two after an answer."""
+    """If the data has no labels, the report has no exact metrics; it has one chart, or two after an answer."""
     opened = begin(store, "unlabelled")
     text, page = shown(opened)
     assert "Exact" not in page.text
@@ -80,7 +80,7 @@ def test_a_page_of_a_session_without_labels_of_its_own_has_no_exact_figure(store
 
 @pytest.mark.slow
 def test_a_page_tells_how_far_two_people_agree(store):
-    """If two people answer, the report states their agreement in the words of the panel Team."""
+    """If two people answer, the report states their agreement in the same words as the panel Team."""
     opened = begin(store, overlap=1.0, budget=14)
     for who in PEOPLE[:2] * 14:
         if opened.held(who):
@@ -93,7 +93,8 @@ def test_a_page_tells_how_far_two_people_agree(store):
 
 @pytest.mark.slow
 def test_a_page_names_the_answers_to_check(store):
-    """The report lists the answers at odds with others and those the model depends on, or says that there are none."""
+    """The report lists the answers at odds with the other answers and the answers that the model depends on, or says
+    that there are none."""
     opened = begin(store, parameters={"delta": 10})
     say(opened, truth(opened))
     assert "No answer is at odds with the others" in shown(opened)[1].text
@@ -126,7 +127,7 @@ def test_estimates_are_marked_as_estimates(store, monkeypatch):
 
 
 def test_the_accuracy_of_classes_is_estimated_too(store):
-    """If data of K classes has no labels, the report has the estimated accuracy with its interval."""
+    """In a multi-class session over unlabeled data, the report has the estimated accuracy with its interval."""
     opened = begin(store, "unlabelled", "MRPA-I", classes=tuple("abcd"), budget=200, parameters={"q": 0.5})
     labels = Dataset(store, "classes").y
     while opened.place.asked:

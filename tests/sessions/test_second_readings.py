@@ -42,8 +42,8 @@ def reply(opened, who, labels=None):
 
 
 def team(store, readings=24, wrong=(5, 9), **more):
-    """Return a session in which two people answer every item. The second answers whose numbers are in `wrong` differ on
-    the last question, and the third one has no label for the first question."""
+    """Return a session in which two people answer every item. The second answers numbered in `wrong` (from 1) differ
+    from the truth on the last question, and second answer 3 has no label for the first question."""
     opened, second = of_several(store, overlap=1.0, budget=readings, **more), 0
     for who in PEOPLE * readings * 2:
         if held := opened.held(who):
@@ -138,7 +138,8 @@ def test_whole_readings_are_compared_for_each_person(store, soon):
 
 
 def test_too_few_readings_give_no_number(store):
-    """Nine second answers give neither a share of equal answers nor a question with the lowest kappa."""
+    """Nine second answers are too few for a share of equal answers on a question, and for naming the question with the
+    lowest kappa."""
     opened = team(store, 9, ())
     found = agreements(opened)
     assert [None] * 3 == [own.same for own in found.values()]

@@ -190,7 +190,8 @@ def test_a_failure_while_answering_leaves_nothing(store, monkeypatch):
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 @pytest.mark.parametrize("label", [POSITIVE, NEGATIVE, SKIP])
 def test_undo_takes_back_the_last_answer(store, data, algorithm, more, label):
-    """After an undo, the item is asked again with its old label marked, and the state is as without the answer."""
+    """After an undo, the item is asked again with its old label marked, and the state equals the state before the
+    answer."""
     opened = begin(store, data, algorithm, **more)
     one, other = list(opened.names)[:2]
     answers, label = [one, other, SKIP, other, one], {POSITIVE: one, NEGATIVE: other, SKIP: SKIP}[label]
@@ -319,7 +320,8 @@ def test_a_place_never_changes(store):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS[-2:])
 def test_a_learner_too_big_to_branch_works_the_same(store, monkeypatch, data, algorithm, more):
-    """Above BRANCH_LIMIT no next question is prepared, but questions, state and undo are the same as below it."""
+    """If a learner is larger than BRANCH_LIMIT, no next question is prepared, but questions, state and undo are the
+    same as for a smaller one."""
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
     monkeypatch.setattr(asking, "BRANCH_LIMIT", 0)
@@ -436,8 +438,8 @@ def test_nothing_tells_of_an_item_before_its_answer(store, data, algorithm, more
 
 
 def test_audits_are_marked_and_their_number_is_exact(store):
-    """Each question says whether it is a random check. The share `audit` of the budget is spent on checks exactly, as a
-    skip costs nothing and an undo leads to the same check again."""
+    """Each question says whether it is a random check. Exactly the share `audit` of the budget is spent on random
+    checks, because a skip costs nothing and an undo leads to the same check again."""
     opened = begin(store, audit=0.3, pace=0.8, seed=1)
     while asked := opened.place.asked:
         entry = store.answers(opened.id)[-1]
@@ -456,8 +458,8 @@ def test_audits_are_marked_and_their_number_is_exact(store):
 
 
 def test_an_algorithm_with_a_fixed_rho_ignores_the_setting(store):
-    """SOAL learns with rho = 1 whatever the setting. Other algorithms use the given number, the costs, or an
-    estimate."""
+    """SOAL learns with rho = 1 whatever the setting. Other algorithms use the given rho, one computed from the costs,
+    or an estimate."""
     weights = metrics.Weights(c_p=0.8)
     rho = {
         "fixed": create(store, "dense", "SOAL", rho=9),
@@ -549,7 +551,8 @@ def test_the_learner_never_sees_the_labels_of_the_data(store):
     ],
 )
 def test_invalid_settings_are_refused(store, call, message):
-    """A session with an invalid setting is not stored; one sentence names the allowed values and the given one."""
+    """A session with an invalid setting is not stored, and a one-sentence error names the allowed values and the given
+    one."""
     before = len(store.sessions())
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         create(store, **{"dataset": "sparse", "algorithm": "PAA-I", "budget": 40} | call)

@@ -18,7 +18,7 @@ from tests.harness.sessions import EVENTS, PEOPLE, begin, database, leave, reply
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory):
-    """Another database with the same stream."""
+    """Another database with the same stream as `store`."""
     return database(tmp_path_factory.mktemp("there") / "there.db", "sparse")
 
 
@@ -111,8 +111,8 @@ def test_the_budget_is_never_exceeded(store):
 
 
 def test_who_has_nothing_left_hears_that_others_have_it(store):
-    """A person is told if others hold the last questions of the budget. When a lease runs out its question goes to this
-    person, and a late answer does not replace their label."""
+    """A person is told if others hold the last questions of the budget. When a lease runs out, its question goes to
+    this person, and a late answer of its first holder does not replace the label."""
     opened = begin(store, budget=2)
     opened.held("anna"), opened.held("ben")
     assert [] == opened.held("carla")
@@ -160,7 +160,7 @@ def test_who_answered_first_is_not_asked_again_after_a_correction(store):
 
 
 def test_who_never_had_an_item_cannot_answer_it_again(store):
-    """An answer about an item that was answered already is refused if the item was not asked of this person."""
+    """A person who was not asked about an item cannot answer it after somebody else has answered it."""
     opened = begin(store)
     asked = reply(opened, "anna")
     with pytest.raises(SessionError, match="this item was answered already by anna"):

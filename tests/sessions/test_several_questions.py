@@ -58,7 +58,7 @@ def labelled(store, count=25, **more):
 
 
 def runs_of(opened):
-    """Return a run for each question of a session, on the true labels, to be replayed."""
+    """Return a `Run` for each question of a session, over the true labels, ready to be replayed."""
     settings = opened.settings
     return [
         Run(
@@ -71,7 +71,8 @@ def runs_of(opened):
 
 
 def with_labels(store, kind):
-    """Add a data set whose label cells, or kept columns of 1 and -1, answer the questions. Return its id."""
+    """Add a data set whose file answers the questions: in its label cells, or in kept columns of 1 and -1. Return its
+    id."""
     _, items = stream_of()
     if kind == "cells":
         items.y, items.labels = Y[0], ["|".join(np.array(NAMES)[column > 0]) for column in Y.T]
@@ -86,7 +87,7 @@ def with_labels(store, kind):
 @pytest.mark.parametrize("kind", ["cells", "columns"])
 def test_where_the_file_has_the_labels_the_curves_are_those_of_a_replay(store, tmp_path, kind):
     """If the file has the labels, the counts of each question are exact along the stream and at each step of its look
-    back. They do not change the state of the session, and a question without labels in the file has no exact counts."""
+    back. The labels do not change the session's state. A question without labels in the file has no exact counts."""
     opened, plain = of_several(store, with_labels(store, kind), floor=0.3), of_several(store, floor=0.3)
     places = {name: [] for name in NAMES}
     while opened.current:
@@ -155,8 +156,8 @@ def test_what_if_with_the_labels_of_the_file_is_a_session_of_that_algorithm(stor
 
 @pytest.mark.parametrize("more", PLANS)
 def test_a_session_reads_and_learns_as_a_replay_does(store, more):
-    """Rounds, probabilities, margins, predictions, audits, counts and weights of a session equal a replay of its
-    questions over the same stream, bit for bit."""
+    """The rounds, probabilities, margins, predictions, audits, counts and weights of a session equal those of a replay
+    of its questions over the same stream, bit for bit."""
     opened = of_several(store, **more)
     while opened.current:
         give(opened)
@@ -175,7 +176,8 @@ def test_a_session_reads_and_learns_as_a_replay_does(store, more):
 
 @pytest.mark.parametrize("more", PLANS)
 def test_everything_that_happens_to_an_answer_is_rebuilt(store, other, more):
-    """A session with answers, skips, an undo and corrections has the same state when it is reopened, and verifies."""
+    """A session of several questions with answers, skips, an undo and corrections has the same state when it is
+    reopened, and verifies."""
     opened = labelled(store, **more)
     again = Session(other, opened.id)
     assert opened.digest() == again.digest()
@@ -252,8 +254,8 @@ def test_an_item_that_was_taken_back_comes_with_its_labels(store):
 
 
 def test_one_question_has_a_place_and_a_past(store):
-    """The view of one question (`part_of`) has the progress of the session, with its own answers counted. Its weights
-    after 10 answers equal the weights of a session that has only these answers."""
+    """The view of one question (`part_of`) has the progress of the session, but counts the answers to this question.
+    Its weights after 10 answers equal the weights of a session that has only these answers."""
     opened, fewer = of_several(store), of_several(store)
     for number in range(20):
         give(opened)
@@ -286,7 +288,8 @@ def test_an_answer_without_any_label_is_a_skip(store):
 
 
 def test_a_session_of_several_questions_travels(store, tmp_path):
-    """A published session verifies in another database, and is published from there with the same lines."""
+    """A published session of several questions is adopted in another database with the same state, and is published
+    from there with the same lines."""
     opened = labelled(store, floor=0.5)
     there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
     adopted = travelled(store, opened.id, there)
@@ -296,8 +299,8 @@ def test_a_session_of_several_questions_travels(store, tmp_path):
 
 
 def test_an_older_session_keeps_the_weight_of_a_positive(store, tmp_path):
-    """A session of an older version, whose `auto` had the parameters of one question, is adopted with these parameters,
-    bit for bit."""
+    """A session of several questions from an older version, whose `auto` had the parameters of one question, is adopted
+    with these parameters, bit for bit."""
     opened = begin(store, "unlabelled", None, learner="pool-f1", rule="paced", questions=NAMES)
     for _ in range(12):
         give(opened)
@@ -319,7 +322,8 @@ def test_an_older_session_keeps_the_weight_of_a_positive(store, tmp_path):
     ],
 )
 def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sentence):
-    """A published session with too few labels or parts, an invalid label, or two questions of one name is refused."""
+    """A published session with too few labels or parts, an invalid label, or two questions with the same name is
+    refused."""
     opened = of_several(store)
     give(opened, 0)
     text = text_of(store, opened.id)
@@ -348,14 +352,15 @@ def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sen
     ],
 )
 def test_settings_that_several_questions_do_not_have_are_refused(store, more, sentence):
-    """Invalid names of questions, and settings that need a session of one question, are refused in a sentence."""
+    """A session of several questions is refused if the names of its questions are invalid, or if a setting needs a
+    session of one question."""
     with pytest.raises(SessionError, match=sentence):
         create(store, "sparse", **{"algorithm": "auto", "budget": 40, "questions": NAMES} | more)
 
 
 def test_what_is_about_one_question_is_refused(store):
-    """Answers and corrections that do not fit several questions, and views that need one question, are refused in a
-    sentence and change nothing."""
+    """In a session of several questions, answers and corrections that do not fit its questions, and views that need one
+    question, are refused and change nothing."""
     opened = of_several(store)
     id = give(opened)
     before = opened.digest()
@@ -386,8 +391,8 @@ def test_what_is_about_one_question_is_refused(store):
 
 
 def test_estimates_floors_and_models_are_of_one_question(store):
-    """Each question has its own estimates, its own model, and its own floors, which do not exceed the truth, like a
-    session of one question."""
+    """Each question has its own estimates, model and floors, as in a session of one question. The floors do not exceed
+    the truth."""
     opened = of_several(store, budget=150, floor=0.5)
     while opened.current:
         give(opened)
@@ -447,8 +452,8 @@ def test_several_people_share_the_questions(store):
 
 @pytest.mark.slow
 def test_the_report_has_a_line_for_each_question(store):
-    """The report has a table with the estimates of each question, their mean, and the worst one with its name, followed
-    by the sections of each question, with the corrections of its labels."""
+    """The report has a table with the estimates of each question, their mean, and the worst estimate with the name of
+    its question. A section for each question follows, with the number of its corrected labels."""
     opened = labelled(store, 40, budget=100, floor=0.5)
     while opened.current:
         give(opened)
@@ -478,8 +483,8 @@ def test_the_report_has_a_line_for_each_question(store):
 
 
 def test_the_report_of_one_question_is_about_it_alone(store, tmp_path):
-    """The report of one question has the sections of a session of one question, has its corrections, and does not
-    mention the other questions."""
+    """The report of one question has the sections of a report on a one-question session, counts this question's
+    corrections, and does not mention the other questions."""
     opened = labelled(store, 12)
     export.export(store, opened.id, "report", "html", tmp_path / "fifth.html", question="fifth")
     text = (tmp_path / "fifth.html").read_text("utf-8")
@@ -494,8 +499,8 @@ def test_the_report_of_one_question_is_about_it_alone(store, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("more", PLANS)
 def test_the_look_back_of_one_question_shows_it_as_it_was(store, more):
-    """Each step of the look back has the progress, weights and counts of the question at that time, the changes by its
-    answer, and the decisions of the rounds before it. The chance of a round is the chance that its item is asked."""
+    """Each step of the look back has the question's progress, weights and counts at that time, the changes made by its
+    answer, and the decisions of the rounds before it. The probability of a round is that of asking its item."""
     opened, places = of_several(store, **more), {name: [] for name in NAMES}
     for number in range(25):
         for name in NAMES:
@@ -529,7 +534,8 @@ def test_the_look_back_of_one_question_shows_it_as_it_was(store, more):
 
 
 def test_the_page_of_a_player_is_about_one_question(store):
-    """The page of a player has the margins, predictions, answers and curves of the named question; it needs a name."""
+    """The player page of a session of several questions is about one question, which must be named: it has the margins,
+    predictions, answers and curves of this question."""
     opened = labelled(store, 40)
     trace = look_back.Trace(store, opened.id)
     with pytest.raises(SessionError, match="this is about one of them: name it"):
@@ -548,7 +554,8 @@ def test_the_page_of_a_player_is_about_one_question(store):
 
 
 def test_tables_have_columns_for_each_question(store):
-    """Exported labels and decisions have the label, margin and predicted class of each question."""
+    """In a session of several questions, the exported labels have the label and margin of each question, and the
+    exported decisions have its margin and predicted class."""
     opened = labelled(store, 5)
     labels = export.labels(store, opened.id)[0].frame
     decisions = export.decisions(opened)[0].frame

@@ -39,14 +39,15 @@ def database(folder):
 
 
 def test_another_import_of_the_file_verifies_a_published_session(store, tmp_path):
-    """A published session verifies bit for bit where the same file was imported and the same items were appended."""
+    """A published session verifies bit for bit in another database that imported the same file and appended the same
+    items."""
     other = database(tmp_path / "two")
     session = bundle.adopt(other, io.StringIO(text_of(store, 1)))
     assert verify(other, session).verified
 
 
 def test_a_backup_has_the_projection(store, tmp_path):
-    """A backup is sound, and turns new texts into the same rows as the original database."""
+    """A backup is sound, and turns new texts into the same rows as the original database does."""
     backups.backup(store, tmp_path / "kept.tar")
     new = ["goal referee unheardof", "oven dough"]
     with backups.opened(tmp_path / "kept.tar") as other:

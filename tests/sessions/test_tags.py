@@ -28,7 +28,8 @@ def opened(store):
 
 
 def test_tags_stand_by_item_and_touch_nothing_else(opened):
-    """An item has the tags that were added and not removed; a repeated event counts once, and tags change no state."""
+    """An item has the tags that were added and not removed. A repeated event counts once, and tags do not change the
+    session's state."""
     say(opened, POSITIVE)
     item, digest, version = opened.history[0].item, opened.digest(), opened.version
     for event, tag, given in (("t1", WRONG, True), ("t2", ASK, True), ("t3", WRONG, False), ("t2", ASK, False)):
@@ -163,7 +164,7 @@ def test_tags_and_further_columns_are_in_every_table(papers, tmp_path, what, kin
 
 
 def test_a_column_whose_name_is_a_formula_is_none_in_a_spreadsheet(store, tmp_path):
-    """The header of a CSV file is guarded against formulas like its cells."""
+    """In an exported CSV file, column names that begin like a formula get an apostrophe, as cells do."""
     path = tmp_path / "evil.csv"
     path.write_text("id,text,=1+1,label\n" + "".join(f"i{k},word{k % 2} some,w,{k % 2}\n" for k in range(6)))
     dataset = datasets.import_file(store, path, "evil", reading.Columns(("text",), "label", "id"), min_df=1)[0]

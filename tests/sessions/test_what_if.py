@@ -23,7 +23,7 @@ Y = np.array([np.where(np.arange(400) % each, -1, 1) for each in (2, 5, 9, 3)])
 
 
 def facts(run):
-    """Return the round, item, margin, chance, draw, prediction and label of each question of a run."""
+    """Return the round, item, margin, asking probability, draw, prediction and label of each question of a run."""
     return [(e.round, e.item, e.margin, e.probability, e.draw, e.predicted, e.label) for e in run.log]
 
 
@@ -55,7 +55,7 @@ def test_the_same_algorithm_gives_the_same_session(store, data, algorithm, more)
 
 
 def test_another_algorithm_is_the_replay_of_it(store):
-    """On labeled data, a what-if with another algorithm has the counts of a replay of this algorithm."""
+    """On labeled data, a what-if with another algorithm has the counts of a replay of that algorithm."""
     opened, _ = labelled(store, budget=30)
     trace = Trace(store, opened.id)
     alternative, chosen = what_if(trace, strategy("OA3-diag")), strategy("OA3-diag")
@@ -68,7 +68,8 @@ def test_another_algorithm_is_the_replay_of_it(store):
 
 
 def test_without_labels_only_this_session_answers(store, monkeypatch):
-    """On unlabeled data, `share` is the share of questions that the session answered; the others cost a label, too."""
+    """On unlabeled data, `share` is the share of the what-if's questions that the session answered. The other questions
+    cost a label, too."""
     y = stream_of()[1].y
     opened = begin(store, "unlabelled")
     while opened.place.asked:
@@ -87,7 +88,7 @@ def test_without_labels_only_this_session_answers(store, monkeypatch):
 
 
 def test_what_if_of_the_other_kind_is_refused(store):
-    """A what-if with an algorithm of several classes is refused in a session of two classes."""
+    """A what-if with a multi-class algorithm is refused in a session of two classes."""
     with pytest.raises(ValueError, match=r"^the session tells positives and negatives apart\. Got MPAA-I\.$"):
         what_if(Trace(store, begin(store).id), strategy("MPAA-I"))
 

@@ -1,5 +1,5 @@
-"""A database or backup of unknown origin can neither run code, nor delete anything, nor hang the process, and is
-refused in one sentence."""
+"""A database or backup of unknown origin can neither run code, nor delete anything, nor hang the process. It is refused
+with a one-sentence error."""
 
 import io
 import json
@@ -85,7 +85,7 @@ def archive(path, name="hostile.tar"):
 
 
 def refusal(action, *arguments, **named):
-    """Check that an action is refused in one short line. Return the error message."""
+    """Check that an action is refused with a one-line error. Return the error message."""
     with pytest.raises((StoreError, BackupError)) as refused:
         action(*arguments, **named)
     assert "\n" not in str(refused.value)
@@ -125,7 +125,7 @@ def test_what_we_did_not_make_is_refused(path, what):
 
 @pytest.mark.parametrize("what", IN_PLACE)
 def test_a_schema_that_was_written_by_hand_is_refused(path, what):
-    """A database in whose schema table a table was replaced by hand is neither opened nor restored."""
+    """A database in whose schema table the definition of a table was changed by hand is neither opened nor restored."""
     change(path, f"UPDATE sqlite_master SET {IN_PLACE[what]} WHERE name = 'items'")
     refusal(Store, path)
     refusal(backups.restore, archive(path), path.with_name("new.db"))
@@ -149,7 +149,7 @@ def test_steps_that_do_not_fit_what_is_there_are_refused(path, names):
 
 
 def test_a_list_of_steps_without_an_end_is_not_read_to_it(path):
-    """A database that lists a huge number of migrations is refused after some of them were read."""
+    """A database that lists a huge number of migrations is refused before the whole list is read."""
     change(
         path,
         "INSERT INTO _sqlite_migrations (migration_set, name) WITH RECURSIVE n (i) AS"
@@ -179,7 +179,7 @@ def test_what_sqlite_itself_adds_is_known(path):
 
 @pytest.mark.parametrize("steps", range(1, len(migrations.STEPS)))
 def test_a_database_of_any_step_opens_and_one_with_a_trigger_does_not(tmp_path, monkeypatch, steps):
-    """An older database is compared with the schema of its applied migrations before further ones are applied."""
+    """An older database is compared with the schema of its migrations: it opens, but not with a foreign trigger."""
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "STEPS", dict([*migrations.STEPS.items()][:steps]))
         Store(tmp_path / "old.db").close()
@@ -290,8 +290,8 @@ def test_values_that_the_store_never_writes_are_found(path, statement, said):
     ],
 )  # fmt: skip
 def test_events_that_the_store_never_writes_are_found(path, kind, values):
-    """`check` reports an event that the store never writes, and continues. The sessions are listed, and the session
-    itself opens as before or is refused in one sentence."""
+    """`check` reports an event that the store never writes, and continues. The session is still listed; opening it
+    either works as before or raises a ValueError."""
     with closing(Store(path)) as store, store.transaction():
         last = store.events(1)[-1] | {"id": None, "question": None, "label": None, "data": None}
         store._insert("events", last | {"number": 99, "kind": kind} | values)
@@ -388,7 +388,8 @@ ROW = "studio.rows/0123456789abcdef"
     ids=lambda member: ascii(member)[:60],
 )  # fmt: skip
 def test_an_archive_with_anything_else_is_refused(path, tmp_path, member):
-    """An archive with paths that lead elsewhere, links, devices, sparse or other files is refused; nothing is left."""
+    """A backup archive that also holds a path outside its folders, a link, a device, or a sparse or unknown file is
+    refused. No unpacked file is left."""
     hostile = tmp_path / "hostile.tar"
     hostile.write_bytes(members(("studio.db", path.read_bytes(), {}), member))
     before = contents(tmp_path)

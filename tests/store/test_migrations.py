@@ -10,7 +10,7 @@ from tests.harness.tables import DATASET, ITEMS, SESSION, TABLES, answer, ask, r
 
 
 def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
-    """The steps of a later version run once each, after those already applied, in the order of the file."""
+    """A newer version's migrations run once each, after the ones already applied, in the order of their definition."""
     Store(path).close()
     later = {name: lambda db, name=name: db.execute(f"CREATE TABLE {name} (a)") for name in ("m9999_b", "m9999_a")}
     names = [*migrations.STEPS, *later]
@@ -24,8 +24,8 @@ def test_migrations_are_applied_once_and_in_order(path, monkeypatch):
 
 
 def test_comparisons_of_old_databases_know_their_data(path, monkeypatch):
-    """Old comparisons get the ids of their data sets by name, if these existed when the comparison was made; in a name
-    such as d=x, the part after = is a class."""
+    """Old comparisons get the ids of their data sets, found by name, if the data set existed when the comparison was
+    made. In a name such as d=x, the part after = is a class."""
     steps = list(migrations.STEPS.items())
     names = [name for name, _ in steps]
     monkeypatch.setattr(migrations, "STEPS", dict(steps[: names.index("m2026_11_24_data_of_comparisons")]))
@@ -104,7 +104,7 @@ def test_a_database_of_the_first_version_keeps_everything(path, monkeypatch):
 
 
 def test_the_weights_that_old_sessions_began_with_are_those_of_their_only_question(path, monkeypatch):
-    """Prior weights from before each question had its own are kept as the weights of question 0."""
+    """The prior weights of an old session, which had only one question, become the weights of question 0."""
     steps = list(migrations.STEPS.items())
     names = [name for name, _ in steps]
     monkeypatch.setattr(migrations, "STEPS", dict(steps[: names.index("m2026_11_28_prior_of_questions")]))
@@ -138,7 +138,7 @@ def test_a_migration_that_fails_changes_nothing(path, monkeypatch):
 
 
 def test_a_database_of_a_newer_version_is_refused(path):
-    """A migration that this version does not know is named in one sentence, and nothing is changed."""
+    """A database with a migration that this version does not know is refused with its name, and nothing is changed."""
     store = Store(path)
     with store.transaction():
         applied = {"migration_set": "oal-studio", "name": "m9999_later", "applied_at": "2999"}

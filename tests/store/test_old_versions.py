@@ -39,7 +39,7 @@ def opened(tmp_path_factory):
 
 
 def known(store, name):
-    """Return {session: values that the old version stored for it} from a JSON file of this name."""
+    """Read a JSON file next to the database. Return {session: values that the old version stored for it}."""
     return {int(session): each for session, each in json.loads((store.path.parent / name).read_text()).items()}
 
 
@@ -130,7 +130,7 @@ def test_every_published_session_of_an_earlier_version_is_adopted(opened, versio
 
 @pytest.mark.slow
 def test_a_database_whose_migration_was_killed_opens_as_before(tmp_path):
-    """If a process dies while it converts the 21st session to events, the database stays as it was, and the next
+    """If a process dies while it converts the 21st session to events, the database stays unchanged, and the next
     process completes the migration."""
     with tarfile.open(ARCHIVES / "before_events.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")

@@ -58,8 +58,8 @@ def present_after(store, clock, *starts):
 
 
 def test_a_removed_session_is_erased_by_two_starts(store, session, clock):
-    """The first server start more than 30 days after a removal notes the session, and a start more than a week later
-    erases it; its name stays in the log."""
+    """The first server start more than 30 days after a removal only marks the session for erasure. A start more than a
+    week later erases it; its name stays in the log."""
     store.remove_session(session)
     assert present_after(store, clock, 29.9, 30.1, 37)
     assert not present_after(store, clock, 37.2)
@@ -79,7 +79,8 @@ def test_a_clock_that_was_ahead_erases_nothing(store, session, clock, starts):
 
 
 def test_a_session_that_was_removed_again_begins_anew(store, session, clock):
-    """The note that a server start made on an earlier removal does not count for the next removal of the session."""
+    """If a session is restored and removed again, the wait before it is erased starts over: marks of earlier server
+    starts do not count."""
     store.remove_session(session)
     assert present_after(store, clock, 31)
     store.restore_session(session)
@@ -126,8 +127,8 @@ def test_a_role_is_for_an_address(store, session, mail):
 
 
 def test_a_session_without_people_is_open_until_one_is_named(store, session):
-    """Everybody is an annotator of a session without roles. The first role closes it to all others, even after this
-    role is removed again; the person who began the session stays its owner."""
+    """Everybody is an annotator of a session without roles. The first role closes it to people without one, even after
+    this role is taken away again. The person who began the session stays its owner."""
     store.update_session(session, {"owner": "anna@example.org"})
     people = "anna@example.org", "ben@example.org", "eve@example.org"
     assert ["owner", "annotator", "annotator"] == [store.role(session, mail) for mail in people]
@@ -138,8 +139,8 @@ def test_a_session_without_people_is_open_until_one_is_named(store, session):
 
 
 def test_a_data_set_is_for_its_owner_and_for_the_people_of_its_sessions(store):
-    """A data set without an owner is visible to everybody, any other one to its owner and to the people of its sessions
-    that are not removed."""
+    """A data set without an owner is visible to everybody. Any other data set is visible to its owner and to people
+    with a role in one of its sessions, unless that session was removed."""
     free, own = (store.add_dataset(DATASET | {"name": name, "owner": name}, ITEMS) for name in ("", "anna@example.org"))
     session = store.add_session(SESSION | {"dataset": own})
     store.put_role(session, "ben@example.org", "reader")

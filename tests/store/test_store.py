@@ -1,4 +1,4 @@
-"""The store: refusals in one sentence, transactions, queries, and writers that wait for each other."""
+"""The store: one-sentence errors, transactions, queries, and writers that wait for each other."""
 
 import json
 import os
@@ -149,7 +149,7 @@ def test_a_damaged_database_is_reported(path, store):
 
 
 def test_a_path_where_no_file_can_be_is_refused(path):
-    """A path in a missing folder, or of a folder, is refused in one sentence."""
+    """The path of a database is refused if its folder does not exist, or if it is the path of a folder."""
     for wrong in (path / "below" / "studio.db", path.parent):
         with pytest.raises(StoreError, match=rf"^{re.escape(str(wrong))} cannot be used: [^.\n]+\.$"):
             Store(wrong)
@@ -237,7 +237,7 @@ def test_a_data_set_is_inserted_whole_or_not_at_all(store):
 
 
 def test_two_labels_for_one_question_cannot_stand(store, session):
-    """The table refuses a second label for a question (UNIQUE), and accepts one after the first label is undone."""
+    """The labels table refuses a second label for a question (UNIQUE), but accepts one after the first is undone."""
     question = ask(store, session)
     answer(store, session, question, 1, "first", "Ann", seconds=2.0)
     with pytest.raises(ConflictError, match="UNIQUE"):
@@ -255,7 +255,8 @@ def test_two_labels_for_one_question_cannot_stand(store, session):
 
 
 def test_what_a_page_sent_is_stored_once(store, session):
-    """The id of an event that a page sends is unique across sessions; events of the session itself have no id."""
+    """The event id that a browser sends is unique across sessions, so no event is stored twice. Events of the session
+    itself have no id."""
     question, other = ask(store, session), store.add_session(SESSION | {"dataset": 1})
     answer(store, session, question, 1, "event")
     for where, kind in ((session, "undone"), (other, "asked")):
@@ -307,7 +308,7 @@ def told(store, session):
 
 
 def counting(store):
-    """Return the rows of the tables that are derived from the events, {table: rows}."""
+    """Return the tables that are derived from the events: {"labels": rows, "opinions": rows}."""
     return {table: store.query(f"SELECT * FROM {table} ORDER BY question, given") for table in ("labels", "opinions")}
 
 
@@ -351,7 +352,7 @@ def test_what_counts_follows_from_the_events(store, session, told):
     ],
 )  # fmt: skip
 def test_answers_that_were_changed_by_hand_are_found(store, session, told, change):
-    """If the labels or opinions of a session do not follow from its events, this session is named, and no other one."""
+    """If the labels or opinions of a session do not follow from its events, only this session is reported."""
     with store.transaction():
         store.db.execute(change)
     other = store.add_session(SESSION | {"dataset": 1})
@@ -412,7 +413,7 @@ def test_writers_wait_for_each_other(path, store):
 
 
 def test_a_database_that_another_process_just_makes_is_waited_for(path):
-    """Opening a new database waits while another process holds the lock for its first writes."""
+    """If another process is just creating a database, opening it waits until that process releases its lock."""
     first, opened = sqlite3.connect(path, isolation_level=None), []
     first.execute("BEGIN IMMEDIATE")
     first.execute("PRAGMA user_version = 1")
@@ -431,7 +432,7 @@ def test_a_database_that_another_process_just_makes_is_waited_for(path):
 
 
 def test_a_data_set_is_found_by_id_or_name(store):
-    """An int is looked up as an id and a string as a name, even if the name is a number."""
+    """An int finds a data set by its id, and a string finds it by its name, even if the name is a number."""
     first = store.add_dataset(DATASET | {"name": "7"}, ITEMS)
     assert (first, first) == (store.dataset(first)["id"], store.dataset("7")["id"])
     for missing in (7, "d"):
@@ -442,7 +443,7 @@ def test_a_data_set_is_found_by_id_or_name(store):
 
 
 def test_the_answers_are_the_labels_that_stand(store, session):
-    """`answers` gives each question its current label, neither an undone one nor the data's own."""
+    """`answers` gives each question its current label, not one that was undone and not the label in the data."""
     first = ask(store, session, number=1, item=1)
     answer(store, session, first, 1, annotator="Ann", seconds=1.0)
     undo(store, session, first)

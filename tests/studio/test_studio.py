@@ -1,4 +1,5 @@
-"""A session is labeled, read and exported from Python as in the browser; wrong arguments are refused in a sentence."""
+"""A session is labeled, read and exported from Python as in the browser. Wrong arguments are refused with a
+one-sentence error."""
 
 import json
 import re
@@ -95,7 +96,7 @@ def test_metrics_are_estimates_or_exact(session, studio, capsys):
 
 
 def test_an_answer_is_changed(session):
-    """Undo asks again, a correction replaces an answer, and None skips."""
+    """`undo` asks the question again, `correct` replaces an answer, and the answer None skips a question."""
     question = session.question
     session.answer(question, None)
     session.undo()
@@ -108,7 +109,8 @@ def test_an_answer_is_changed(session):
 
 
 def test_several_questions_have_one_answer(studio):
-    """A list of the questions with a yes answers all questions, a correction replaces the list, and None skips."""
+    """In a session of several questions, an answer is the list of the questions answered yes. `correct` replaces the
+    list, and None skips."""
     session = studio.new_session("demo:tweets", budget=5, questions=["late", "lost"])
     for question, word in zip(session, (["late"], [], None, ["late", "lost"])):
         session.answer(question, word)
@@ -128,7 +130,8 @@ def test_several_questions_have_one_answer(studio):
 
 
 def test_known_labels(session):
-    """Known labels are learned and cost nothing; the ids of items that were asked are returned."""
+    """`know` learns labels at no cost. It returns the ids of items that were already asked about, whose labels it does
+    not take."""
     question = session.question
     session.answer(question, right(question))
     asked = question.item["id"]

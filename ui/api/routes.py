@@ -238,6 +238,6 @@ def predict(call: Call) -> Row:
 
 
 def _refuse_withheld(call: Call) -> None:
-    """Raise Refusal if the annotator must not see answers, because they still have to give second ones."""
+    """Raise Refusal if the annotator must not see answers, because they still have to give second answers."""
     if reason := reason_to_withhold(call.session.store, call.session.id, call.name, call.role):
         raise Refusal(403, reason)

@@ -1,4 +1,5 @@
-"""The Compare page's list of comparisons with the form of a new one, and the progress and result of each."""
+"""The comparisons on the Compare page: their list, the form that starts a new one, and the progress and result of
+each."""
 
 import html
 from datetime import datetime
@@ -56,8 +57,8 @@ def compare(store: Store) -> None:
 
 
 def _visible(store: Store) -> list[dict[str, Any]]:
-    """Return the comparisons whose data sets the user may see. Owners of the studio see all, even if the data was
-    removed."""
+    """Return the comparisons whose data sets the user may see. Owners of the studio see all comparisons, also of data
+    that was removed."""
     visible, demos, owner = visible_datasets(store), {demo.name for demo in DEMOS.values()}, owns()
 
     def is_visible(row: dict[str, Any]) -> bool:

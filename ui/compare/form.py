@@ -100,7 +100,7 @@ def _tuning(key: str) -> str:
 
 
 def _data(store: Store) -> tuple[list[str], bool]:
-    """Ask for the data sets. Return them as a specification names them, and whether they have several classes."""
+    """Ask for the data sets. Return their names as in a specification, and whether they have several classes."""
     words, several = {}, set()
     for row in shown_datasets(store):
         if datasets.labelled(cast(datasets.DatasetRecord, row)):

@@ -42,7 +42,7 @@ STYLE = """<style>
 
 
 def show_result(store: Store, row: dict[str, Any]) -> None:
-    """Show the result of a comparison as far as it has run, with controls to choose from it."""
+    """Show the results of a comparison that are complete so far, with controls that choose which of them are shown."""
     st.html(STYLE)
     version = _version(store, row)
     result = _loaded(version, store)
@@ -118,7 +118,7 @@ def _view(result: Comparison) -> ResultView:
 
 
 def _details(store: Store, result: Comparison, view: ResultView) -> None:
-    """Show the buttons under the table, each of which opens one kind of details."""
+    """Show the buttons under the table: each opens one kind of details about the result."""
     kinds = {"p-values": _p_values, "Average ranks": _ranks}
     if result.spec.tune != "none":
         kinds["Settings tried"] = _trials

@@ -38,8 +38,8 @@ _mount = component("card", SCRIPTS, STYLES)
 
 
 def card(server: CardServer, is_idle: bool) -> None:
-    """Show the card, which fetches its item from the route. Call it in a fragment, which reruns when the card becomes
-    idle or gets an item."""
+    """Show the card, which fetches its item from its own route. Call this in a fragment, which reruns when the card
+    becomes idle or gets an item again."""
     name, login = who_labels()
     session = server.session.id
     url = make_url_path(st.get_option("server.baseUrlPath"), f"{PATH}{session}")
@@ -169,8 +169,8 @@ def store_events(
 
 
 def _data(key: str, payload: Callable, acked: list, problem: str | None) -> dict[str, Any]:
-    """Return the data for the component. If the database cannot be read, repeat the last data with a message and
-    acknowledge nothing, because only newer data shows the place after the events."""
+    """Return the data for the component. If the database cannot be read, repeat the last data with a message, and
+    acknowledge no event, because the last data shows the place before the events."""
     try:
         data = st.session_state[f"{key}-shown"] = payload()
     except StorageError as error:

@@ -24,8 +24,8 @@ _mount = component("item_list", ["dom.js", "outbox.js", "item_list.js"], ["card.
 def show(server: CardServer, name: str, correct: Callable, page: Callable, events: Any = messages.RowEvent) -> None:
     """Show a list of items in a fragment, under a name that is unique on the page.
 
-    correct: a function (event, annotator) that stores the event of a row. page: a function that returns the data of a
-    view. events: the type of the events.
+    correct: a function (event, annotator) that stores an event from a row of the list. page: a function that returns
+    the data of a view. events: the type of the events.
     """
     key = f"{name}-{server.session.id}"
 
@@ -45,7 +45,8 @@ def page_of(
 ) -> Page:
     """Return one page of the items at these positions: [(index in `positions`, item)], and the counts in words.
 
-    A search covers the texts, ids and visible columns of the first MAX_SEARCHED positions, and `more_words(position)`.
+    A search covers the texts, ids and visible columns of the items at the first MAX_SEARCHED positions, and the words
+    that `more_words(position)` returns.
     """
     first, wanted = view.page * PAGE, view.search.strip().casefold()
     if not wanted:
@@ -81,7 +82,8 @@ def _visible_columns(session: Run, positions: Sequence[int]) -> list[list[str]]:
 
 
 def _counted(first: int, n_items: int, total: int | None, within: str = "") -> dict[str, Any]:
-    """Return the range of a page in words, and whether there are newer and older items. total: None if unknown."""
+    """Return the range of a page in words, and whether there are newer and older items. total: number of all items,
+    None if unknown. within: words appended to this number."""
     if total is not None and total <= PAGE:
         range_words = f"{counted(total, 'item')}{within}" if total or within else ""
     else:
@@ -106,5 +108,5 @@ def row(session: Run, item: dict[str, Any], position: int, whole: bool) -> dict[
 
 
 def _features(session: Run, position: int) -> str:
-    """Return the numbers of a vector as its file has them, one per line."""
+    """Return the feature values of an item as its file has them, one per line."""
     return "\n".join(f"{name}: {value}" for _, name, value in file_numbers(session.dataset, position))

@@ -104,7 +104,7 @@ def suffix(file: File, *columns: str) -> str:
 
 
 def one_upload(uploads: Sequence[Any]) -> File | None:
-    """Return uploads as one file with its name, or None if there are none."""
+    """Combine uploads into one file. Return (file, name), or None if there are no uploads."""
     if len(uploads) < 2:
         return next(((upload, upload.name) for upload in uploads), None)
     names = [upload.name for upload in uploads]
@@ -114,7 +114,8 @@ def one_upload(uploads: Sequence[Any]) -> File | None:
 
 
 def describe(file: File, key: str = "") -> Described | None:
-    """Read the first rows of a file, and ask about doubtful parts of its layout. None until all doubts are settled."""
+    """Read the first rows of a file, and ask about doubtful parts of its layout. Return None until all doubts are
+    settled."""
     end = suffix(file)
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row.popover("Format and encoding"):
@@ -185,8 +186,8 @@ def settle(
 
 
 def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
-    """Ask for the meaning of the columns and of the label words, with the guesses preselected. None until it is clear
-    which column holds the labels, and which of several labels in a cell count."""
+    """Ask for the meaning of the columns and of the label words, with the guesses preselected. Return None until it is
+    clear which column holds the labels, and which of several labels in a cell count."""
     columns, guess, end = peek.columns, peek.guess, suffix(file, *peek.columns)
     left, right = st.columns([3, 2])
     text = left.multiselect("Text (several are joined)", columns, list(guess.text), key=f"text{end}")
@@ -238,7 +239,7 @@ def choose_label(peek: reading.Peek, end: str) -> str | None:
 
 
 def label_rule(peek: reading.Peek, label: str, end: str) -> dict[str, Any]:
-    """Ask how the words of the label column become classes. Return keyword arguments of `Columns`."""
+    """Ask how the words of the label column become classes. Return the answers as keyword arguments of `Columns`."""
     guess, several = peek.guess, peek.several.get(label)
     counts = dict(peek.label_words.get(label, {}))
     proposal = proposals.propose(counts)
@@ -281,7 +282,7 @@ def _unknown_words(
     peek: reading.Peek, label: str, counts: dict[str, int], proposal: proposals.Proposal, positive: tuple[str, ...],
     end: str,
 ) -> tuple[str, ...] | None:  # fmt: skip
-    """Ask which words mean "no label", and tell how many items have none. Return None for the usual words."""
+    """Ask which words mean "no label", and tell how many items have no label. Return None for the usual words."""
     usual = peek.guess.unknown if label == peek.guess.label else None
     proposed = proposal.unknown if usual is None else usual
     others = [word for word in counts if word and word not in positive]
@@ -324,7 +325,7 @@ def show_more_items(
 
 
 def _show_items(title: str, label: str | None, make: Callable[[], Any], file: File, *settings: Any) -> bool:
-    """Show the items and the sentence that `make` returns, or the problem of the file. Return whether it has none.
+    """Show the items and the sentence that `make` returns, or the error that it raises. Return whether it succeeded.
 
     settings: the settings on which the items depend, as the key of a cache.
     """

@@ -62,8 +62,8 @@ MAX_GROUPS, GROUP_CHARACTERS = 10, 200  # groups of near-duplicates in a list, a
 
 
 def vectors_with_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[reading.Columns, dict[str, Any]]:
-    """Ask for vectors that accompany the texts: columns, a file, or embeddings. Return the columns, and keyword
-    arguments of the import."""
+    """Ask for vectors that accompany the texts: columns, a file, or embeddings. Return `columns` with the chosen
+    columns, and keyword arguments of the import."""
     more: dict[str, Any] = {}
     with st.expander(VECTORS):
         note(VECTORS_HELP)

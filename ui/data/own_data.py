@@ -50,7 +50,7 @@ class _Pasted(BytesIO):
 def own_data_form(store: Store) -> None:
     """Let the user drop a file or paste texts, import them, and open the form of a new session on them.
 
-    Nothing of a file is stored before its first items were shown and confirmed.
+    Nothing of a dropped file is stored until its first items were shown and the user confirmed them.
     """
     state = st.session_state
     nth = state.get("brought", 0)  # a new key after an import empties the fields
@@ -77,8 +77,8 @@ def own_data_form(store: Store) -> None:
 
 
 def _confirm(file: File) -> tuple[reading.Columns, Described] | None:
-    """Show how a file is read, ask about doubtful parts, and return the columns and the layout when they are confirmed,
-    or None. Pasted lines of text need no confirmation."""
+    """Show how a file is read, and ask about doubtful parts. Return the columns and the layout once they are confirmed,
+    else None. Pasted lines of text need no confirmation."""
     if isinstance(file[0], _Pasted) and (guessed := _plain_texts(file)):
         return guessed
     with st.container(border=True, key="own-file"):
@@ -105,7 +105,7 @@ def _plain_texts(file: File) -> tuple[reading.Columns, Described] | None:
 
 
 def _import(store: Store, file: File, columns: reading.Columns, described: Described) -> tuple[int, str]:
-    """Import a file as a data set with an unused name. Return its id and a report."""
+    """Import a file as a data set with an unused name. Return the id of the data set and a report."""
     stem, names = file[1].split(".")[0] or "My data", {row["name"] for row in store.datasets()}
     title = next(each for n in range(1, len(names) + 2) if (each := stem if n == 1 else f"{stem} {n}") not in names)
     _, reader, encoding, layout = described

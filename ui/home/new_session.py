@@ -209,8 +209,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
 
 
 def _promise(row: dict[str, Any], asked: int, budget: int, items: int, many: bool, audit: float) -> Iterator[str]:
-    """Yield sentences: how many labels the budget really has, how long they take, and how precisely they show the
-    quality of the model."""
+    """Yield sentences: whether the budget is capped, how long its labels take, and how precisely they show the quality
+    of the model."""
     if cap := capped_words(asked, items):
         yield cap
     yield DURATION.format(counted(budget, "label"), counted(max(1, round(budget * LABEL_SECONDS / 60)), "minute"))
@@ -229,9 +229,9 @@ def _n_labels(row: dict[str, Any]) -> int:
 
 
 def _labels_of_file(row: dict[str, Any], many: bool, classes: dict[str, Any]) -> tuple[int, int, bool]:
-    """Return the number of items for which the file has labels to begin with, about how many items then need no
-    question, and whether the file labels all items for any of several questions. classes: arguments of
-    `settings.create`."""
+    """Return three values about the labels in the file of a data set: the number of items with a label, about how many
+    items need no question if a session begins with these labels, and whether the file labels every item for any of
+    several questions. classes: arguments of `settings.create`."""
     if "column" in classes or (many and not row["classes"]):
         return 0, 0, False
     if questions := classes.get("questions"):
@@ -252,8 +252,9 @@ def _answered_by_file(
 
 
 def _known_labels(row: dict[str, Any], labels: int, whole: int, measures: bool) -> tuple[int, dict[str, Any]]:
-    """Ask whether to begin with the labels of a file that has gaps; preselected unless they can measure the model of a
-    question (`measures`). Return about how many items then need no question, and arguments of `settings.create`."""
+    """Ask whether to begin with the labels of a file that has gaps: by default yes, unless they can measure the model
+    of a question (`measures`). Return about how many items then need no question, and arguments of
+    `settings.create`."""
     if not labels:
         return 0, {}
     most = min(labels, MOST_KNOWN)
@@ -265,7 +266,7 @@ def _known_labels(row: dict[str, Any], labels: int, whole: int, measures: bool) 
 
 
 def _some_known_labels(row: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Ask with how many labels of a file without gaps to begin. Return their number, and arguments of
+    """Ask how many labels of a file without gaps the session begins with. Return their number, and arguments of
     `settings.create`."""
     most = min(row["items"] - 1, MOST_KNOWN)
     labels = st.number_input(SOME_LABELS, 0, most, 0, key=f"new-some-{row['id']}", help=SOME_LABELS_HELP)
@@ -273,7 +274,7 @@ def _some_known_labels(row: dict[str, Any]) -> tuple[int, dict[str, Any]]:
 
 
 def _many(row: dict[str, Any]) -> bool:
-    """Ask whether to label several classes instead of one rare class, by default as in the data set."""
+    """Ask whether to label several classes instead of one rare class. The default is the kind of the data set."""
     kinds = ["One rare class", "Several classes"]
     kind = st.segmented_control(
         "What to look for", kinds, default=kinds[bool(row["classes"])], required=True, key=f"new-kind-{row['id']}"
@@ -343,7 +344,8 @@ def _without_examples(classes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
-    """Ask for words and example texts of each question, add them to its record, and report the unknown ones."""
+    """Ask for words and example texts of each question, and add them to its record. Report unknown words and
+    questions."""
     if row["kind"] != "text":
         return
     written = st.text_area(
@@ -364,7 +366,8 @@ def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
 
 
 def _read_questions(written: str) -> list[dict[str, Any]]:
-    """Parse questions, one a line (name: guidelines). An indented one needs a yes to the last unindented one."""
+    """Parse questions, one per line (name: guidelines). An indented one is asked after a yes to the last unindented
+    one."""
     questions, above = list[dict[str, Any]](), ""
     for line in filter(str.strip, written.splitlines()):
         name, _, guidelines = (part.strip() for part in line.partition(":"))
@@ -376,7 +379,8 @@ def _read_questions(written: str) -> list[dict[str, Any]]:
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _question_names(path: str, dataset: int, items: int, _store: Store) -> list[str]:
-    """Return the names of the questions that the file of a data set answers, if the form can take them."""
+    """Return the names of the questions that the file of a data set answers, without names that the form does not
+    accept."""
     names = Dataset(_store, dataset).question_names()
     fitting = (name for name in names if len(name) <= LONGEST_NAME and not {*"|:\n"} & {*name})
     return [*islice(fitting, MOST_QUESTIONS)]
@@ -409,7 +413,8 @@ def _examples(row: dict[str, Any], positive: str, guidelines: str) -> dict[str, 
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _seed_words(path: str, dataset: int, items: int, description: str, labelled: bool, _store: Store) -> list[str]:
-    """Return words that may point to the rare class: by the labels of a file with gaps, or else by a description."""
+    """Return words that may point to the rare class. They come from the labels of a file with gaps, or else from a
+    description of the class."""
     data = Dataset(_store, dataset)
     has_gaps = not (labelled or data.classes)
     return (prior.typical(data, data.y) if has_gaps else []) or prior.suggested(data, description)
@@ -496,7 +501,8 @@ def _horizon(row: dict[str, Any]) -> int | None:
 
 
 def _floor(row: dict[str, Any], budget: float | None, horizon: int | None, rare: str | None) -> float:
-    """Ask whether to guarantee a minimum (a floor). Return its share of the budget, and show the forecast."""
+    """Ask whether to guarantee a minimum of the metrics (a floor), and show its forecast. Return the share of the
+    budget for it."""
     if not st.toggle(CERTAIN, key="new-floor", help=CERTAIN_HELP):
         return 0.0
     if _labelled(row):

@@ -28,7 +28,7 @@ def start(session: int) -> None:
 
 
 def try_demo(store: Store, which: str, settings: dict[str, Any] | None = None) -> None:
-    """Start a new session of a demo, with its own settings unless others are given, and open it."""
+    """Start a new session of a demo, with the demo's own settings unless `settings` are given, and open the session."""
     with st.spinner(PREPARING if is_warm() else PREPARING + COMPILING):
         chosen = settings or demo.DEMOS[which].session
         session = create(store, demo.dataset(store, which), **chosen, owner=annotator())

@@ -192,8 +192,8 @@ class CardServer:
         """Return the data that the card shows: the annotator's current place (the question or the end, and the
         counters), the place after each possible answer, and a problem.
 
-        review: show the skipped questions after this number again. marks: whether to highlight the heaviest terms, for
-        annotators without a name, whose preferences only the browser knows.
+        review: number of a question; skipped questions after it are shown again. marks: whether to highlight the
+        heaviest terms, for annotators without a name, whose preferences only the browser knows.
         """
         frame = self._frame(problem, annotator, review, marks)
         place = frame["place"]
@@ -233,7 +233,8 @@ class CardServer:
             }
 
     def _held(self, annotator: str) -> tuple[Place, dict[int, dict[int, Place]]]:
-        """Return an annotator's place, and the places after each possible answer: {question id: {label: place}}."""
+        """Return an annotator's place (question or end, and counters), and the place after each possible answer to the
+        questions that they hold: {question id: {label: place}}."""
         session, held = self.session, self.session.held(annotator)
         if (reopened := self._reopened.get(annotator)) and (again := session.answered(reopened)):
             held = [again, *held[:1]]
@@ -257,7 +258,7 @@ class CardServer:
         return f"{self.session.id} of {self.session.settings.created_at}"
 
     def _skipped(self, after: int, place: Place, annotations: Annotations) -> dict[str, Any]:
-        """Return the first skipped questions after a question number, and how many there are."""
+        """Return the first skipped questions after a question number, and how many such questions there are."""
         left = [asked for asked in self.session.skipped if asked.number > after]
         questions = [self._question(asked, place, annotations) for asked in left[:SKIPPED_AHEAD]]
         return {"after": after, "left": len(left), "questions": questions}

@@ -46,7 +46,7 @@ def ending(server: CardServer) -> None:
 
 
 def _another_pass(session: Session, left: int) -> None:
-    """Show a button that starts a session over the `left` items without a label, and opens it."""
+    """Show a button that starts a session over the `left` items without a label and then opens this session."""
     if st.button(REST_OF_ITEMS.format(counted(left, "item")), key="another-pass", help=REST_OF_ITEMS_HELP):
         try:
             following = another_pass.begin(session, annotator())
@@ -57,7 +57,8 @@ def _another_pass(session: Session, left: int) -> None:
 
 
 def _list(server: CardServer) -> None:
-    """Show a slider for the number of top-ranked items, their quality up to there, and a button that downloads them."""
+    """Show a slider for the number of top-ranked items, the quality of the list up to this number, and a button that
+    downloads these items."""
     session = server.session
     ranking: Ranking = server.cached("ranking", lambda: outcome.of_session(session).ranking)
     if not (items := ranking.rounds.size):

@@ -1,1 +1,1 @@
-"""The features behind the rows of a data set: terms, similar wording, embeddings, numbers."""
+"""Compute the features of the rows of a data set: terms, similar wording, embeddings, numbers."""

@@ -34,7 +34,7 @@ PrefixIndex: TypeAlias = dict[int, dict[int, Text]]  # {word: {position: text wi
 
 
 class Firsts:
-    """An index of the texts that are not near-duplicates of an earlier one.
+    """An index of the texts that are not near-duplicates of any earlier text.
 
     words: a function that returns the words of the text at a position, the rarest first.
     """
@@ -104,7 +104,8 @@ def stored(words: WordSets, copies: np.ndarray | None = None) -> Iterator[Stored
 
 
 def entry(position: int, words: np.ndarray, text: Text, copies: int = 0) -> StoredText:
-    """Return the stored form of a text that is not a near-duplicate. copies: number of its near-duplicates."""
+    """Return the stored form of a text that is not a near-duplicate of an earlier one. copies: number of later texts
+    that are near-duplicates of this one."""
     return position, text.size, text.bits.to_bytes(BITS // 8, "little"), copies, beginning(words)
 
 
@@ -118,7 +119,7 @@ def from_rows(rows: Iterable[dict[str, Any]]) -> PrefixIndex:
 
 
 def check(kind: str, texts: bool) -> None:
-    """Raise ValueError if `kind` is not one of KINDS, or if it is not KEEP although the items are not texts."""
+    """Raise ValueError if `kind` is not one of KINDS, or if it is ONCE and the items are vectors (`texts` is False)."""
     if kind not in KINDS:
         raise ValueError(f"near-duplicates must be one of {', '.join(KINDS)}. Got {kind}.")
     if kind != KEEP and not texts:

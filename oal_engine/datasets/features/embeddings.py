@@ -112,7 +112,7 @@ class Embedding:
 
     @property
     def source(self) -> dict[str, Any]:
-        """The name, checksum, type and sizes with which `mapped` opens the stored arrays, ready for JSON."""
+        """The name, checksum, data type and sizes that `mapped` needs to open the stored arrays, ready for JSON."""
         tokens, width = self.table.shape
         sizes = {"dtype": str(self.table.dtype), "tokens": tokens, "width": width, "tokenizer": self.tokenizer.size}
         return {"name": self.name, "checksum": self.checksum} | sizes
@@ -174,7 +174,7 @@ def _content(path: Path, most: int, count: int = -1) -> bytes:
 
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Turn any error in the body, even a panic of compiled code, into a DataError that the file `name` is damaged."""
+    """Turn any error in the body, even a panic in compiled code, into a DataError saying that `name` cannot be read."""
     try:
         yield
     except (DataError, KeyboardInterrupt, SystemExit):
@@ -184,7 +184,8 @@ def _readable(name: str) -> Iterator[None]:
 
 
 def _table(tensors: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """Return the weighted vector of each token from the tensors of a file. Vectors that tokens share are repeated."""
+    """Return the vector of each token from the tensors of a file, multiplied by the weight of the token if the file has
+    weights. A vector that several tokens share is repeated."""
     tables = [tensors[key] for key in TABLE_NAMES if key in tensors]
     if len(tables) != 1 or tables[0].ndim != 2 or tables[0].dtype.kind not in "fiu":
         names = name_list(map(ascii, tensors), 5) or "none"

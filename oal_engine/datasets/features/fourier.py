@@ -24,14 +24,14 @@ SINE = np.array([1 / (2 * k * (2 * k + 1)) for k in range(TERMS, 0, -1)])
 
 
 class Fourier(TypedDict):
-    """The seed of the combinations, and the bandwidth: the distance over which a wave turns by about 1 radian."""
+    """The seed of the random combinations, and the bandwidth: the distance over which a wave turns about 1 radian."""
 
     seed: int
     bandwidth: float
 
 
 def fit(table: np.ndarray, seed: int = 0) -> Fourier:
-    """Fit Fourier features to a table of standardized columns: the bandwidth is half the median distance of rows."""
+    """Fit Fourier features to standardized columns: the bandwidth is half the median distance between rows."""
     return {"seed": seed, "bandwidth": _bandwidth(table, seed)}
 
 
@@ -45,7 +45,7 @@ def waves(fourier: Fourier, table: np.ndarray) -> np.ndarray:
 
 
 def _bandwidth(table: np.ndarray, seed: int) -> float:
-    """Compute half the median distance between random pairs of rows that differ. Raise ValueError if none differ."""
+    """Compute half the median distance between random pairs of different rows. Raise ValueError if no pair differs."""
     pairs = (draws(seed + 1, 2 * PAIRS) * len(table)).astype(np.int64)
     apart = table[pairs[:PAIRS]] - table[pairs[PAIRS:]]
     distances = np.sqrt(reduce(np.add, (apart * apart).T))

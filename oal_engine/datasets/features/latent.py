@@ -28,7 +28,8 @@ class Projection:
     numbers: np.ndarray
 
     def columns(self, terms: Matrix, weight: float = WEIGHT) -> np.ndarray:
-        """Project term rows of unit length onto the directions: float32 rows of squared length `weight`, or zeros."""
+        """Project term rows of unit length onto the directions. Return float32 rows of squared length `weight`; rows
+        whose projection is zero consist of zeros."""
         latent = np.empty((np.shape(terms)[0], self.numbers.shape[1]), np.float32)
         for first in range(0, len(latent), CHUNK_TEXTS):
             chunk = slice(first, first + CHUNK_TEXTS)

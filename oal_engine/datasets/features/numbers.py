@@ -20,7 +20,7 @@ class Numbers(NamedTuple):
     """The unscaled numbers of vectors, row by row: all numbers of dense rows, the stored entries of sparse rows.
 
     values: None if the data were imported by an older version, which did not store them. names: names of the features.
-    columns, codings: columns of the file and the codings of their words, if some of its words were coded as numbers.
+    columns, codings: if words of the file were coded as numbers, its columns and the codings of their words.
     """
 
     values: np.ndarray | None
@@ -30,8 +30,8 @@ class Numbers(NamedTuple):
     codings: Codings = MappingProxyType({})
 
     def of_item(self, position: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns of an item and their numbers: all of a dense row, or the stored entries of a sparse row.
-        Return the scaled numbers of the row if the unscaled ones are not stored."""
+        """Return (column indices, numbers) of an item: all of a dense row, or the stored entries of a sparse row. The
+        numbers are the scaled ones if the unscaled ones are not stored."""
         if self.values is None:
             return rows.nonzero(self.rows, position)
         if isinstance(self.rows, SparseRows):
@@ -41,7 +41,7 @@ class Numbers(NamedTuple):
         return np.arange(width), self.values[position * width : (position + 1) * width]
 
     def original_cells(self, position: int) -> list[OriginalCell]:
-        """Decode the numbers of an item into the cells of its file; [] if the file had no words to code as numbers."""
+        """Decode the numbers of an item into its cells in the file. Return [] if no words were coded as numbers."""
         columns, values = self.of_item(position)
         return [*original_cells(self.columns, self.codings, dict(zip(columns.tolist(), values.tolist())))]
 

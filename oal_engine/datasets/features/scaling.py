@@ -1,4 +1,4 @@
-"""Turn tables of numbers into rows, with stored parameters so that later items are treated alike."""
+"""Scale tables of numbers into rows. The parameters are stored, so that appended items are scaled the same way."""
 
 from typing import Any, TypeAlias, cast
 

@@ -82,7 +82,7 @@ def parts(word: str) -> Iterator[Part]:
 
 
 def sentence(texts: Iterable[str]) -> str:
-    """Describe how terms are cut if a quarter of the letters are Chinese, Korean, Thai or the like; else return ""."""
+    """Describe how terms are cut if at least 25 % of the letters are Chinese, Thai or the like, else return ""."""
     beginnings = (text[:_BEGINNING] for text in islice(texts, _LOOKED_AT))
     letters = "".join(re.findall(r"[^\W\d_]+", " ".join(beginnings)))
     counts = {name: len(re.findall(f"[{own}]", letters)) for name, (own, _) in _LANGUAGES.items()}

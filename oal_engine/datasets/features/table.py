@@ -30,10 +30,10 @@ TEXT_FEATURES = {
 class FeatureTable:
     """The rows and labels that a stream runs over, with the items and the fitted features behind them.
 
-    y: -1 and +1, or 1..K of `classes`; 0 = unknown. word_counts: number of words of the texts, and of words that would
-    be new if their text had been appended later. words: the word sets of the texts, None if near-duplicates are not
-    searched for. copies: number of left-out near-duplicates of each text, None if all are kept. checksums: of the rows,
-    if they are written to a folder.
+    y: -1 and +1, or 1..K of `classes`; 0 = unknown. word_counts: distinct words per text, summed over the texts, and
+    how many of them would be new if their text had been appended after the import. words: the word sets of the
+    texts, None if near-duplicates are not searched for. copies: number of left-out near-duplicates of each text, None
+    if all are kept. checksums: {array name: CRC-32} of the rows, if they are written to a folder.
     """
 
     rows: Rows
@@ -159,7 +159,8 @@ def fit_projection(
     counted: Sequence[vectorizer.TermCounts],
     progress: Progress | None = None,
 ) -> latent.Projection | None:
-    """Fit the latent projection to the term counts of `latent.fitted_texts`. Return None if there are too few."""
+    """Fit the latent projection to the term counts of `latent.fitted_texts`. Return None if there are too few texts or
+    terms."""
     return latent.fit(scaling.apply(scaled, _matrix(vocabulary, counted)), progress, vocabulary.shared)
 
 
@@ -171,7 +172,7 @@ def append_rows(
     projection: latent.Projection | None = None,
     vectors: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Turn counted terms into rows, and append them to `written` in blocks. Return word counts as in FeatureTable."""
+    """Turn counted terms into rows, and append them to `written` in blocks. Return the `FeatureTable.word_counts`."""
     word_counts, first = np.zeros(2, int), 0
     for part in counted:
         word_counts += vocabulary.word_counts(part)
@@ -197,7 +198,7 @@ def file_table(
     embedding: embeddings.Embedding | None = None,
     **settings: Any,
 ) -> FeatureTable:
-    """Vectorize and scale items like `table`. For vectors, None chooses features and a scaling that suit them."""
+    """Vectorize and scale items like `table`. For vectors, a `scale` or `features` of None means a suitable one."""
     if items.texts is None:
         features = features or scaling.usual_features(cast(Matrix, items.vectors), scale)
         scale = scale or scaling.USUAL.get(features)
@@ -249,8 +250,9 @@ def made_rows(
 def relabelled(
     y: np.ndarray, classes: Sequence[str], names: Sequence[str] = (), positive: str | None = None
 ) -> np.ndarray:
-    """Translate labels 1..K of `classes`: with `names`, into 1 + the index of the class in `names`, or 0 if it is
-    missing; without, into +1 for the class `positive` and -1 for the others (0 without `positive`). Label 0 stays 0."""
+    """Translate labels 1..K of `classes`. With `names`: into 1 + the index of the class in `names`, 0 if it is missing.
+    Without `names`: into +1 for the class `positive` and -1 for all others, or into 0 without `positive`. Label 0
+    stays 0."""
     if names:
         meaning = [names.index(name) + 1 if name in names else 0 for name in classes]
     else:

@@ -14,7 +14,7 @@ LATENT_WEIGHT = 0.1  # share of the latent part (similar wording), if there are 
 
 
 def fit(vectors: np.ndarray) -> TextVectors:
-    """Compute the mean of the vectors, each scaled to unit length. `columns` subtracts it, even from later vectors."""
+    """Compute the mean of the vectors, each scaled to unit length. `columns` subtracts this mean from all vectors."""
     total = np.zeros((1, vectors.shape[1]))
     for first in range(0, len(vectors), latent.CHUNK_TEXTS):  # a sum in a fixed order has the same bits everywhere
         total = np.vstack([total, unit(vectors[first : first + latent.CHUNK_TEXTS])]).cumsum(axis=0)[-1:]

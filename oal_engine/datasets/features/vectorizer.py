@@ -60,7 +60,7 @@ class WordSets(NamedTuple):
         return WordSets(self.numbers[chosen], np.append(0, np.cumsum(self.counts()[texts])))
 
     def new(self) -> np.ndarray:
-        """Count the new words of each text: words that occur in no text of the vocabulary."""
+        """Count the new words of each text: words whose document frequency in the vocabulary is 0."""
         return np.diff(np.append(0, np.cumsum(self.numbers >> 32 == 0))[self.ends])
 
 
@@ -134,7 +134,7 @@ class Vocabulary:
         return next(self.rows(count(texts, self.settings)))
 
     def read(self, texts: Sequence[str]) -> tuple[sparse.csr_array, WordSets]:
-        """Return the rows of texts, as from `transform`, and their words."""
+        """Return the rows of texts, as from `transform`, and their word sets."""
         counted = count(texts, self.settings)
         return next(self.rows(counted)), self.words(counted)
 
@@ -160,7 +160,8 @@ class Vocabulary:
         return joined([WordSets(numbers[order][each.indices], each.indptr.astype(np.int64)) for each in regrouped])
 
     def word_counts(self, texts: TermCounts) -> tuple[int, int]:
-        """Count the words of the imported texts, and words that would be new if their text had been appended later."""
+        """Count the distinct words of each imported text, summed over the texts, and how many of them would be new if
+        their text had been appended after the import."""
         words, numbers = self._words(texts.terms)
         counts = texts.frequency()[words]
         return int(counts.sum()), int(counts[numbers >> 32 <= self.settings["min_df"]].sum())
@@ -200,7 +201,7 @@ class Vocabulary:
         return {column: term for column, term in new.items() if column is not None}
 
     def readable(self, column: int, new: Mapping[int, str] | None = None) -> str:
-        """Return the term of a column in a form for people. new: {hash column: term to show for it}."""
+        """Return a readable form of the term of a column. new: {hash column: term to show for it}."""
         term = (new or {}).get(column, self.terms[column])
         kind, colon, rest = term.partition(":")
         if self.settings["tokenizer"] != "rich" or not colon:
@@ -216,8 +217,8 @@ class Vocabulary:
         return column
 
     def _number(self, word: str) -> int:
-        """Encode a word without a column as a number for WordSets. A single letter or digit, or a word of `frequent`,
-        counts as in all documents, any other word as in none."""
+        """Encode a word without a column as a number for WordSets. Single letters and digits, and words in
+        `frequent`, get the number of documents as their document frequency, all other words get 0."""
         return _numbered(word, self.documents if word in self._frequent or _is_letter(word) else 0)
 
     @cached_property

@@ -59,7 +59,7 @@ class _Archive(NamedTuple):
 
 
 def archive(source: Source, formats: Formats) -> ParsedFile:
-    """Read an archive. If its tables do not belong together, a doubt asks which to read. Unused files are listed."""
+    """Read an archive. If its tables do not belong together, a `Doubt` asks which to read. Unused files are listed."""
     content, members = open_archive(source)
     opened = _Archive(source, content, formats)
     chosen = _named(members, source) if source.layout.member else _without_notes(members)
@@ -120,13 +120,14 @@ def _named(members: Sequence[ZipInfo], source: Source) -> list[ZipInfo]:
 
 
 def _without_notes(members: list[ZipInfo]) -> list[ZipInfo]:
-    """Leave out files such as README if there are others."""
+    """Leave out files such as README, unless there are no other files."""
     return [each for each in members if not ABOUT.fullmatch(PurePosixPath(_path(each)).name)] or members
 
 
 def _readers(opened: _Archive, members: Sequence[ZipInfo]) -> dict[str, str]:
     """Return {path: name of the reader}, "" for a file that is left out. MANY_FILES or more files with the same suffix
-    get one reader; if the first of them differ, they are read as texts if one of them is a text, else left out."""
+    get one reader. If the first of them need different readers, all are read as texts if one of these first files is a
+    text, else all are left out."""
     groups: dict[str, list[ZipInfo]] = {}
     for each in members:
         suffixes = [suffix for suffix in PurePosixPath(_path(each).lower()).suffixes if suffix not in COMPRESSIONS]
@@ -209,7 +210,7 @@ def _folders(members: Sequence[ZipInfo]) -> list[str]:
 
 
 def _stacked(opened: _Archive, tables: Sequence[_Table]) -> ParsedFile:
-    """Concatenate tables with the same columns. A further column names the file of each row (`source`) or, for mails
+    """Concatenate tables with the same columns. A further column names the file of each row (`source`) or, for emails
     and texts in a folder per class, the class (`label`)."""
     columns = tables[0].parsed.columns
     items = all(table.reader in (MAIL, TEXT) for table in tables)
@@ -257,7 +258,8 @@ def _with_labels(opened: _Archive, items: _Table, labels: _Table) -> ParsedFile 
 
 
 def _by_id(parsed: ParsedFile, column: str) -> tuple[list[str], dict[str, list[object]]]:
-    """Index a table by its ids in `column`. Return the other columns and {id: their cells}, empty if an id repeats."""
+    """Index a table by its ids in `column`. Return the other columns and {id: their cells}; the dictionary is empty if
+    an id repeats."""
     at = parsed.columns.index(column)
     rows = [cells for _, cells in parsed.rows if not isinstance(cells, str)]
     by_id = {cell_text(cells[at]): [*cells[:at], *cells[at + 1 :]] for cells in rows}
@@ -317,8 +319,8 @@ def _classes(members: Iterable[ZipInfo]) -> dict[str, str]:
 
 
 def _with_table(opened: _Archive, texts: Sequence[ZipInfo], table: _Table) -> ParsedFile | None:
-    """Join texts with a table that names their files, by path, name or stem, in one of its columns. Return None if no
-    column does."""
+    """Join text files with a table in which one column names them, by path, by file name, or by file name without
+    suffix. Return None if there is no such column."""
     parsed = opened._replace(source=opened.source._replace(limit=None)).parse(table.member, table.reader)
     if parsed.vectors is not None:
         return None

@@ -41,7 +41,7 @@ DATE = re.compile(
 
 
 class ManyWordsError(Exception):
-    """Columns that looked like categories in the first rows have too many words in the whole file."""
+    """Raised if columns that looked like categories in the first rows have too many words in the whole file."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class ManyWordsError(Exception):
 
 
 def formatted_number(cell: str, mark: str) -> float | None:
-    """Parse a cell such as $1,234.50, (5) for -5, or 12% for 12, with this decimal mark. Return None for others."""
+    """Parse a cell such as $1,234.50, (5) for -5, or 12% for 12. Return None for other cells. mark: POINT or COMMA."""
     if not (match := FORMATTED[mark].fullmatch(cell.strip())):
         return None
     opened, sign, inner_sign, digits, closed = match.groups()
@@ -61,8 +61,8 @@ def formatted_number(cell: str, mark: str) -> float | None:
 
 
 def number_format(cells: Iterable[str]) -> str | None:
-    """Detect the decimal mark of a column of formatted numbers. Return None for other columns, or if it is
-    ambiguous."""
+    """Detect the decimal mark of a column of formatted numbers. Return None if the mark is ambiguous, or if the column
+    does not hold formatted numbers."""
     cells = [cell.strip() for cell in cells if cell.strip().casefold() not in NO_NUMBER]
     numbers = {mark: [formatted_number(cell, mark) for cell in cells] for mark in FORMATTED}
     fitting = [mark for mark in FORMATTED if sum(n is not None for n in numbers[mark]) >= NUMBER_SHARE * len(cells)]
@@ -148,7 +148,8 @@ class Coder:
                 self._places[at] = {word: k for k, word in enumerate(coding)}
 
     def __call__(self, cells: list[Any]) -> Cells:
-        """Encode the coded cells of a row in place, and return the row. A cell that is not a number stays as it is."""
+        """Encode the coded cells of a row in place, and return the row. In a column of formatted numbers, a cell that
+        is not a number stays as it is."""
         for at, coding in self._coded:
             if not isinstance(coding, str):
                 cells[at] = self._place(self._places[at], cells[at])

@@ -81,7 +81,7 @@ def _sample(lines: Iterator[str], limit: int) -> list[str]:
 def _dialect(
     source: Source, lines: Sequence[str], quoted: bool | None, reader: str
 ) -> tuple[Dialect, tuple[Doubt, ...]]:
-    """Detect the delimiter and the quoting of `lines`. Return the arguments of csv.reader, and the doubts."""
+    """Detect the delimiter and the quoting of `lines`. Return arguments for csv.reader, and any doubts about them."""
     doubts: tuple[Doubt, ...] = ()
     delimiter = delimiter_of(source.layout.delimiter)
     if delimiter is None and reader == "tsv" and any("\t" in line for line in lines):
@@ -218,7 +218,7 @@ def looks_delimited(lines: list[str], **dialect: Any) -> bool:
 
 
 def _spaced(lines: Sequence[str], delimiter: str) -> bool:
-    """Tell whether spaces after a delimiter are to be skipped: they follow each one, or precede quoted cells."""
+    """Tell whether spaces after a delimiter are to be skipped: they follow every delimiter, or precede quoted cells."""
     plain, spaced = ({"delimiter": delimiter, "skipinitialspace": skip} for skip in (False, True))
     cells = [cell for row in _rows(lines, **plain) for cell in row[1:] if cell]
     always = bool(cells) and all(cell.startswith(" ") for cell in cells)
@@ -390,7 +390,8 @@ def are_consecutive(cells: Sequence[str]) -> bool:
 
 
 def _fit_rows(rows: Iterable[Row], width: int, comma_columns: list[int], padded: bool) -> Iterator[Line]:
-    """Fit rows to `width` cells, drop blank rows, and write decimal points in `comma_columns`, which are indices."""
+    """Fit rows to `width` cells, drop blank rows, and replace decimal commas with points. comma_columns: indices of the
+    columns with decimal commas."""
     for line, cells in rows:
         if not isinstance(cells, str):
             if padded and len(cells) < width:

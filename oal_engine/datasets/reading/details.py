@@ -58,7 +58,8 @@ def _is_usual(column: str) -> bool:
 
 
 def named(columns: Iterable[str], table_columns: Collection[str]) -> list[str]:
-    """Rename columns of a file that have the same name as a column of a table: `year` becomes `item_year`."""
+    """Return names under which columns of a file can be added to a table: `year` becomes `item_year` if the table has a
+    column `year`."""
     names = dict.fromkeys(table_columns)
     for column in columns:
         while column in names:

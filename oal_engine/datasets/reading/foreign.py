@@ -43,7 +43,8 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
 
 
 def _words(error: Exception) -> str:
-    """Return the message of an error; liac-arff fails to format it if the file contains a %."""
+    """Return the message of an error, or its type name if the message cannot be formatted, as in liac-arff if the file
+    contains a %."""
     try:
         return str(error)
     except (TypeError, ValueError):
@@ -205,7 +206,7 @@ def class_names(feature: Any) -> list[str]:
 
 
 def named_class(cell: Any, names: Sequence[str]) -> Any:
-    """Replace a class number, or each class number in a list, by its name; -1, which means no label, becomes ""."""
+    """Replace a class number, or each class number in a list, with its name; -1, which means no label, becomes ""."""
     if isinstance(cell, list):
         return [named_class(each, names) for each in cell]
     if not isinstance(cell, int) or cell >= len(names):

@@ -128,7 +128,7 @@ def question_names(columns: Words, label: str | None, sets: bool) -> list[str]:
 
 def _topics(cells: Sequence[str], sets: bool, exclusive: bool = True) -> dict[str, int]:
     """Count the words that occur in more than one cell. Return {} if all are numbers, or if they are two words that
-    exclude each other, which make a single question. exclusive: count the words even if no cell holds several."""
+    exclude each other, which make a single question. exclusive: count the words even if no cell has several labels."""
     sets = sets or several_labels(cells) is not None
     if not (sets or exclusive):
         return {}
@@ -226,7 +226,7 @@ def _are_unnamed(columns: Collection[str]) -> bool:
 
 
 def are_lists(cells: Sequence[str]) -> bool:
-    """Tell whether words are lists of numbers, all of the same length and long enough to be vectors."""
+    """Tell whether cells are lists of numbers, all of the same length and long enough to be vectors."""
     try:
         lengths = {len(numbers_in(cell)) for cell in cells if cell}
     except ValueError:
@@ -295,7 +295,7 @@ def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tup
 
 def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_texts: bool) -> str | None:
     """Guess the label column: one named like a label, else the last or first one if it has few different words. In a
-    file with texts and a header, a column of numbers is the label only by its name."""
+    file with texts and a header, a column of numbers is the label only if it is named like one."""
     whole_file = len(next(iter(words.values()), ())) < SAMPLE_ROWS
     rest = [column for column in rest if len({*words[column]}) > 1 or not whole_file]  # a constant is not a label
     called = [column for names in LABEL_NAMES for column in rest if names.fullmatch(_plain_name(column))]
@@ -337,6 +337,6 @@ def _tells_two_apart(column: str, words: Words) -> bool:
 
 
 def _has_own_words(column: str, words: Words) -> bool:
-    """Tell whether no other column has the same set of words, unlike one of several columns of yes and no."""
+    """Tell whether no other column has the same set of words. (Several columns of yes and no share one set.)"""
     kinds = _label_words(words[column])
     return all(_label_words(words[other]) != kinds for other in words if other != column)

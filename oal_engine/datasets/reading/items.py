@@ -1,4 +1,4 @@
-"""Turn parsed rows into items; report why the others were skipped."""
+"""Turn parsed rows into items, and report why rows were skipped."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ def flat(cells: Cells, lists: bool = True) -> list[float] | str:
 
 
 def completed(columns: Columns, parsed: ParsedFile, words: Words, numeric: tuple[str, ...]) -> Columns:
-    """Complete the columns: add the label and the id that a format with vectors names itself. In a table without texts,
-    add the codings of the features; if no features are named, use all columns that are or can become numbers."""
+    """Complete the columns: for a format that stores vectors, add its columns `label` and `id`. In a table without
+    texts, add the codings of the features; if no features are named, use all columns that are or can become numbers."""
     if parsed.vectors is not None:  # such a format names these columns itself
         label, id = (column if column in parsed.columns else None for column in ("label", "id"))
         columns = replace(columns, label=columns.label or label, id=columns.id or id)
@@ -197,9 +197,9 @@ def check_columns(columns: Columns, parsed: ParsedFile, name: str) -> None:
 
 @dataclass
 class _MissingNumbers:
-    """Impute the cells of feature columns that have no number.
+    """Impute cells without a number in feature columns.
 
-    Such a cell takes the number of its column in `fills`. If there is none, the row is skipped or, with `kept_as_nan`,
+    Such a cell takes the number in `fills` for its column. If there is none, the row is skipped or, with `kept_as_nan`,
     the cell is NaN until all rows are read. `counts` describes the NaN cells: {column: (count, first line, its word)}.
     """
 
@@ -376,7 +376,7 @@ def collect_items(
 class ItemBuilder:
     """Build an item from the cells of a row, or tell why the row is skipped.
 
-    make_id: function that makes an id from the line number of a row without one. width: length of the vector of a text
+    make_id: makes an id from the line number of a row that has no id. width: length of the vector of a text
     (0: as long as the first one). missing: imputes cells without a number in a file without texts (None: such rows are
     skipped). coder: encodes the words of a table without texts as numbers.
     """

@@ -63,8 +63,8 @@ def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: s
 
 
 def later_meanings(words: Iterable[str], columns: Columns, imported: dict[str, int]) -> dict[str, int]:
-    """Return {label word: y} for later items: the meaning of a word at the import or, for a new set of labels, by its
-    labels."""
+    """Return {label word: y} for appended items. A word keeps its meaning from the import; a new set of labels is
+    positive if one of its labels is."""
     if not columns.holds_sets:
         return imported
     if columns.headings:
@@ -96,8 +96,8 @@ def gaps_among(words: Iterable[str], positive: Collection[str] = ()) -> set[str]
 
 
 def parts(cell: str, separators: str = "[|;,]") -> set[str]:
-    """Split a cell into its different labels, which are separated by `separators`, or are a list of Python, NumPy or
-    JSON, or the choices of Label Studio."""
+    """Split a cell into its different labels. They are separated by `separators`, or written as a Python, NumPy or JSON
+    list, or as Label Studio choices."""
     listed = LIST.fullmatch(cell)
     quoted = [word for _, word in QUOTED.findall(listed[1])] if listed else []
     return {*map(str.strip, quoted or re.split(separators, listed[1] if listed else cell))} - {""}
@@ -115,7 +115,7 @@ def may_be_gap(word: str) -> bool:
 
 
 def are_clear(cells: Sequence[str], columns: Columns) -> bool:
-    """Tell whether the meaning of these labels is clear without a further choice."""
+    """Tell whether the meaning of these labels is clear without asking the user."""
     words = {word: (count, 0) for word, count in Counter(map(str.strip, cells)).items()}
     try:
         meanings(words, columns, classes_of(words, columns, "") if columns.multiclass else (), "")

@@ -1,4 +1,4 @@
-"""Read mails and mailboxes."""
+"""Read emails and mailboxes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADERS = 3  # number of different header fields that make the start of a file a
 
 
 def looks_mailed(lines: list[str]) -> bool:
-    """Tell whether lines are the beginning of a mail or a mailbox."""
+    """Tell whether lines are the beginning of an email or a mailbox."""
     if re.match(r"From \S+ ", lines[0]):
         return HEADER.match("".join(lines[1:2])) is not None
     names = {match[1].lower() for match in map(HEADER.match, lines) if match}
@@ -29,12 +29,12 @@ def looks_mailed(lines: list[str]) -> bool:
 
 @foreign
 def mails(source: Source) -> ParsedFile:
-    """Read a mail (.eml), or a mailbox (.mbox) in which a line `From ...` begins each mail."""
+    """Read an email (.eml), or a mailbox (.mbox) in which a line `From ...` begins each email."""
     return ParsedFile(list(COLUMNS), (_row(number, content, source.encoding) for number, content in _contents(source)))
 
 
 def _contents(source: Source) -> Iterator[tuple[int, bytes]]:
-    """Split a mailbox into mails. Yield the number of the first line and the bytes of each mail."""
+    """Split a mailbox into emails. Yield the number of the first line and the bytes of each email."""
     start, lines = 1, list[bytes]()
     for number, line in enumerate(islice(source.binary, source.limit), 1):
         if number % CHUNK_LINES == 0:
@@ -58,7 +58,7 @@ def _row(number: int, content: bytes, encoding: str) -> Line:
 
 
 def _decoded(body: Any, encoding: str) -> str:
-    """Decode the body of a mail in its declared charset, else in the encoding of the file, else as cp1252."""
+    """Decode the body of an email in its declared charset, else in the encoding of the file, else as cp1252."""
     content = body.get_payload(decode=True) or b""
     for charset in (body.get_content_charset(), encoding):
         try:

@@ -31,8 +31,8 @@ def without_options(sentence: str) -> str:
 
 
 class Doubt(NamedTuple):
-    """An ambiguity in a file, which the user must settle: its subject, a question that names the options for it, the
-    possible answers (the likeliest first), and, if it helps, an excerpt of the file for each answer."""
+    """An ambiguity in a file that the user must settle: its subject; a question, with the command-line options that
+    answer it; the possible answers, the likeliest first; and, if it helps, an excerpt of the file for each answer."""
 
     about: str
     question: str
@@ -41,7 +41,7 @@ class Doubt(NamedTuple):
 
     @property
     def on_a_page(self) -> str:
-        """The question for a page: without command-line options, and without excerpts, which the answers show."""
+        """The question for a web page: without command-line options, and without excerpts, which the answers show."""
         words = without_options(self.question)
         return words.partition(f": {self.excerpts[0]!r}")[0] + "." if self.excerpts else words
 
@@ -60,7 +60,8 @@ class ParsedFile(NamedTuple):
     repeated: Mapping[str, str] = MappingProxyType({})
 
     def numbered(self, first: int, name: str) -> ParsedFile:
-        """Renumber the columns of sparse vectors from `first`, 0 or 1. Raise DataError for 1 if there is a column 0."""
+        """Renumber the columns of sparse vectors from `first`, 0 or 1. Raise DataError if `first` is 1 but there is a
+        column 0."""
         if first == self.first or not sparse.issparse(self.vectors):
             return self
         matrix: Any = self.vectors

@@ -59,13 +59,13 @@ class Peek(NamedTuple):
 
     @property
     def doubtful(self) -> bool:
-        """Whether a question must be answered before the file can be imported as guessed."""
+        """Whether the user must answer a question before the file can be imported with the guessed roles."""
         gaps = self.gaps.keys() & set(self.guess.features or ())
         return bool(self.doubts or self.pairs or self.unclear or self.guess.label in self.several or gaps)
 
     @property
     def description(self) -> dict[str, Any]:
-        """How the file would be read as guessed, for `layout_sentence`."""
+        """A description of how the file is read if the guessed roles are right, for `layout_sentence`."""
         features = self.guess.features or ()
         codings = {column: self.coded[column] for column in features if column in self.coded}
         guess = replace(self.guess, codings=codings)
@@ -163,7 +163,8 @@ def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
 
 
 def _counts_by_column(columns: Mapping[str, Iterable[str]]) -> dict[str, dict[str, int]]:
-    """Count the words of each column with at most MAX_LABEL_WORDS different short words, the most frequent first."""
+    """Count the words of each column, the most frequent first. Columns with more than MAX_LABEL_WORDS different words,
+    or with long words, are left out."""
     counts = {column: Counter(map(str.strip, words)) for column, words in columns.items()}
     return {
         column: _most_frequent_first(each)

@@ -39,8 +39,8 @@ class FirstItem(NamedTuple):
 
 
 def propose(counts: Mapping[str, int]) -> Proposal:
-    """Propose the meaning of label words {word: count}. More than two are classes. Of two, the positive one is known
-    from a list of pairs, else it is the one that the other negates, else the rarer one."""
+    """Propose the meaning of label words {word: count}. Three or more words are classes. Of two words, the positive one
+    is taken from a list of known pairs, else it is the word that the other one negates, else the rarer word."""
     gaps = gaps_among(counts)
     forms: dict[str, int] = {}
     for word in counts.keys() - gaps - {""}:

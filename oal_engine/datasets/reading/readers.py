@@ -86,7 +86,7 @@ def _jsonl(source: Source) -> ParsedFile:
 
 
 def _objects(source: Source, objects: Iterator[tuple[int, dict[str, Any] | None]], ahead: int) -> ParsedFile:
-    """Turn objects into a table whose columns are the keys of the first `ahead` objects."""
+    """Turn JSON objects into a table whose columns are the keys of the first `ahead` objects."""
     columns: dict[str, None] = {}
     sample = list(islice(objects, ahead))
     for _, values in sample:
@@ -326,7 +326,8 @@ def _svmlight(source: Source) -> ParsedFile:
 
 
 def exported(source: Source, parsed: ParsedFile) -> ParsedFile:
-    """Turn our own export into sparse vectors if it has the numbers of an item in one cell. Return others unchanged."""
+    """Turn a file that OAL Studio exported, with all numbers of an item in one cell, into sparse vectors. Return any
+    other file unchanged."""
     if numbers_of(parsed.columns) != (FEATURES,):
         return parsed
     at, cells, skipped = parsed.columns.index(FEATURES), dict[int, Cells](), list[Line]()
@@ -567,7 +568,7 @@ def check_reader(reader: str | None) -> None:
 
 
 def _recognized(head: bytes, name: str, encoding: str) -> str:
-    """Return the first reader that recognizes the first bytes of a file. Raise DataError if none does."""
+    """Return the name of the first reader that recognizes the first bytes of a file. Raise DataError if none does."""
     if encoding == "utf-8":
         encoding = unmistakable_encoding(head) or encoding
     text = text_of(io.BytesIO(head), encoding, errors="replace").read()

@@ -21,8 +21,8 @@ def record(line: str) -> dict[str, Any] | None:
 
 
 def _cells(value: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted names and the values of an object and of its nested objects, down to MAX_DEPTH. The object
-    {"choices": [...]}, several choices in a short export of Label Studio, is one value: its list."""
+    """Yield the dotted names and the values of an object and of its nested objects, down to MAX_DEPTH. An object
+    {"choices": [...]}, as Label Studio exports several choices in its short format, is one value: its list."""
     for name, inner in value.items():
         if isinstance(inner, dict) and [*inner] == ["choices"]:
             yield f"{before}{name}", inner["choices"]
@@ -84,7 +84,7 @@ def _categories(cats: Mapping[str, Any]) -> list[str] | str:
 
 
 def _response(responses: Iterable[Any]) -> Any:
-    """Return the first response of Argilla that was submitted ("": none)."""
+    """Return the value of the first submitted Argilla response ("": none)."""
     submitted = (
         each for each in responses if isinstance(each, dict) and each.get("status") not in ("draft", "discarded")
     )

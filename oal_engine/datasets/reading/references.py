@@ -78,7 +78,7 @@ def ris(source: Source) -> ParsedFile:
 
 
 def tagged(source: Source, format: str) -> ParsedFile:
-    """Read references of PubMed (medline), EndNote or Web of Science (wos), by translating their tags to RIS."""
+    """Read references from PubMed (medline), EndNote or Web of Science (wos), by translating their tags to RIS."""
     pattern, tags = TAGS[format]
     lines, ris_tag, first = list[str](), "", next(iter(tags))
     for line in map(str.rstrip, source.lines()):
@@ -113,8 +113,8 @@ def _ris_table(source: Source, text: str) -> ParsedFile:
 
 
 def _own_facts(entry: dict[str, Any]) -> dict[str, str]:
-    """Return the facts, {name: value}, that our own export wrote into the notes and keywords of a reference, such as
-    its label. Remove them from the keywords."""
+    """Return the facts, such as the label, that OAL Studio wrote into the notes and keywords of a reference when it
+    exported it: {name: value}. Remove them from the keywords."""
     matches = [OWN_FACT.fullmatch(word) for name in ("notes", "keywords") for word in entry.get(name, ())]
     if "keywords" in entry:
         entry["keywords"] = [word for word in entry["keywords"] if not OWN_FACT.fullmatch(word)]
@@ -122,7 +122,8 @@ def _own_facts(entry: dict[str, Any]) -> dict[str, str]:
 
 
 def _with_own_facts(parsed: ParsedFile, facts: Sequence[dict[str, str]]) -> ParsedFile:
-    """Add the facts of each reference as columns, without the label if there are decisions of a screening."""
+    """Add the facts of each reference (see `_own_facts`) as columns. The label is left out if the table has screening
+    decisions."""
     names = dict.fromkeys(chain.from_iterable(facts))
     if "included" in parsed.columns:
         names.pop("label", None)
@@ -178,7 +179,7 @@ def bibtex(source: Source) -> ParsedFile:
 
 @foreign
 def endnote_xml(source: Source) -> ParsedFile:
-    """Read references in the XML of EndNote. Entities that the file declares are refused."""
+    """Read references in EndNote XML. A file that declares XML entities is refused."""
     from defusedxml import ElementTree
 
     rows, decisions = list[Line](), list[str]()
@@ -197,7 +198,7 @@ def _text(element: Any) -> str:
 
 
 def _with_decisions(rows: Sequence[Line], decisions: Sequence[str]) -> ParsedFile:
-    """Make a table of references. Its last column, `included`, has the decisions of a screening, if there are any."""
+    """Make a table of references. If there are any screening decisions, they form its last column, `included`."""
     columns = [*COLUMNS, *["included"] * any(decisions)]
 
     def completed(cells: Cells | str, decision: str) -> Cells | str:
@@ -207,7 +208,7 @@ def _with_decisions(rows: Sequence[Line], decisions: Sequence[str]) -> ParsedFil
 
 
 def with_noted_decisions(parsed: ParsedFile) -> ParsedFile:
-    """Add a column `included` to a table whose column of notes has screening decisions, as in an export of Rayyan."""
+    """Add a column `included` to a table whose column `notes` holds screening decisions, as in exports from Rayyan."""
     at = next((at for at, name in enumerate(parsed.columns) if name.strip().casefold() == "notes"), None)
     if at is None or parsed.vectors is not None or "included" in parsed.columns:
         return parsed
@@ -228,7 +229,7 @@ def _word(cell: Any) -> str:
 
 
 def _decision(notes: Iterable[str]) -> str:
-    """Find the screening decision in notes of ASReview or Rayyan: yes, no, or "" if there is none or they disagree."""
+    """Find the screening decision in ASReview or Rayyan notes: yes, no, or "" if there is none or they disagree."""
     decisions = {word.casefold() for note in notes for pattern in DECISIONS for word in re.findall(pattern, note)}
     one = decisions.pop() if len(decisions) == 1 else ""
     return "yes" if one in ("relevant", "included") else "no" if one in ("irrelevant", "excluded") else ""

@@ -1,4 +1,4 @@
-"""Recognize by its first bytes a file that cannot be imported, and say what to do instead."""
+"""Recognize files that cannot be imported, mostly from their first bytes, and say what to do instead."""
 
 import re
 from pathlib import Path
@@ -46,7 +46,7 @@ CONLL_U = re.compile(r"\d+(-\d+)?(\t[^\t]+){9}")  # a numbered word with its pro
 
 
 def is_office(head: bytes) -> bool:
-    """Tell whether a file is a ZIP archive of an office program, from the name of its first member."""
+    """Tell from the name of its first member whether a ZIP archive is an office document."""
     return head.startswith(b"PK\3\4") and head[30:].startswith(OFFICE)
 
 

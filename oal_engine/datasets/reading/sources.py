@@ -46,11 +46,11 @@ PhaseProgress: TypeAlias = Callable[[str, int, int], object]  # called with (pha
 
 
 class DataError(ValueError):
-    """A file that cannot be imported as asked. The message is one sentence for the user."""
+    """Raised if a file or other input cannot be used. The message is one sentence for the user."""
 
 
 class NotDecoded(DataError):
-    """A file that is not in the assumed encoding. excerpts: {likely encoding: excerpt of a line decoded with it}."""
+    """Raised if a file is not in the assumed encoding. excerpts: {likely encoding: excerpt decoded with it}."""
 
     def __init__(self, where: str, excerpts: dict[str, str]) -> None:
         choices = [f"{excerpt!r} (--encoding {encoding})" for encoding, excerpt in excerpts.items()]
@@ -115,7 +115,7 @@ LIMITS = Limits()
 
 
 def allow_more(limit: str) -> str:
-    """Return the words of a message that tell how to raise a limit."""
+    """Return the part of an error message that tells how to raise a limit."""
     return f"on the command line --limit {limit}=NUMBER allows more"
 
 
@@ -173,7 +173,8 @@ class Source(NamedTuple):
                 raise self._not_decoded(error, n_lines) from error
 
     def _not_decoded(self, error: UnicodeError, done: int) -> NotDecoded:
-        """Make the error for a block, after `done` lines, that cannot be decoded. It names encodings that may fit."""
+        """Make the error for a block that cannot be decoded. It names encodings that may fit. done: number of lines
+        before the block."""
         block, start = b"", 0
         if isinstance(error, UnicodeDecodeError):
             block, start = error.object, error.start
@@ -331,5 +332,5 @@ def open_file(path: str | Path) -> BinaryIO:
 
 
 def name_of(path: FileOrPath, name: str | None) -> str:
-    """Return the name of a file for messages: `name`, or else the name of its path."""
+    """Return the name of a file for messages, without folders: `name`, or else from the path."""
     return Path(name or getattr(path, "name", None) or str(path)).name

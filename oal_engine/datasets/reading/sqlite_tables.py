@@ -1,4 +1,4 @@
-"""Read a table of an SQLite database."""
+"""Read a table from an SQLite database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA)
 
 @foreign
 def sqlite(source: Source) -> ParsedFile:
-    """Read the named table of an SQLite database, or the first one with rows; if several have rows, add a doubt."""
+    """Read a table from an SQLite database: the one named in the layout, else the first one with rows, with a `Doubt`
+    if several have rows."""
     content = source.binary.read(source.limits.size + 1)
     source.limits.check("size", len(content), source.name)
     content = content[:18] + OLD_JOURNAL + content[20:]

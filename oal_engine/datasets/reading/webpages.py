@@ -1,4 +1,4 @@
-"""Read a table of a web page (HTML)."""
+"""Read a table from a web page (HTML)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def looks_html(head: bytes) -> bool:
 
 @foreign
 def webpage(source: Source) -> ParsedFile:
-    """Read the named table of a web page, or the first one with at least two rows; if there are several, add a
-    doubt."""
+    """Read a table from a web page: the one named in the layout, else the first one with at least two rows, with a
+    `Doubt` if several have at least two rows."""
     from lxml import html
 
     declared = CHARSET.search(source.head())

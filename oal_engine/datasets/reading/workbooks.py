@@ -20,8 +20,8 @@ OPEN_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 
 @foreign
 def xlsx(source: Source) -> ParsedFile:
-    """Read a sheet of an Excel workbook: the named one, or the first one with rows; if several have rows, add a
-    doubt."""
+    """Read a sheet of an Excel workbook: the one named in the layout, else the first one with at least two rows, with a
+    `Doubt` if several have at least two rows."""
     from openpyxl import load_workbook
 
     binary, packed = source.whole()
@@ -49,7 +49,7 @@ def _unescaped(cell: Any) -> Any:
 
 @foreign
 def old_or_open(source: Source) -> ParsedFile:
-    """Read a sheet of an OpenDocument or old Excel workbook: the named one, or as `xlsx` chooses it."""
+    """Read a sheet of an OpenDocument or old Excel workbook, chosen as in `xlsx`."""
     from python_calamine import SheetVisibleEnum, load_workbook
 
     binary, packed = source.whole()
@@ -83,7 +83,7 @@ def _check_repeated(source: Source, binary: BinaryIO, packed: int) -> None:
 
 
 def _chosen(source: Source, names: Sequence[str], first: Mapping[str, Iterator[Any]]) -> tuple[str, tuple[Doubt, ...]]:
-    """Return the name of the sheet to read, and a doubt if several have rows. first: {visible sheet: its rows}."""
+    """Return the name of the sheet to read, and a `Doubt` if it is a guess. first: {visible sheet: its first rows}."""
     wanted, doubts = source.layout.sheet, tuple[Doubt, ...]()
     if wanted is None:
         filled = [name for name, rows in first.items() if _is_table(rows)]

@@ -80,7 +80,7 @@ def offset(learner: Learner) -> np.ndarray:
 
 def member_weights(learner: Learner) -> dict[str, float]:
     """Return the weight of each member of a pool, {name: weight}; the weights add up to 1. Empty before the first
-    answer, and for other learners than pools."""
+    answer, and for learners that are not pools."""
     return getattr(learner, "member_weights", {})
 
 

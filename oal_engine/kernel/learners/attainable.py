@@ -1,4 +1,4 @@
-"""The weight of a positive that suits the best attainable F1, which is estimated from the margins of the answers.
+"""The weight of positives for the best attainable F1, which is estimated from the margins of the answered items.
 
 Powers and logarithms are computed here from sums, products and roots, which every processor rounds alike. The last bits
 of a C library's functions differ between machines, and a fit to hundreds of answers would soon magnify this.
@@ -53,8 +53,8 @@ def chance_of(logit):
 
 @njit(**INLINE)
 def rank(self, place, size, margin):
-    """Insert the answer at `place` in memory into `ranked`, the places of all `size` answers by descending margin. It
-    first takes the rank of the answer that it replaced in memory. margin: the margin when the answer was asked."""
+    """Insert the answer at `place` in memory into `ranked`, the places of all `size` answers by descending margin. An
+    older answer that it replaced in memory is removed from `ranked`. margin: the item's margin when it was asked."""
     k = size - 1
     if n_answers(self) > size:
         while self.ranked[k] != place:
@@ -110,7 +110,8 @@ def _fit(self, place, size, unit, start):
 
 @njit(**INLINE)
 def _by_f1(self, place, size, start):
-    """Return the weight of a positive that suits the best attainable F1, or 0 with too few answers to estimate it."""
+    """Return the weight of a positive for the best attainable F1, or 0 if there are too few answers to estimate the
+    F1."""
     n, positives = n_answers(self), self.answers[1]
     if positives < 2 or n - positives < 2 or n <= FIRST:
         return 0.0
@@ -137,8 +138,9 @@ def _by_f1(self, place, size, start):
 
 @njit(**INLINE)
 def positive_weight(self, place, size):
-    """Return the weight of a positive: the larger of a power of the answers' class ratio and the weight by F1. The
-    answer at `place` must have been ranked."""
+    """Return the weight of a positive: a power of the answers' ratio of negatives to positives, or the weight of
+    `_by_f1`, whichever is larger. place: place of the latest answer in memory, for which `rank` must have been
+    called."""
     n, positives = n_answers(self), self.answers[1]
     ratio = logarithm((self.answers[0] + 1) / (positives + 1))
     more = 0.3 * self.few / (self.few + positives) if self.few > 0 else 0.0

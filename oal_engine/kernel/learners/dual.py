@@ -28,31 +28,31 @@ MEMORY = Parameter(2000, low=1, high=10**6, whole=True, help="Number of latest a
 
 @from_parameters
 def with_bias(features):
-    """Return the initial weights: a zero for each feature and for the bias."""
+    """Return the initial weights: an array of zeros, one per feature and one for the bias."""
     return np.zeros(features + 1)
 
 
 @from_parameters
 def answered(memory):
-    """Return an array for the row numbers of the answers in memory."""
+    """Return an array of zeros for the row numbers of the answers in memory."""
     return np.zeros(memory, np.int64)
 
 
 @from_parameters
 def numbers(memory):
-    """Return a zero for each answer in memory."""
+    """Return an array of zeros, one per answer in memory."""
     return np.zeros(memory)
 
 
 @from_parameters
 def answers():
-    """Return the initial counts of negative and of positive answers: 0."""
+    """Return the initial counts of negative and of positive answers: two zeros."""
     return np.zeros(2, np.int64)
 
 
 @njit(**INLINE)
 def biased(w, x, bias):
-    """Return w.x of a row with a bias: the last weight is multiplied by `bias`."""
+    """Return w.x for a row x with the number `bias` appended, which belongs to the last weight."""
     return dot(w, x) + w[w.size - 1] * bias
 
 
@@ -67,8 +67,8 @@ def n_answers(self):
 
 @njit(**INLINE)
 def keep(self, x, y, kind):
-    """Store an answer in memory, in place of the oldest if memory is full, and add it to the count of class index
-    `kind`. Return its place in memory, and the number of earlier answers in memory."""
+    """Store an answer in memory, replacing the oldest answer if memory is full, and count it for the class with index
+    `kind`. Return its place in memory, and the number of earlier answers that are in memory."""
     n = n_answers(self)
     place = n % self.memory
     self.items[place], self.labels[place], self.alphas[place] = x.i, y, 0.0
@@ -78,7 +78,7 @@ def keep(self, x, y, kind):
 
 @njit(**INLINE)
 def revisited(self, place, earlier, k):
-    """Draw an earlier answer to learn again, the k-th, after the answer at `place` was stored. Return its place."""
+    """Draw the k-th of the earlier answers to learn again after the answer at `place` was stored. Return its place."""
     n = n_answers(self) - 1
     return (place + 1 + int(draw(VISITS, n * self.visits + k) * earlier)) % (earlier + 1)
 

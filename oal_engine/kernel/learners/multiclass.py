@@ -29,19 +29,19 @@ EXPONENT = Parameter(
 
 @from_parameters
 def per_weight(features, classes):
-    """Return a zero for each feature of each class."""
+    """Return an array of zeros, one per pair of a feature and a class."""
     return np.zeros((features, classes))
 
 
 @from_parameters
 def per_class(classes):
-    """Return a zero for each class."""
+    """Return an array of zeros, one per class."""
     return np.zeros(classes)
 
 
 @njit(**INLINE)
 def highest(scores, but):
-    """Return the index of the highest score (the first of equals), ignoring the index `but` (-1: none)."""
+    """Return the index of the highest score (in a tie the first), ignoring the index `but` (-1: ignore none)."""
     best = int(but == 0)
     for k in range(best + 1, scores.size):
         if k != but and scores[k] > scores[best]:
@@ -99,8 +99,8 @@ def multiclass(kind):
 
 @njit(**INLINE)
 def _rivals(scores, y):
-    """Return the index of class y, the index of the wrong class with the highest score, and the loss, which may be
-    negative here."""
+    """Return the index of class y, the index of the wrong class with the highest score, and the loss before its
+    negative values are set to 0."""
     right = int(y) - 1
     wrong = highest(scores, right)
     return right, wrong, 1 - (scores[right] - scores[wrong])
@@ -175,7 +175,8 @@ class MPAII(NamedTuple):
 
 
 def _variance(self, x):
-    """Return v of the predicted class plus the largest v of the others (D-ADA eq. 8)."""
+    """Return the row's variance for the predicted class, plus its largest variance for any other class (D-ADA eq.
+    8)."""
     spread = self.spread
     for k in range(spread.size):
         spread[k] = 0.0
@@ -239,19 +240,20 @@ class MAdaMD(NamedTuple):
 
 @from_parameters
 def with_bias(features, classes):
-    """Return the initial weights of each class: a zero for each feature and for the bias."""
+    """Return the initial weights: an array of zeros with a row per feature, a row for the bias, and a column per
+    class."""
     return np.zeros((features + 1, classes))
 
 
 @from_parameters
 def numbers(memory, classes):
-    """Return a zero for each answer in memory and each class."""
+    """Return an array of zeros, one per pair of an answer in memory and a class."""
     return np.zeros((memory, classes))
 
 
 @from_parameters
 def answers(classes):
-    """Return the initial count of the answers of each class: 0."""
+    """Return the initial counts of answers: an array of zeros, one per class."""
     return np.zeros(classes, np.int64)
 
 
@@ -285,8 +287,8 @@ def _level(sizes, but, base, slope):
 
 @njit(**INLINE)
 def _visit(self, rows, place):
-    """Optimize the alphas (dual variables) of an answer, and update w: the loss becomes zero for every wrong class, as
-    far as possible with a sum of the alphas within 0 .. C r."""
+    """Optimize the alphas (dual variables) of the answer at `place` in memory, and update w: the loss becomes zero for
+    every wrong class, as far as the upper bound C r on the sum of the alphas allows."""
     x, right, alphas = Row(rows, self.items[place]), int(self.labels[place]) - 1, self.alphas[place]
     r, xx, last = _cost(self, right), squared(x) + self.bias * self.bias, self.w.shape[0] - 1
     if xx <= SMALLEST:

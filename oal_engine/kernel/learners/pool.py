@@ -22,13 +22,14 @@ HIT, ALARM, MISS, SIZE, SEEN, SHARE = range(6)
 
 @from_parameters
 def members(features):
-    """Return the initial weights of each member: a zero for each feature and for the bias."""
+    """Return the initial weights: an array of zeros with a row per member, a column per feature, and one for the
+    bias."""
     return np.zeros((MEMBERS, features + 1))
 
 
 @from_parameters
 def variances(features):
-    """Return the initial variances: a one for each feature and for the bias."""
+    """Return the initial variances: an array of ones, one per feature and one for the bias."""
     return np.ones(features + 1)
 
 
@@ -62,7 +63,7 @@ def _f1(record):
 
 @njit(**INLINE)
 def _step(self, w, rows, k):
-    """Make a step of ACOG-II with a diagonal covariance, eta = gamma = 1, on answer k."""
+    """Make a step of ACOG-II with a diagonal covariance, eta = gamma = 1, on the answer at place k in memory."""
     x, y, last = Row(rows, self.items[k]), self.labels[k], w.size - 1
     if y * biased(w, x, self.bias) < 1:
         step = cost(self, y) * y

@@ -28,7 +28,7 @@ LEAST = -1e150  # smallest ratio of margin to deviation: the square of a smaller
 
 @from_parameters
 def quantile(confidence):
-    """Return phi, the quantile of the normal distribution at the confidence."""
+    """Return phi, the quantile of the normal distribution at probability `confidence`, as an array of one number."""
     from scipy.special import ndtri
 
     return np.array([ndtri(confidence)])
@@ -225,7 +225,7 @@ def _confident_step(self, x, y, M, v):
 
 class CW(Confident):
     """Like `cw-variance`, but a label with phi v > y p >= phi sqrt(v), which is possible for rows longer than 1, is
-    skipped. This was the CW of version 0.2.0; its sessions still run with it."""
+    skipped. This was CW in version 0.2.0; sessions from that version still use it."""
 
     def update(self, x, y, p, v, rho, theta):
         if self.phi[0] * sqrt(v) > y * p and v > SMALLEST:

@@ -37,7 +37,7 @@ def directions(features, m, seed):
 
 @from_parameters
 def per_direction(features, m):
-    """Return a zero for each direction."""
+    """Return an array of zeros, one per direction."""
     return np.zeros(min(m, features))
 
 
@@ -250,7 +250,8 @@ def _sparse_learn(self, x, step):
 
 @njit(**INLINE)
 def _turn(self, x, step, rate):
-    """Set U += d x' and w0 += (step - d'b) x, and recompute F. `c` holds U x, before and after."""
+    """Set U += d x' and w0 += (step - d'b) x, and recompute F. `c` must hold U x, and holds U x for the new U
+    afterwards."""
     xx, m = squared(x), self.c.size
     for i in range(m):
         for k in range(m):

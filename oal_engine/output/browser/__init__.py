@@ -1,5 +1,5 @@
-"""The scripts and style sheets of the player and the race, for the app, and self-contained HTML pages made from them,
-which need neither a server nor a network."""
+"""The scripts and style sheets of the player and the race. The app uses them, and so do the self-contained HTML pages
+made here, which need neither a server nor a network."""
 
 import html
 import json
@@ -44,7 +44,7 @@ def text(names: Iterable[str]) -> str:
 
 
 def page(kind: Kind, title: str, about: Iterable[str], data: dict[str, Any]) -> bytes:
-    """Return an HTML page that shows data as the app does, below a title and sentences about it.
+    """Return an HTML page with a title, the sentences `about`, and below them `data`, shown as the app shows it.
 
     The content security policy of the page forbids all requests, and all scripts but its own. The data are embedded as
     JSON in which `<` is escaped.

@@ -1,1 +1,1 @@
-"""Files that a session leaves: published sessions, exports, reports, pages that play it."""
+"""Files written from a session: published sessions, exports, reports, and pages that replay it."""

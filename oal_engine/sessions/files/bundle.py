@@ -58,7 +58,7 @@ def _digest(names: Iterable[object], *arrays: np.ndarray) -> str:
 
 
 def publish(store: Store, session: int, file: IO[str]) -> None:
-    """Write a session to an open text file."""
+    """Write a session as JSON lines to an open text file."""
     with store.snapshot():
         settings, history = store.session(session), store.history(session)
         dataset, priors = Dataset(store, settings["dataset"]), store.prior_weights(session)
@@ -285,7 +285,7 @@ def _converted(
     questions: list[Row], labels: list[Row], notes: list[Row], marks: list[Row], additions: list[Row],
     shared: list[Row], opinions: list[Row], tags: list[Row], digests: list[Row], *, items: int, created_at: str,
 ) -> History:  # fmt: skip
-    """Convert the parts of a file of version 2 into a history."""
+    """Convert the parts of a version 2 file into a history."""
     for rows in (labels, marks, additions):
         for age, row in enumerate(rows):
             row["age"] = age
@@ -409,8 +409,9 @@ def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
 
 
 def _check_parts(history: History, several: Sequence[Row], audited: bool) -> None:
-    """Check the parts of each question and the labels of each answer: one for each question that the session asked at
-    the time. Check that questions added later come last, and that all labels of an answer to an audit are equal."""
+    """Check that each stored question has the parts, and each answer the labels, of all questions that the session
+    asked about an item at the time. Check that questions added later come last, and that all labels of an answer to an
+    audit are equal."""
     added = [bool(question.get("added")) for question in several]
     first = len(added) - sum(added)
     own_names = [question["name"] for question in several[:first]]

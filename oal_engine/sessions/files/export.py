@@ -86,8 +86,8 @@ def _of_questions(settings: Settings) -> dict[str, type]:
 
 
 def _cells(settings: Settings, parts: Iterable[Sequence[float]], labels: Sequence[int] | None) -> Row:
-    """Return the cells of the columns of `_of_questions`, None if a question was not asked or has no label. parts:
-    margin and predicted class of each question. labels: label of each question, or None."""
+    """Return the cells for the columns that `_of_questions` returns, None if a question was not asked or has no label.
+    parts: margin and predicted class of each question. labels: label of each question, or None."""
     columns, decided = _of_questions(settings), chain(parts, repeat((0.0, 0)))
     standing = labels or [SKIP] * len(settings.question_names)
     cells = (
@@ -202,8 +202,8 @@ def _ranked(
     texts: bool,
     more: Mapping[str, np.ndarray | None] = MappingProxyType({}),
 ) -> tuple[OutputTable, str]:
-    """Return a table of the predictions for the items of these rounds, in this order (None: all items, the highest
-    margins first), with `more` columns of numbers. Also return a sentence on the probabilities."""
+    """Return a table of the predictions for the items of the rounds in `ranking`, in its order (None: all items, the
+    highest margins first), with `more` columns of numbers. Also return a sentence on the probabilities."""
     import pyarrow as pa
 
     fitted, dataset, order, log = model.of_session(session), session.dataset, session.order, session.log
@@ -248,8 +248,9 @@ def audit(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
     """Return a table of all items with the decision of the audited column and the corrected decision, most likely wrong
     ones first, and a sentence on the probabilities. Raise SessionError if the session audits no column.
 
-    Columns: the column's decision, the corrected decision (the answer, or else the decision of column + answers), its
-    score, the probability that the column is wrong, the answer, its asking probability, and who decided.
+    Columns: the decision of the audited column, the corrected decision (the answer, or else the decision of column +
+    answers), the probability of a positive, the probability that the column is wrong, the answer, the item's asking
+    probability, and who decided.
     """
     if not session.settings.audited:
         raise SessionError("the session audits no column.")
@@ -321,12 +322,12 @@ def export(
     progress: Callable[[int, int], None] | None = None, question: str | None = None, **options: Any,
 ) -> str | None:  # fmt: skip
     """Write one of WHATS to the file `out`, or to the standard output (None), in full or not at all. Return a sentence
-    on it, or None.
+    on its content, or None.
 
     kind: file format. For a table, a format of tables (for what="table" also one of tools.TOOLS); for a model, or each
     model in an archive, one of model_formats.FORMATS; for methods, one of methods.FORMATS. progress: called with (rows
-    done, all rows). question: name of the question to export, if the session has several. options: further arguments of
-    the table's function.
+    done, all rows). question: name of the question to export, if the session asks several. options: further arguments
+    of the table's function.
     """
     if question and what in ("labels", "methods", "audit"):
         raise ValueError(f"--question is not for labels, methods or an audit, which are of all questions. Got {what}.")

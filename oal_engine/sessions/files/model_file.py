@@ -280,7 +280,7 @@ def _contradicts(head: Row) -> bool:
 
 
 def _weights_each(head: Row) -> int:
-    """Return the number of weights of a feature."""
+    """Return the number of weights per feature."""
     return len(head["classes"]) if head["multiclass"] else 1
 
 
@@ -289,7 +289,7 @@ def _is_standardized(head: Row) -> bool:
 
 
 def _numbers_of(head: Row) -> list[str]:
-    """Return the names of the numbers that each feature has besides its weights."""
+    """Return the names of the numbers that each feature has in addition to its weights."""
     standardized = _is_standardized(head) or "fourier" in head
     return ["document_frequency"] * (head["vectorizer"] is not None) + ["mean", "deviation"] * standardized
 

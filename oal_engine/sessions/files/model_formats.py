@@ -35,8 +35,8 @@ def _content(model: Model) -> bytes:
 
 
 def estimator(model: Model) -> Any:
-    """Return a pipeline of scikit-learn's own classes if it computes the same, or else a SavedModel. Raise ModelError
-    if the model needs vectors of its texts."""
+    """Return a pipeline of scikit-learn's own classes if it can compute the same results as the model, or else a
+    SavedModel. Raise ModelError if the model needs vectors of its texts."""
     if model.means is not None:
         raise ModelError(f"the model of {model.head['session']} needs vectors of its texts, which .skops files lack.")
     if not (model.is_plain or _has_plain_words(model)):
@@ -189,7 +189,7 @@ def _onnx(model: Model, file: BinaryIO) -> None:
 
 @contextmanager
 def _needed(package: str) -> Iterator[None]:
-    """Raise ModelError with the command that installs a package if the import of the package fails."""
+    """Turn a failed import of a package into a ModelError with the command that installs the package."""
     try:
         yield
     except ImportError:
@@ -207,5 +207,6 @@ FORMATS = {
 
 
 def is_offered(kind: str, of_texts: bool) -> bool:
-    """Tell whether to offer a format for a model of texts or of numbers: its package must be installed."""
+    """Tell whether to offer a format for a model of texts or of numbers: its package must be installed, and ONNX is for
+    numbers."""
     return not (kind == "onnx" and of_texts) and (kind not in PACKAGES or find_spec(kind) is not None)

@@ -133,13 +133,13 @@ class Player:
         return {"tables": tables, "figures": curves.metric_lines(trace, counts)}
 
     def _figures(self, rounds: int) -> list[tuple[Any, ...]] | None:
-        """Return the metrics as estimated after `rounds` rounds; None if they cannot be estimated."""
+        """Return table rows of the metrics as estimated after `rounds` rounds; None if they cannot be estimated."""
         before = [each for t, _, each in self._estimates if t <= rounds]
         lines = curves.estimate_lines(before[-1]) if before else []
         return lines or None
 
     def _note(self) -> str:
-        """Explain the figures, or why they are missing, and add the guaranteed minimum."""
+        """Explain the metrics that are shown, or why they are missing, and add their guaranteed minimum."""
         certain = certainty.of_session(self.trace)
         sure = f" {certain}" if certain else ""
         if self.trace.labelled:

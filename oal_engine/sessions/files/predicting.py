@@ -37,7 +37,7 @@ def predict_file(
     """Write predictions for the items in a file. Return the skipped entries: {reason: (count, first line)}.
 
     live: whether to write each prediction as soon as its line is read. vectors: dense vectors of the texts. Raise
-    ValueError if they are given and the model has none.
+    ValueError if they are given for a model that takes none.
     """
     models = model_file.load_models(how.model, how.embed, how.reading.get("limits", LIMITS))
     learned = next(iter(models.values()))  # all models use the same rows

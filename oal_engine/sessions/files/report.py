@@ -111,8 +111,8 @@ def _heading(words: str) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return an HTML table. Its first column names the rows. Columns headed by one of WORDS have text, others
-    figures."""
+    """Return an HTML table. Its first column names the rows. Columns whose heading is in WORDS contain text, the others
+    numbers."""
     cells = [head_cell, *(word_cell if head in WORDS else figure_cell for head in heads[1:])]
     return html_table(heads, [[cell(text) for cell, text in zip(cells, row)] for row in rows])
 
@@ -157,7 +157,7 @@ def _result(session: Session) -> Iterator[str]:
 
 
 def _next_steps(session: Session) -> Iterator[str]:
-    """Yield possible next steps."""
+    """Yield HTML that suggests next steps with the session."""
     yield _heading("Next steps")
     yield from map(sentence, outcome.next_steps(session))
 
@@ -291,7 +291,7 @@ def _minute(time: str) -> str:
 
 
 def _learned(session: Session) -> Iterator[str]:
-    """Yield the terms that speak most for each class."""
+    """Yield a table of the terms that speak most for each class."""
     weights = learners.weights(session.learner)
     yield _heading("Learned terms")
     yield sentence(f"The {STRONGEST} features that speak most for each class in the current model.")
@@ -306,7 +306,7 @@ def _learned(session: Session) -> Iterator[str]:
 
 
 def _checks(session: Session) -> Iterator[str]:
-    """Yield the answers that deserve a second look."""
+    """Yield the tables of answers that deserve a second look."""
     checks = answer_checks.of_session(session)
     words, items = session.settings.answers, checks.items
     ids = session.store.items(
@@ -341,7 +341,7 @@ def _checks(session: Session) -> Iterator[str]:
 
 
 def _corrections(session: Session) -> Iterator[str]:
-    """Yield the corrected labels."""
+    """Yield a table of the corrected labels."""
     changed = [entry for entry in session.log if entry.corrected]
     words, ids = session.settings.answers, _ids(session, (entry.item for entry in changed))
     yield _heading("Corrections")
@@ -357,7 +357,7 @@ def _corrections(session: Session) -> Iterator[str]:
 
 
 def _tags(session: Session) -> Iterator[str]:
-    """Yield the number of items with each tag."""
+    """Yield a table with the number of items with each tag."""
     if tags := session.tags:
         yield _heading("Tags")
         counts = Counter(tag for each in tags.values() for tag in each)
@@ -365,7 +365,7 @@ def _tags(session: Session) -> Iterator[str]:
 
 
 def _notes(session: Session) -> Iterator[str]:
-    """Yield the current notes."""
+    """Yield a table of the current notes."""
     if notes := session.notes:
         ids = _ids(session, notes)
         yield _heading("Notes")

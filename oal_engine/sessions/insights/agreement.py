@@ -50,9 +50,9 @@ class AnswerPair:
 class Agreement:
     """The agreement of pairs of answers.
 
-    equal: number of pairs with equal answers. same: share of the stream with the same answer. kappa: Cohen's kappa
-    (1960). alpha: Krippendorff's alpha (2004, nominal). All three are missing (None) if there are fewer than LEAST
-    pairs, kappa and alpha if all answers are of one class.
+    equal: number of pairs with equal answers. same: estimated share of the stream with equal answers. kappa: Cohen's
+    kappa (1960). alpha: Krippendorff's alpha (2004, nominal). All three are missing (None) if there are fewer than
+    LEAST pairs, kappa and alpha if all answers are of one class.
     """
 
     pairs: int
@@ -64,10 +64,10 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Person:
-    """The work of one person. labels, seconds, late, again: numbers of current labels and of second, late and repeated
-    answers. time: median seconds per answer. minutes: total time of all answers. last_hour: labels of the last hour.
-    here: whether they have a question now. same: share of the repeated answers with the same labels both times, apart
-    from skips (None: fewer than LEAST_AGAIN)."""
+    """The work of one person. labels: number of current labels. seconds, late, again: numbers of second, late and
+    repeated answers. time: median seconds per answer. minutes: total time of all answers. last_hour: number of labels
+    in the last hour. here: whether they have a question now. same: share of the repeated answers with the same labels
+    both times, apart from skips (None: fewer than LEAST_AGAIN)."""
 
     name: str
     labels: int
@@ -118,12 +118,13 @@ def lowest(agreements: Mapping[str, Agreement]) -> str:
 
 
 def one_each(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
-    """Return the first pair of each question: the pairs among three people's answers are not independent."""
+    """Return the first pair of answers to each question: the pairs that three people's answers form are not
+    independent."""
     return [*{pair.entry.id: pair for pair in reversed(pairs)}.values()][::-1]
 
 
 def of_pairs(pairs: Sequence[AnswerPair]) -> Agreement:
-    """Compute the agreement of pairs of answers, each weighted by 1 / the probability of asking."""
+    """Compute the agreement of pairs of answers, each weighted by 1 / its question's asking probability."""
     equal = sum(pair.first == pair.second for pair in pairs)
     if len(pairs) < LEAST:
         return Agreement(len(pairs), equal, None, None, None)
@@ -147,8 +148,8 @@ def wilson(share: float, number: float) -> Estimate:
 
 def of_table(shares: np.ndarray, number: float) -> tuple[Estimate | None, Estimate | None]:
     """Estimate kappa and alpha with their intervals from a table of shares, whose rows are the classes of the first
-    answer and whose columns are the classes of the second. None if all answers are of one class. number: effective
-    number of pairs."""
+    answer and whose columns are the classes of the second. Return (None, None) if all answers are of one class. number:
+    effective number of pairs."""
     classes = len(shares)
     added = ADDED * (ADDED_KAPPA * np.eye(classes) / classes + (1 - ADDED_KAPPA) / classes**2)
     drawn = np.random.default_rng(0).dirichlet((number * shares + added).ravel(), TABLES)
@@ -175,7 +176,8 @@ def alphas(tables: np.ndarray, number: float) -> np.ndarray:
 
 
 def _estimate(values: np.ndarray) -> Estimate | None:
-    """Return the first value with quantiles of the others as its interval, widened to include it; None if NaN."""
+    """Return the first value as an estimate, with quantiles of the others as its interval, widened to include the
+    value. None if the value is NaN."""
     if np.isnan(values[0]):
         return None
     value, (low, high) = float(values[0]), np.nanquantile(values[1:], (TAIL, 1 - TAIL))
@@ -239,7 +241,7 @@ def differing(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
 
 def consistency(pairs: Sequence[AnswerPair]) -> Estimate | None:
     """Return the share of repeated questions that a person answered the same way both times, with its interval. None if
-    there are fewer than LEAST_AGAIN."""
+    there are fewer than LEAST_AGAIN pairs."""
     if len(pairs) < LEAST_AGAIN:
         return None
     return wilson(sum(pair.first == pair.second for pair in pairs) / len(pairs), len(pairs))

@@ -1,4 +1,4 @@
-"""Answers to check: answers that the others contradict, and answers on which the model depends.
+"""Answers to check: answers that the other answers contradict, and answers on which the model depends.
 
 One model is fitted to all answers at once: ridge regression (least squares with an L2 penalty), each class against the
 rest, with a higher weight for rare classes. The model without an answer, or with another answer in its place, has a
@@ -41,7 +41,8 @@ class LeaveOneOut(NamedTuple):
 
 
 def leave_one_out(products: np.ndarray, answers: np.ndarray, classes: int, sample: np.ndarray) -> LeaveOneOut:
-    """Compute leave-one-out predictions for all answers (classes from 0). The weights of the classes stay as they are.
+    """Compute leave-one-out predictions for all answers (classes from 0). The class weights are not changed when an
+    answer is left out.
 
     products: inner products of the answered rows, shape (n, n). sample: inner products of m sampled rows with the
     answered rows, shape (m, n).

@@ -37,7 +37,7 @@ class Calibration:
     reason: str | None = None
 
     def __call__(self, margins: np.ndarray) -> np.ndarray | None:
-        """Return the probability of a hit at each of these margins; None if it is missing."""
+        """Return the probability of a hit at each of these margins; None if this probability is missing."""
         if self.slope is None or self.intercept is None:
             return None
         with np.errstate(over="ignore"):

@@ -40,7 +40,7 @@ class Certainty:
 
     @property
     def recall(self) -> float:
-        """The floor of recall: the share of positives that were pushed or asked."""
+        """The guaranteed minimum of recall, the share of positives that were pushed or asked."""
         return self.floors["push_query"]["recall"]
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ def _at(floors: Floors, k: int) -> dict[str, dict[str, float]]:
 
 
 def has_floor(run: Session | Trace | OneQuestion) -> bool:
-    """Return whether the plan of a session has a floor."""
+    """Return whether the plan of a session has a floor, a minimum probability of asking each item."""
     return bool(run.state.plan and run.state.plan.promised)
 
 
@@ -114,8 +114,9 @@ def of_session(run: Session | Trace | OneQuestion) -> Certainty | None:
 
 
 def all_at_once(session: Session) -> dict[str, float]:
-    """Return {name of question: floor of recall} if the session asks several questions. All floors hold together with
-    the risk of a single one. Empty if the session asks one question, audits a column, or its plan has no floor.
+    """Return {name of question: floor of recall} if the session asks several questions. The risk that any of them errs
+    is at most the risk of a single floor. Empty if the session asks one question, audits a column, or its plan has no
+    floor.
 
     Each floor has an equal part of the risk. The risk that any floor errs is at most the sum of these parts (Bonferroni
     correction).
@@ -191,8 +192,8 @@ def labels_for(run: Session | Trace | OneQuestion, points: float = STEP) -> int 
 
 
 def forecast(labels: int, items: int, prevalence: float) -> float:
-    """Predict the final floor of recall with the algorithm `auto` and the floor RECOMMENDED. docs/certainty.md says how
-    precise this is.
+    """Predict the final floor of recall with the algorithm `auto`, and with the share RECOMMENDED of the budget as the
+    plan's floor. docs/certainty.md says how precise this is.
 
     labels: budget, >= 1. items: number of items of the stream, >= 1. prevalence: share of positive items, > 0.
     """
@@ -217,8 +218,8 @@ def sentences(session: Session | OneQuestion) -> list[str]:
 
 
 def promise(recall: float, items: int, prevalence: float) -> str:
-    """Describe the guarantee that a new session with a floor will probably reach, and the labels that a certain
-    guarantee needs, in sentences.
+    """Describe the guarantee that a new session with a floor will probably reach, and the number of random labels that
+    some guarantees need, in sentences.
 
     recall: floor of recall, from `forecast`. items: number of items of the stream. prevalence: share of positive items.
     """

@@ -59,8 +59,8 @@ def _alarm(run: Run, rounds: int) -> int | None:
 
 
 def _imported(run: Run) -> int:
-    """Return the number of items of the import, without later ones; for an import by an older version, the number of
-    items when the session began."""
+    """Return the number of imported items, without items appended later; for an import by an older version, the number
+    of items when the session began."""
     batches = run.store.batches(run.settings.dataset)
     return int(batches[0]["items"]) if batches and not batches[0]["first"] else run.settings.items
 

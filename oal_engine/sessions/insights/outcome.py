@@ -112,7 +112,7 @@ def yeses(session: Session) -> Iterator[tuple[str, str]]:
 
 
 def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
-    """Yield table rows (name, value in words) of the first metrics, exact or estimated."""
+    """Yield table rows (name, value in words) of the main metrics, exact or estimated."""
     if session.labelled:
         for name in metrics.EVALUATIONS:
             values = session.evaluate(session.place.counts, name)
@@ -153,7 +153,7 @@ def differing(run: Run) -> list[str]:
 
 
 def exact(run: Run, counts: np.ndarray) -> str:
-    """State the first metrics of a table of counts in a sentence, for data whose labels are known."""
+    """State the two main metrics of a table of counts in a sentence, for data whose labels are known."""
     both = (
         " and ".join(f"{TITLES[metric]} {values[metric]:.3f}" for metric in METRICS[run.multiclass][:2])
         for values in (run.evaluate(counts, name) for name in metrics.EVALUATIONS)
@@ -162,7 +162,7 @@ def exact(run: Run, counts: np.ndarray) -> str:
 
 
 def _estimated(session: Session) -> str:
-    """State the estimates of the first metrics with their intervals, or say which answers are missing for them."""
+    """State the estimates of the main metrics with their intervals, or say which answers are missing for them."""
     (now, quarter, _), sentences = estimates.look(session, 1), []
     if now.available:
         until = "" if now.closed is None else f" up to item {now.closed + 1:,}"
@@ -175,7 +175,7 @@ def _estimated(session: Session) -> str:
 
 
 def _in_words(estimated: Estimates) -> str:
-    """Write the first available metrics of estimates with their intervals; with K classes the accuracy."""
+    """Write the main metrics that are estimated, with their intervals; with K classes the accuracy."""
     return ", ".join(
         " and ".join(f"{TITLES[metric]} {values[metric]}" for metric in _first(estimated)) + f" under {NAMES[name]}"
         for name, values in estimated.metrics.items()
@@ -237,7 +237,7 @@ class Outcome(NamedTuple):
         return [hits, f"{listed}: {depths[0].sentence(name)}" if depths else f"{listed}."]
 
     def lines(self, name: str) -> list[tuple[str, str]]:
-        """Return table rows: (name, value in words). name: name of the positive class."""
+        """Return the result as table rows, (name, value in words). name: name of the positive class."""
         if not self.labels:
             return []
         lines = [(f"{name} among your answers", f"{self.positives:,} of {self.labels:,}")]

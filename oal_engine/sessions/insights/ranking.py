@@ -3,8 +3,8 @@
 The chance that an item without an answer is positive is a logistic function of its margin (Platt 1999) whose slope may
 change twice (a linear spline). It is fitted to the answered items, each with its margin under a model that was trained
 without it (cross-validation), because a model is surer of items that it has learned. An answer that was asked with
-probability pi has the weight pi^-0.75: equal weights would make the most of few answers, weights of 1 / pi would
-represent the stream even if the curve is wrong. docs/estimates.md reports the coverage of the intervals.
+probability pi has the weight pi^-0.75, a compromise: equal weights would make the most of few answers, weights of 1 /
+pi would represent the stream even if the curve is wrong. docs/estimates.md reports the coverage of the intervals.
 """
 
 from collections.abc import Callable, Sequence

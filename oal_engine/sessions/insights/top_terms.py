@@ -53,7 +53,7 @@ def common(run: Run) -> np.ndarray:
 def moved(
     old: np.ndarray, new: np.ndarray, most: int = 8, without: Sequence[int] | np.ndarray = (), latent: int = 0
 ) -> list[Moved]:
-    """Return the weights that differ, the largest change first.
+    """Return the weights that differ between `old` and `new`, the largest change first.
 
     most: number of weights to return. without: columns to leave out. latent: number of unnamed columns at the end,
     which are left out, too.

@@ -1,4 +1,5 @@
-"""Signs that the model learns: numbers, the terms that changed most lately, and the strongest terms of each class."""
+"""Signs that the model learns: numbers, the terms whose weights changed most lately, and the strongest terms of each
+class."""
 
 import html
 from datetime import UTC, datetime

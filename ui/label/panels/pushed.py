@@ -1,6 +1,6 @@
-"""Items that the model passed on without asking, newest first, to be marked as wrong: the pushed items, or with K
-classes every item with its predicted class. If the session asks several questions, the items pushed by one question, to
-be labeled."""
+"""Items that the model passed on without asking, newest first, where wrong predictions can be marked: the pushed items,
+or with K classes every item with its predicted class. If the session asks several questions, the items pushed by one
+question, which can be labeled."""
 
 import html
 from typing import Any

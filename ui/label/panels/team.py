@@ -77,7 +77,7 @@ def _asked(session: Session) -> str:
 
 
 def _show_questions(server: CardServer, kind: str) -> None:
-    """Show a table of how far opinions agree with first answers on each question. kind: as in
+    """Show a table of how far second or repeated answers agree with first answers on each question. kind: as in
     `agreement.answer_pairs`."""
     words, lines = server.cached(f"agreement {kind}", lambda: _of_questions(server.session, kind))
     table(QUESTIONS, lines, "none")
@@ -112,7 +112,7 @@ def _by_people(pairs: list[AnswerPair]) -> list[tuple]:
 
 
 def _cells(own: Agreement) -> tuple[str, str, str]:
-    """Return cells: how many answers were the same, their share in the stream, and kappa."""
+    """Return three cells of a table: how many answers were the same, their share in the stream, and kappa."""
     return f"{own.equal:,} of {own.pairs:,}", _share(own.same), str(own.kappa or "not enough")
 
 
