@@ -62,8 +62,8 @@ def _can_calibrate(model: "OnlineActiveClassifier") -> bool:
 class _Stream:
     """A stream whose rows come one at a time.
 
-    order: item order, all 0: each round has a table of one row. asked: the question that waits for its label, and the
-    row.
+    order: item order, all 0, because each round has a table of one row. asked: the question that waits for its label,
+    and the row that it is about.
     """
 
     budget: float
@@ -79,17 +79,17 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     """A published algorithm, or "LEARNER + RULE", as a classifier that learns only from the labels it asks for.
 
     algorithm: a name of ALGORITHMS, or a learner and a rule as in "cspaa + asymmetric". Parameters of the algorithm are
-    given by name (eta=0.1; None: the default), and can be tuned and cloned like all other settings.
-    budget: most labels that may be asked (None: no limit). random_state: seed >= 0 of the random draws.
-    rho: weight of a positive: "laplace" estimates it from the labels asked, "auto" takes the class ratio of y (in
-    `fit`), or a number. metric ("sum" or "cost"), alpha_p and c_p: the metric that rho is for, and its weights. theta:
-    smallest margin that predicts positive. averaged: once the budget is spent, predict with the mean of the weights.
-    positive_class: which of two labels is the positive one (None: the second of `classes_`, which are sorted).
+    given by name (eta=0.1; None: the default), and can be tuned and cloned like all other settings. budget: most labels
+    that may be asked for (None: no limit). random_state: seed >= 0 of the random draws. rho: weight of a positive:
+    "laplace" estimates it from the labels received, "auto" takes the class ratio of y (in `fit`), or a number. metric
+    ("sum" or "cost"), alpha_p and c_p: the metric that rho is for, and its weights. theta: smallest margin that
+    predicts positive. averaged: once the budget is spent, predict with the mean of the weights. positive_class: which
+    of two labels is the positive one (None: the second of `classes_`, which are sorted).
 
     Only auto, auto-sum and auto-classes have an intercept; for the others, append a column of ones. `fit` and
     `fit_stream` start from scratch, `partial_fit` and `query` continue. Fitted attributes: classes_, learner_, rule_,
-    objective_, rounds_ (number of rows seen), coef_ and intercept_ of a linear learner, and from the last stream
-    counts_ (a table as in `metrics`) and, for all questions in order, queried_ (row numbers), margins_ and
+    objective_, rounds_ (number of rows seen), and coef_ and intercept_ of a linear learner. The last stream sets
+    counts_ (a table as in `metrics`) and, with one entry per question, queried_ (row numbers), margins_ and
     probabilities_.
 
     With two classes, `predict_proba` is available after 20 answers of each class: Platt scaling of the margins of the
@@ -421,9 +421,9 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return (numbers[..., 1:] - numbers[..., :1]).T if self.classes_.size == 2 else numbers.T
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the evidence for `classes_[1]`, shape (n,), if there are two classes: the margin minus theta, negated
-        if `classes_[1]` is the negative class, or the difference of two scores. Else return the scores of all classes,
-        shape (n, K)."""
+        """With more than two classes, return the scores of all classes, shape (n, K). With two classes, return the
+        evidence for `classes_[1]`, shape (n,): for a multi-class learner the difference of two scores, else the margin
+        minus theta, negated if `classes_[1]` is the negative class."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
             return self._labels[self.classes_[1]] * (scores[:, 0] - self.objective_.theta)

@@ -141,8 +141,8 @@ class OpenSession:
 
     def know(self, labels: Mapping[str, str | bool | None], question: str | None = None) -> list[str]:
         """Learn labels {item id: word} that are known from elsewhere and cost nothing; None makes an item unknown
-        again. Return the ids of the items that were refused, because they were asked or marked. question: if the
-        session asks several questions, the question that the labels answer, with True or False instead of words."""
+        again. Return the ids of the items that were refused, because they were asked about or marked. question: if the
+        session asks several questions about each item, the one that the labels answer, with True or False as words."""
         places = self._session.dataset.positions([*labels])
         if unknown := [item for item in labels if item not in places]:
             raise SessionError(f"{self._session.dataset.name} has no item {unknown[0]}.")
@@ -284,8 +284,8 @@ class Compared(experiments.Comparison):
             write(self, Path(path), Showing(**view))
 
     def log_to_mlflow(self) -> None:
-        """Log one MLflow run for each line (see `Comparison`): its settings, the mean of each metric over the runs with
-        its 95 % interval, and the figure of its data set and budget."""
+        """Log one MLflow run for each result line (see `Comparison`): its settings, the mean of each metric over the
+        runs with its 95 % interval, the figure of its data set and budget, and the whole comparison as JSON."""
         try:
             import mlflow
         except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Label: the card, and panels with the progress of the session."""
+"""The Label page: the labeling card, and panels with the progress of the session."""
 
 import streamlit as st
 
@@ -19,7 +19,7 @@ A_DAY = 24 * 60 * 60  # seconds; only a fragment with an interval makes a browse
 @st.fragment
 @guarded()
 def label(server: CardServer) -> None:
-    """Show the card, or a link to Replay for readers."""
+    """Show the labeling card or, to readers, a link to the Replay page."""
     if is_reader(server):
         note(READERS)
         st.page_link("pages/3_Replay.py", label="Replay", query_params={"session": str(server.session.id)})
@@ -46,8 +46,7 @@ def watch(server: CardServer) -> None:
 
 
 def draw_panels(server: CardServer) -> None:
-    """Draw the open panel, and announce new items. The other panels are not drawn, so that they cannot delay the
-    card."""
+    """Draw the open panel, and announce new items. Other panels are not drawn, so that they cannot delay the card."""
     server.refresh()
     reader, begun = is_reader(server), server.session.previous is not None
     audited = server.session.settings.audited

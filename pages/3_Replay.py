@@ -139,8 +139,8 @@ def verify(store: Store, session: int) -> None:
 
 
 def publish(store: Store, session: int, steps: int, question: str | None) -> None:
-    """Show buttons that download a session: as a file, and as an HTML page with its player, which has `steps`
-    positions. question: the question on the page, if the session asks several."""
+    """Show buttons that download a session: as a file, and as an HTML page that plays it. steps: number of positions of
+    the player. question: the question to play, if several are asked about each item."""
 
     def make_file() -> bytes:
         file = io.StringIO()
@@ -158,7 +158,7 @@ def publish(store: Store, session: int, steps: int, question: str | None) -> Non
 
 
 def first_place() -> None:
-    """Remove the position (`question` or `round`) from the address, because it does not fit another question."""
+    """Forget the position in the address (`question` or `round`) when another question of the session is selected."""
     for name in ("question", "round"):
         st.query_params.pop(name, None)
 

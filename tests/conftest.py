@@ -17,8 +17,8 @@ FIRST = ("kernel", "browser", "test_tools")  # kernel compiles for all other tes
 
 
 def pytest_xdist_auto_num_workers(config):
-    """Return two workers per core, because tests with a browser wait half of their time. tests/house alone gets one per
-    core: its tests never wait, and every worker imports all their modules."""
+    """Return two workers per core, because browser tests wait half of their time. If only tests/house is run, return
+    one per core: its tests never wait, and every worker imports all their modules."""
     return (1 if config.args == ["tests/house"] else 2) * (os.cpu_count() or 1)
 
 
@@ -80,7 +80,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def context(browser):
-    """The browser context that most visitors share."""
+    """The browser context that the visitors of most tests share."""
     from tests.harness.browser import warmed
 
     with warmed(browser) as opened:

@@ -82,7 +82,7 @@ def role(store: Store, session: int, who: Standing) -> str | None:
 
 def holder(token: Row) -> Standing:
     """Return the permissions of the person whom an API token names. If the app requires a log-in, a person who is on no
-    list has none."""
+    list of the secrets has no permissions."""
     return standing({"is_logged_in": True, "email": token["annotator"]})
 
 
@@ -152,8 +152,8 @@ def _rules() -> Rules:
 
 
 def _tell_streamlit(auth: dict[str, Any]) -> None:
-    """Reload Streamlit's own copy of the secrets, which checks log-ins, if its [auth] differs: the copy stays outdated
-    after a broken file is mended."""
+    """Reload the copy of the secrets with which Streamlit checks log-ins, if its [auth] differs. Otherwise the copy
+    would stay outdated after a broken file is mended."""
     if st.secrets.load_if_toml_exists() and st.secrets.to_dict().get("auth") != auth:
         st.secrets._reset()
 

@@ -16,7 +16,7 @@ MAX_VALUE_CHARACTERS = 80  # quoted in a message
 
 
 def check_choice(key: str, name: str, options: Iterable[str], most: int | None = None) -> None:
-    """Show an error for each option in the address that does not exist, and if there are more options than `most`.
+    """Show an error for each option in the address that does not exist, and one if there are more options than `most`.
 
     key: the widget's key, which is also its name in the address. name: the widget's label, quoted in the error.
     """
@@ -35,8 +35,8 @@ def check_number(
 ) -> Literal["query-params"] | None:
     """Show an error for each value in the address that is not a number from `low` to `high`.
 
-    Return the argument `bind` of the number field: None if the address has an infinite number, on which Streamlit
-    fails.
+    Return the value for the number field's argument `bind`, or None if the address has an infinite number, on which
+    Streamlit fails.
     """
     bind: Literal["query-params"] | None = BOUND
     for word in st.query_params.get_all(key):

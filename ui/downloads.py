@@ -92,7 +92,7 @@ def _formats(store: Store, session: int, what: str) -> dict[str, tables.Format]:
 
 
 def positives_button(store: Store, session: int, first: int) -> None:
-    """Show a button that downloads the `first` items of a session's ranking, as CSV with texts."""
+    """Show a button that downloads the top items of a session's ranking, as CSV with texts. first: number of items."""
     words = f"Download the first {first:,}" if first > 1 else "Download the first"
     options = ["--texts", "--first", str(first)]
     _export_button(words, store, session, "positives", "csv", options, "download-positives")
@@ -113,8 +113,8 @@ def _export_button(
 
 
 def page_button(store: Store, session: int, question: str | None) -> None:
-    """Show a button that downloads the player of a session as an HTML page. question: the question to play, if the
-    session asks several."""
+    """Show a button that downloads the player of a session as an HTML page. question: the question to play, if several
+    are asked about each item."""
     texts = st.checkbox("With the texts, and the terms learned from them", key="page-texts")
     options = ["--texts"] * texts + [f"--question={question}"] * bool(question)
     make = partial(output, store.path, ["publish", str(session), "--format", "html", *options])

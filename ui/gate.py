@@ -42,7 +42,7 @@ DIALOGS, NO_DIALOGS = b'"blockErrorDialogs":false', b'"blockErrorDialogs":true '
 class Gate:
     """Middleware that every request and every message of a browser passes.
 
-    routes: the app's own routes, which the gate answers: Streamlit's own middleware takes longer than an answer.
+    routes: the app's own routes. The gate answers them itself, because Streamlit's own middleware would take longer.
     """
 
     def __init__(self, app: ASGIApp, routes: Sequence[Route] = ()) -> None:
@@ -90,9 +90,9 @@ class Gate:
         return None
 
     def _led(self, scope: Scope, send: Send) -> Send:
-        """Wrap `send` so that it redirects: after a log-in, to the page that was opened before it, such as an
-        invitation (Streamlit itself always redirects to the first page); from a page that does not exist, to the first
-        page, which says so."""
+        """Wrap `send` so that it redirects in two cases. After a log-in, it leads to the page that was opened before,
+        such as an invitation (Streamlit itself always leads to the first page). From a page that does not exist, it
+        leads to the first page, which says so."""
         cookies, path = HTTPConnection(scope).cookies, scope["path"]
 
         async def sent(message: Message) -> None:
@@ -184,7 +184,7 @@ class _Pages:
 
 
 def _is_foreign(scope: Scope) -> bool:
-    """Tell whether a request is cross-origin: from a page of another host, or of another port, which Streamlit accepts.
+    """Tell whether a request is cross-origin: from a page on another host or (which Streamlit accepts) on another port.
 
     Programs other than browsers send no origin. A proxy may name the requested host in X-Forwarded-Host.
     """

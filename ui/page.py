@@ -163,8 +163,7 @@ def visible_datasets(store: Store) -> set[int]:
 
 
 def datasets(store: Store) -> list[Row]:
-    """Return the rows of `Store.datasets` that the user may see. Only owners of the studio see the number of
-    sessions."""
+    """Return the rows of `Store.datasets` that the user may see. Only studio owners see the number of sessions."""
     if owns():
         return store.datasets()
     seen = visible_datasets(store)
@@ -207,7 +206,7 @@ def _who() -> None:
 
 
 def _pass_on(old: str, new: str) -> None:
-    """Move the leases in the open session to the new name, so that its card keeps its item."""
+    """Move the leases in the open session from an old name to a new one, so that the person's card keeps its item."""
     session = st.query_params.get("session", "")
     if session.isdecimal() and int(session) in {row["id"] for row in sessions(store())}:
         store().pass_on(int(session), old, new)
@@ -397,7 +396,8 @@ def remove_after_asking(
 
 
 def one_row(name: str) -> DeltaGenerator:
-    """Return a container in one row whose first element leaves room for the buttons after it, even on a phone."""
+    """Return a container that stays one row, even on a phone: the first element leaves room for the buttons after
+    it."""
     return st.container(key=f"row-{name}", horizontal=True, vertical_alignment="center")
 
 

@@ -1,5 +1,5 @@
-"""The player on the Replay page, a Streamlit component (replay.js, replay.css), and the comparison of the session with
-another algorithm."""
+"""The player on the Replay page, a Streamlit component (replay.js, replay.css), and a comparison with another
+algorithm."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _mount = component("replay", PLAYER.scripts, PLAYER.styles)
 
 @st.cache_resource(max_entries=8)
 def player(session: int, question: str | None = None) -> Player:
-    """Return the player of a session, opened once in this server process. question: the question to play, if the
-    session asks several."""
+    """Return the player of a session, opened once in this server process. question: the question to play, if several
+    are asked about each item."""
     return Player(session, question)
 
 
@@ -83,7 +83,7 @@ def show(player: Player, start: str) -> None:
 @st.cache_resource(max_entries=20)
 def other_run(session: int, question: str | None, version: str, chosen: dict[str, Any]) -> what_if.WhatIf:
     """Run another algorithm over the stream of a session, cached by the session's `version` (see `Player.version`).
-    question: the question to look at, if the session asks several. chosen: a result of `choose_strategy`."""
+    question: the question to look at, if several are asked about each item. chosen: a result of `choose_strategy`."""
     values = {key: value for key, value in chosen.items() if key != "parameters"}
     trace = player(session, question).trace
     several = asks_several(vars(trace.settings))

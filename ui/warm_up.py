@@ -70,8 +70,8 @@ def _compile(stopped: threading.Event) -> None:
 
 
 def practise() -> None:
-    """Warm up in a temporary database: answer and correct an item with the settings of two demos and in a session on
-    imported texts, and begin an audit and a session that asks several questions.
+    """Warm up in a temporary database. Answer and correct an item in three sessions (two with the settings of demos,
+    one on imported texts), and begin an audit and a session that asks several questions.
 
     Then exempt the objects loaded so far from garbage collection, since they stay loaded.
     """

@@ -36,7 +36,7 @@ def check(
 ) -> None:
     """Check that the database, or a backup, is undamaged: the file, the rows, and every session.
 
-    The exit code is 1 if anything is damaged, or a session does not verify.
+    The exit code is 1 if anything is damaged, or if a session fails verification.
     """
     if file and db:
         raise ValueError(f"check takes a backup or --db, not both. Got {file} and {db}.")

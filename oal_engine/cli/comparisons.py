@@ -125,7 +125,7 @@ def compare(
     running: Running,
     as_json: Json = False,
 ) -> None:
-    """Compare algorithms over the same streams, tuned the same way; run it again to resume after an interruption."""
+    """Compare algorithms over the same streams, tuned the same way. Repeat the command to resume an interrupted run."""
     values = specifications.contents(spec) if spec else {}
     values |= set_options(data=sources, budgets=budget, tune=tune, held_out=held_out, floor=floor)
     values |= measuring.values() | learning.values()

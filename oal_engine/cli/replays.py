@@ -277,8 +277,8 @@ def _print(result: dict[str, Any]) -> None:
 
 
 def _print_column(result: dict[str, Any]) -> None:
-    """Print the metrics of the column alone, and of the column with the answers: their true values, as means over the
-    runs, and their estimates and guaranteed minimums from the answers of the first run."""
+    """Print the metrics of the audited column (labels or scores made by something else), alone and with the answers:
+    true values (means over the runs), and estimates and guaranteed minimums (from the answers of the first run)."""
     run, runs, cut = result["runs"][0], len(result["runs"]), result["column"]["cut"]
     print(
         f"Column {result['column']['name']}{'' if cut is None else f', positive from {cut:g} on'}, and "

@@ -169,7 +169,7 @@ def answers_to_check(
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """List the answers that a model of all others contradicts, and the answers that the model depends on most."""
+    """List answers that contradict a model trained on all other answers, and answers that influence the model most."""
     opened = Opened(Store(db, read_only=True), session)
     checks, words = answer_checks.of_session(opened), opened.settings.answers
     first = {"at odds": checks.at_odds[:most], "decisive": checks.decisive[:most]}
@@ -196,7 +196,7 @@ def verify(session: Session, db: Db = None, as_json: Json = False) -> None:
 
 
 def _report(report: look_back.Report, as_json: bool) -> None:
-    """Print a report. Exit with code 1 if the session does not verify."""
+    """Print a report. Exit with code 1 if the session fails verification."""
     print(json.dumps(report.as_dict(), ensure_ascii=False) if as_json else f"{report.name}: {report}")
     if not report.verified:
         raise typer.Exit(1)

@@ -97,7 +97,7 @@ def _extra(package: str) -> BrokerError:
 
 
 def _redis(address: Address, positions: Positions, say: Say) -> Iterator[Batch]:
-    """Read a Redis stream. A message is the only field of an entry, or, if it has several, a JSON object of them."""
+    """Read a Redis stream. The message in an entry is its only field, or a JSON object if it has several fields."""
     try:
         import redis
     except ImportError:

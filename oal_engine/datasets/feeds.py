@@ -53,9 +53,9 @@ class AppendCounts:
     duplicates: exact duplicates, which are dropped. renamed: appended items whose id was in use. skipped: unreadable
     lines, {reason: (count, first line)}. near_duplicates: appended or left out, as the data set is configured. words:
     distinct words per appended text, summed over the texts. new_words: how many of these are outside the vocabulary.
-    later_labels: stored items without a label that got one from an exact duplicate; it does not replace the item's own
-    label in earlier sessions and comparisons. unused_labels: labels of all other exact duplicates, if the data set is
-    not fully labeled. unknown_words: cells of categories whose word did not occur in the import.
+    later_labels: stored items without a label for which an exact duplicate brought one. The new label is stored
+    separately: the `y` of the item stays 0. unused_labels: labels of all other exact duplicates, if the data set is not
+    fully labeled. unknown_words: cells of categories whose word did not occur in the import.
     """
 
     appended: int = 0
@@ -186,9 +186,9 @@ def _later_labels(
 def _near_duplicates(dataset: Dataset, word_sets: WordSets, fresh: np.ndarray) -> np.ndarray:
     """Find the fresh texts that are near-duplicates of an earlier text. Return a boolean mask over all texts.
 
-    fresh: mask of the texts that are not exact duplicates. A near-duplicate is added to the count of the earlier text;
-    so is an exact duplicate if the data set leaves out near-duplicates. The other fresh texts are stored, so that
-    texts of later appends are compared with them.
+    fresh: mask of the texts that are not exact duplicates. The stored number of copies of the earlier text grows by 1
+    for each near-duplicate, and for each exact duplicate if the data set leaves out near-duplicates. All other fresh
+    texts are stored, so that texts of later appends are compared with them.
     """
     store, once = dataset.store, dataset.record["near_duplicates"] == duplicates.ONCE
     position, near = dataset.record["items"], np.zeros(fresh.size, bool)
@@ -267,7 +267,7 @@ def _rows(dataset: Dataset, items: reading.Items) -> tuple[rows.Rows, WordSets |
 
 
 def _class_counts(record: DatasetRecord, y: np.ndarray) -> dict[str, Any]:
-    """Add the labels `y` to the class counts of a data set. Return the changed columns of its record."""
+    """Add the labels `y` to the class counts of a data set. Return the changed fields of its record."""
     if record["classes"]:
         more = np.bincount(y, minlength=len(record["classes"]) + 1)[1:].tolist()
         return {"classes": json.dumps({name: n + m for (name, n), m in zip(record["classes"].items(), more)})}

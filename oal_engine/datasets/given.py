@@ -1,7 +1,7 @@
-"""A column of decisions about every item, stored with the items, such as labels or scores from a language model.
+"""Decisions about every item, such as labels or scores from a language model: a column stored with the items.
 
-The learner `given` uses the decisions as they are, to audit them. Other learners begin with them: then each row has the
-decision as one more feature.
+The learner `given` uses the decisions as they are, so that they can be audited. Other learners begin with them: each
+row gets the decision as one more feature.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ TRUST, SCALE = 3.0, 0.3  # of the column in BOTH: its initial weight, and its va
 
 class Column(NamedTuple):
     """A column of decisions about the items, for example from a language model. cut: the smallest score that means
-    positive (None: the cells are labels). margins: one per item, >= 0 for positive: -1 or 1 for a label; for scores,
-    the difference score - cut, divided by the root mean square of all differences."""
+    positive (None: the cells are labels). margins: one per item, >= 0 if positive. A label gives 1 or -1; a score gives
+    (score - cut) divided by the root mean square of these differences."""
 
     name: str
     cut: float | None
@@ -33,11 +33,11 @@ class Column(NamedTuple):
 
 
 def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | None, source: str) -> Column:
-    """Convert the cells of a column of labels (two words) or scores (numbers) to decisions.
+    """Convert the cells of a column of labels (words) or scores (numbers) to decisions.
 
-    columns: names the column as label, and its positive words, unless its words are a pair such as yes and no. cut:
-    smallest positive score; None means 0.5 for scores from 0 to 1, and 0 if some are negative. Raise DataError if a
-    cell is empty, if other scores come without a cut, or if the positive word is unclear.
+    columns: `label` names the column; `positive` lists its positive words (not needed for a pair such as yes and no).
+    cut: smallest positive score; None means 0.5 for scores from 0 to 1, and 0 if some are negative. Raise DataError if
+    a cell is empty, if other scores have no cut, or if the positive word is unclear.
     """
     name, blank = str(columns.label), [k for k, cell in enumerate(cells, 1) if not cell.strip()]
     if blank:
@@ -83,8 +83,8 @@ def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | 
 def stored_column(
     data: Dataset, name: str, positive: Sequence[str] | None, cut: float | None, rare: str = ""
 ) -> Column:  # fmt: skip
-    """Convert a further column, stored with the items of a data set, to decisions. positive: the positive words (None:
-    the positive class `rare` if a cell of the column has this name, else the positive words of the data set)."""
+    """Convert a further column, stored with the items of a data set, to decisions. positive: the positive words.
+    None means the word `rare` if a cell of the column holds it, else the positive words of the data set."""
     if name not in data.details:
         names = ", ".join(filter(None, data.details)) or "none"
         raise DataError(f"column must be kept with the items of {data.name}: {names}. Got {name}.")

@@ -1,7 +1,7 @@
 """Preview, import and append files for the web page, in a child process.
 
-Labeling continues meanwhile, and an import cannot exceed its memory limit. The child inherits the open file; an upload
-has no name on the disk, so that nothing of it remains. The child exits together with its parent.
+Labeling does not wait for it, and an import cannot exceed its memory limit. The child process inherits the open file;
+an upload has no name on the disk, so that nothing of it remains. The child exits together with its parent.
 """
 
 from __future__ import annotations

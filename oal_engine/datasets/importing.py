@@ -142,7 +142,7 @@ def _store(
 
 
 def _stored_columns(columns: reading.Columns, read_from: reading.Columns) -> dict[str, Any]:
-    """Return the columns to read later files with, and the detail columns, in the form stored with a data set."""
+    """Return the roles of the columns in the form stored with a data set, to read later files in the same way."""
     stored: dict[str, Any] = {"text": columns.text, "label": columns.label, "id": columns.id}
     stored |= {"features": columns.features} if columns.text and columns.features else {}
     if columns.holds_sets:
@@ -188,7 +188,7 @@ def import_file(
 
 
 def report(store: Store, dataset: int, items: reading.Items) -> str:
-    """Describe an import in sentences: items, skipped lines, near-duplicates, and how uncommon scripts are cut."""
+    """Describe an import in sentences: items, skipped lines, near-duplicates, how scripts such as Chinese are cut."""
     stored, count = store.dataset(dataset), store.copies(dataset)
     rich = items.texts is not None and json.loads(stored["vectorizer"])["tokenizer"] == "rich"
     near = duplicates.sentence(count, stored["near_duplicates"]) if count else ""

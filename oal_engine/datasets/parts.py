@@ -45,8 +45,8 @@ def parts_of(folder: Path) -> list[Path]:
 
 @contextmanager
 def first_parts(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield the path of a temporary ZIP archive of the first parts, from which the layout of all parts is guessed.
-    Raise DataError if there are fewer than 2 parts, or if their folder has subfolders."""
+    """Yield the path of a temporary ZIP archive of the first files, from which the layout of all files is guessed.
+    Raise DataError if there are fewer than 2 files, or if their folder has subfolders."""
     if len(paths) < 2:
         raise DataError(f"--parts needs a folder of at least 2 files. Got {len(paths)}.")
     folder = paths[0].parent
@@ -69,7 +69,7 @@ def run(
 ) -> dict[Path, Any]:
     """Call `work(part, *arguments)` for each part in `tasks`, as one task per part. Return {part: result}.
 
-    progress: called with (parts done, parts in total). before: parts done earlier, which count in both numbers.
+    progress: called with (parts done, parts in total). before: number of parts done earlier, added to both numbers.
     """
     running, results = dict[Future[Any], Path](), dict[Path, Any]()
     try:
@@ -87,7 +87,7 @@ def run(
 
 
 def _named(work: Callable[..., Any], part: Path, *arguments: Any) -> Any:
-    """Call `work` with a part. Raise its ValueError as a DataError that names the part."""
+    """Call `work` on the file `part`. Turn a ValueError into a DataError whose message begins with the path."""
     try:
         return work(part, *arguments)
     except ValueError as error:
@@ -95,7 +95,7 @@ def _named(work: Callable[..., Any], part: Path, *arguments: Any) -> Any:
 
 
 class _Read(NamedTuple):
-    """A part that a worker has read: the folder of its items and terms, the number of items, the last line number."""
+    """The result of reading a part (one file): folder of its items and terms, number of items, last line number."""
 
     folder: Path
     items: int
@@ -188,7 +188,7 @@ def _lines(folder: Path) -> Iterator[list[Any]]:
 def read_part(
     part: Path, opening: Opening, available: list[str], columns: reading.Columns, settings: dict[str, Any], work: Path
 ) -> _Read:
-    """Write the items of a part, and its document frequencies {term: texts with it}, to a new folder in `work`.
+    """Write the items of a part (one file), and the document frequency of each term, to a new folder in `work`.
 
     available: the columns that every part must have, then one more for the file name of the part.
     """

@@ -103,8 +103,8 @@ def make_prior(
 
 
 def read_lines(written: str) -> tuple[list[str], list[str]]:
-    """Split the lines of a form field into (seed words, example texts): a line of short parts between commas gives
-    words, any other line is an example text."""
+    """Split the lines of a form field into (seed words, example texts): a line of short parts, separated by
+    commas, gives seed words; any other line is one example text."""
     words, texts = list[str](), list[str]()
     for line in filter(None, map(str.strip, written.splitlines())):
         parts = [part for each in COMMA.split(line) if (part := each.strip())]
@@ -122,8 +122,8 @@ def divided(data: Dataset | FeatureTable, words: Sequence[str]) -> tuple[tuple[s
 
 
 def suggested(data: Dataset, description: str) -> list[str]:
-    """Suggest seed words from a description of the rare class: words of the vocabulary that are in few texts, the most
-    frequent words first. Sentences with a negation ("not", "no") are ignored."""
+    """Suggest seed words for the rare class: words of its description that are in the vocabulary, but in no more than
+    10 % of the texts. Words in more texts come first. Sentences with a negation ("not", "no") are ignored."""
     if data.vocabulary is None:
         return []
     sentences = (each for each in SENTENCE.split(description.lower()) if not NEGATION.search(each))
@@ -133,8 +133,8 @@ def suggested(data: Dataset, description: str) -> list[str]:
 
 
 def typical(data: Dataset, y: np.ndarray) -> list[str]:
-    """Suggest seed words from labels: the words whose share of the positive items most exceeds their share of the
-    negative items. y: -1, +1, or 0 for no label. Return [] if there are no positive or no negative items."""
+    """Suggest seed words from labels: words that occur in a larger share of the positive than of the negative items,
+    the largest difference first. y: -1, +1, or 0 for no label. Return [] if either class has no items."""
     items = np.flatnonzero(y)
     if data.vocabulary is None or not {-1, 1} <= {*y[items].tolist()}:
         return []

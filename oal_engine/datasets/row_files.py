@@ -33,7 +33,7 @@ KIND_FILE = "rows.json"  # names the kind of the saved rows
 
 
 class RowWriter:
-    """Write rows of one kind, block by block, as .npy files that `load` maps into memory.
+    """Write rows of one kind (sparse, dense or mixed), block by block, as .npy files that `load` maps into memory.
 
     items: the number of written rows. checksums: the CRC-32 of each written array, {name: checksum}.
     """
@@ -74,7 +74,7 @@ class RowWriter:
 
 
 def _write_header(file: BinaryIO, dtype: np.dtype[Any], size: int) -> None:
-    """Write the header of a flat array. Its length does not depend on `size`, so that it can be overwritten."""
+    """Write the header of a flat array. A header is equally long for every `size`, so that it can be overwritten."""
     file.seek(0)
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (size,)}
     np.lib.format.write_array_header_1_0(file, header)

@@ -72,5 +72,5 @@ class Search:
 
 
 def _spaced(text: str) -> str:
-    """Normalize a text for the index: drop optional marks and quotes, put spaces around letters of unspaced scripts."""
+    """Normalize a text for the index: drop optional marks and quotes, separate letters of scripts without spaces."""
     return UNSPACED.sub(r" \1 ", OPTIONAL.sub("", scripts.same(text))).replace('"', " ")

@@ -155,9 +155,8 @@ class Dataset:
 
     @property
     def rows(self) -> Rows:
-        """The rows. Raises DataError if one of their files was truncated since it was mapped: reading beyond its end
-        would kill the process. A truncation is not noticed within LENGTH_CHECK_SECONDS, or while a compiled loop reads.
-        """
+        """The rows. Raises DataError if a file was truncated since it was mapped: reading beyond its end would kill the
+        process. This is checked at most once per LENGTH_CHECK_SECONDS, and not while a compiled loop reads."""
         self._check_lengths()
         return self._rows
 
@@ -187,7 +186,7 @@ class Dataset:
 
     @property
     def files(self) -> dict[Path, int]:
-        """The row and label files, {path: bytes that belong to the opened items}. Further bytes were appended later."""
+        """The files, {path: number of bytes that belong to the opened items}. Further bytes were appended later."""
         kind = self.folder / row_files.KIND_FILE
         return {kind: kind.stat().st_size} | {Path(path): size for path, size in self._extents}
 
@@ -288,7 +287,7 @@ class Dataset:
 
     @cached_property
     def feature_names(self) -> list[str]:
-        """The names of the columns of vectors."""
+        """The names of the features of vectors."""
         return json.loads(self.record["feature_names"] or "[]")
 
     @property
@@ -325,10 +324,10 @@ class Dataset:
         return reading.question_names(columns, label, self.columns.get("contains", False))
 
     def labels_of(self, names: Collection[str], gaps: bool = False) -> dict[str, np.ndarray]:
-        """Return the label of every item (+1 or -1) for yes/no questions, {name: labels}. The labels come from the
-        further column with the name of the question, else from the label cells: +1 if the name is one of the labels in
-        the cell. Questions that the file does not answer for every item are left out. gaps: include these questions,
-        with 0 for items without an answer."""
+        """Return the labels of all items for yes/no questions, {name of the question: array of +1 and -1}. They come
+        from the further column with this name; without one, an item is +1 if the name is among the labels in its label
+        cell. Questions that the file does not answer for every item are left out or, with `gaps`, included with 0 for
+        the items without an answer."""
         answers, label = dict[str, np.ndarray](), self.columns.get("label")
         further = self.store.details(self.id, range(self.y.size)) if {*names} & {*self.details} else {}
         words = self.store.label_cells(self.id)[: self.y.size] if label and (gaps or self.labelled) else None

@@ -63,18 +63,17 @@ class Comparison:
 
     @property
     def has_list(self) -> bool:
-        """Whether the runs measured their final list: the final model's predictions for all items (see
-        `Run.listed`)."""
+        """Whether the runs measured their final list: the final model's predictions for all items."""
         return all(line.has_list for line in self.lines)
 
     @property
     def has_floors(self) -> bool:
-        """Whether the runs have lower bounds of their metrics."""
+        """Whether the runs have guaranteed minimums of their metrics (the floor option)."""
         return any(line.floor_jobs for line in self.lines)
 
     def floors(self, line: Result, evaluation: str | None = None) -> dict[str, np.ndarray]:
-        """Return the lower bounds of metrics at the end of each run of a result line, {metric: bounds}; {} if the runs
-        have no lower bounds."""
+        """Return the guaranteed minimums of metrics at the end of each run of a result line, {metric: values}; {} if
+        the runs have none."""
         if line.worst is None:
             return {}
         tables = {name: tuple(line.worst[:, k].T) for k, name in enumerate(metrics.EVALUATIONS)}
@@ -84,9 +83,9 @@ class Comparison:
         self, line: Result, metric: str, evaluation: str, axis: str = "rounds"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return a metric of a result line at its marks (checkpoints), as arrays over the marks: mean rounds, mean
-        labels asked, and the mean and standard deviation of the metric.
+        labels asked for, and the mean and standard deviation of the metric.
 
-        axis: "rounds" for marks along the stream, "labels" for marks along the labels and the end of the stream.
+        axis: "rounds" for marks along the stream, "labels" for marks along the labels, then the end of the stream.
         """
         if metric == "seconds":
             seconds = self.seconds(line)
@@ -104,13 +103,13 @@ class Comparison:
         return one.sum((-3, -2, -1)).mean(0), asked_of(one).mean(0), values.mean(0), _spread(values)
 
     def _of_one(self, counts: np.ndarray) -> np.ndarray:
-        """Return the counts of the first question (unchanged if there are no questions): all questions have the same
-        numbers of items and labels."""
+        """Return the counts of the first question, because all questions have the same numbers of items and labels.
+        Without questions, return the counts unchanged."""
         return counts[:, :, 0] if self.spec.questions else counts
 
     def blocks(self) -> dict[Block, dict[str, Result]]:
-        """Group the result lines by data set and limit: {block: {name: line}}. No two lines of a block have the same
-        name."""
+        """Group the result lines by data set and budget (or target number of labels): {(data set, limit): {name:
+        line}}. No two lines of a group have the same name."""
         blocks: dict[Block, dict[str, Result]] = {}
         several = len({((line.data, line.limit), line.algorithm) for line in self.lines}) < len(self.lines)
         for line in self.lines:
@@ -121,7 +120,7 @@ class Comparison:
     def test(
         self, lines: dict[str, Result], metric: str | None = None, evaluation: str | None = None
     ) -> dict[str, significance.PairedTest]:
-        """Compare each line of a block with the best line by paired tests. Return the test results by name."""
+        """Compare each result line of {name: line} with the best one by paired tests. Return the tests by name."""
         values = {name: self.values(line, metric, evaluation) for name, line in lines.items()}
         return significance.against_best(values, more_is_better(metric or self.spec.criterion))
 

@@ -1,6 +1,6 @@
-"""The figures of a comparison: their data, which the app and the files share, and how files draw them.
+"""The figures of a comparison: their data, which the app uses too, and the drawing of image files.
 
-A view selects the part of a result that a figure shows.
+Each figure shows a part of the result, which a view selects.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MOST_LINES = 8  # in one figure
 
 @dataclass(frozen=True)
 class ResultView:
-    """The part of a result that a figure shows: a data set and budget, a metric of an evaluation, an x axis, the names
-    of some lines, and whether bands of one standard deviation are drawn."""
+    """The part of a result that a figure shows: a data set and budget, a metric of an evaluation, an x axis, and the
+    names of the curves. bands: whether to draw bands of one standard deviation."""
 
     data: str
     budget: Limit
@@ -48,7 +48,7 @@ class ResultView:
 
 def view(comparison: Comparison, data: str | None = None, budget: Limit = None, **values: Any) -> ResultView:
     """Build a view of a comparison. By default it shows the first data set and budget, the criterion, the first axis
-    and the best lines."""
+    and the best curves."""
     block = next(each for each in comparison.blocks() if data is None or each == (data, budget))
     usual = {
         "metric": comparison.spec.criterion,
@@ -81,8 +81,8 @@ def metrics(comparison: Comparison) -> tuple[str, ...]:
 
 
 def drawable(comparison: Comparison, view: ResultView) -> dict[str, list[Result]]:
-    """Return the result lines of each curve of a view, {name: lines}. A curve over the budget or the share of labels
-    asked has one line for each amount; other curves have a single line."""
+    """Return the result lines from which each curve of a view is drawn, {name: lines}. If the x axis is the budget or
+    the share of labels asked for, a curve has one line for each point. Else it has a single line."""
     if view.axis in AMOUNTS:
         return _amounts(comparison, view.data, view.budget, view.axis)
     return {name: [line] for name, line in comparison.blocks()[view.data, view.budget].items()}
@@ -132,9 +132,9 @@ def styles(comparison: Comparison, lines: Mapping[str, Sequence[Result]]) -> dic
 def curves(
     comparison: Comparison, view: ResultView
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Style]]:
-    """Yield (name, x, mean, low, high, style) for each curve of a view. Over labels spent or items streamed, a curve
-    ends at the end of the stream. Over the budget or the share of labels asked, it has one point for each amount: the
-    value at the end of the stream."""
+    """Yield (name, x, mean, low, high, style) for each curve of a view. If the x axis is the labels spent or the items
+    streamed, a curve ends at the end of the stream. If it is the budget or the share of labels asked for, each point is
+    the value at the end of a stream."""
     lines = drawable(comparison, view)
     style_of = styles(comparison, lines)
     points = {name: _points(comparison, view, lines[name]) for name in view.names}
@@ -165,10 +165,10 @@ def _points(
 
 
 def _amounts(comparison: Comparison, data: str, budget: Limit, axis: str) -> dict[str, list[Result]]:
-    """Return the lines of each curve over the budget or the share of labels asked, {name: lines}.
+    """Return the result lines of each curve whose x axis is the budget or the share of labels asked for, {name: lines}.
 
     The lines of a curve differ in their budget, in their target number of labels (`hit`), or in the smoothing of their
-    query rule; for smoothing, only lines with the given budget are used.
+    query rule. If they differ in the smoothing, only lines with the given budget are used.
     """
     tuned = comparison.spec.tune != "none"
 
@@ -243,8 +243,8 @@ def _order(value: float | str) -> tuple[bool, float | str]:
 
 
 def level_groups(ranks: Ranks) -> list[list[str]]:
-    """Return groups of names, best first, whose average ranks are within the critical difference. No group contains
-    another."""
+    """Return the groups of names whose average ranks differ by at most the critical difference, best first. No group
+    contains another."""
     order, apart = sorted(ranks["ranks"], key=ranks["ranks"].__getitem__), ranks["critical_difference"] or 0.0
     groups: list[list[str]] = []
     reached = 0
@@ -260,7 +260,7 @@ def level_groups(ranks: Ranks) -> list[list[str]]:
 
 
 def draw_curves(axes: Axes, comparison: Comparison, view: ResultView) -> None:
-    """Draw the curves of a view with bands of one standard deviation."""
+    """Draw the curves of a view, with bands of one standard deviation if the view has bands."""
     amounts, places = view.axis in AMOUNTS, list[np.ndarray]()
     for name, x, mean, low, high, (color, _, dash, _, mark) in curves(comparison, view):
         places.append(x)
@@ -330,8 +330,8 @@ def draw_sweep(axes: Axes, comparison: Comparison, view: ResultView, sweep: Swee
 
 
 def draw_ranks(axes: Axes, comparison: Comparison, ranks: Ranks) -> None:
-    """Draw a critical-difference diagram (Demsar 2006): names at their average ranks, with bars over groups that do not
-    differ."""
+    """Draw a critical-difference diagram (Demsar 2006): names at their average ranks, and bars that join names without
+    a significant difference."""
     order = sorted(ranks["ranks"], key=ranks["ranks"].__getitem__)
     half = (len(order) + 1) // 2
     low, high, ink = 1, len(order), axes.xaxis.label.get_color()
@@ -355,9 +355,8 @@ def draw_ranks(axes: Axes, comparison: Comparison, ranks: Ranks) -> None:
 
 
 def figure(kind: str, comparison: Comparison, view: ResultView) -> bytes:
-    """Draw the figure of a view, and return the file as bytes. It shows a parameter sweep if the comparison has a
-    single algorithm, which has a sweep, and the x axis is neither the budget nor the share of labels asked. Else it
-    shows the curves."""
+    """Draw the figure of a view as a file of this kind, and return its bytes. If the only algorithm has a parameter
+    sweep, and the x axis is the labels spent or the items streamed, draw the sweep. Else draw the curves."""
     swept = [] if view.axis in AMOUNTS else [*sweeps(comparison, view)]
     alone = len(swept) == 1 and len({line.algorithm for line in comparison.lines}) == 1
     return drawn(kind, draw_sweep, comparison, view, swept[0]) if alone else drawn(kind, draw_curves, comparison, view)

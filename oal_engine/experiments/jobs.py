@@ -43,8 +43,8 @@ def start(store: Store, comparison: int) -> None:
 
 
 def status(store: Store, comparison: int) -> dict[str, Any]:
-    """Return the state of a comparison, the numbers of finished replays (`done`) and of all replays (`total`), and, if
-    known, the remaining seconds and a message.
+    """Return the state of a comparison, the number of finished replays (`done`), the number of all replays (`total`),
+    the remaining seconds (`remaining`), and a message. The last three may be None.
 
     state: running, finished, failed, cancelled, lost (its process is gone), or stopped (it never had a job).
     """

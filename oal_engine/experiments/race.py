@@ -1,7 +1,7 @@
 """A race: several strategies over one labeled stream, recorded in enough detail to be played back.
 
-Each lane makes the same run as `Run.replay` with the same kernel, but round by round, so that it can also record the
-pushes of every round and the decision boundary after every answer.
+Each strategy runs as in `Run.replay`, with the same kernel, but round by round. So the pushes of every round and the
+decision boundary after every answer can be recorded, too.
 """
 
 from __future__ import annotations
@@ -87,11 +87,8 @@ def choices() -> list[str]:
 
 
 def tuned(name: str, scale: float) -> dict[str, float]:
-    """Return the parameters of a strategy that were tuned on `clouds`. The deltas are scaled to rows whose `overlap` is
-    `scale`.
-
-    A delta is a margin, and margins are sums of inner products of rows.
-    """
+    """Return the parameters of a strategy that were tuned on `clouds`. All except q are margins, which are sums of
+    inner products of rows: they are scaled to rows whose `overlap` is `scale`."""
     deltas = {key: float(f"{value * scale / OVERLAP:.1g}") for key, value in TUNED.get(name, {}).items() if key != "q"}
     return TUNED.get(name, {}) | deltas
 
@@ -189,7 +186,7 @@ def run(rows: Rows, y: np.ndarray, chosen: Strategy, view: Plane, budget: int, s
 
 
 def chances(chosen: Strategy, margins: Iterable[float]) -> list[float]:
-    """Return the probability that a strategy's rule asks at each margin before the first round.
+    """Return for each margin the probability that a strategy's rule asks, given an untrained learner.
 
     The list is empty if the rule depends on more than the margin.
     """
@@ -202,8 +199,8 @@ def record(
 ) -> dict[str, Any]:
     """Run a race, and return its record as JSON.
 
-    It has the points, labels ('1' is positive) and marks (the rounds at which the curves have a value), and for each
-    strategy its questions, boundaries, pushes ('1' is predicted positive), curves, and asking probabilities by margin.
+    It has the points, labels ('1': positive) and marks (rounds at which the curves have a value). Each strategy has its
+    questions, boundaries, pushes ('1': predicted positive), curves, and asking probabilities by margin.
     """
     lanes = [run(rows, y, chosen, view, budget, seed) for chosen in entrants]
     marks = np.unique(np.linspace(1, len(y), POINTS).round().astype(int))

@@ -1,5 +1,5 @@
-"""The data of race.js (the record of a race, a sentence about each rule, and the texts of items that were asked about),
-and a race as an HTML page."""
+"""A race as an HTML page, and the data that its script race.js shows: the record of the race, a sentence about each
+rule, and the texts of items that were asked about."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,8 +45,7 @@ def watched(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: b
 
 
 def page(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: bool = False) -> bytes:
-    """Return a race as a self-contained HTML page. texts: whether to include the texts of items that were asked
-    about."""
+    """Return a race as a self-contained HTML page. texts: whether to include the texts of items asked about."""
     name = data.name if data else CLOUDS
     record = watched(data, lanes, budget, seed, texts)
     about = f"{', '.join(name for name, _ in lanes)}: {budget:,} labels each, seed {seed}. Made with OAL Studio."

@@ -24,8 +24,8 @@ class ReplayOptions:
 
     permutations: number of random item orders (None: one run in the stored order). positive: for multi-class data and a
     two-class strategy, a list with the one positive class; all others are negative. audit, audit_trains, pace, floor:
-    as in `spending.plan`; if there is a floor, each run reports lower bounds of its metrics, also for the case that a
-    person reads all pushed items. prior: weights that the learner begins with. known_share: share of the items whose
+    as in `spending.plan`. If `floor` > 0, each run reports guaranteed minimums of its metrics, both as they are and if
+    a person reads all pushed items. prior: weights that the learner begins with. known_share: share of the items whose
     labels are learned before the first round, drawn with the seed of each run; the other items are the stream. All
     other options are as in `Specification`.
     """
@@ -157,12 +157,12 @@ def replay_column(
     orders: list[np.ndarray] | None = None,
     options: ReplayOptions = ReplayOptions(),
 ) -> dict[str, Any]:
-    """Audit a column of decisions: ask where the column or the strategy is unsure, and judge both by the same answers.
+    """Audit a column (labels or scores made by something else): ask about items where the column or the strategy is
+    unsure, and judge both by the same answers.
 
-    One decider is the column as it is. The other is the strategy, which begins with the column as a feature and learns
-    every answer. Return the metrics of both deciders as JSON: by known labels, as `replay` does, and as estimated from
-    the answers alone with 95 % intervals. The asking probability is computed as for several questions
-    (`kernel.questions`).
+    The column is judged as it is. The strategy begins with the column as a feature, and learns from every answer.
+    Return the metrics of both as JSON: by known labels, as `replay` does, and as estimated from the answers alone with
+    95 % intervals. The asking probability is computed as for several questions about each item (`kernel.questions`).
     """
     rows, place = with_column(data.rows, SCALE * column.margins), data.rows.columns
     orders, first, n_known = _planned(strategy, rows, data.y, 0, orders, options)
@@ -199,8 +199,8 @@ def replay_column(
 
 def _estimated(run: Run, done: stream.Replay, at_last: np.ndarray, weights: metrics.Weights) -> dict[str, Any]:
     """Estimate the metrics of both evaluations and the number of positives from the answers alone, each as [value, low,
-    high], or None if there are too few answers. Also return the number of rounds that the estimates are about: the
-    rounds in which items could be asked."""
+    high], or None if there are too few answers. The estimates cover the rounds until the budget is spent, or all
+    rounds. Also return the number of these rounds."""
     asked, spent = done.log[:, 0].astype(np.int64), done.queried == run.budget
     rounds, counts = (int(asked[-1]) + 1, at_last) if spent and asked.size else (run.order.size, done.counts)
     size, passed, pushes = (np.array([n]) for n in (asked.size, rounds, counts[1].sum()))
@@ -218,8 +218,8 @@ def _planned(
     strategy: Strategy, rows: Rows, y: np.ndarray, classes: int, orders: list[np.ndarray] | None,
     options: ReplayOptions,
 ) -> tuple[list[np.ndarray], Run, int]:  # fmt: skip
-    """Return the item orders, a run that `_in_order` copies for each of them, and the number of items with known
-    labels."""
+    """Return the item orders, a run that `_in_order` copies for each order, and the number of items whose labels are
+    known from the start."""
     if orders is None:
         seeds = range(options.seed, options.seed + (options.permutations or 0))
         orders = [stream.shuffled(y.size, seed) for seed in seeds] or [np.arange(y.size)]
@@ -235,8 +235,8 @@ def _planned(
 
 
 def _in_order(first: Run, number: int, order: np.ndarray, n_known: int) -> Run:
-    """Return a copy of the run `first` with another item order, and with `number` added to its seed. `n_known` items
-    with known labels, drawn with this seed, are left out of the order."""
+    """Return a copy of the run `first` with another item order, and with `number` added to its seed. The new seed draws
+    `n_known` items whose labels are known from the start; these items are left out of the order."""
     run = replace(first, order=order, seed=first.seed + number)
     if not n_known:
         return run
@@ -245,7 +245,7 @@ def _in_order(first: Run, number: int, order: np.ndarray, n_known: int) -> Run:
 
 
 def _measured(run: Run, weights: metrics.Weights, classes: tuple[str, ...]) -> dict[str, Any]:
-    """Run once. Return the labels asked, the metrics, their lower bounds if there is a floor, and the seconds taken."""
+    """Run once, and return the results as `_figures` does."""
     parts = run.start()
     return _figures(run, run.replay(log=True, parts=parts), parts, weights, classes)
 
@@ -254,8 +254,8 @@ def _figures(
     run: Run, done: stream.Replay, parts: Parts, weights: metrics.Weights, classes: tuple[str, ...] = (),
     at_last: np.ndarray | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the results of a finished replay: the number of labels asked, the metrics, their lower bounds if there is
-    a floor, and the seconds taken."""
+    """Return the results of a finished replay: the number of labels asked for, the metrics, the seconds taken and, with
+    the floor option, guaranteed minimums of recall, precision, F1 and sum."""
     tables = dict.fromkeys(metrics.EVALUATIONS, done.counts) | {metrics.LIST: run.listed(done, parts)}
     measured = {name: metrics.as_json(counts, name, weights, classes) for name, counts in tables.items()}
     floors: dict[str, Any] = {"floor": None}

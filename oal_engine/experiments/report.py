@@ -31,11 +31,11 @@ Cell: TypeAlias = tuple[float, float | None, str]  # mean, spread, mark
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of a table: its setting in words, the mean number of labels asked, and (mean, spread, mark) of each metric.
+    """A row of a table: its setting in words, the mean number of labels used, and (mean, spread, mark) of each metric.
 
-    mark: "best", "level" if a paired t-test finds no significant difference from the best, or "". further: further
-    columns, {title: mean}: F1 of the final list; if the runs have a floor, the lower bounds of recall and F1; if there
-    are questions, sum and F1 of the worst question.
+    mark: "best", "level" if a paired t-test finds no significant difference from the best, or "". further: more
+    columns, {title: mean}, if the comparison has them: F1 of the final list, guaranteed minimums of recall and F1, and
+    sum and F1 of the worst question.
     """
 
     name: str
@@ -77,8 +77,8 @@ def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> 
 
 
 def runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """Yield one flat dictionary for each run of each result line (for each question of a run, if the comparison has
-    questions): the settings, and the final value of every metric of each evaluation."""
+    """Yield a flat dictionary for each run of each result line or, if the comparison has questions, for each question
+    of each run. It holds the settings, and the final value of every metric of each evaluation."""
     for line in comparison.as_json()["results"]:
         settings = {key: line[key] for key in ("data", "algorithm", "budget", "hit", "tuned") if key in line}
         settings |= {f"parameter_{key}": value for key, value in (line["parameters"] | line["settings"]).items()}
@@ -137,8 +137,8 @@ def escaped(words: str) -> str:
 
 
 def latex(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """Return all blocks as one LaTeX table (booktabs). Best values are bold; values that do not differ significantly
-    from the best are underlined."""
+    """Return the results for all data sets and budgets as one LaTeX table (booktabs). Best values are bold; values that
+    do not differ significantly from the best are underlined."""
     evaluation = view.evaluation if view else comparison.spec.evaluation
     tables = {block: table(comparison, *block, evaluation) for block in comparison.blocks()}
     body, [first, *_] = [], next(iter(tables.values()))
@@ -209,7 +209,7 @@ def block_table(rows: list[TableRow]) -> str:
 
 
 def test_table(comparison: Comparison, data: str, budget: Limit, metric: str, evaluation: str) -> str:
-    """Return an HTML table with the mean of each line of a data set and budget, and its p-values against the best."""
+    """Return the mean of each result line of a data set and budget, and its p-values against the best, as HTML."""
     tests = comparison.test(comparison.blocks()[data, budget], metric, evaluation)
 
     def p(value: float | None) -> str:
@@ -251,7 +251,7 @@ def differences(
 
 
 def difference_table(one: Comparison, other: Comparison, metric: str, evaluation: str) -> str:
-    """Return the lines that two comparisons share, with their differences, as an HTML table."""
+    """Return the result lines that two comparisons share, with their differences, as an HTML table."""
     table = []
     for data, budget, name, left, right in differences(one, other, metric, evaluation):
         gap = ("+" if right >= left else "−") + number(metric, abs(right - left))
@@ -274,13 +274,13 @@ def svg(comparison: Comparison, view: ResultView | None = None) -> bytes:
 
 
 def _other_metrics(comparison: Comparison, view: ResultView) -> list[ResultView]:
-    """Return copies of a view, one for each metric of the tables that the view does not show."""
+    """Return copies of a view, one for each metric of the tables that is not the view's own."""
     columns = METRICS[bool(comparison.lines[0].classes)]
     return [replace(view, metric=metric) for metric in columns if metric != view.metric]
 
 
 def _figures(comparison: Comparison, views: list[ResultView], sweeps_of: Iterable[ResultView] = ()) -> str:
-    """Draw the curves of some views, and the sweeps of others, as HTML."""
+    """Draw the curves of some views, and the parameter sweeps of others, as HTML."""
     curves = [drawn("svg", figures.draw_curves, comparison, view, size=ON_PAGE, ink=INK) for view in views]
     swept = [
         drawn("svg", figures.draw_sweep, comparison, view, sweep, size=ON_PAGE, ink=INK)

@@ -57,7 +57,7 @@ def run(
 
 
 def begin(spec: Specification, store: Store, name: str | None = None) -> int:
-    """Find the comparison with a name (by default one made from the specification), or create it. Return its id. Raise
+    """Find or create the comparison with a name (None: a name made from the specification). Return its id. Raise
     ExperimentError if a comparison of this name has a different specification."""
     values = json.loads(json.dumps(spec.values))
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
@@ -71,7 +71,7 @@ def begin(spec: Specification, store: Store, name: str | None = None) -> int:
 
 
 def _stored(store: Store, name: str) -> int | None:
-    """Return the id of a data set by name, which may end in =CLASS, or None if it is not stored."""
+    """Return the id of a data set by its name, or None if it is not stored. The name may end in =CLASS."""
     ids = {row["name"]: int(row["id"]) for row in store.datasets()}
     return ids.get(name, ids.get(name.rpartition("=")[0]))
 
@@ -103,8 +103,7 @@ def compare(
 
 
 class _Keeper:
-    """Stores finished replays in batches, once a second, each in one transaction: a replay may be much shorter than a
-    second."""
+    """Stores finished replays at most once a second, because a replay may take much less than a second."""
 
     def __init__(self, store: Store, comparison: int) -> None:
         self.store, self.comparison = store, comparison
@@ -160,7 +159,7 @@ def _entries(grid: Grid, tune: str) -> list[Grid]:
 
 
 def ready_runs(spec: Specification, store: Store, folder: Path | str) -> list[TunedRun]:
-    """Plan the runs of a comparison. Raise ExperimentError if it is too large, or an algorithm does not fit its
+    """Plan the runs of a comparison. Raise ExperimentError if it is too large, or if an algorithm cannot use its
     data."""
     spec.check_size()
     planned = planned_runs(spec, sources(spec, store, folder))
@@ -281,7 +280,7 @@ def _advance_all(
 
 
 def _chunks(jobs: Mapping[str, Job]) -> list[list[str]]:
-    """Split replay keys into batches, one task each, so that even few replays use all workers."""
+    """Split replay keys into batches, one per task. Few keys give small batches, so that all workers are used."""
     return _cut(list(jobs), min(CHUNK_REPLAYS, 1 + len(jobs) // CHUNK_REPLAYS))
 
 

@@ -72,8 +72,8 @@ def column_questions(
 
 
 def word_questions(names: Sequence[str], cells: list[str], column: str | None, source: str) -> dict[str, np.ndarray]:
-    """Read the labels of each question, {question: labels}, from a single column. A cell may hold several words; an
-    item is positive for the questions that these name."""
+    """Read the labels of each question, {question: labels}, from a single column. A cell may hold several words; the
+    item is positive for each question named by one of them."""
     return {
         name: reading.answers(cells, reading.Columns(label=column, positive=(name,), contains=True), source)
         for name in names

@@ -51,8 +51,7 @@ class ExperimentError(ValueError):
 
 @dataclass(frozen=True)
 class Hit:
-    """One of several targets for the labels asked, to which query rules are scaled: a share (<= 1) or a number of
-    labels."""
+    """One of several targets that query rules are scaled to: a share (<= 1) or a number of labels to ask for."""
 
     labels: float
 
@@ -67,14 +66,15 @@ class Specification:
     data: names of stored data sets, `demo:NAME`, files, or {name, file, label, ...} to import; `NAME=CLASS` sets one of
     K classes against the rest. A parameter is a number, a list of numbers, or powers such as 10^-5..10^5. hit: target
     share (<= 1) or number of labels; the smoothing of the query rule is scaled so that it asks for this many, whatever
-    the budget. Each of several hits has result lines of its own. A rule that asks everything is not scaled.
-    permutations: number of runs, whose item orders and draws use seed, seed + 1, ... held_out: a run streams over four
-    folds of five, and is measured by its predictions for the fifth (cross-validation): five runs from a seed divisible
-    by 5 test each fold once, and the next five use new folds. seed_words, seed_items, seed_texts: words, ids of items
-    and example texts that are known to be positive beforehand. floor: share of each budget that gives every item a
-    minimum probability of being asked. times: whether to also measure the processor time up to marks (checkpoints)
-    along the stream. questions: label words, or columns of 1 and 0. Each item that is asked about gets the answers to
-    all questions and costs one label; a metric is the mean over the questions.
+    the budget. Each of several hits has result lines of its own. A rule that asks for every label is not scaled.
+    permutations: number of runs; their item orders and draws use seed, seed + 1, ... held_out: cross-validation. A run
+    streams over four of five folds and is measured by its predictions for the fifth. Five runs from a seed divisible by
+    5 test each fold once; the next five use new folds. seed_words, seed_items, seed_texts: words that point to
+    positives, ids of known positives, and positive example texts. floor: share of each budget that gives every item a
+    minimum probability of being asked about. times: whether to also measure the processor time up to marks
+    (checkpoints) along the stream. questions: several questions about each item, named after label words or after
+    columns of 1 and 0. An item that is asked about gets the answers to all questions and costs one label; a metric is
+    the mean over the questions.
     """
 
     data: tuple[str | dict[str, Any], ...] = ()
@@ -122,8 +122,8 @@ class Specification:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The specification as JSON. Empty seeds and questions, and floor and times if they are not set, are omitted,
-        as early versions do not know them."""
+        """The specification as JSON. Seeds, questions, floor and times are omitted if they are not set, because early
+        versions do not know them."""
         later = ("floor", "times")
         return {key: value for key, value in asdict(self).items() if value != () and (key not in later or value)}
 
@@ -138,7 +138,7 @@ class Specification:
         return (None,) if self.hit is None else tuple(powers(self.hit, "hit"))
 
     def work(self, grid: Grid) -> int:
-        """Estimate the number of replays of an algorithm with this grid, on one data set with one budget and hit."""
+        """Estimate how many replays an algorithm with this grid needs, for one data set, budget and target (`hit`)."""
         full, one_by_one = sizes(grid)
         tested = FOLDS if self.tune == "cv" else self.trials if self.tune == "2:1" else self.permutations
         tried = 0 if self.tune == "none" else one_by_one if searched(grid) else full
@@ -298,7 +298,7 @@ def stored(values: Mapping[str, Any]) -> Specification:
 
 
 def contents(path: Path | str) -> dict[str, Any]:
-    """Read a specification from a JSON or TOML file, which may also be a result that contains it."""
+    """Read a specification from a JSON or TOML file, or from the JSON result of a comparison, which contains it."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         values = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
@@ -344,8 +344,8 @@ def check_count(key: str, count: int) -> None:
 
 
 def typed(text: str, key: str) -> str | list[float | str]:
-    """Parse the values of a parameter as a user types them: numbers (for rho also auto and laplace) separated by
-    commas, or powers, which stay a text."""
+    """Parse the values of a parameter as a user types them: numbers separated by commas (for rho also auto and
+    laplace), or powers, which are returned as typed."""
     if "^" in text:
         return text
     check_count(key, text.count(",") + 1)
@@ -398,7 +398,7 @@ def has(name: str, key: str) -> bool:
 
 
 def sizes(grid: Grid) -> tuple[int, int]:
-    """Return the numbers of settings that a full search of a grid and a search of one parameter at a time would try."""
+    """Return how many settings of a grid a search would try: a full search, and a search of one parameter at a time."""
     counts = [len(values) for values in grid.values()]
     return prod(counts), 2 * sum(counts)
 

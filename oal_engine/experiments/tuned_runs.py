@@ -2,8 +2,8 @@
 says so.
 
 A tuned run is a generator: it yields the jobs of the replays that it needs, receives their counts, and returns a
-result. So all runs of a comparison share one pool of workers. A replay is a pure function of its job, which holds plain
-numbers, and of rows on disk: any executor can run it, anywhere, in any order.
+result. So all runs of a comparison share one pool of workers. A replay depends only on its job, which is plain data,
+and on rows on disk: any executor can run it, anywhere, in any order.
 """
 
 import hashlib
@@ -70,8 +70,7 @@ class RowSource(NamedTuple):
 
     @property
     def distinct_classes(self) -> tuple[str, ...]:
-        """The names of the classes that a run distinguishes; empty for one class against the rest, and for
-        questions."""
+        """The names of the classes that a run distinguishes; empty for one class against the rest or for questions."""
         return self.classes if self.positive is None and not self.questions else ()
 
 
@@ -80,11 +79,12 @@ class Job(NamedTuple):
 
     part: (kind of stream, seed of its order and draws). ("all", seed) is every item; ("tune", seed) and ("test", seed)
     are the two parts of a 2:1 split; ("fold", seed) is all folds but one; ("held", seed) is the same stream, but the
-    counts are predictions for the fold left out. points: number of marks (checkpoints) of a curve, evenly spaced along
-    the labels, and again along the stream; 1: the end alone; 0: the worst counts that the answers allow (needs a
-    floor); -n: nanoseconds of processor time up to each of n marks along the stream, in place of counts. floor: share
-    of the budget. with_list: whether the counts of the list that the run leaves (see `Run.listed`) are appended. If the
-    source has questions, counts have an axis of questions before each table, and rho may differ by question.
+    counts are predictions for the fold left out. points: n > 1 gives a curve at n marks (checkpoints) along the labels,
+    then at n marks along the stream. 1 gives the counts at the end. 0 gives the worst counts that fit the answers
+    (needs `floor`). -n gives no counts, but the nanoseconds of processor time up to each of n marks along the stream.
+    floor: share of the budget for a minimum probability of being asked about. with_list: whether to append the counts
+    of the final list (see `Run.listed`). If the source has questions, counts have an axis of questions before each
+    table, and rho may differ by question.
     """
 
     learner: str
@@ -224,7 +224,7 @@ def _replayed(source: RowSource, job: Job) -> np.ndarray:
 
 
 def _nanoseconds(run: Run, marks: np.ndarray) -> np.ndarray:
-    """Measure the processor time up to each mark, of this thread only, as other threads share the processors."""
+    """Measure the processor time of this thread alone up to each mark, as other threads share the processors."""
     run.replay([0], log=True)  # compiles the loop, outside the measured time
     times = []
     for mark in marks:
@@ -272,12 +272,12 @@ class Result:
     classes: names of the classes that are distinguished; empty for one class against the rest. trials: all settings
     that tuning tried, as (setting, criterion). jobs: keys of the replays. counts: shape (runs, marks, questions if
     there are any, and a table of counts); a mark is a checkpoint. label_marks: number of marks along the labels, which
-    come before the marks along the stream (0 in results of early versions). floor_jobs, worst: if the runs have a
-    floor, the keys of its replays, and the worst counts that the answers allow: (runs, evaluations, (tp, fp, tn, fn)).
-    has_list: whether the replays also hold the counts of each run's final list (see `Run.listed`). listed: the counts
-    of the final lists, without an axis of marks. hit: if the specification has several, the target share or number of
-    labels that the rule is scaled to. time_jobs, nanoseconds: if times are measured, the keys of their replays, and the
-    time up to marks along the stream: (runs, marks).
+    come before the marks along the stream (0 in results of early versions). floor_jobs: keys of the replays that
+    compute `worst` (with the floor option). worst: the worst counts that fit the answers, shape (runs, evaluations,
+    (tp, fp, tn, fn)). has_list: whether the replays also hold the counts of each run's final list (see `Run.listed`).
+    listed: the counts of the final lists, without an axis of marks. hit: the target share or number of labels, if the
+    specification has several. time_jobs: keys of the replays that measure `nanoseconds`. nanoseconds: processor time up
+    to marks along the stream, shape (runs, marks).
     """
 
     data: str
@@ -435,8 +435,7 @@ class TunedRun:
         return best
 
     def _best(self, choices: list[Setting], trials: list[Trial]) -> Replays[Setting]:
-        """Return the setting with the best criterion over the tuning parts. Append the settings and scores to
-        `trials`."""
+        """Return the setting with the best criterion over the tuning parts. Append settings and scores to `trials`."""
         choices = yield from self._hitting(choices)
         counts = yield from self._over(choices, self.tuning_parts)
         scores = [self._score(choice, each) for choice, each in zip(choices, counts)]

@@ -43,8 +43,7 @@ SEVERAL_QUESTIONS = {"exponent": 0.3, "few": 20.0}
 
 def _all_fixed(learner: str, **others: float) -> dict[str, float]:
     """Return the parameters that an algorithm fixes: the defaults of its learner and of the rule `paced`, overridden by
-    `others`. Defaults whose best value depends on whether the stream changes are omitted, so that users can set
-    them."""
+    `others`. Parameters with another recommended value for changing streams are omitted, so that users can set them."""
     specs = {
         name: spec for kind in (LEARNERS[learner], QUERY_RULES["paced"]) for name, spec in parameters(kind).items()
     }
@@ -53,9 +52,9 @@ def _all_fixed(learner: str, **others: float) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A published algorithm: the names of its learner and rule, the paper, and the values that the paper fixes: of
-    parameters, and of the weight of positives `rho` (None: the run decides). several: parameter values that replace
-    those in `fixed` if several questions are asked about each item."""
+    """A published algorithm: its learner and rule (by name), and its paper. fixed: parameter values that the paper
+    sets. rho: weight of positives that the paper sets (None: the run decides). several: parameter values that replace
+    the values in `fixed` if several questions are asked about each item."""
 
     learner: str
     rule: str
@@ -247,11 +246,11 @@ def _merge(of_learner: Mapping[str, T], of_rule: Mapping[str, T]) -> dict[str, T
 def stored(
     algorithm: str, learner: str, rule: str, values: Mapping[str, Mapping[str, float]], several: bool = False
 ) -> Strategy:
-    """Rebuild a stored strategy. If an algorithm of that name is a different strategy today, the strategy is renamed to
-    `LEARNER + RULE`.
+    """Rebuild a stored strategy. It is renamed to `LEARNER + RULE` if its algorithm's name means another strategy
+    today.
 
-    Parameters that did not exist when it was stored get their defaults; with these, a learner or rule must behave as it
-    did then. several: as in `strategy`.
+    Parameters that did not exist when the strategy was stored get their defaults, with which a learner or rule must
+    behave as it did then. several: as in `strategy`.
     """
     kinds = LEARNERS[named(LEARNERS, learner, "learner")], QUERY_RULES[named(QUERY_RULES, rule, "rule")]
     own, of_rule = checked(kinds[0], learner, values["learner"]), checked(kinds[1], rule, values["rule"])
@@ -273,8 +272,7 @@ def declared(learner: str, rule: str) -> dict[str, Parameter]:
 
 
 def drifting(learner: str, rule: str) -> dict[str, float]:
-    """Return the parameter values that are recommended for streams that change: {key: value}. Parameters without such a
-    value are omitted."""
+    """Return the parameter values that are recommended for streams that change: {key: value}. Others are omitted."""
     specs = declared(learner, rule).items()
     return {name: spec.drifting for name, spec in specs if spec.drifting is not None}
 
@@ -288,9 +286,9 @@ def strategy(
 ) -> Strategy:
     """Build a strategy from the name of a published algorithm, or from a learner and a rule.
 
-    values: parameters to set, by key: a parameter's name, or learner.NAME or rule.NAME if the learner and the rule
-    share the name. For a rule with delta_plus and delta_minus but no delta, the key `delta` sets both (as SOAL does).
-    several: whether several questions are asked about each item.
+    values: parameters to set, by key. A key is the parameter's name, or learner.NAME or rule.NAME if the learner and
+    the rule share the name. For a rule with delta_plus and delta_minus but no delta, the key `delta` sets both (as SOAL
+    does). several: whether several questions are asked about each item.
     """
     fixed: dict[str, float] = {}
     rho = None

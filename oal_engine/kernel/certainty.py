@@ -1,12 +1,12 @@
 """Lower bounds for recall, precision, F1 and sum that hold at all points in time at once (a confidence sequence). They
 are computed from the answers and the probabilities with which these were asked for.
 
-Consider the positives that are not pushed, each asked with a probability pi >= q_0 > q. The product of (1 - q / pi) /
-(1 - q) over those asked and 1 / (1 - q) over the others is a martingale with mean 1, whatever the model learned and
-however the stream drifts. Ville's inequality (1939) bounds it by 1 / risk at all rounds at once, and thereby bounds the
-number of these positives from above. For positives that are pushed, the factors (1 + s / pi) / (1 + s) and 1 / (1 + s)
-bound their number from below. Means of such martingales over several q or s are martingales too (mixtures: Howard et
-al. 2021). docs/certainty.md explains this, with measurements of how tight and how safe the bounds are.
+Consider the positives that are not pushed, each asked about with a probability pi >= q_0, and let q < q_0. The product
+of (1 - q / pi) / (1 - q) over those asked about and of 1 / (1 - q) over the others is a martingale with mean 1,
+whatever the model learned and however the stream drifts. By Ville's inequality (1939) it stays below 1 / risk in all
+rounds with probability 1 - risk, which bounds the number of these positives from above. For positives that are pushed,
+the factors (1 + s / pi) / (1 + s) and 1 / (1 + s) bound their number from below. Means of such martingales over several
+q or s are martingales too (mixtures: Howard et al. 2021). docs/certainty.md explains this, with measurements.
 """
 
 import numpy as np
@@ -30,8 +30,8 @@ def most_hidden(
     """Return an upper bound for the number of positives that were not pushed, at each point in time.
 
     chance: probability of asking, per answer. count: 1 for positive answers about items not pushed, else 0 (a forecast
-    has fractions). answers: number of answers before each point in time. promised: smallest probability of asking, > 0,
-    that any item not pushed had so far. risk: probability that this bound or `fewest_pushed` is ever wrong.
+    has fractions). answers: number of answers before each point in time. promised: smallest probability of asking (> 0)
+    that an item not pushed had so far. risk: probability that this bound or `fewest_pushed` is ever wrong.
     """
     q = promised * HIDDEN
     steps = count[:, None] * np.log1p(-q / np.where(count, chance, 1.0)[:, None])
@@ -55,8 +55,8 @@ def _until(steps: np.ndarray, answers: np.ndarray) -> np.ndarray:
 
 
 def _crossing(logs: np.ndarray, slopes: np.ndarray, risk: float) -> np.ndarray:
-    """Solve sum(exp(logs + K slopes)) = 1 / risk for K >= 0 by bisection, 0 if there is no solution. The sum is over
-    the last axis, and all slopes have the same sign."""
+    """Solve sum(exp(logs + K slopes)) = 1 / risk for K >= 0 by bisection. The result is 0 if there is no solution. The
+    sum is over the last axis, and all slopes have the same sign."""
     rising, spare = slopes[0] > 0, np.sign(slopes) * np.log(slopes.size)
     low, high = np.zeros(len(logs)), np.max((spare - np.log(risk) - logs) / slopes, axis=1).clip(0)
     for _ in range(HALVINGS):
@@ -70,12 +70,12 @@ def tables(
     label: np.ndarray, pushed: np.ndarray, chance: np.ndarray, answers: np.ndarray, rounds: np.ndarray,
     pushes: np.ndarray, promised: float, true_pushes: np.ndarray | None = None, risk: float = RISK,
 ) -> Tables:  # fmt: skip
-    """Return the worst confusion counts that are consistent with the answers, at each point in time. With probability
-    1 - risk they hold at all points in time at once.
+    """Return the worst confusion counts that are consistent with the answers, at each point in time. The true counts
+    are never worse, with probability 1 - risk.
 
     label: +1, -1, or 0 for a skip, which counts as not positive. pushed: whether each answered item was predicted
     positive. answers, rounds, pushes: number of each before each point in time. promised: smallest probability of
-    asking, > 0, of any item not pushed. true_pushes: number of positives among the pushes before each point in time, if
+    asking (> 0) of any item not pushed. true_pushes: number of positives among the pushes before each point in time, if
     a person has read all pushed items (None: bounded from the answers).
     """
     hits, others = [], []
@@ -97,6 +97,5 @@ def tables(
 
 
 def floors(tables: Tables, weights: Weights = Weights()) -> Floors:
-    """Compute lower bounds for recall, precision, F1 and sum: their values for the worst confusion counts in
-    `tables`."""
+    """Compute lower bounds for recall, precision, F1 and sum: their values for the worst confusion counts."""
     return {name: {metric: METRICS[metric](*tables[name], weights) for metric in BOUNDED} for name in EVALUATIONS}

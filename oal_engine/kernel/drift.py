@@ -5,14 +5,14 @@ items come in random order, the two detectors together raise a false alarm in at
 earlier ranks, whatever the items are like. The capital of bets against uniform ranks is then a martingale with mean 1
 (conformal test martingale: Vovk, Nouretdinov and Gammerman 2003; the jumper that places the bets: Vovk et al. 2021).
 Items are ranked by several scores each. The mean capital of all bets is a martingale too, so by Ville's inequality
-(1939) it ever reaches 1 / ITEMS_RISK with probability ITEMS_RISK at most.
+(1939) the probability that it ever reaches 1 / ITEMS_RISK is at most ITEMS_RISK.
 
 **Answers.** The share of positives in a part of the stream is estimated without bias from its answers, each weighted by
-1 / its chance of being asked, and from its pushes (the difference estimator of sampling: Cassel, Sarndal and Wretman
-1976). It is compared with the share before that part, after each quarter of the stream, so that the tests are few. The
-shares of positives among the pushed items and among the others are compared, too. A model that learns moves these two
-shares apart, and a model that pushes more, or less, moves them in the same direction. If they move towards each other,
-the positives are no longer the same kind of items. docs/feeds.md has measurements of all alarms.
+1 / its chance of being asked for, and from its pushes (the difference estimator: Cassel, Sarndal and Wretman 1976).
+After each quarter of the stream, the shares before and after the end of every earlier quarter are compared. The shares
+of positives among the pushed items and among the others are compared, too. A model that learns moves these two shares
+apart, and a model that pushes more, or less, moves them in the same direction. If they move towards each other, the
+positives are no longer the same kind of items. docs/feeds.md has measurements of all alarms.
 """
 
 from collections.abc import Iterator
@@ -110,8 +110,8 @@ class Change(NamedTuple):
     """A change in the stream that was detected from the answers.
 
     look: number of answers when it was noticed. since: number of answers before the change. before, after: the share of
-    positives before and after the change, as a tuple of one; or two shares, among the pushed items and among the
-    others, if these moved towards each other.
+    positives before and after the change, as a tuple of one. If instead the shares among the pushed items and among the
+    others moved towards each other: a tuple of these two shares.
     """
 
     look: int
@@ -149,9 +149,9 @@ def change(
 
 
 def _looks(horizon: int, streamed: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield (ends, limit) for each test of the answers. ends: the last round of each part of the stream that is
-    compared; the test takes place at the last of them. limit: largest difference, in standard errors, that is not a
-    change."""
+    """Yield (ends, limit) for each test of the answers. A test compares consecutive parts of the stream. ends: the last
+    round of each part; the test takes place at the last of these rounds. limit: largest difference, in standard errors,
+    that does not count as a change."""
     unit, first, squared = horizon / 4, 2, LIMIT**2
     while True:
         for parts in range(first, 5):
@@ -164,8 +164,8 @@ def _looks(horizon: int, streamed: int) -> Iterator[tuple[np.ndarray, float]]:
 def _of_items(
     positive: np.ndarray, pushed: np.ndarray, weight: np.ndarray, rounds: np.ndarray, pushes: np.ndarray
 ) -> np.ndarray:
-    """Compare the shares of positives in the stream before and after each number of answers. Return the result of
-    `_steps`, shape (3, answers + 1). The first and last column have no meaning."""
+    """Compare the shares of positives in the stream before and after each point at which the answers can be split.
+    Return the result of `_steps`, shape (3, answers + 1). The first and last column have no meaning."""
     side = pushed.astype(int)
     sizes, hits = (np.bincount(side, values, 2) for values in (weight, weight * positive))
     rates = np.divide(hits, sizes, out=np.zeros(2), where=sizes > 0)
@@ -185,10 +185,10 @@ def _of_sides(positive: np.ndarray, pushed: np.ndarray, weight: np.ndarray) -> I
 
 
 def _steps(positives: np.ndarray, items: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Return, for a split after each number of answers, by how many standard errors the share of positives increases,
-    the share before the split, and the share after it. positives, items, variance: cumulative sums of positives, of
-    items, and of the variance of the positives. The increase is 0 if fewer than FEWEST positive or negative answers are
-    expected before or after."""
+    """Compare the answers before and after every point at which they can be split. Return three values per point: the
+    increase of the share of positives in standard errors, the share before, and the share after. positives, items,
+    variance: cumulative sums of positives, of items, and of the variance of the positives. The increase is 0 if fewer
+    than FEWEST positive or negative answers are expected on one side of the split."""
     with np.errstate(divide="ignore", invalid="ignore"):
         before, after = positives / items, (positives[-1] - positives) / (items[-1] - items)
         old, new = variance / items**2, (variance[-1] - variance) / (items[-1] - items) ** 2
@@ -199,8 +199,8 @@ def _steps(positives: np.ndarray, items: np.ndarray, variance: np.ndarray) -> np
 
 
 def _towards(pushed: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return by how many standard errors two shares move towards each other: 0 unless `pushed` falls, `others` rises,
-    and both changes, given in standard errors, are larger than BOTH."""
+    """Return by how many standard errors two shares move towards each other. pushed, others: increase of each share in
+    standard errors. The result is 0 unless `pushed` falls, `others` rises, and both by more than BOTH."""
     return np.where((pushed < -BOTH) & (others > BOTH), (others - pushed) / sqrt(2), 0.0)
 
 

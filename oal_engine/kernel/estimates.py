@@ -30,12 +30,13 @@ Enough = dict[str, np.ndarray]  # metric -> whether each window has enough answe
 
 @dataclass(frozen=True)
 class Side:
-    """One side of some windows of the stream: the pushed items, or the items not pushed. Arrays of shape (windows,).
+    """The answers in some windows (stretches of the stream) about the items on one side: either the pushed items, or
+    all others. Arrays of shape (windows,).
 
-    positives, negatives: number of answers. unasked: estimated number of items that were not asked and that somebody
-    could label. rate: estimated share of positives among the unasked items, with its interval `low` to `high`. number:
-    effective number of answers behind the rate. enough: whether the answers are enough for an estimate. worth:
-    effective number (Kish) of the answers of this side, weighted by 1 / pi.
+    positives, negatives: number of answers. unasked: estimated number of items that were not asked about and that
+    somebody could label. rate: estimated share of positives among the unasked items, with its interval `low` to `high`.
+    number: effective number of answers behind the rate. enough: whether the answers are enough for an estimate. worth:
+    effective number (Kish) of these answers, each weighted by 1 / its probability of being asked for.
     """
 
     positives: np.ndarray
@@ -50,10 +51,11 @@ class Side:
 
 
 def side(label: np.ndarray, chance: np.ndarray, own: np.ndarray, answers: np.ndarray, passed: np.ndarray) -> Side:
-    """Estimate one side of the windows that begin together and end after `answers` answers.
+    """Estimate one side (the pushed items, or all others) of windows that begin together and end after `answers`
+    answers.
 
     label: +1, -1, or 0 for a skip, which counts as an item that nobody can label. chance: chance with which each answer
-    was asked. own: whether each answer is of this side. passed: number of items of this side in each window.
+    was asked for. own: whether each answer is on this side. passed: number of items on this side in each window.
     """
     rest = own * (1 / chance - 1)  # items not asked that an answer represents
     yes, real = label > 0, label != 0
@@ -119,8 +121,8 @@ def positives(pushed: Side, hidden: Side) -> np.ndarray:
 
 
 def _ends(pushed: Side, hidden: Side) -> np.ndarray:
-    """Return the shares of positives of both sides in five variants, shape (2, 5, windows): both as estimated; then
-    with the pushed one at the low and at the high end of its interval; then with the other one at these ends."""
+    """Return the shares of positives of both sides in five variants, shape (2, 5, windows): first both estimates; then
+    the pushed share at the low and the high end of its interval; then the other share at the ends of its own."""
     ends = [(pushed.rate, hidden.rate), *((end, hidden.rate) for end in (pushed.low, pushed.high))]
     ends += [(pushed.rate, end) for end in (hidden.low, hidden.high)]
     return np.swapaxes(ends, 0, 1)

@@ -18,12 +18,12 @@ INLINE = METHOD | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # call
 
 
 def always(self: object) -> bool:
-    """Return True. A class declares with it that it has a trait, as in `dense_update = always`."""
+    """Return True. Classes use it to declare that they have a trait, as in `dense_update = always`."""
     return True
 
 
 def never(self: object) -> bool:
-    """Return False. A class declares with it that it does not have a trait, as in `has_sign = never`."""
+    """Return False. Classes use it to declare that they do not have a trait, as in `has_sign = never`."""
     return False
 
 

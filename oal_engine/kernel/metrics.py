@@ -29,8 +29,7 @@ def empty(classes: int = 0) -> np.ndarray:
 
 
 def pushed(counts: np.ndarray) -> np.ndarray:
-    """Return how many items were pushed (predicted positive) and not asked. counts: a table of two classes, with any
-    leading axes."""
+    """Return how many items were pushed (predicted positive) and not asked about. counts: shape (..., 2, 3, 2)."""
     return counts[..., 1, :, 0].sum(-1)
 
 

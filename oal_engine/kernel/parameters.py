@@ -21,8 +21,8 @@ class Parameter:
     """A numeric parameter with its default, its range and one line of help, declared as the default of a field.
 
     grid: values that a comparison tries when it tunes the parameter, or None to leave it at its default. smoothing:
-    whether a larger value makes a query rule ask more; if high is 1, the value is itself the share of items asked.
-    drifting: recommended value for a stream that changes, or None if no special value is needed.
+    whether a larger value makes a query rule ask more; if the largest value, `high`, is 1, the value is the share of
+    items asked about. drifting: recommended value for a stream that changes, or None if no special value is needed.
     """
 
     default: float

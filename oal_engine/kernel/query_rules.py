@@ -30,8 +30,8 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # values of q that the papers t
 
 
 class Pace(NamedTuple):
-    """How a rule spreads a budget if no pace is set: evenly over the first `share` of the stream, but over at most
-    `rounds_per_label` rounds per label. In the `first` rounds it asks about every item."""
+    """How a rule spreads a budget if no pace is set: evenly over the first part of the stream, the fraction `share`,
+    but over at most `rounds_per_label` rounds per label. It asks about every item in the first `first` rounds."""
 
     share: float
     rounds_per_label: int
@@ -202,10 +202,10 @@ class Discriminative(NamedTuple):
 
 
 class Paced(NamedTuple):
-    """pi = (delta_s / (delta_s + |p|))^2, with a larger delta for positive margins if the learner's margin has a sign.
-    With a budget, delta is adjusted during the run, so that the budget lasts for a quarter of the stream, but for at
-    most 40 rounds per label; all items of the first ten rounds are asked. The rest of a large budget is spread over the
-    rest of the stream."""
+    """pi = (delta_s / (delta_s + |p|))^2 with s the sign of p; delta_s is larger on the positive side if the learner's
+    margin has a sign. With a budget, delta is adjusted during the run, so that the budget lasts for a quarter of the
+    stream, but for at most 40 rounds per label. Every item of the first ten rounds is asked about. Part of a large
+    budget is spread over the rest of the stream."""
 
     delta: float = Parameter(
         1.0, above=0, help="Smoothing on the negative side where no budget sets it.", **SMOOTHING | {"grid": None}
@@ -245,8 +245,7 @@ QUERY_RULES: dict[str, type[NamedTuple]] = {
 
 
 def paceable() -> list[str]:
-    """Return the names of the rules whose decision to ask is a random draw. Only these can be made to ask more or
-    less."""
+    """Return the names of the rules that decide by a random draw. Only these can be made to ask more or less."""
     return [name for name, kind in QUERY_RULES.items() if not getattr(kind, "deterministic", False)]
 
 

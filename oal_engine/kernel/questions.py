@@ -1,12 +1,12 @@
 """Several questions about each item. A person who reads an item answers all of them at once: this is a reading.
 
-Each question has its own learner, rule and objective. One plan combines the questions' probabilities of asking, pi_k,
-and one random draw per item decides whether it is read. A reading costs one label of the budget.
+Each question has its own learner, rule and objective. One spending plan combines the questions' probabilities of
+asking, pi_k, and one random draw per item decides whether it is read. A reading costs one label of the budget.
 
-max: the plan is given the largest pi_k, and treats it, bit for bit, like the probability of a single question.
-rare: the fewer positive answers a question has had so far, the more readings it gets. P_k is the number of positive
-answers to question k, rho the rate, r_k the question's probability or its square root, and E(r, f) the result of
-`spending._eased` for r and the factor f. With means over the last rounds s:
+Rule `max`: the plan is given the largest pi_k, and treats it, bit for bit, like the probability of a single question.
+Rule `rare`: the fewer positive answers a question has had so far, the more readings it gets. P_k is the number of
+positive answers to question k, rho the rate, r_k the question's probability or its square root, and E(r, f) the result
+of `spending._eased` for r and the factor f. With means over the last rounds s:
 
     w_k = max(0.2, (P_k + 1)^-1/2 / max_j (P_j + 1)^-1/2)
     f_k : mean_s E(r_k,s, f_k) = max(rho w_k, 1e-6)
@@ -20,8 +20,9 @@ measurements.
 A question may be asked in some rounds only. In the other rounds its label is KNOWN_LABEL: it does not affect the
 probability of a reading, and its prediction is not counted.
 
-Given the past, the probability of a reading depends on the item alone. The estimates and floors of each question are
-therefore as valid as in a session of one question; they use this probability and the question's own predictions.
+Given the past, the probability of a reading depends on the item alone. The estimates and guaranteed minima of each
+question are therefore as valid as in a session of one question; they use this probability and the question's own
+predictions.
 """
 
 from collections.abc import Sequence
@@ -100,7 +101,7 @@ class Rare(NamedTuple):
 
 @njit(**METHOD)
 def _set_factors(rare, plan, t, rate):
-    """Set the factor of each question, then recompute the recent probabilities to which the plan fits its factor."""
+    """Set the factor of each question, then update the recent probabilities, to which the plan fits its own factor."""
     fewest = np.int64(2**62)
     for k in range(rare.positives.size):
         if rare.positives[k] != CLOSED:
@@ -148,8 +149,8 @@ def shared(questions: int, plan: Plan | None, rare: bool = True) -> Rare | bool:
 @njit(**stream.COMPILE)
 def until_reading(y, order, seed, t, asking, rule, inspected, counts):
     """Run the inspected rounds from t on until an item is read, and count the predictions of every question. Return
-    (round, probability, draw, whether an audit) or, if no item is read, the round after the last and zeros. The
-    probabilities of asking in `inspected` are replaced by the probability of a reading.
+    (round, probability, draw, whether an audit) or, if no item is read, the round after the last and zeros. In
+    `inspected`, the probability of asking is replaced with the probability of a reading.
 
     y, inspected, counts: as in `stream.inspect_rounds`, with a first axis for the questions.
     """
@@ -210,9 +211,9 @@ def next_reading(
 def replay(
     runs: Sequence[Run], rare: bool = True, parts: Sequence[Parts] | None = None, marks: ArrayLike | None = None
 ) -> list[stream.Replay]:
-    """Replay several questions over one stream whose labels are known. Return one Replay per question: its log has the
-    probabilities of the readings, its curve the counts at each mark or, without marks, after each reading and at the
-    end.
+    """Replay several questions over one stream whose labels are known. Return one Replay per question. Its log contains
+    the probabilities of the readings; its curve contains the counts at each mark or, without marks, after each reading
+    and at the end.
 
     runs: one per question, with the same rows, order, seed, plan and budget (number of readings). rare: whether to use
     the rule `rare` instead of `max`. parts: states from `Run.start`, modified in place (None: new ones). marks: rounds,

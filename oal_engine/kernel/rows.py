@@ -143,8 +143,8 @@ class DenseRows(NamedTuple):
 
 
 class MixedRows(NamedTuple):
-    """Rows with sparse columns, then `width` dense columns, whose values are in `block`: float32, C order,
-    flattened."""
+    """Rows whose first columns are sparse and whose last `width` columns are dense. block: the values of the dense
+    columns, float32, C order, flattened."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -192,7 +192,7 @@ KINDS: dict[str, type] = {"sparse": SparseRows, "dense": DenseRows, "mixed": Mix
 
 
 class Row(NamedTuple):
-    """Row i of rows: the x of the papers."""
+    """Row number i of `rows`; the x in the papers' formulas."""
 
     rows: Rows
     i: int

@@ -20,9 +20,9 @@ class Run:
     """A strategy and the labeled rows to run it over. Each question is answered with the label of its row.
 
     y: label of each row, -1 or +1, or 1 .. K. order: row numbers in the order in which the rows arrive. classes: K, or
-    0 for two classes. rho: weight of positives, or 0 to estimate it from the labels that were asked. ratio: alpha_p /
+    0 for two classes. rho: weight of positives, or 0 to estimate it from the labels asked for. ratio: alpha_p /
     alpha_n, by which the estimate of rho is multiplied. theta: smallest margin that predicts positive. budget: most
-    labels that may be asked (None: no limit). average: once the budget is spent, predict with averaged weights.
+    labels that may be asked for (None: no limit). average: once the budget is spent, predict with averaged weights.
     horizon: rounds that the budget is planned for (None: the length of the order). audit, audit_trains, pace, floor: as
     in `spending.plan`. prior: initial weights by column. known_items: row numbers, none of them in `order`, whose
     labels are learned before round 0.
@@ -86,7 +86,7 @@ class Run:
 
     def listed(self, done: stream.Replay, parts: Parts) -> np.ndarray:
         """Return the counts of the final list: the predictions of the final model for all items. An item whose label
-        was asked or known counts as asked. done: a complete replay, with its log. parts: the state that it left."""
+        was asked for or known counts as asked. done: a complete replay, with its log. parts: the state that it left."""
         asked = self.order[done.log[:, 0].astype(np.int64)]
         answered = self.predict(np.append(self.known_items, asked), parts)
         everything = self.predict(np.append(self.known_items, self.order), parts)
@@ -95,7 +95,7 @@ class Run:
     def worst_counts(
         self, done: stream.Replay, are_pushes_read: bool = False, at_last: np.ndarray | None = None
     ) -> certainty.Tables:
-        """Return the worst confusion counts that are consistent with the answers of a complete run with a floor.
+        """Return the worst confusion counts that fit the answers of a complete run with the floor option (see `plan`).
 
         They are the counts at the end or, if the budget was spent earlier, at the last label. done: a complete replay,
         with its log. are_pushes_read: whether a person has read all items that were pushed. at_last: the counts of the
@@ -122,7 +122,6 @@ def class_ratio(y: Any) -> float:
 
 
 def tuning_and_test_items(n_items: int) -> tuple[np.ndarray, np.ndarray]:
-    """Split the item numbers at random, the same way on every call: two thirds for tuning, and one third for
-    testing."""
+    """Split the item numbers at random, the same way on every call: two thirds for tuning, one third for testing."""
     mixed, third = stream.shuffled(n_items, 0), n_items // 3
     return mixed[:-third], mixed[-third:]

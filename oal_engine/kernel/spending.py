@@ -1,5 +1,5 @@
-"""How a budget is spent along a stream: a share on random checks (audits), a share on a guaranteed minimum probability
-for every item (the floor), and the rest at an even pace.
+"""How a budget is spent along a stream: one share goes to random checks (audits), one share gives every item a minimum
+probability of being asked about (the floor option), and the rest is spent at an even pace.
 
 Runs without a plan do not depend on this module: the kernel takes a plan in place of the boolean `asking`, and is
 compiled separately for it.
@@ -30,14 +30,14 @@ SPARE_DEVIATIONS = 2.0  # labels kept back for the floor, in standard deviations
 class Plan(NamedTuple):
     """A budget with its plan: `audits` labels go to random checks, chosen evenly among the rounds up to `horizon`
     (selection sampling, Fan, Muller and Rezucha 1962). The rest is spread over the first `paced` rounds (0: the rule
-    decides), except for the `reserve`, which is spread from there to the horizon. In the `first` rounds everything is
-    asked.
+    decides), except for the `reserve`, which is spread from there to the horizon. In the first `first` rounds, every
+    item is asked about.
 
-    floor: smallest probability, while labels are left, of asking about an item that is not pushed (0: no floor).
-    promised: smallest value that the floor ever had. squared: whether the rule's probability is a square; then its root
-    is raised or lowered. trains: whether the learner learns the answers to audits. spent: number of labels spent, and
-    number of audits among them. recent: the rule's probabilities (square roots if `squared`) in the last rounds. force:
-    the factor by which the odds are multiplied, and the rate for which it was found.
+    floor: smallest probability, while labels are left, of asking about an item that is not pushed (0: no minimum).
+    promised: smallest value that `floor` ever had. squared: whether the rule's probability is a square; then its root
+    is raised or lowered. trains: whether the learner learns from the answers to audits. spent: number of labels spent,
+    and number of audits among them. recent: the rule's probabilities (square roots if `squared`) in the last rounds.
+    force: the factor by which the odds are multiplied, and the rate for which it was found.
     """
 
     budget: int
@@ -89,11 +89,10 @@ spend = method("spend", default=lambda self, audit: None)
 
 @njit(**METHOD)
 def _reserved(plan, t):
-    """Return how many labels are left after the floor's labels are set aside, and how many of the labels left are
-    planned for pushed items.
+    """Return two numbers: the labels that remain after enough are set aside for the minimum probability `floor`, and
+    the labels among them that are planned for pushed items.
 
-    The number set aside has a safety margin, so that the floor's labels run out before the horizon only with
-    negligible probability.
+    The number set aside has a safety margin: these labels hardly ever run out before the horizon.
     """
     needed = plan.floor * max(0, plan.horizon - t)
     left = plan.budget - plan.audits - (plan.spent[0] - plan.spent[1])
@@ -112,8 +111,8 @@ def _floored(plan, t, predicted):
     """Return the smallest probability of asking about an item.
 
     predicted: +1 if the item is pushed, -1 if not. With several questions: +1 if all of them push the item, 0 if only
-    some do. In the last case the floor is not lowered, because the questions that do not push the item were promised
-    it.
+    some do. In the last case the result is never below `floor`, which was promised to the questions that do not push
+    the item.
     """
     beyond, pushed = _reserved(plan, t)
     least = plan.floor
@@ -195,8 +194,8 @@ def factor_of(plan, recent, t, rate, mean):
 def extended(plan: Plan, more: Plan, t: int, all_spent: bool) -> Plan:
     """Return a plan with more labels from round t on, spread over the remaining rounds like the labels of a new stream.
 
-    While the reserve is being spent, the new labels are spent with it. The floor is recomputed from the old and new
-    labels that are set aside for it from round t on. all_spent: whether the old labels are spent.
+    While the reserve is being spent, the new labels are spent with it. The minimum probability `floor` is recomputed
+    from the old and new labels that are set aside for it from round t on. all_spent: whether the old labels are spent.
     """
     horizon = max(plan.horizon, t + more.horizon)
     floor_labels = 0.0 if all_spent else plan.floor * max(0, plan.horizon - t)
@@ -240,10 +239,10 @@ def plan(
 ) -> Plan | None:
     """Plan a budget over `horizon` rounds for a rule (by name). Return None if the rule alone decides.
 
-    audit: share of the budget for random checks, >= 0 and < 1. trains: whether the learner learns the answers to
+    audit: share of the budget for random checks, >= 0 and < 1. trains: whether the learner learns from the answers to
     audits. pace: share of the horizon in which the rest is spent evenly, > 0 and <= 1 (None: as the rule spreads it).
     values: parameters of the rule. floor: share of the budget that gives every item a minimum probability of being
-    asked, >= 0; audit + floor < 1.
+    asked about, >= 0; audit + floor < 1.
     """
     if not 0 <= audit < 1:
         raise ValueError(f"audit must be >= 0 and < 1: the share of the budget for random checks. Got {audit}.")

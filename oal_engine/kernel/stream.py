@@ -153,8 +153,8 @@ def _predict(rows, y, order, learner, objective, t, stop, counts):
 
 @njit(**INLINE)
 def _remember(average, learner, x, t, everything):
-    """Add the rounds up to t to the sums of the weights that the update of round t may change. everything: whether to
-    do this for all weights, not only for the weights of the row's columns."""
+    """Update the running sums up to round t, for the weights that the update of this round may change. everything:
+    whether to do this for all weights, not only for the weights of the row's columns."""
     if everything:
         for j in range(average.total.size):
             average.total[j] += (t + 1 - average.since[j]) * weight(learner, j)
@@ -185,8 +185,8 @@ def _learn(x, t, p, predicted, chance, learner, rule, objective, average, v, y, 
 
 @njit(**COMPILE)
 def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts):
-    """Run rounds t .. stop - 1 until a label is asked, and count every prediction. Return the Question, or, if nothing
-    is asked, a Question with t = stop.
+    """Run rounds t .. stop - 1 until a label is asked for, and count every prediction. Return the Question, or, if
+    nothing is asked, a Question with t = stop.
 
     y: label of each row: -1, 0 (unknown) or +1, or a class from 1; KNOWN_LABEL skips a round. asking: a spending plan,
     or whether to ask at all.
@@ -317,8 +317,8 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, pla
 
 
 class Replay(NamedTuple):
-    """The outcome of a replay. curve: table of counts at each mark (first axis). queried: number of labels asked. log:
-    (round, margin, probability) of each question. decided: (whether an audit, predicted class) of each question.
+    """The outcome of a replay. curve: table of counts at each mark (first axis). queried: number of labels asked for.
+    log: (round, margin, probability) of each question. decided: (whether an audit, predicted class) of each question.
     learner: its state at the end. seconds: the duration."""
 
     curve: np.ndarray
@@ -350,10 +350,10 @@ def replay(
 ) -> Replay:
     """Run a stream with known labels up to the last mark. The learner, rule, objective and plan are modified in place.
 
-    order: row numbers in the order in which the rows arrive. budget: most labels that may be asked (None: no limit).
-    averaged: once the budget is spent, predict with the mean of the weights over the rounds up to the last label.
-    marks: numbers of rounds after which the counts are stored (None: at the end only). log: whether to keep a log of
-    the questions. plan: how the budget is spent, from `spending.plan`.
+    order: row numbers in the order in which the rows arrive. budget: most labels that may be asked for (None: no
+    limit). averaged: once the budget is spent, predict with the mean of the weights over the rounds up to the last
+    label. marks: numbers of rounds after which the counts are stored (None: at the end only). log: whether to keep a
+    log of the questions. plan: how the budget is spent, from `spending.plan`.
     """
     visits = checked_order(order, rows)
     rounds = visits.size
@@ -383,8 +383,8 @@ def checked_order(order: ArrayLike, rows: Rows) -> np.ndarray:
 
 
 def _labels(budget: int | None, rounds: int) -> int:
-    """Return the most labels that may be asked: the budget, or one per round without a budget. Raise ValueError if the
-    budget is negative."""
+    """Return the most labels that may be asked for: the budget, or one per round without a budget. Raise ValueError if
+    the budget is negative."""
     if budget is not None and budget < 0:
         raise ValueError(f"budget must be >= 0. Got {budget}.")
     return rounds if budget is None else int(budget)
@@ -404,7 +404,7 @@ def _checked_labels(y: ArrayLike, learner: Learner) -> np.ndarray:
 
 
 class Parts(NamedTuple):
-    """The state that a replay changes, or, stacked, the states of several settings."""
+    """The state that a replay changes, or the stacked states of the replays with several settings."""
 
     learner: Learner
     rule: NamedTuple
@@ -413,8 +413,8 @@ class Parts(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """The outcome of one pass over the rows for several settings: the tables of counts and the numbers of labels asked,
-    with the settings as first axis, and the states at the end, stacked."""
+    """The outcome of one pass over the rows for several settings. The tables of counts and the numbers of labels asked
+    for have the settings as first axis; the states at the end are stacked."""
 
     counts: np.ndarray
     queried: np.ndarray

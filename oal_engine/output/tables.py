@@ -1,8 +1,8 @@
-"""Tables as files: CSV, TSV, JSON lines, Parquet and workbooks, written block by block, so that the number of rows is
-not limited by the memory.
+"""Tables as files: CSV, TSV, JSON lines, Parquet and workbooks. They are written block by block, so that memory does
+not limit the number of rows.
 
-In CSV, TSV and workbooks, text that a spreadsheet program would read as a formula, such as =1+1, gets an apostrophe
-before it, against CSV injection. The import of such a table removes the apostrophe.
+In CSV, TSV and workbooks, text that a spreadsheet program would read as a formula, such as =1+1, is prefixed with an
+apostrophe to prevent CSV injection. The import of such a table removes the apostrophe.
 """
 
 import gzip
@@ -76,7 +76,7 @@ class OutputTable(NamedTuple):
         return cls(columns, (tuple(zip(*block)) for block in blocks), total)
 
     def watched(self, progress: Callable[[int, int], None] | None) -> "OutputTable":
-        """Return a copy of the table that calls `progress` with (rows done, total) after each block, if the total is
+        """Return a copy of the table that calls `progress` with (rows done, total) after each block if `total` is
         known."""
 
         def parts() -> Parts:
@@ -141,8 +141,8 @@ def is_labeled(columns: Sequence[str]) -> bool:
 
 
 def contents_of(columns: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the columns with the text or the feature values of the items, or None if these are not the columns of a
-    table of items that OAL Studio wrote."""
+    """Select the columns that hold the text or the feature values of the items. Return None if OAL Studio has not
+    written a table of items with these columns."""
     before = "id" if is_labeled(columns) else HEADS.get(tuple(columns[:5]))
     if before not in columns or LABEL not in columns:
         return None
@@ -150,8 +150,8 @@ def contents_of(columns: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the columns with the feature values of the items (none for texts), or None if these are not the columns of
-    a table of items that OAL Studio wrote."""
+    """Select the columns that hold the feature values of the items (none for texts). Return None if OAL Studio has not
+    written a table of items with these columns."""
     contents = contents_of(columns)
     if contents is None or contents == TITLE_AND_ABSTRACT:
         return contents and ()

@@ -1,7 +1,6 @@
 """Files for other tools: every item of a session with its label, its prediction and its asking probability.
 
-Each tool is one entry of TOOLS. Its file comes back through the import with the same items, ids, labels and asking
-probabilities.
+Each tool is an entry of TOOLS. The import reads its file back with the same items, ids, labels and probabilities.
 """
 
 import hashlib
@@ -99,7 +98,7 @@ class LabeledItems(NamedTuple):
         return -1 in self.names
 
     def details_of(self, item: LabeledItem) -> dict[str, str]:
-        """Return the non-empty cells of an item in the further columns: {column: cell}."""
+        """Return the item's non-empty cells in the columns `details`: {column: cell}."""
         return {name: word for name, word in zip(self.details, item.details) if word}
 
     def name(self, label: int | None) -> str | None:

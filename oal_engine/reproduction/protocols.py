@@ -1,7 +1,7 @@
 """The protocols by which the papers obtained their tables: runs over several item orders, with settings from grids.
 
-A block is the part of a published table or figure that uses one data file. Its protocol is a function of (block,
-folder, orders, zero_rows_as_mistakes) that yields a `line` for each part and algorithm.
+A block is all results on one data file in a published table or figure. Its protocol is a function of (block, folder,
+orders, zero_rows_as_mistakes). It yields a result line, see `line`, for each part (column of the table) and algorithm.
 """
 
 import os
@@ -48,8 +48,7 @@ class Figure:
 
     @property
     def sign(self) -> int:
-        """+1 if more is better, -1 if less is better, 0 for sensitivity and specificity, which are only judged
-        together."""
+        """+1 if more is better, -1 if less is better, 0 for sensitivity and specificity (only judged together)."""
         return {"cost": -1, "sensitivity": 0, "specificity": 0}.get(self.metric, 1)
 
 
@@ -57,8 +56,8 @@ RATES = {name: Figure(name, 100) for name in ("sensitivity", "specificity")}
 
 
 class Published(NamedTuple):
-    """The printed numbers of an algorithm: mean and standard deviation of the figure and of each of RATES, and the
-    seconds of a run. All but the mean may be missing."""
+    """The numbers that a paper prints for an algorithm: mean and standard deviation of the figure and of each of RATES
+    (sensitivity, specificity), and the seconds of a run. All but the mean may be missing."""
 
     mean: float
     std: float | None = None
@@ -66,8 +65,8 @@ class Published(NamedTuple):
     seconds: float | None = None
 
     def distance(self, figure: Figure, counts: np.ndarray) -> np.ndarray:
-        """Return the largest difference between our and the printed numbers, over the figure and the rates, in printed
-        standard deviations. counts: ours, shape (..., orders, *table)."""
+        """Return the largest difference between our numbers and the printed ones, over the figure and the rates, in
+        printed standard deviations. counts: our tables of counts, shape (..., orders, *table)."""
         printed = {figure: (self.mean, self.std)} | {RATES[name]: rate for name, rate in self.rates.items()}
         apart = [abs(each.of(counts).mean(-1) - mean) / (std or 1) for each, (mean, std) in printed.items()]
         return np.max(apart, axis=0)
@@ -84,10 +83,10 @@ class Part(NamedTuple):
 class Block:
     """A published table or figure on one data set, and the protocol `run`.
 
-    tolerance: largest difference that counts as agreement, in published standard deviations (`unit` sd; in ours if none
-    is published) or as a number. asks: whether a rule asks for labels. ranking: algorithms in the order of the paper,
-    the best first. claims: (algorithm, others) for each claim of the paper that the algorithm is ahead of these others.
-    also: further settings to run, by part and algorithm. task: arguments of `read`.
+    tolerance: largest difference that counts as agreement. Its `unit` is "sd" if it is in standard deviations
+    (published ones or, if there are none, ours). asks: whether a rule asks for labels. ranking: algorithms in the order
+    of the paper, the best first. claims: (algorithm, others) for each claim of the paper that the algorithm is ahead of
+    these others. also: further settings to run, by part and algorithm. task: arguments of `read`.
     """
 
     paper: str
@@ -119,8 +118,8 @@ class Stream:
     """The setup of the runs of one published table: labeled rows, item orders (`visits`), and options of all runs.
 
     missed: counts that are added to every run, for rows that are in no order. folds: number of folds of
-    cross-validation: each fold is predicted after the others were learned, and these predictions are counted. 0: no
-    cross-validation; the predictions of the stream are counted.
+    cross-validation. Each fold is predicted by a model that learned the others, and these predictions are counted.
+    Without folds (0), the predictions along the stream are counted.
     """
 
     table: datasets.FeatureTable
@@ -150,7 +149,7 @@ class Stream:
         return Runs(np.reshape(counts, (*shape, *counts[0].shape)), np.reshape(seconds, shape))
 
     def _run(self, strategy: algorithms.Strategy, rho: float, visit: np.ndarray, seed: int) -> tuple[np.ndarray, float]:
-        """Run a strategy over one order, once or once per fold. Return the counts and the seconds spent on learning."""
+        """Run a strategy over one item order: once, or once per fold. Return the counts and the seconds of learning."""
         classes = len(self.table.classes)
         counts, seconds = self.missed + metrics.empty(classes), 0.0
         for fold in range(self.folds or 1):
@@ -377,7 +376,7 @@ OA3_PARAMETERS = {
 
 
 def without_zero_rows(run: Stream) -> Stream:
-    """Take rows of zeros out of the orders, and count each as a mistake that is neither asked nor learned.
+    """Remove rows of zeros from the orders, and count each as a wrong prediction, neither asked about nor learned.
 
     The published code divides a margin by the norm of the row. For a row of zeros the result is NaN, which equals no
     label.
@@ -392,7 +391,7 @@ def without_zero_rows(run: Stream) -> Stream:
 
 def oa3(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) -> Iterator[ResultLine]:
     """Run the protocol of OA3: spend a budget of labels. Rows of zeros count as mistakes, as in the publication. In
-    some parts the rule decides about them instead; `zero_rows_as_mistakes` leaves these parts out."""
+    some parts (columns) the rule decides about them instead; `zero_rows_as_mistakes` leaves these parts out."""
     data = read(folder, block.files[0])
     run = Stream(data, recorded(folder / block.files[1], data.y.size)[:orders], 9.0, budget=32000)
     for part, (figure, _) in block.parts.items():
@@ -414,8 +413,8 @@ def oa3(block: Block, folder: Path, orders: int, zero_rows_as_mistakes: bool) ->
 
 
 def smoothing(run: Stream, algorithm: str, share: float, orders: int | None, choice: Choice) -> Choice:
-    """Return the choice with the smoothing (delta, beta, b or q) at which this share of the labels is asked. The
-    smoothing is found by bisection, except for q, which is itself the share."""
+    """Add to a choice of settings the smoothing (delta, beta, b or q) at which this share of the labels is asked for.
+    It is found by bisection, except for q, which is itself the share."""
     (key, spec), *more = query_rules.smoothing(algorithms.ALGORITHMS[algorithm].rule).items()
     key = "delta" if more else key  # sets both delta_plus and delta_minus
     if spec.high == 1:
@@ -474,8 +473,8 @@ NEAR = 0.05  # largest relative deviation from the wanted share of labels
 
 
 def nearby(run: Stream, figure: Figure, algorithm: str, share: float, choices: list[Choice]) -> Choice:
-    """Return the choice with the best figure among the choices whose share of labels is within NEAR of the wanted share
-    or, if there are none, as close as possible.
+    """Return the choice with the best figure among the choices whose share of labels is within NEAR of the wanted
+    share. If there are none, return the choice that is closest to this share.
 
     The smoothing is found on the first order, with the share of labels as its budget; the figure is the mean over
     TRIALS orders.

@@ -102,8 +102,8 @@ def _compared(block: Block, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]
 
 
 def _together(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Say for how many figures one of the shown settings agrees in the figure, sensitivity and specificity at once, and
-    list the figures without such a setting."""
+    """Say for how many published figures one setting agrees with the figure, its sensitivity and its specificity
+    together, and list all other figures."""
     printed = [line for line in lines if any(rate["verdict"] for rate in line["rates"].values())]
     if not printed:
         return
@@ -155,8 +155,8 @@ def _timed(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _claims(block: Block, lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Check the paper's claims. Return for each claim and part whether the algorithm is ahead of, level with or behind
-    the best of the others, and by how much, with every algorithm at its best setting."""
+    """Check the paper's claims. For each claim and part, return whether the algorithm is ahead of, level with or behind
+    the best of its rivals, and by how much. Every algorithm runs at its best setting."""
     results = []
     for ahead, others in block.claims:
         cells = {}

@@ -1,10 +1,10 @@
 """The questions and answers of an open session. A question is stored before it is shown, and leased to one person; a
 label is stored before it is learned.
 
-The state is never stored, only folded from the log. The same data, settings and labels give the same state bit for bit,
-and a digest stored every DIGEST_EVERY answers proves it. The next question after each possible answer is computed and
-stored ahead, so that a page can show it the moment a key is pressed. Items appended to the data set follow the items
-that the session began with.
+The state is never stored, but computed from the log. The same data, settings and labels give the same state bit for
+bit, and a digest stored every DIGEST_EVERY answers proves it. The next question after each possible answer is computed
+and stored ahead, so that a page can show it the moment a key is pressed. Items appended to the data set later come
+after the items that the session began with.
 """
 
 import threading
@@ -34,8 +34,8 @@ BRANCH_LIMIT = 96 * 2**20  # bytes for the states after all possible answers; if
 
 
 class Asking(Run):
-    """The questions and answers of an open session: its state, rebuilt from the log, and which person has which
-    question. `Session` adds all other changes.
+    """The questions and answers of an open session: its state, rebuilt from the log, and who has which question. All
+    other kinds of change are added by `Session`.
 
     version: number of changes to the log; every answer, undo, correction and mark counts as one.
     """
@@ -58,8 +58,8 @@ class Asking(Run):
     def _rebuild(self) -> None:
         """Fold the log again from the first round.
 
-        If the prepared questions are stored already, nothing is written, so that a session opens while others write. In
-        a read-only store, no new questions are prepared.
+        If the prepared questions are stored already, nothing is written, so that a session can be opened while others
+        write. In a read-only store, no new questions are prepared.
         """
         if self._begins_with_file and not self.store.read_only:
             self._store_labels_of_new_items()
@@ -250,7 +250,7 @@ class Asking(Run):
 
     def _take_later_labels(self) -> None:
         """Learn labels that were added to the data set later than their items, if the session began with the labels of
-        the file. Items that were asked or marked, or had a known label before, are skipped."""
+        the file. Items that were asked about, marked or known before are skipped."""
         if not self._begins_with_file or self.store.read_only or self.several:
             return
         if (last := self.store.last_later_label(self.dataset.id)) <= self._last_later_label:
@@ -343,8 +343,8 @@ class Asking(Run):
 
     @contextmanager
     def _event(self, event: str) -> Iterator[bool]:
-        """Apply an event atomically, in memory and in the database: all of its changes or none. Yield whether the event
-        is new; a repeated one must change nothing."""
+        """Apply an event atomically, in the object and in the database: all of its changes or none. Yield whether the
+        event is new; a repeated one must change nothing."""
         with self._lock:
             self.refresh()  # in a transaction of its own: prepared questions stay even if the event fails
             with self._all_or_nothing(), self.store.transaction():
@@ -359,8 +359,8 @@ class Asking(Run):
             raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
 
     def _parts_of(self, question: int) -> Sequence[Sequence[float]]:
-        """Return [margin, predicted class] for each of the session's questions about an item, as of when the stored
-        question with id `question` was asked; () if the session asks a single question."""
+        """Return [margin, predicted class] for each question that the session asks about an item, as stored when the
+        item was asked about; () if the session asks a single question. question: id of the stored query."""
         number = self._number_of(question) if self.several else 0
         if number in self.state.outstanding:
             return self.state.outstanding[number].parts
@@ -368,9 +368,9 @@ class Asking(Run):
         return entry.parts or () if entry else ()
 
     def _checked(self, answer: int | Iterable[int], question: int) -> tuple[int, tuple[int, ...]]:
-        """Check an answer. Return its label, and a tuple with the label of each question, which is empty if the session
-        asks a single one. The label of a question that was not asked about the item must be SKIP. Labels of questions
-        that were added after the item was asked may be left out. question: id of the stored question about the item."""
+        """Check an answer to a stored query. Return its label, and a tuple with a label for each question that the
+        session asks about an item (empty if it asks a single one). A question that was not asked about this item must
+        have the label SKIP; a question that was added later may have none. question: id of the stored query."""
         parts, names = self._parts_of(question), self.settings.question_names
         if self.several and not parts:
             raise SessionError("this item is not the current question.")
@@ -403,8 +403,8 @@ class Asking(Run):
         """Store and learn an answer: a label (a class or SKIP), or a label for each of several questions. A repeated
         event changes nothing.
 
-        A page may also answer a prepared question, whatever was asked since. If its item still waits for an answer,
-        this is the answer; else it is stored as a late answer.
+        The answer may be to a question that was only prepared. It counts if the item still waits for an answer.
+        Otherwise it is stored as a late answer.
         """
         with self._event(event) as new:
             if not new:
@@ -482,8 +482,8 @@ class Asking(Run):
 
     def held(self, annotator: str) -> list[StoredQuestion]:
         """Lease questions to an annotator, and return all that they have: the one to answer now and the one after it.
-        An annotator who has the current question, while nobody else has one, gets no second question, as the next ones
-        are prepared. Each question is leased before it is shown: nobody else gets it until the lease has expired."""
+        If nobody else has a question, the next ones are prepared, so the annotator gets only the current one. Each
+        question is leased before it is shown: nobody else gets it until the lease has expired."""
         with self._lock:
             self.refresh()
             held = self._leases.of(annotator)
@@ -609,12 +609,12 @@ class Asking(Run):
         return entry.question(None if blind else entry.labels or entry.label, blind)
 
     def _number_of(self, question: int) -> int:
-        """Return the number in the session of the question with an id, 0 if it was not asked."""
+        """Return the number in the session of the question with this id; 0 if it was not asked."""
         waiting = {self._asked[number - 1]: number for number in self.state.outstanding}
         return waiting.get(question, 0) or (1 + self._asked.index(question) if question in self._asked else 0)
 
     def _change(self, event: Event) -> None:
-        """Apply an event to the state; it must be stored already. A waiting question stays the current one."""
+        """Apply a stored event to the state. A waiting question stays the current one."""
         self.store.part_prepared(self.id, self.previous, self._current.id if self._current else None)
         self._changes, self._entries, self._undo_point = self._changes + 1, [], None
         self.state = self.apply(self.state.copy(), event)

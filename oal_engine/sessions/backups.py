@@ -1,8 +1,8 @@
 """Back up, check and restore a database with the rows of its data sets, while others work.
 
 The database is copied first. Row files are append-only, so the copy says how many bytes of each file to take, whatever
-is appended meanwhile. A server keeps its backups in a folder next to its database. Each is a folder with a copy of the
-database and of the rows, which are checked; the later backups of a day share the rows of the first one by hard links.
+is appended meanwhile. A server keeps its backups in a folder next to its database. Each backup is a folder with a
+checked copy of the database and of the rows. Backups of the same day share the row files by hard links.
 """
 
 import errno
@@ -267,7 +267,7 @@ def age_of_newest(store: Store, now: datetime) -> str:
 
 
 def check(store: Store) -> Iterator[Finding]:
-    """Check a database, the rows of every data set, and whether every session verifies. Yield a Finding for each."""
+    """Check a database, the rows of every data set, and the log of every session. Yield a Finding for each."""
     problems = store.problems()
     yield Finding("database", store.path.name, "; ".join(problems) or None)
     if problems and store.damage():  # reading on may give wrong data or never end
@@ -367,9 +367,9 @@ def _write(source: IO[bytes], new: Path) -> None:
 def restore(path: Path | str, target: Path | str, force: bool = False) -> tuple[list[Finding], Path | None]:
     """Replace a database and its rows with a backup, all or nothing. force: replace an existing database.
 
-    The backup's database and rows must be sound; sessions need not verify, as another version of the engine may have
-    made them. Return the findings of the backup's check, and the path where the old database is kept if it was damaged,
-    else None.
+    The backup's database and rows must be sound. Its sessions may fail verification, as another version of the engine
+    may have made them. Return the findings of the backup's check, and the path where a damaged old database is kept
+    (None: it was not damaged).
     """
     target = Path(target)
     log = target.with_name(target.name + "-wal")
@@ -421,8 +421,7 @@ def _check_unused(path: Path) -> None:
 
 def _recovered(target: Path, log: Path) -> tuple[list[Path], bool]:
     """Return the row folders of the database that will be replaced (none if it cannot be read), and whether it is sound
-    or does not exist. Its write-ahead log is written into it first, so that it is complete until the backup replaces
-    it."""
+    or missing. Its write-ahead log is merged into it first, so that its file alone is complete until it is replaced."""
     if not target.exists():
         return [], True
     with suppress(StoreError), closing(Store(target, read_only=not log.exists())) as store:

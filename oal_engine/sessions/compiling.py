@@ -61,7 +61,7 @@ def pairs() -> dict[str, tuple[str, str]]:
 
 
 def _notes() -> Path:
-    """Return the path of the file that lists the compiled pairs of a kind of rows and an algorithm. Each version of
+    """Return the path of the file that lists the compiled pairs, each a kind of rows and an algorithm. Each version of
     numba and each processor has its own file, as their machine code differs."""
     processor = os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()
     return Path(os.environ["NUMBA_CACHE_DIR"]) / f"compiled-{numba.__version__}-{processor}.txt"
@@ -79,8 +79,8 @@ def _lines(notes: Path) -> set[str]:
 
 @contextmanager
 def _lock(notes: Path) -> Iterator[IO[str] | None]:
-    """Open the file that lists the compiled pairs for appending, and lock it. Yield None if another process holds the
-    lock."""
+    """Open the list of compiled pairs (`_notes`) for appending, and lock it. Yield None if another process has locked
+    it."""
     notes.parent.mkdir(parents=True, exist_ok=True)
     with notes.open("a", encoding="utf-8") as file:
         try:

@@ -7,7 +7,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Decisions:
-    """For each round, margin, predicted class and whether the item was asked. The first `rounds` rounds have passed.
+    """Arrays over the rounds: margin, predicted class, and whether the item was asked about. `rounds` rounds have
+    passed.
 
     If the session asks several questions, the first axis of margins and predicted classes is the question.
     """
@@ -34,5 +35,5 @@ class Decisions:
 
     @property
     def passed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Margins, predicted classes and whether each item was asked, of the rounds that have passed."""
+        """The margins, predicted classes and whether each item was asked about, of the rounds that have passed."""
         return self._arrays(self.rounds)

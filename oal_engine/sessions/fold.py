@@ -138,8 +138,8 @@ class Run:
         return [name for name in columns if name not in self.settings.audited_columns]
 
     def stream_of(self, state: State) -> Stream:
-        """Return the stream as a state sees it, with labels masked: the labels of known items, and for each question
-        the labels of the items outside the rounds in which it is asked."""
+        """Return the stream for a state. A label is masked if it is known from elsewhere, or if its question is not
+        asked in the round of the item."""
         own = self._stream
         if own.known_parts is not state.known_parts or own.spans != state.spans:
             y, is_known = self.y.copy(), np.zeros(self.order.size, bool)
@@ -466,9 +466,8 @@ class Run:
         return True
 
     def used(self, state: State, k: int = 0) -> set[int]:
-        """Return the items that cannot get a known label, as they were asked or marked. k: index of the question that
-        the label answers. An item that was answered before this question was added can still get a known label for
-        it."""
+        """Return the items that cannot get a known label because they were asked about or marked. k: index of the
+        question that the label answers. Answers given before this question was added do not count."""
         taught = [each for each in state.lessons if not each.is_known and k < len(each.labels or (each.label,))]
         waiting = [each for each in state.outstanding.values() if not each.parts or asks(each.parts, k)]
         others = state.known_parts[k].tolist() if k < len(state.known_parts) else ()

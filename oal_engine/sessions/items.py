@@ -1,6 +1,6 @@
-"""Items as the labeling card and the player show them: text or features, and why the item was asked.
+"""Items as the labeling card and the player show them: text or features, and why the item was asked about.
 
-Nothing that is shown before an answer reveals the model's prediction: people who see it follow it.
+Nothing that is shown before an answer reveals the model's prediction: people would follow it.
 """
 
 from collections.abc import Callable, Iterable
@@ -39,10 +39,10 @@ class Items:
         self._common = -1, np.empty(0, bool)  # cache: number of answers, columns too frequent to say much then
 
     def question(self, asked: StoredQuestion, place: Place, show: Show = "item") -> dict[str, Any]:
-        """Return a question at a place of the session, in the form that the browser shows.
+        """Return a question at a point of the session (`place`), in the form that the browser shows.
 
         show: "item" is the item alone; "marks" adds marks, all alike, to the terms that weigh most; "everything", for
-        an answered item, adds the share of each term in the margin, and why the item was asked.
+        an answered item, adds the share of each term in the margin, and why the item was asked about.
         """
         item = self._item(asked.item)
         share = {} if show == "item" else self._shares(asked, place, show == "everything")
@@ -87,7 +87,7 @@ class Items:
     def _shares(self, asked: StoredQuestion, place: Place, of_predicted: bool) -> dict[int, float]:
         """Return the share w_j x_j of each non-zero column in the margin of an item, relative to the largest share:
         {column: share}, 0 for the most common terms. The Fourier features of a vector are summed into one share, after
-        the named columns. An audited column of decisions is left out.
+        the named columns. An audited column is left out.
 
         of_predicted: with K classes, whether to use the margin of the predicted class; if not, each column has its
         largest share in the margin of any class.
@@ -144,19 +144,17 @@ class Items:
 
     @property
     def _has_waves(self) -> bool:
-        """Whether the rows have columns without a name, such as Fourier features, not counting an audited column of
-        decisions."""
+        """Whether the rows have columns without a name, such as Fourier features. An audited column does not count."""
         return self.run.dataset.latent > bool(self.run.settings.audited)
 
     def result(self, counts: np.ndarray) -> str:
-        """Describe the result of the session, if it is known exactly because every item has a label in the data, and
-        add that every answer is saved."""
+        """Say that every answer is saved, after the session's exact result if every item has a label in the data."""
         return f"{outcome.exact(self.run, counts)} {SAVED}" if self.run.labelled else SAVED
 
 
 def _marks(weights: Iterable[float]) -> list[Any]:
-    """Return a list with True for the terms of an item with the largest weights, of either sign, and 0 for the others.
-    Items with equally many terms get equally many marks, all alike: neither their number nor their look reveals the
+    """Mark the terms of an item that have the largest absolute weights: return True for these terms and 0 for the
+    others. All marks look alike, and items with equally many terms get equally many, so that marks do not reveal the
     model's prediction."""
     sizes = [abs(weight) for weight in weights]
     if not any(sizes):
@@ -216,7 +214,7 @@ def choice(settings: Settings) -> str:
 
 
 def why(run: Run, asked: StoredQuestion, progress: Progress) -> str:
-    """Say why an answered item was asked, and with which chance. It must not be shown before the answer."""
+    """Say why an answered item was asked about, and with which chance. It must not be shown before the answer."""
     rule, chance = run.settings.rule, f"{percent(asked.probability)} chance"
     if asked.audit or rule == "random":
         return f"Random check ({chance})."
@@ -235,9 +233,9 @@ def why(run: Run, asked: StoredQuestion, progress: Progress) -> str:
 
 
 def verdict(entry: Entry) -> dict[str, Any] | None:
-    """Return how the model judged an answered item when it was asked: the predicted class, the margin, and the chance
-    of being asked. If there are several questions, the number of answers that the model agreed with replaces class and
-    margin. None if the margin was 0 or the item has no answer."""
+    """Return how the model judged an answered item when it was asked about: the predicted class, the margin, and the
+    chance of asking. If there are several questions, the number of answers that the model agreed with replaces class
+    and margin. None if the margin was 0 or the item has no answer."""
     asked = f"{'Random check, chance' if entry.audit else 'Chance'} {percent(entry.probability)}."
     if entry.parts:
         pairs = zip(entry.labels or (), entry.parts)

@@ -28,7 +28,7 @@ class Grown:
 
 @dataclass(frozen=True)
 class Asked:
-    """The stream continues to one more question while other people keep the questions asked before."""
+    """The stream continues to one more question before other people have answered theirs."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Changed:
 
 @dataclass(frozen=True)
 class LabelsKnown:
-    """Labels that are known from elsewhere. They are learned and cost nothing, and their items are not asked any more.
-    If the session asks several questions, an item may still be asked about the questions whose label is not known. A
+    """Labels that are known from elsewhere. They are learned at no cost, and their items are not asked about any more.
+    If the session asks several questions about each item, it may still ask the questions whose label is not known. A
     later label of an item replaces the earlier one; SKIP makes the item unknown again.
 
     Before the first `Grown`, they are the labels that a session begins with.
@@ -107,8 +107,8 @@ class QuestionClosed:
 
 
 def asks(parts: Sequence[Sequence[float]], k: int) -> bool:
-    """Tell whether question k of several was asked about an item. parts: (margin, predicted class) of each question, 0
-    for the class if it was not asked; questions that were added later are missing."""
+    """Tell whether question k of several was asked about an item. parts: (margin, predicted class) of each question.
+    The class is 0 if the question was not asked; questions that were added later are missing."""
     return k < len(parts) and parts[k][1] != 0
 
 

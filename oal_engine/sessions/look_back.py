@@ -26,8 +26,8 @@ KEPT_BYTES = 64 * 2**20
 
 @dataclass(frozen=True)
 class Passed:
-    """Consecutive rounds without a question: the first round (from 0), the number of rounds, the number of pushed items
-    (None: K classes), and the lowest and highest margin (None: no round)."""
+    """Consecutive rounds without a question: the first round (from 0), the number of rounds (not counting known items),
+    the number of pushed items (None: K classes), and the lowest and highest margin (None: no round)."""
 
     first: int
     rounds: int
@@ -130,7 +130,7 @@ def version(store: Store, session: int) -> Version:
 
 class LoggedRun(Run):
     """A run with its questions (`log`) and, if it asks several about each item, its decisions (`decided`): margins,
-    predicted classes and whether each item was asked, in each round."""
+    predicted classes and whether the item was asked about, in each round."""
 
     log: list[Entry]
     decided: tuple[np.ndarray, np.ndarray, np.ndarray]

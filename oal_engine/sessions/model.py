@@ -44,10 +44,10 @@ class Model:
     """A linear model, and everything that it needs to turn an item into a row.
 
     head: header (first line) of its file. names: names of the features. numbers: {kind of number, such as document
-    frequency: array with a number for each feature}. weights: weights of the features, then of similar wording and
-    vectors, or of Fourier features; shape (columns, 1), or (columns, K) with K classes. projection: computes the
-    columns of similar wording, or None. means: means of the vectors of the texts, or None. embedding: computes these
-    vectors, or None.
+    frequency: array with a number for each feature}. weights: weights of the features, then of latent directions
+    (similar wording) and vectors, or of Fourier features; shape (columns, 1), or (columns, K) with K classes.
+    projection: computes the latent directions, or None. means: means of the vectors of the texts, or None. embedding:
+    computes these vectors, or None.
     """
 
     head: Row
@@ -378,12 +378,11 @@ def predicted(
     models: Mapping[str, Model], table: Any, others: Sequence[str], entries: Iterable[tuple[int, Any, int]],
     skipped: dict[str, tuple[int, int]], texts: bool = False, lot: int = BLOCK_ROWS,
 ) -> OutputTable:  # fmt: skip
-    """Predict new items. Return a table of the predictions, followed by the items' cells in further columns of the
-    file, `others`.
+    """Predict new items. Return a table of the predictions, followed by further columns of the file (`others`).
 
     models: {name of the question: model}, which all turn items into the same rows; the columns are named like
-    margin:NAME. A single model has the name "". table, others, entries: as `reading.open_items` gives them. skipped: is
-    filled with the numbers of skipped entries, {reason: (count, first line)}. texts: whether the table includes the
+    margin:NAME. A single model has the name "". table, others, entries: as returned by `reading.open_items`. skipped:
+    is filled with the numbers of skipped entries, {reason: (count, first line)}. texts: whether the table includes the
     texts or the numbers of the items. lot: number of entries processed at a time.
     """
     model = next(iter(models.values()))

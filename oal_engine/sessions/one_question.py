@@ -1,7 +1,7 @@
 """One question of a session that asks several, as a separate run: it has its own labels and predictions, and shares the
 asking probabilities with the other questions.
 
-Given the past, the chance of asking depends on the item alone, so estimates and floors of a single question are valid.
+Given the past, the chance of asking depends on the item alone, so a question's own estimates and guarantees are valid.
 """
 
 from bisect import bisect_left
@@ -24,8 +24,8 @@ from .state import ALL_ROUNDS, Place, State, Stream
 
 
 class OneQuestion(Run):
-    """One question of a session that asks several (or of its look back or what-if), as it is now: a read-only view that
-    shares the arrays of the run.
+    """A read-only view of one of the questions that a session asks about each item. It shares the arrays of `run`: the
+    session, its look back or its what-if.
 
     name: name of the question. part: index of the question. span: the rounds in which it is asked, as (first, stop).
     log: the entries in which it was asked, with its own margin and label. decided, current, place, earlier: as in
@@ -74,7 +74,7 @@ class OneQuestion(Run):
 
     @cached_property
     def _cells(self) -> list[np.ndarray]:
-        """The rounds that are counted in each cell of the table of counts, ascending."""
+        """For each cell of the table of counts, the rounds that it counts, ascending."""
         _, predicted, asked = self.decided
         places = (predicted > 0).astype(int), self.y[self.order[: asked.size]] + 1, asked.astype(int)
         cells = np.where(predicted, np.ravel_multi_index(places, metrics.COUNTS), -1)
@@ -124,7 +124,7 @@ class OneQuestion(Run):
 
 class QuestionTrace(OneQuestion, Trace):
     """The look back at one question of a session that asks several. Its steps are the items about which the question
-    was asked, numbered from 1, and its rounds are the rounds of its span."""
+    was asked, numbered from 1. Its rounds are those of its `span`."""
 
     def __init__(self, trace: Trace, name: str) -> None:
         if trace.settings.place_of(name) >= len(trace.state.spans):  # a mismatch came before the question
@@ -158,10 +158,10 @@ class QuestionTrace(OneQuestion, Trace):
 
 
 class OtherColumn(OneQuestion):
-    """A further column of decisions, judged by the answers of an audit, as a run of its own.
+    """Another column of labels or scores that the answers of an audit judge, as a separate run.
 
-    Given the past, the chance that an item is asked depends on the item alone, so estimates for the column are valid.
-    Floors are not: they need a plan that knows the column.
+    Given the past, the chance of asking about an item depends on the item alone, so estimates for the column are valid.
+    Guaranteed minimum metrics are not: they need a plan that knows the column.
     """
 
     def __init__(self, session: Session, name: str) -> None:

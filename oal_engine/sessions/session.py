@@ -72,8 +72,8 @@ class Session(Asking):
             self._rebuild()
 
     def _undo_further_answer(self, event: str, question: int, annotator: str) -> bool:
-        """Withdraw an annotator's opinion on a question, and ask them for it again. Return whether there was one. Raise
-        SessionError if somebody else has the question now."""
+        """Withdraw an annotator's opinion on a question, and ask them for it again. Return whether there was an opinion
+        to withdraw. Raise SessionError if somebody else has the question now."""
         if question in self._leases.of(annotator).others:
             raise SessionError("somebody else has this item now, so your answer to it stays.")
         self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
@@ -127,8 +127,8 @@ class Session(Asking):
             self._change(Changed((Corrected(number, label, labels),)))
 
     def _with(self, old: Lesson, name: str, label: int | Iterable[int]) -> list[int]:
-        """Return the labels of an answer, with a new label for the question `name`. If the new label is not a yes,
-        questions that need a yes to this question get the new label too, unless they have none."""
+        """Return the labels of an answer, with a new label for the question `name`. If the new label is not a yes, the
+        questions that need a yes to `name` get this label too, if they have a label."""
         self._check_label(label)
         part, parents = self.settings.place_of(name), self.settings.parents
         if part >= len(old.labels):
@@ -265,12 +265,12 @@ class Session(Asking):
     def know(
         self, event: str, labels: Mapping[int, int], origin: str, annotator: str = "", name: str | None = None
     ) -> list[int]:
-        """Learn labels that are known from elsewhere, {item: label}, at no cost; their items are not asked any more.
-        Return the items that were refused, because they were asked or marked. A repeated event changes nothing.
+        """Learn labels that are known from elsewhere, {item: label}, at no cost; their items are not asked about any
+        more. Return the refused items, which were asked about or marked before. A repeated event changes nothing.
 
         A label replaces an earlier known label of its item; SKIP makes the item unknown again. origin: "file",
         "search", or another word for the source of the labels. name: the question that the labels answer, if the
-        session asks several questions; the items may still be asked about the others.
+        session asks several questions about each item; the other questions may still be asked.
         """
         if self.settings.audited:
             raise SessionError("an audit has no labels that are known: only answers to its questions judge the column.")
@@ -401,7 +401,7 @@ class Session(Asking):
 
     @property
     def decided(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The margin, the predicted class and whether the item was asked, of every round that has passed."""
+        """The margin, the predicted class and whether the item was asked about, in every round that has passed."""
         with self._lock:
             return self._decisions.passed
 

@@ -50,9 +50,9 @@ class Settings:
     without labels added later. classes: names of the labels 1 .. K (None: a positive and a negative class). prior:
     source of the knowledge before the first answer (`Prior.source`), without the weights made from it. questions: a
     record for each question if the session asks several, with "added" if it was added later, and its own "prior" (None:
-    a single question). audited: name, cut and checksum of an audited column of decisions, and `others`, the names of
-    further columns that the answers judge (None: no audit). The audited column is one of two questions
-    (`given.COLUMN`). For the other settings see `Options`.
+    a single question). audited: name, cut and checksum of the audited column (labels or scores made by something else),
+    and `others`, the names of further columns to judge (None: no audit). An audit asks two questions, and the column is
+    the first (`given.COLUMN`). For the other settings see `Options`.
     """
 
     id: int
@@ -124,8 +124,8 @@ class Settings:
 
     @property
     def decider_names(self) -> dict[str, str]:
-        """The names that the page shows for the two deciders of an audited column, {name of the question: name of the
-        decider}."""
+        """{name of the question: name on the page} for the two deciders of an audit: the audited column alone, and the
+        model that begins with it."""
         return {COLUMN: self.audited["column"], BOTH: f"{self.audited['column']} + answers"} if self.audited else {}
 
     @property
@@ -153,7 +153,7 @@ class Settings:
 
     def implied(self, labels: Sequence[int], asked: Sequence[bool]) -> tuple[int, ...]:
         """Complete the labels of an answer: a question gets the label of its parent, unless the parent's label is a
-        yes. asked: whether each question was asked about the item; a parent that was not asked is known to be a yes.
+        yes. asked: whether each question was asked about the item. A parent that was not asked is known to be a yes.
         Raise SessionError for a yes to a question whose parent has no yes."""
         own = list(labels)
         for k, (parent, label) in enumerate(zip(self.parents, labels)):
@@ -248,26 +248,30 @@ class KnownLabels:
 class Options:
     """The options of a new session, apart from its data set and its strategy.
 
-    classes: names of K classes (empty: the data set's). positive_class: the positive class of a data set of K classes;
-    only the exact curves use it, as a session never sees the labels of its data set. rho: 'laplace' (estimated from the
-    answers) or a number; an algorithm may fix it. audit: share of the budget for random checks, whose answers train the
-    learner if audit_trains. pace: share of the horizon in which the rest of the budget is spent evenly (None: the rule
-    alone decides). floor: share of the budget that gives every item a minimum chance of being asked, for guaranteed
-    minimum metrics (`insights.certainty`). overlap: share of the questions that several `people` answer. quota: most
-    answers that one person may give (0: no limit). repeat: share of the questions that are repeated later to the person
-    who answered them. lease: seconds after which a person's question may go to somebody else. horizon: number of rounds
-    to plan for (None: the present items that are not known). seed_words, seed_items, seed_texts: words, item ids and
-    example texts that are known to be of the positive class. prior: such knowledge, already prepared as a `Prior`.
+    classes: names of K classes (empty: the data set's). positive_class: the positive class if the data set has K
+    classes; only the exact curves use it, as a session never sees the labels of its data set.
+    rho: weight of positives in training: a number, or 'laplace' (estimated from the answers). An algorithm may fix it.
+    audit: share of the budget for random checks. audit_trains: whether the learner learns from the answers to them.
+    pace: share of the horizon in which the rest of the budget is spent evenly (None: the rule alone decides).
+    floor: share of the budget that gives every item a minimum probability of being asked (`insights.certainty`).
+    overlap: share of the questions that several people answer. people: number of people who answer each of these.
+    quota: most answers that one person may give (0: no limit). repeat: share of the questions that are repeated later
+    to the person who answered them. lease: seconds after which a person's question may go to somebody else.
+    horizon: number of rounds to plan for (None: the present items without a known label).
+    seed_words, seed_items, seed_texts: words, item ids and example texts that are known to be of the positive class.
+    prior: such knowledge, already prepared as a `Prior`.
     shown: further columns of the file to show with the items (None: the data set's choice). tags: names of tags that
-    annotators can give to items. known_labels: labels that the session begins with, which cost nothing: "file" (all
-    labels of a file that has gaps), the number of the file's labels to draw by the seed, or the labels themselves.
-    questions: several yes/no questions about each item, answered together (empty: one question): a name for each, or
-    {"name": ..., "guidelines": ..., "parent": ...}, which may include its own seed words, items and texts or prior; the
-    budget counts answers. A question with a parent, the name of another question, is asked only if the parent has a
-    yes; else it gets the label of the parent. answer_each: whether the card waits for an answer to each question; else
-    a question without an answer is a no. column: column of the file to audit, with labels or scores made by something
-    else: each answer judges the column and the algorithm, which begins with it. cut: the smallest score that says
-    positive (`given.decided_column`). others: further columns to judge by the same answers.
+    annotators can give to items.
+    known_labels: labels that the session begins with, at no cost: "file" (all labels of a file that has gaps), a number
+    (how many of the file's labels to draw), or the labels themselves.
+    questions: several yes/no questions about each item, answered together as one answer (empty: one question). Each is
+    a name, or {"name": ..., "guidelines": ..., "parent": ...}, which may include seeds or a prior of its own. A
+    question with a parent (the name of another question) is asked only if the parent has a yes; else it gets the
+    parent's label.
+    answer_each: whether the card waits for an answer to each question; else a question without an answer is a no.
+    column: column of the file to audit, with labels or scores made by something else. Each answer judges two deciders:
+    the column alone, and the algorithm, which begins with the column. cut: smallest score that counts as positive
+    (`given.decided_column`). others: further columns to judge by the same answers.
     """
 
     budget: float = 300
@@ -320,7 +324,7 @@ def create(
     cap: bool = True,
     **options: Any,
 ) -> int:
-    """Check and store the settings of a new session, with `Options` by keyword. Return its id.
+    """Check and store the settings of a new session. Return its id. options: as in `Options`.
 
     cap: whether to lower a budget that is above both the number of items and `horizon`.
     """
@@ -467,8 +471,8 @@ def checked_tags(names: Iterable[str]) -> list[str]:
 
 
 def _audited(data: Dataset, options: Options) -> dict[str, Any]:
-    """Check the column of a data set that a session audits. Return its name, cut and checksum, and the names of other
-    columns to judge."""
+    """Check the column that a session is to audit. Return its name, its cut (the smallest positive score), its
+    checksum, and the names of the other columns to judge."""
     column, cut = str(options.column), options.cut
     if options.questions:
         raise SessionError(f"a session audits a column or asks several questions. Got column {column} and questions.")
@@ -555,7 +559,7 @@ def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
 
 
 def effective_rho(chosen: Strategy, rho: float | str, weights: metrics.Weights, metric: str) -> float:
-    """Return the rho that a strategy runs with if no labels are known beforehand (0: Laplace's estimate)."""
+    """Return the weight of positives that a strategy uses if no labels are known beforehand (0: Laplace's estimate)."""
     if rho == "auto":
         raise SessionError("rho must be a number > 0, or laplace. Got auto.")
     return chosen.known_rho(rho, weights, metric)

@@ -26,9 +26,9 @@ def copied(part: Any) -> Any:
 class Stream(NamedTuple):
     """The stream with its known items masked.
 
-    known_parts, spans: as in `State`. y: the label of each item in the data, or KNOWN_LABEL if its label is known from
-    elsewhere; if the session asks several questions, a row for each, with KNOWN_LABEL also for items that the question
-    is not asked about. rounds: whether the item of each round is known.
+    known_parts, spans: as in `State`. y: the label of each item in the data; KNOWN_LABEL if the label is known from
+    elsewhere, or if the question is not asked about the item. If the session asks several questions, y has a row for
+    each. rounds: whether the item of each round is known.
     """
 
     known_parts: tuple[np.ndarray, ...]

@@ -29,9 +29,9 @@ class Store(DataSets, Sessions, Comparisons):
         super().__init__(path or database_path(), read_only, patience)
 
     def problems(self) -> list[str]:
-        """Check the database, and return its faults as sentences: damage that SQLite finds; if it finds none,
-        references to missing rows, data sets with a wrong number of items or with a shared folder of rows, answers that
-        do not follow from the events of their session, and JSON values that the store never writes."""
+        """Check the database, and return its faults as sentences. If SQLite itself finds no damage, look for references
+        to missing rows, data sets with a wrong number of items, data sets that share a folder of rows, answers that do
+        not follow from the events of their session, and JSON values that the store never writes."""
         with self.snapshot():
             if damage := self.damage():
                 return damage

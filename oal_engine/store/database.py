@@ -71,7 +71,7 @@ def writes(method: Callable[Concatenate[Own, P], Result]) -> Callable[Concatenat
 
 def check_foreign(path: Path) -> None:
     """Raise StoreError if a database of unknown origin is damaged, or if its schema is not the one that our migrations
-    make: reading or migrating it might run code in its schema, or never end."""
+    make. Reading or migrating such a database might run code in its schema, or never end."""
     with closing(Database(path, read_only=True, migrates=False)) as store:
         result = store.query("PRAGMA quick_check(1)")[0]["quick_check"]
     if result != "ok":

@@ -118,8 +118,8 @@ class DataSets(Tables):
 
     @writes
     def put_details(self, dataset: int, first: int, details: Iterable[str | None]) -> None:
-        """Store the detail cells (cells of further columns) of consecutive items, from position `first` on. details:
-        for each item its cells, as `cells` of datasets/reading/details.py packs them, or None."""
+        """Store cells of further columns (details) of consecutive items, from position `first` on. details: the cells
+        of each item, packed by `cells` of datasets/reading/details.py, or None."""
         for item, cells in enumerate(details, first):
             if cells:
                 self.db.conn.execute("INSERT INTO details VALUES (?, ?, ?)", (dataset, item, cells))

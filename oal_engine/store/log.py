@@ -39,10 +39,10 @@ class Log(Tables):
     )
 
     def answers(self, session: int, after: int = 0) -> list[Row]:
-        """Return the questions that were asked and have a number above `after`, in order: rows of `questions`, each
+        """Return the questions asked of annotators, in order, from number `after` + 1 on: rows of `questions`, each
         with its current label (None: not answered yet), who gave it and when, and its first label. If the session asks
-        several questions, `parts`, `labels` and `firsts` hold the margin and predicted class, the current label, and
-        the first label of each question."""
+        several questions about each item, each row has lists with an entry for each of these: `parts` ([margin,
+        predicted class]), `labels` (current label) and `firsts` (first label)."""
         return [_of_parts(row) for row in self.query(f"{self.ANSWERS} AND number > ? ORDER BY number", session, after)]
 
     def answer(self, session: int, question: int) -> Row | None:
@@ -92,9 +92,9 @@ class Log(Tables):
         self, session: int, labels: Iterable[tuple[int, int, Sequence[int]]], origin: str, id: str | None = None,
         by: str = "",
     ) -> None:  # fmt: skip
-        """Append known labels to the log of a session. labels: (item, label, labels), where `labels` has a label for
-        each question if the session asks several, else none. origin: where the labels come from, such as "file". id:
-        the event id with which a page sent the labels; the first label's event gets it."""
+        """Append known labels to the log of a session. labels: (item, label, labels), where the last element has a
+        label for each question if the session asks several about each item, else none. origin: where the labels come
+        from, such as "file". id: the event id with which a page sent the labels; the first label's event gets it."""
         number, at = self.number("SELECT coalesce(max(number), 0) FROM events WHERE session = ?", session), now()
 
         def row(place: int, item: int, label: int, own: Sequence[int]) -> tuple[Any, ...]:
@@ -245,7 +245,7 @@ class Log(Tables):
         return int(row["item"]) if row else None
 
     def asked_of_item(self, session: int, question: int) -> int | None:
-        """Return the id of the question with which the item of this question was asked, or None if it was not asked."""
+        """Return the id of the question that was asked about the same item as `question`, or None if there is none."""
         item = self.item_of(session, question)
         sql = "SELECT id FROM questions WHERE session = ? AND item = ? AND number IS NOT NULL"
         row = None if item is None else self.one(sql, session, item)
@@ -312,7 +312,7 @@ class Log(Tables):
     def part_prepared(self, session: int, *parents: int | None) -> None:
         """Detach questions that were prepared to follow `parents`, so that they do not become the next ones.
 
-        They stay stored, with ended leases for the annotators of their parents, as a page may show them already.
+        As a page may show them already, they stay stored, with ended leases for the annotators of their parents.
         """
         prepared = f"session = ? AND number IS NULL AND parent IN ({', '.join('?' * len(parents))})"
         self.db.execute(

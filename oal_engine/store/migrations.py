@@ -321,7 +321,7 @@ def m2026_11_23_asked_again(db: "Database") -> None:
 @step
 def m2026_11_24_names_that_changed(db: "Database") -> None:
     """Rename algorithms in old results to the learner and rule that ran: SOAL-CS, CPA and CW now mean other learners.
-    Add the old defaults of the rule `asymmetric` to comparisons, which omit defaults, as the defaults have changed."""
+    Comparisons omit defaults, and the defaults of the rule `asymmetric` have changed: add the old ones."""
     before = {"SOAL-CS": "acog-ii + variance", "CPA": "cpa + all", "CW": "cw + all"}
     for name, ran in before.items():
         where = "WHERE algorithm = ? AND learner || ' + ' || rule = ?"
@@ -361,7 +361,7 @@ def m2026_11_24_names_that_changed(db: "Database") -> None:
 
 @step
 def m2026_11_24_erased_by_two_starts(db: "Database") -> None:
-    """Add the time of the server start that found a removed session due to be erased; a later start erases it."""
+    """Add the time of the first server start that finds a removed session due for erasure; a later start erases it."""
     db.execute("ALTER TABLE removals ADD COLUMN due_at TEXT")
 
 
@@ -406,8 +406,7 @@ OPINIONS = """
 
 @step
 def m2026_11_24_events(db: "Database") -> None:
-    """Store the log of a session as one append-only table of events. Current labels and opinions are derived from
-    it."""
+    """Store the log of a session as one append-only table of events, from which labels and opinions are derived."""
     for statement in (
         "ALTER TABLE labels RENAME TO labels_before",
         "ALTER TABLE opinions RENAME TO opinions_before",
@@ -519,7 +518,7 @@ def m2026_11_25_feeds(db: "Database") -> None:
 
 @step
 def m2026_11_26_questions(db: "Database") -> None:
-    """Add several yes/no questions about each item; NULL means one."""
+    """Let a session ask several yes/no questions about each item; NULL means a single question."""
     db.execute("ALTER TABLE sessions ADD COLUMN questions TEXT")  # JSON: name and guidelines of each
     db.execute("ALTER TABLE questions ADD COLUMN parts TEXT")  # JSON: margin and predicted class of each
     db.execute("ALTER TABLE labels ADD COLUMN labels TEXT")  # JSON: the label of each
@@ -528,7 +527,7 @@ def m2026_11_26_questions(db: "Database") -> None:
 
 @step
 def m2026_11_27_audited(db: "Database") -> None:
-    """Add the column of decisions that a session audits; NULL means none."""
+    """Add the column that a session audits (labels or scores made by something else); NULL means none."""
     db.execute("ALTER TABLE sessions ADD COLUMN audited TEXT")  # JSON: column and cut
 
 

@@ -44,7 +44,7 @@ class OldLog:
         self._questions = {number: id for id, number in numbers.items()}
 
     def events(self) -> tuple[list[Row], dict[int, str]]:
-        """Convert the log into rows of the table of events, without the column of the session. Return them, and the
+        """Convert the log into rows of the table of events, without the column `session`. Return these rows, and the
         digests as {event number: digest}."""
         folded, digested = self._folded()
         replaced, others = dict[Any, list[Row]](), dict[str, list[list[Row]]]()
@@ -73,8 +73,8 @@ class OldLog:
         return chain
 
     def _loose(self) -> Iterator[list[Row]]:
-        """Yield the events that do not change the state, in lists that stay together: labels that were taken back,
-        opinions, marks that did not train, notes and tags."""
+        """Yield the events that do not change the state of the session: labels that were taken back, opinions, marks
+        that were not learned, notes and tags. The events of a yielded list stay together in the new log."""
         corrections = {row["event"] for row in self.labels}
         for row in self.labels:
             if row["undone_at"] is not None and row["undone_by"] not in corrections:
@@ -101,8 +101,8 @@ class OldLog:
     # Events that change the state
 
     def _folded(self) -> tuple[list[Row], list[int]]:
-        """Return the events that change the state, in order. Also return, for 0, 1, 2 ... answers, how many of these
-        events come before the digest at that number of answers."""
+        """Return the events that change the state of the session, in order. Also return a list whose entry n is the
+        number of these events before the digest that was stored after n answers."""
         together = [(row["event"], json.loads(row["happened"])) for row in self.shared]
         first = next((event["rounds"] for _, event in together if event["kind"] == "grown"), self.rounds)
         numbers = [event["number"] for _, event in together if event["kind"] == "answered"]

@@ -131,9 +131,9 @@ class Sessions(Log):
         """Delete the sessions that can no longer be restored, with their questions and labels. A server calls this at
         its start.
 
-        This takes two starts: one notes that a session was removed at least RESTORABLE ago, and a start at least
-        CONFIRMED later erases it. So a clock that is wrong once erases nothing: a start with an earlier time drops the
-        note.
+        This takes two starts. The first one, at least RESTORABLE after the removal, records its time. A later one, at
+        least CONFIRMED after the first, erases the session. So a clock that is wrong once erases nothing: a start at an
+        earlier time than the recorded one deletes the record.
         """
         self.db.execute("UPDATE removals SET due_at = NULL WHERE due_at > ?", [now()])
         self.db.execute(

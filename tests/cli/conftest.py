@@ -20,7 +20,7 @@ def db(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(db, command):
-    """A function that runs a command with these arguments and returns (exit code, standard output, standard error)."""
+    """A function that runs a command line and returns (exit code, standard output, standard error)."""
     return command
 
 

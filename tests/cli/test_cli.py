@@ -102,7 +102,7 @@ def test_import_with_classes(ok, run, tmp_path):
 
 
 def test_import_keeps_and_shows_further_columns(ok, run, tmp_path):
-    """By default all remaining columns are stored and the usual ones shown; options choose other columns."""
+    """By default further columns are stored, and those with usual names (year, url) shown. Options choose others."""
     lines = "".join(f"{k},a text {k % 3},{2000 + k},n,u{k},{k % 2}\n" for k in range(6))
     (tmp_path / "a.csv").write_text("id,text,year,grade,url,label\n" + lines)
     for name, options, kept, shown in (
@@ -269,7 +269,7 @@ def test_names_are_shown_as_they_are(ok, numbers):
 
 @pytest.fixture
 def labelled(ok, numbers):
-    """A session with an answer, a skip, a label taken back and a question that waits."""
+    """A session with an answer, a skip, an undone answer and an open question."""
     ok("import", numbers, "--name", "numbers", "--json")
     store = Store()
     opened = Session(store, create(store, "numbers", "PAA-I", positive_name="Yes", negative_name="No"))
@@ -318,8 +318,8 @@ def test_labels_are_added_to_a_budget(ok, run, labelled):
 
 
 def test_answers_to_check_are_listed(ok, labelled):
-    """`answers-to-check` lists answers that are at odds with others and decisive ones, at most as many of each as
-    wanted. The table shows the same items as the JSON."""
+    """`answers-to-check` lists answers that a model trained on all other answers contradicts, and answers that
+    influence the model most, at most `--most` of each. The table shows the same items as the JSON."""
     while labelled.place.asked and len(labelled.labels) < 40:
         asked = labelled.place.asked
         labelled.answer(f"more {asked.id}", asked.id, -1 if asked.number % 3 else 1)
@@ -499,7 +499,7 @@ def test_the_module_runs_as_a_program(db, numbers):
 
 @pytest.mark.slow
 def test_the_positives_of_happy_moments_are_counted(ok, shared):
-    """Importing the happy moments with exercise as the positive class gives 27,775 items, 1,393 of them positive."""
+    """Importing HappyDB with exercise as the positive class gives 27,775 items, 1,393 of them positive."""
     imported = ok(
         "import",
         shared("happymoments.csv.xz"),

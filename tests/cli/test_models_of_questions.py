@@ -79,7 +79,7 @@ def test_an_archive_predicts_what_each_model_does(asked, ok, run, tmp_path, kind
 
 
 def test_a_frame_has_the_metrics_of_each_question(asked):
-    """The metrics frame has a row for each question, the mean and the worst, and says which estimates are missing."""
+    """The metrics frame has a row for each question, for their mean and for the worst. It names missing estimates."""
     frame = asked(floor=0.5).metrics
     f1 = frame[(frame["metric"] == "f1") & (frame["evaluation"] == "push")].set_index("question")["value"]
     *own, mean, worst = f1.index
@@ -92,7 +92,7 @@ def test_a_frame_has_the_metrics_of_each_question(asked):
 
 
 def test_texts_of_predictions_come_back(asked, ok, tmp_path):
-    """A text that a spreadsheet would take for a formula is imported from the predictions as it was."""
+    """A text that a spreadsheet would take for a formula is unchanged when a file of predictions is imported."""
     asked().export("models.zip", "model")
     (tmp_path / "new.txt").write_text("=wind\nsun\n")
     ok("predict", "new.txt", "--model", "models.zip", "--texts", "--out", "predicted.csv")

@@ -116,7 +116,7 @@ def test_replay_takes_the_data_that_compare_takes(ok, kinds, source):
 
 
 def test_one_class_against_the_rest_is_for_two_classes_and_named_once(run, kinds):
-    """NAME=CLASS cannot be combined with --positive or with an algorithm of K classes."""
+    """NAME=CLASS cannot be combined with --positive or with a multi-class algorithm."""
     for options, given in ((["PAA-I", "--positive", "red"], "PAA-I with --positive"), (["MPAA-I"], "MPAA-I")):
         code, out, err = run("replay", "kinds=red", "--algorithm", *options)
         assert (1, "", f"Got {given}.\n") == (code, out, err[-len(f"Got {given}.\n") :])
@@ -271,8 +271,8 @@ def test_a_replay_with_audits_and_a_pace(ok, run, numbers):
 
 
 def test_a_replay_with_a_floor_has_the_floors_of_its_metrics(ok, run, numbers):
-    """With --floor each run has guaranteed minima of its metrics, which are higher if a person reads the pushed items.
-    Without --floor it has none."""
+    """With --floor each run has guaranteed minima of its metrics, and higher ones for the case that a person reads the
+    pushed items. Without --floor it has none."""
     result = ok("replay", numbers, *RUN, "--budget", 40, "--floor", 0.7, "--permutations", 2)
     assert 0.7 == result["plan"]["floor"]
     for each in result["runs"]:
@@ -291,7 +291,7 @@ def test_a_replay_with_a_floor_has_the_floors_of_its_metrics(ok, run, numbers):
 
 
 def test_parameters_by_key(ok, run, numbers):
-    """A key that learner and rule share needs the prefix learner. or rule.; `delta` sets both deltas of a rule."""
+    """A key that learner and rule share needs the prefix `learner.` or `rule.`; `delta` sets both deltas of a rule."""
     pair = ("--learner", "ada-da", "--rule", "symmetric")
     result = ok("replay", numbers, *pair, "--json", "--set", "learner.delta=2", "--set", "rule.delta=0.5")
     assert ("ada-da + symmetric", 2.0) == (result["algorithm"], result["params"]["learner.delta"])
@@ -367,8 +367,8 @@ def test_a_share_of_the_items_is_known_before_the_stream(run, ok, numbers):
 
 
 def test_several_questions_from_words_or_columns(ok, run, tmp_path):
-    """Several questions may come from label words that share a cell, or from columns of 1 and 0, in a file or a data
-    set. The metrics are the same: for each question, their mean, and the worst."""
+    """Several questions about each item may come from label words in one cell, or from columns of 1 and 0, in a file or
+    a data set. The metrics are the same: for each question, their mean, and the worst."""
     path = days(tmp_path, 80)
 
     def replay(data, *options):
@@ -397,8 +397,8 @@ def test_several_questions_from_words_or_columns(ok, run, tmp_path):
 
 @pytest.mark.slow
 def test_a_column_of_a_file_or_a_data_set_is_audited(ok, run, tmp_path):
-    """By default an audit of a column has a floor of half of the budget and asks over the whole stream. The printed
-    table has estimates for the column alone and for the column with the answers."""
+    """By default an audit of a column (given labels or scores) spends half of the budget on a minimum probability of
+    being asked about, over the whole stream. Estimates are printed for the column alone and with the answers."""
     path, days_of = days(tmp_path, 200), ("--label", "topics", "--contains", "--positive", "a")
 
     def replay(data, *options):

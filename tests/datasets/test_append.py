@@ -357,7 +357,7 @@ def grown_up(store, opened, stream):
 
 @pytest.mark.parametrize(("algorithm", "more"), RUNS)
 def test_a_session_that_lived_through_appends_equals_one_opened_afresh(store, stream, algorithm, more):
-    """A session kept open during appends equals a reopened one bit for bit. Appended items come last, as stored."""
+    """A session open during appends equals a reopened one bit for bit. Appended items come last, in stored order."""
     opened = begin(store, "first", algorithm, budget=200, **more)
     grown_up(store, opened, stream)
     again = Session(store, opened.id)
@@ -373,8 +373,8 @@ def test_a_session_that_lived_through_appends_equals_one_opened_afresh(store, st
 
 
 def test_in_order_it_equals_a_session_over_the_whole(store, stream):
-    """A session that takes items in stored order asks about and learns appended items as if they had been there from
-    the start."""
+    """A session that takes items in stored order asks about appended items, and learns from the answers, as if they had
+    been there from the start."""
     opened, whole = begin(store, "first", budget=200), begin(store, "whole", budget=200)
     grown_up(store, opened, stream)
     label_until_the_end(whole)
@@ -408,7 +408,7 @@ def test_an_append_keeps_the_current_question_and_updates_the_prepared_ones(stor
 
 
 def test_with_a_spent_budget_appended_items_are_predicted(store, stream):
-    """Once the budget is spent, appended items are predicted and counted, but not asked."""
+    """Once the budget is spent, appended items are predicted and counted, but not asked about."""
     opened = begin(store, "first", budget=5)
     label_until_the_end(opened)
     later(store, stream)
@@ -437,7 +437,7 @@ def test_a_correction_at_the_end_counts_for_appended_items(store, stream):
 
 
 def test_undo_goes_back_over_the_border(store, stream, ended):
-    """Answers to appended items and to earlier items can be undone and given again."""
+    """Answers about appended items and about earlier items can be undone and given again."""
     count = len(ended._ids)
     later(store, stream)
     ended.refresh()

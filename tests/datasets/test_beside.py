@@ -36,14 +36,14 @@ def written(path, entries):
 
 
 def parts(made, latent):
-    """Split rows into dense tables: terms, similar wording (`latent` columns) and vectors."""
+    """Split rows into three dense tables of columns: terms, similar wording (`latent` columns) and vectors."""
     dense = rows.matrix(made).toarray()
     ends = made.columns - made.width, made.columns - made.width + latent
     return np.split(dense, ends, axis=1)
 
 
 def expected(table, means_of):
-    """Compute by formula how rows hold the vectors of a table. means_of: the table that gives the means."""
+    """Compute by formula the columns that hold a table of vectors. means_of: table whose means are subtracted."""
 
     def unit(table):
         lengths = np.linalg.norm(table, axis=1, keepdims=True)
@@ -54,7 +54,7 @@ def expected(table, means_of):
 
 
 def test_rows_hold_terms_wording_and_vectors(tmp_path):
-    """A row's squared length is 0.7 from terms, 0.1 from similar wording and 0.2 from the centered unit vector."""
+    """Terms make 70 % of a row's squared length, similar wording 10 %, and the centered unit vector 20 %."""
     made = datasets.table(reading.read(written(tmp_path / "a.jsonl", lines()), LIST))
     terms, similar, given = parts(made.rows, made.projection.numbers.shape[1])
     squares = np.column_stack([(part**2).sum(axis=1) for part in (terms, similar, given)])
@@ -64,7 +64,7 @@ def test_rows_hold_terms_wording_and_vectors(tmp_path):
 
 @pytest.mark.parametrize("features", ["rich", "words"])
 def test_rows_without_similar_wording(tmp_path, features):
-    """In rows without similar wording, a fifth of the squared length is from the vector, the rest from the terms."""
+    """In rows without similar wording, a fifth of the squared length comes from the vector, the rest from the terms."""
     made = datasets.table(reading.read(written(tmp_path / "a.jsonl", lines()), LIST), features=features)
     terms, _, given = parts(made.rows, 0)
     np.testing.assert_allclose((terms**2).sum(axis=1), 0.8, rtol=1e-6)
@@ -130,7 +130,7 @@ def test_vectors_come_in_many_ways(tmp_path, way):
 
 
 def test_what_is_skipped_shifts_nothing(tmp_path):
-    """Broken lines, empty texts, repeated ids and non-finite vectors are skipped; other texts keep their vectors."""
+    """Broken lines, empty texts, repeated ids and non-finite vectors are skipped. Other texts keep their vectors."""
     entries = [json.dumps(each) for each in lines()]
     entries[3], entries[7] = "no json", json.dumps(lines()[7] | {"text": " "})
     entries[11] = json.dumps(lines()[11] | {"id": "i2"})
@@ -167,8 +167,8 @@ def test_as_many_vectors_as_rows(tmp_path, rows_of_file):
 
 
 def test_files_that_hold_no_vectors(tmp_path):
-    """A file of vectors is refused if it is a pickle, a three-dimensional array or another format, or if it comes with
-    a file without texts."""
+    """A file of vectors is refused if it is a pickle, a three-dimensional array or neither .npy nor Parquet. It is also
+    refused if the items have no texts."""
     np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
     np.save(tmp_path / "d.npy", np.ones((2, 2, 2)))
     np.save(tmp_path / "v.npy", np.ones((1, 2)))
@@ -211,8 +211,8 @@ def test_stored_rows_are_those_of_their_texts(store, kept):
 
 @pytest.mark.parametrize("way", ["file", "feed", "vectors", "parquet"])
 def test_later_items_bring_their_vectors(store, kept, tmp_path, way):
-    """Appended items, from a file with the vector column, a feed or a file of vectors, get the rows that an import
-    would give."""
+    """Appended texts get the rows that an import would give, whether their vectors come from a column of the file, from
+    a feed or from a file of vectors."""
     before, path = contents(kept), written(tmp_path / "more.jsonl", lines(40))
     if way == "feed":
         with path.open("rb") as feed:

@@ -126,7 +126,7 @@ def test_the_same_texts_give_the_same_bits_after_reopening(store, tweets, scale)
 
 
 def test_progress_reports_each_phase_to_its_end(store, tweets):
-    """An import reports its progress in the phases reading and vocabulary, each to its end."""
+    """An import reports its progress in two phases, reading and vocabulary, each up to its end."""
     calls = []
     read(store, tweets, progress=lambda *call: calls.append(call))
     assert ["reading", "vocabulary"] == list(dict.fromkeys(phase for phase, *_ in calls))
@@ -254,7 +254,7 @@ SHAPES, CELLS = st.tuples(st.integers(1, 8), st.integers(1, 5)), st.sampled_from
 @settings(deadline=None)
 @given(X=arrays(float, SHAPES, elements=CELLS))
 def test_scaling_equals_plain_numpy(make, name, X):
-    """Sparse and dense tables are scaled as in plain numpy, and rows of zeros stay zero under l2 and none."""
+    """Tables are scaled as in plain numpy, sparse or dense. Scalings `l2` and `none` leave rows of zeros unchanged."""
     fitted = scaling.fit(make(X), name)
     scaled = scaling.apply(json.loads(json.dumps(fitted)), make(X))
     dense = scaled.toarray() if sparse.issparse(scaled) else scaled
@@ -299,7 +299,7 @@ def test_the_published_german_is_unit_rows(shared):
 
 @pytest.mark.slow
 def test_happy_moments_import_whole(store, shared):
-    """All 27,775 sentences are stored, 1,393 of them positive, and a sentence is transformed to its stored row."""
+    """All 27,775 sentences of HappyDB are stored, 1,393 of them positive. One is transformed to its stored row."""
     columns = reading.Columns(text=("moment",), label="concepts", positive=("exercise",), contains=True)
     number, items = datasets.import_file(store, shared("happymoments.csv.xz"), "happy", columns, tokenizer="tweets")
     dataset = Dataset(store, number)

@@ -56,7 +56,7 @@ def test_the_generator_reproduces_the_committed_file(name, committed):
     ("abstracts.csv", ["id", "title", "abstract", "label"], 1500, "heart", 1 / 10),
 ])  # fmt: skip
 def test_a_file_is_as_documented(file, columns, count, rare, share):
-    """A demo file has the documented columns, number of distinct ids, two labels and share of the rare class."""
+    """A demo file has the documented columns, number of items (each with its own id), labels and share of positives."""
     items = list(csv.DictReader(io.StringIO((DATA / file).read_text(encoding="utf-8"))))
     assert columns == list(items[0])
     assert (count, count) == (len(items), len({item["id"] for item in items}))

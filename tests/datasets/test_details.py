@@ -125,8 +125,8 @@ def test_only_addresses_of_the_web_are_links(column, word, link):
     ((), "", []),
 ])  # fmt: skip
 def test_what_stands_above_a_text_is_what_was_chosen(chosen, title, facts):
-    """The heading above a text has the title and the chosen facts, links last. It names the column of a fact only if
-    its name is not a usual one, such as year."""
+    """The heading above a text has the title and the other chosen columns, links last. A column's name is shown unless
+    it is a usual one, such as year."""
     assert (title, facts, 0) == details.heading(KEPT, ["First", "2019", "https://x.org", "0.5"], chosen)
 
 
@@ -168,7 +168,7 @@ def test_a_column_that_cannot_be_kept_or_shown_is_refused(columns, sentence):
 
 
 def test_later_items_bring_their_own(papers, tmp_path):
-    """Appended files and feeds may have the further columns in any order, and missing ones are empty."""
+    """Appended files and feeds may have the further columns in any order; missing ones are stored as empty."""
     (tmp_path / "more.csv").write_text("year,more,id,text\n2022,x,d,so happy a week\n2023,y,e,so sad a week\n")
     line = json.dumps({"text": "a sad week", "score": 0.25, "title": ["one", "two"], "id": "f"})
     assert 2 == sum(lot.appended for lot in feeds.append_file(papers, tmp_path / "more.csv"))

@@ -67,7 +67,7 @@ def test_vectors_are_those_of_the_formula(tmp_path):
 
 
 def test_the_bits_are_those_of_every_machine(folder):
-    """The vectors and columns of texts have the same checksums on every machine."""
+    """The vectors of texts, and the columns that they add to the rows, have the same checksums on every machine."""
     _, made = embeddings.read(folder).fit(TEXTS)
     columns = text_vectors.columns(text_vectors.fit(made), made)
     assert (1605959192, 1927255009) == (crc32(made), crc32(columns))
@@ -185,7 +185,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("change", HOSTILE)
 def test_a_hostile_folder_is_refused_in_a_sentence(folder, change):
-    """Damaged, wrong and endless files of an embedding give a one-sentence error, and neither a hang nor a crash."""
+    """An embedding with damaged, wrong or endless files gives a one-sentence error, and neither a hang nor a crash."""
     damage, message = HOSTILE[change]
     damage(folder)
     with pytest.raises(reading.DataError, match=message) as refused:

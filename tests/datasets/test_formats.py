@@ -359,8 +359,8 @@ def test_right_encoding():
     ("x.bin", b"PK\3\4" + bytes(26) + b"X.npy....", "npz"),
 ])  # fmt: skip
 def test_reader_for(name, content, reader):
-    """A named reader takes precedence. Otherwise the file suffix, without that of a compression, selects the reader, or
-    the content if the suffix does not."""
+    """A named reader takes precedence. Otherwise the reader is chosen by the file suffix, ignoring a suffix such as
+    .xz, and if this does not decide, by the content."""
     with open_source(upload(content, name), Opening()) as source:
         assert reader == reader_for(source)
         assert "npy" == reader_for(source, "npy")
@@ -395,7 +395,7 @@ C123 = ["c1", "c2", "c3"]
     ("x.svm", "1 2:1\n-1 1:3\n", ["label"], Columns((), "label", features=())),
 ])  # fmt: skip
 def test_guess(name, content, columns, guess):
-    """A header is distinguished from data, and text, label, id and features are guessed."""
+    """A header is distinguished from data, and the columns for text, label, id and features are guessed."""
     preview = peek(upload(content, name))
     assert preview.columns == (columns or content.partition("\n")[0].split(","))
     assert preview.guess == guess

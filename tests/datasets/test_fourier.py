@@ -37,8 +37,8 @@ def waved(store):
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("scale", scaling.SCALINGS)
 def test_waves_are_cosines_and_sines(make, scale):
-    """A row has its scaled columns, and the cosines and sines of its standardized columns, in the ratio 3 : 7 of
-    squared length. Numpy gives the same numbers."""
+    """A row's squared length comes 30 % from the scaled columns, 70 % from cosines and sines of the standardized
+    columns. Plain numpy gives the same numbers."""
     X = make(numbers())
     fitted = scaling.fit(X, scale, "fourier")
     made, plain = (
@@ -79,7 +79,7 @@ def test_waves_have_the_same_bits_everywhere():
     (sparse.csr_array(numbers() > 3, dtype=float), "l2", "plain"),
 ])  # fmt: skip
 def test_waves_are_usual_where_they_help(X, scale, expected):
-    """By default, a table of few columns gets Fourier features if it is scaled and has other numbers than 0 and 1."""
+    """By default, a table of few columns gets Fourier features if it is scaled and has numbers other than 0 and 1."""
     assert expected == scaling.usual_features(X, scale)
 
 
@@ -153,7 +153,7 @@ def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
 
 
 def test_a_model_of_columns_can_be_begun_with(waved):
-    """A prior takes an earlier model's weights for columns of the same names."""
+    """A prior takes over an earlier model's weights for columns with the same names."""
     assert {1: 2.0} == prior.make_prior(waved, model=("earlier", {"b": 2.0})).weights
 
 

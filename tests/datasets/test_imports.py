@@ -1,5 +1,4 @@
-"""Imports that the app starts run in a separate process with limited memory, which leaves nothing behind when it is
-stopped."""
+"""The app runs each import in a separate process with limited memory. A stopped process leaves nothing behind."""
 
 import io
 import os
@@ -45,7 +44,7 @@ def children():
 
 
 def test_an_import_tells_how_texts_are_cut(store):
-    """The report of an import names a script that is not tokenized like English, unless the features are `words`."""
+    """An import reports a writing system that is not tokenized like English, unless the features are `words`."""
     file = b"text\n" + "".join(f"お茶を 飲みます {k}\n" for k in range(9)).encode()
     for features, told in (("rich", True), ("words", False)):
         made = datasets.import_file(

@@ -40,8 +40,8 @@ def test_well_known_labels(labels, y):
     (("food",), True, [-1, -1, -1, 1, -1, -1]),
 ])  # fmt: skip
 def test_positive_labels(positive, contains, y):
-    """A positive label matches in its own case if it occurs so, else in any case. With `contains` it matches parts of a
-    cell."""
+    """A positive label matches case-sensitively if the file contains it in exactly this case, otherwise ignoring case.
+    With `contains` it matches one of several labels in a cell."""
     labels = ["spam", "SPAM", "spam|ham", "eggs; food,ham", "", "2.0"]
     content = "".join(json.dumps({"text": "x", "label": label}) + "\n" for label in labels)
     items = read(upload(content, "x.jsonl"), replace(LABELLED, positive=positive, contains=contains))
@@ -118,7 +118,7 @@ def test_the_report_names_the_largest_classes():
     (f"a{'9' * 5000} a1 a²", ("a1", f"a{'9' * 5000}", "a²")),
 ])  # fmt: skip
 def test_the_order_of_classes(words, classes):
-    """Classes are in natural order: first numbers, then words, ignoring case. Numbers in words count by value."""
+    """Classes are in natural order: numbers, then words ignoring case. Digits in words are compared as numbers."""
     content = "text,label\n" + "".join(f"x,{word}\n" for word in words.split())
     assert read(upload(content, "x.csv"), EACH_WORD).classes == classes
 
@@ -212,7 +212,7 @@ def test_decisions_of_a_screening_are_labels():
 
 
 def test_a_pair_beside_a_text_is_asked_about():
-    """If a table of texts has a column whose words are a known pair, the import asks whether it is the label."""
+    """If a table of texts has a column with two words such as yes and no, the import asks whether it is the label."""
     head = peek(
         upload("comment,spam,likes\n" + "".join(f"a text of words {k},{k % 2},{k}\n" for k in range(9)), "x.csv")
     )
@@ -256,7 +256,7 @@ def tables(*names):
 ])  # fmt: skip
 def test_what_could_be_the_label_is_asked(name, content, pairs):
     """The import asks whether the label is one of two columns with the same name, the only column next to the texts, or
-    the file that a row comes from. It does not ask about files that are parts of a split."""
+    the name of each row's file. It does not ask if the files are parts of a split."""
     head = peek(upload(content, name))
     assert (None, pairs) == (head.guess.label, head.pairs)
 

@@ -1,4 +1,4 @@
-"""Columns for similar wording: equal texts get equal bits, through a projection that is stored with the data set."""
+"""Columns for similar wording: a projection stored with the data set always gives equal texts the same bits."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def kept(store, read):
 
 
 def test_a_row_has_a_fifth_of_its_length_in_similar_wording(read):
-    """A row's squared length is 4/5 from terms and 1/5 from similar wording, whose columns have mean 0."""
+    """Of a row's squared length, 4/5 comes from terms and 1/5 from columns for similar wording, whose means are 0."""
     made = datasets.table(read(TEXTS)).rows
     squares = [np.add.reduceat(made.values**2, made.indptr[:-1]), (made.block.reshape(300, -1) ** 2).sum(1)]
     np.testing.assert_allclose(squares, np.outer([0.8, 0.2], np.ones(300)), rtol=1e-5)
@@ -45,8 +45,8 @@ def test_a_row_has_a_fifth_of_its_length_in_similar_wording(read):
 
 
 def test_similar_wording_brings_texts_of_a_topic_together(read):
-    """In the columns for similar wording, texts of one topic that share no word are more alike than texts of two
-    topics."""
+    """On average, two texts without a common word are more alike in the columns for similar wording if they have the
+    same topic."""
     made = datasets.table(read(TEXTS))
     matrix, topic = rows.matrix(made.rows).toarray(), np.arange(300) % 3
     terms, similar = matrix[:, : -made.rows.width], matrix[:, -made.rows.width :]

@@ -184,7 +184,7 @@ for path in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def refusals(tmp_path_factory):
-    """Memory, processor time and message of a process that read a hostile file, by the name of the file."""
+    """{name of a hostile file: [memory, processor time, message]} of the processes that read the files."""
     folder = tmp_path_factory.mktemp("hostile")
     for name, (make, _) in HOSTILE.items():
         (folder / name).write_bytes(make())

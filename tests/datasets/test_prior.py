@@ -14,7 +14,7 @@ TEXTS = ["the gym opens", "the dog runs in the gym", "the dog barks", "a cat and
 
 @pytest.fixture(params=["table", "stored"])
 def data(request, tmp_path):
-    """Five texts, as a table in memory and as a stored data set."""
+    """Five texts, first as a table that is not stored and then as a stored data set."""
     ids, y = [f"i{k}" for k in range(5)], np.array([1, 1, -1, -1, -1], np.int8)
     made = datasets.table(reading.Items(ids, TEXTS, None, [], ["word"] * 5, y, {}), tokenizer="words")
     if request.param == "table":
@@ -35,7 +35,7 @@ def by_term(data, known):
 
 
 def test_each_word_counts_the_same(data):
-    """Seed words get equal weights, however rare they are, and the vector of weights has the length TRUST["words"]."""
+    """Seed words get equal prior weights, however rare they are. The weight vector has the length TRUST["words"]."""
     known = prior.make_prior(data, [" gym ", "Cat", "gym", ""])
     assert ("gym", "Cat") == known.words
     assert by_term(data, known) == pytest.approx(dict.fromkeys(["gym", "cat"], prior.TRUST["words"] / np.sqrt(2)))
@@ -64,7 +64,7 @@ def test_example_texts_weigh_as_items_do(data):
 
 
 def test_items_bring_their_rows(data):
-    """The prior weights of one seed item are its row, of several the mean of their rows, scaled to the length
+    """The prior weights are the seed item's row, or the mean of several seed items' rows, scaled to the length
     TRUST["items"]."""
     row = kernel_rows.nonzero(data.rows, 1)
     assert dict(zip(*row)) == pytest.approx(
@@ -91,8 +91,8 @@ def test_a_model_brings_the_weights_of_its_features(data, monkeypatch):
 
 
 def test_scores_bring_the_rows_that_have_high_ones(data):
-    """Prior weights from scores are the sum of the rows, each times its score minus the mean score, at the length
-    TRUST["scores"]."""
+    """Prior weights from scores: each row is multiplied by (its score - the mean score), and the sum of the rows is
+    scaled to the length TRUST["scores"]."""
     known = prior.make_prior(data, scores={"i0": 0.9, "i2": 0.1, "i3": 0.2})
     rows = kernel_rows.matrix(data.rows).toarray()
     wanted = 0.5 * rows[0] - 0.3 * rows[2] - 0.2 * rows[3]

@@ -34,7 +34,7 @@ TEXTS = [
 
 @pytest.fixture
 def search(store, tmp_path):
-    """A search over the texts, each with a further column."""
+    """A search over texts, each with one further column."""
     path = tmp_path / "texts.jsonl"
     path.write_text(
         "".join(json.dumps({"id": f"t{k}", "text": text, "place": f"place{k}"}) + "\n" for k, text in enumerate(TEXTS))

@@ -217,7 +217,7 @@ def test_a_formatted_number_has_one_value(cell, mark, number):
 
 
 def test_a_column_with_too_many_words_is_left_out_by_name(tmp_path):
-    """A column whose words exceed fifty only after the sampled rows is stored but not learned from."""
+    """A column with more than fifty distinct words, but fewer in the sampled rows, is stored but not learned from."""
     rows = [f"{k % 30},{'ab'[k % 2]},w{k % 40 if k < 1500 else k},{k % 2}" for k in range(1700)]
     items = read(named("\n".join(["size,kind,code,label", *rows]).encode(), "a.csv"))
     assert ["size", "kind = a", "kind = b"] == items.feature_names
@@ -262,8 +262,8 @@ def test_the_roles_of_a_table_without_texts(name):
     (made(lambda k: f"some words {k},{k % 2 > 0},{k % 3 > 0}", "text,toxic,insult\n"), "toxic, insult"),
 ])  # fmt: skip
 def test_a_column_that_could_be_the_label_is_asked_about(content, column):
-    """The import asks about a column that could be the label: a pair inside a table, ratings, numbers next to texts in
-    a file without column names, or two columns of yes and no."""
+    """The import asks about a column that could be the label: a column of 0 and 1 inside a table, ratings, numbers next
+    to texts in a file without column names, or one of two columns of yes and no."""
     head = peek(named(content.encode(), "a.csv"))
     with pytest.raises(DataError, match=f"The label could be in the column .*{column}.*--label ''"):
         head.settle(head.guess.label, None)

@@ -140,7 +140,7 @@ TOOLS = {
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_labels_of_tools_come_in(name):
-    """Every text from a labeling tool has its label, stored as an annotation, verdict, category or note."""
+    """Texts from labeling tools get their labels, stored there as an annotation, verdict, category or note."""
     items = imported(TOOLS[name], name)
     assert (TEXTS, [1 if label else -1 for label in LABELS]) == (
         [each.split("\n")[-1] for each in items.texts],

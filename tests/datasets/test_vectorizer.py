@@ -79,8 +79,8 @@ def test_rich_tokens():
 
 
 def test_terms_without_a_column_share_some():
-    """A term outside the vocabulary shares a hash column, unless most texts contain it or it is a single letter. It is
-    highlighted, and its column is named after the new terms of the text."""
+    """Terms outside the vocabulary share hash columns, except single letters and terms that most texts contain. They
+    are highlighted in a text, and a hash column is named after the text's new terms."""
     texts = ["the cat", "the cat", "the dog", "the dog", "the cow x"]
     known = fit(texts, tokenizer="rich", new=64)
     assert (64, ["the"], ["cat", "dog"]) == (known.shared, known.settings["frequent"], known.terms[:2])
@@ -97,8 +97,8 @@ def test_terms_without_a_column_share_some():
 
 
 def test_the_words_of_texts_are_numbered_the_rarest_first():
-    """Each word of a text is listed once, ordered by how many texts of the vocabulary contain it, the rarest first.
-    Prefixes and punctuation are not words; single letters and words of most texts are not new."""
+    """Each word of a text is listed once; words that fewer of the vocabulary's texts contain come first. Prefixes and
+    punctuation do not count as words. Single letters and words that most texts contain never count as new."""
     known = fit(["the cat sat", "the cat ran!", "the dog ran x", "the", "the"], tokenizer="rich", min_df=1, new=8)
     texts = ["The CATS ran, the cat: zebra zebra x 12", "", "the"]
     words = known.read(texts)[1]
@@ -126,8 +126,8 @@ def test_spans_show_the_terms_of_the_row(text, tokenizer):
 
 
 def test_the_most_frequent_terms_are_kept():
-    """Of the terms in at least min_df texts, the max_terms most frequent are kept. Ties and columns are in alphabetical
-    order."""
+    """Of the terms in at least `min_df` texts, the `max_terms` most frequent are kept. Ties are broken alphabetically,
+    and columns are in alphabetical order."""
     texts = ["d c b", "d c b", "d a", "z z z z"]
     assert fit(texts, min_df=2).terms == ["b", "c", "d"]
     assert fit(texts, min_df=1, max_terms=3).terms == ["b", "c", "d"]
@@ -248,8 +248,8 @@ def test_scripts_are_told(text, told):
 
 
 def test_pairs_stand_for_words():
-    """Letters and pairs of scripts without spaces count as words; triples, prefixes and signs do not. The names of
-    pairs and triples are their characters."""
+    """In scripts without spaces, single letters and pairs of letters count as words; triples, prefixes and signs do
+    not. The names of pairs and triples are their characters."""
     known = fit(["我爱茶。", "", ""], tokenizer="rich", min_df=1)
     assert 5 == known.read(["我爱茶。"])[1].counts()[0]
     assert ["。", "我爱茶", "我", "我爱", "爱", "爱茶", "茶"] == [known.readable(column) for column in range(7)]

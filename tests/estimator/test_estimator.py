@@ -63,7 +63,7 @@ def test_scikit_learn_checks_it(algorithm):
 
 
 def test_y_is_one_column():
-    """A y with the labels of several questions is refused with its shape, because a model answers one question."""
+    """A two-dimensional `y` is refused, and the error states its shape: a model answers one question only."""
     X, y = data()
     message = r"y should be a 1d array, got an array of shape \(200, 2\) instead"
     with pytest.raises(ValueError, match=message):
@@ -137,8 +137,8 @@ def test_rows_that_come_one_at_a_time_equal_the_stream(algorithm, matrix):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["auto", "auto-sum", "auto-classes"])
 def test_a_learner_that_visits_rows_again_goes_on(algorithm):
-    """With a learner that visits rows again, partial_fit in portions equals a replay that asks for every label, and
-    continues after fit, even from dense to sparse rows."""
+    """With a learner that trains on earlier rows again, partial_fit in portions equals a replay that asks for every
+    label. After fit, partial_fit continues the training, even if rows were dense and are now sparse."""
     classes = 3 if strategy(algorithm).multiclass else 2
     X, y = data(classes)
     expected = replayed(algorithm, X, y, classes, query_rules.build("all", strategy(algorithm).learner))[0].learner
@@ -180,7 +180,7 @@ def test_probabilities_are_those_of_the_questions():
 @pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL, "auto", "auto-classes"])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_weights_are_those_of_the_decision(algorithm, classes):
-    """decision_function is coef_ times the row plus intercept_."""
+    """decision_function equals the product of coef_ and the row, plus intercept_."""
     if classes > 2 and not strategy(algorithm).multiclass:
         return
     X, y = data(classes)

@@ -1,5 +1,5 @@
-"""Audits of a column of decisions: the same answers judge the column alone, and a model that learns from the column and
-the answers."""
+"""Audits of a column (labels or scores made by something else): the same answers judge the column alone, and a model
+that learns from the column and the answers."""
 
 import json
 from types import SimpleNamespace
@@ -20,13 +20,13 @@ TEXTS = 400
 
 
 def read(cells, cut=None, **columns):
-    """Read a column of decisions from its cells."""
+    """Read an audited column from its cells."""
     return decided_column(cells, Columns(label="llm", **columns), cut, "posts.csv")
 
 
 @pytest.fixture(scope="module")
 def posts():
-    """A data set of random rows, a quarter of them positive, and a column that is wrong for every eighth row."""
+    """A data set of random rows, a quarter of them positive, and a column of labels; every eighth label is wrong."""
     rng = np.random.default_rng(3)
     y = np.where(rng.random(TEXTS) < 0.25, 1, -1)
     table = np.column_stack([(y > 0) + 0.3 * rng.standard_normal(TEXTS), rng.standard_normal((TEXTS, 4))])
@@ -47,8 +47,8 @@ def test_a_column_is_the_last_of_rows_of_any_kind(kind):
 
 @pytest.mark.slow
 def test_both_are_judged_by_the_same_answers_and_the_column_never_changes(posts):
-    """In each replay, the predictions of the column alone are its cells. The column, and the model that learns from it,
-    are judged by equally many answers, and the model's list has the higher F1."""
+    """The audited column predicts its own cells. The column, and the model that learns from it, are judged by equally
+    many answers. The final predictions of the model have the higher F1."""
     data, column = posts
     options = ReplayOptions(permutations=2, budget=60, floor=0.5, pace=1)
     result = replay_column(strategy("auto"), data, column, None, options)
@@ -76,7 +76,7 @@ def test_an_audit_without_answers_estimates_nothing(posts):
 
 
 def test_labels_are_minus_and_plus_one_and_scores_are_distances_from_the_cut():
-    """Labels are read as -1 and 1, and scores (chances, margins, any range with a cut) as distances from the cut."""
+    """Labels are read as -1 and 1, and scores in any range as distances from the score that divides them (`cut`)."""
     assert [1, -1] == read(["yes", "no"]).margins.tolist()
     assert [-1, 1, 1] == read(["0", "1", "1"]).margins.tolist()
     assert [1, -1] == read(["spam", "ham"], positive=("spam",)).margins.tolist()
@@ -108,7 +108,7 @@ def test_labels_are_minus_and_plus_one_and_scores_are_distances_from_the_cut():
     ],
 )
 def test_a_column_that_decides_nothing_is_refused(cells, cut, problem):
-    """If a column cannot be read as decisions, the error names the column, the allowed values and the given ones."""
+    """If a column cannot be audited, the error names the column, the allowed values and the given ones."""
     with pytest.raises((DataError, ValueError)) as error:
         read(cells, cut)
     assert problem in str(error.value)

@@ -31,8 +31,8 @@ from tests.harness.comparing import ROUNDS, spec, table
     ],
 )
 def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
-    """In each run, the counts at every mark equal the counts of stream.replay with the same item order, seed, rho and
-    budget, bit for bit."""
+    """In each run, the counts at every mark (recorded point of the stream) equal the counts of stream.replay with the
+    same item order, seed, rho and budget, bit for bit."""
     wanted = spec(algorithms={algorithm: setting}, **changes)
     (line,) = experiments.run(wanted, store)
     data, chosen = table(0), experiments.chosen(algorithm, setting)
@@ -56,8 +56,8 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [20, ROUNDS])
 def test_floors_are_those_of_replays(store, budget):
-    """The lower bounds of a comparison, even after it is loaded again, equal the bounds of `replay`, whether the budget
-    is spent early or lasts to the end."""
+    """The guaranteed minima of metrics in a comparison equal those of `replay`, whether the budget is spent early or
+    lasts to the end. Loading the comparison again does not change them."""
     wanted = spec(budgets=[budget], floor=0.6, alpha_p=0.7)
     made = experiments.compare(wanted, store)
     expected = replay(
@@ -73,8 +73,8 @@ def test_floors_are_those_of_replays(store, budget):
 
 @pytest.mark.parametrize("points", [1, 5])
 def test_the_list_is_that_of_replays(store, points):
-    """A comparison's third evaluation (list) equals the list of `replay`, even after the comparison is loaded again,
-    and is in its tables."""
+    """The evaluation `list` (of the final predictions) is in a comparison's tables and equals that of `replay`, even
+    after the comparison is loaded again."""
     wanted = spec(budgets=[20], points=points)
     made = experiments.compare(wanted, store)
     options = ReplayOptions(permutations=3, seed=wanted.seed, budget=20)
@@ -89,7 +89,7 @@ def test_the_list_is_that_of_replays(store, points):
 
 
 def test_predictions_for_a_fold_left_out_are_no_list(store):
-    """A comparison that predicts held-out folds has no third evaluation, the list, and the error says so."""
+    """A comparison that predicts held-out folds lacks the evaluation `list` of final predictions. An error says so."""
     made = experiments.compare(spec(budgets=[20], held_out=True), store)
     assert not made.has_list
     assert "list" not in made.as_json()["results"][0]["mean"]
@@ -98,8 +98,8 @@ def test_predictions_for_a_fold_left_out_are_no_list(store):
 
 
 def test_the_curve_is_over_the_runs(store):
-    """A curve has, at each mark, the round, the mean number of labels, and the metric's mean and standard deviation
-    over runs."""
+    """A curve has, at each mark (recorded point), the round, the mean number of labels, and the metric's mean and
+    standard deviation over runs."""
     comparison = experiments.compare(spec(budgets=[10]), store)
     (line,) = comparison.lines
     items, asked, mean, std = comparison.curve(line, "sum", "push_query")
@@ -306,8 +306,8 @@ def test_hit_keeps_the_proportion_of_two_deltas(store):
 
 @pytest.mark.parametrize("tune", ["2:1", "cv"])
 def test_hit_while_tuning(tmp_path, tune):
-    """With a target share of labels (`hit`), each trial scales its rule to that share, so that settings are compared
-    fairly."""
+    """With a target share of labels (`hit`), each tuning trial adjusts its rule to ask for that share. This makes
+    settings comparable."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, "a", table(3, 3000), "a")
     (line,) = experiments.run(spec(algorithms={"CSOAL": {"C": [0.01, 1.0]}}, hit=0.1, tune=tune), store)

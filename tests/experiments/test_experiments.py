@@ -53,8 +53,8 @@ def counted(monkeypatch):
 
 @pytest.fixture
 def passes(monkeypatch):
-    """A list to which the number of settings in each shared pass is appended. Short runs share passes too, and a pass
-    has at most 5 settings."""
+    """A list that gets the number of settings of each shared pass over the rows. Even short runs share passes here, and
+    at most 5 settings share one."""
     sizes, replay_settings = [], stream.replay_settings
 
     def noted(rows, y, order, settings, **options):
@@ -266,7 +266,7 @@ def test_the_list_leaves_the_lines_out(store):
     ],
 )
 def test_a_sweep_shows_every_setting(store, algorithm, grid):
-    """Without tuning each setting of the grid has its own line, and the runs of all lines differ."""
+    """Without tuning each setting of the grid has its own result line, and the runs of all lines differ."""
     comparison = experiments.compare(spec(algorithms={algorithm: grid}), store)
     settings = combinations(experiments.grid(algorithm, grid, "none"))
     assert settings == [line.setting for line in comparison.lines]
@@ -297,8 +297,8 @@ def test_a_sweep_of_budgets(store):
 
 @pytest.mark.slow
 def test_several_hits_are_an_axis(store):
-    """Each target of `hit` has its own lines, which ask for about that many labels. A supervised algorithm asks for all
-    labels."""
+    """Each target of `hit` has its own result lines, which ask for about that many labels. A supervised algorithm asks
+    for all labels."""
     algorithms = {"PAA-I": {"C": [0.1, 1]}, "PA-I": {}}
     comparison = experiments.compare(spec(algorithms=algorithms, hit=[0.2, 0.5, 60]), store, "hits")
     assert [("a", Hit(share)) for share in (0.2, 0.5, 60)] == list(comparison.blocks())
@@ -330,7 +330,7 @@ def test_what_several_runs_ask_for_is_run_once(store, counted):
 
 
 def test_the_time_along_the_stream_is_kept_and_is_no_part_of_the_json(store):
-    """With `times` each run has processor seconds that grow over its marks; the results in the JSON stay the same."""
+    """With `times`, processor seconds are stored at points of each run. The results in the JSON stay the same."""
     without = experiments.compare(spec(), store, "without").as_json()
     comparison = experiments.compare(spec(times=True), store, "timed")
     seconds = comparison.seconds(comparison.lines[0])

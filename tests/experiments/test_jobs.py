@@ -80,8 +80,8 @@ def test_a_job_goes_on_where_another_run_stopped(store):
 
 @pytest.mark.slow
 def test_a_running_job_shows_its_lines_and_is_cancelled(store):
-    """Finished result lines can be loaded while a job runs at low priority. Cancel ends the process and keeps its
-    replays."""
+    """A job runs at low priority, and its finished result lines can be loaded meanwhile. Cancel ends the process but
+    keeps the finished replays."""
     comparison = begun(store, LONG)
     jobs.start(store, comparison)
     pid = store.job(comparison)["pid"]

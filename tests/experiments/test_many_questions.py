@@ -46,8 +46,7 @@ def spec(**values):
     ],
 )
 def test_one_question_is_a_comparison_of_today(data, store, changes):
-    """With one question, settings, counts at every mark, lists, tests and ranks equal a plain comparison, to the
-    bit."""
+    """With one question, settings, counts, lists, tests and ranks equal those of a plain comparison to the bit."""
     today, one = (experiments.compare(spec(questions=names, **changes), store, str(names)) for names in ([], ["a"]))
     for line, same in zip(today.lines, one.lines):
         assert line.counts.tobytes() == same.counts[:, :, 0].tobytes()

@@ -75,8 +75,8 @@ def test_a_tuned_comparison_keeps_its_grid(tmp_path):
 
 
 def test_a_session_says_what_it_ran(store):
-    """A session whose stored name meant another pair of learner and rule than today is renamed to its own pair. Other
-    sessions keep their names."""
+    """If an algorithm's name means another pair of learner and rule today, old sessions with this name are renamed to
+    the pair that they use. Other sessions keep their names."""
     parts = [*((name, *parts) for name, parts in FORMER.items()), ("PAA", "pa", "symmetric"), ("CPA", "cpa-pb", "all")]
     for name, learner, rule in parts:
         store.update_session(create(store, "a", learner=learner, rule=rule), {"algorithm": name})
@@ -90,8 +90,8 @@ def test_a_session_says_what_it_ran(store):
 @pytest.mark.slow
 @pytest.mark.parametrize("tune", ["none", "2:1"])
 def test_a_comparison_with_the_former_auto_says_what_it_ran(tmp_path, tune):
-    """A migration replaces `auto` in a stored comparison by the learner and rule that it stood for, which are not
-    tuned. The comparison is then the same as one of this pair."""
+    """A migration replaces `auto` in an old comparison with the untuned learner and rule that it stood for. The result
+    equals a comparison of this pair."""
     store = stored(tmp_path)
     was = {"auto": {}, "pool + paced": {"C": 2.0}, "PAA-I": {"C": 1.0} if tune != "none" else {}}
     now = {"pool + paced ": {"temperature": 0.05}, "pool + paced": {"C": 2.0}, "PAA-I": was["PAA-I"]}

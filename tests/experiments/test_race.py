@@ -1,4 +1,4 @@
-"""A race records the replay of each strategy (a lane) in full, and what its page claims is true on average."""
+"""A race records the replay of each strategy (a lane) in full, and the claims on its page are true on average."""
 
 import hashlib
 import json
@@ -36,7 +36,8 @@ def replay(name, seed, budget=race.BUDGET, **settings):
 @pytest.mark.parametrize("budget", [race.BUDGET, 7])
 @pytest.mark.parametrize("name", race.TUNED)
 def test_a_lane_is_the_replay_of_its_strategy(name, budget):
-    """A lane's questions, counts of every round and final weights equal the result of stream.replay, bit for bit."""
+    """A lane (a strategy in a race) has the questions, counts of every round and final weights of stream.replay, bit
+    for bit."""
     rows, y, view = clouds(3)
     lane = race.run(rows, y, race.entrant(name, race.TUNED[name]), view, budget, 3)
     expected = replay(name, 3, budget, marks=np.arange(1, len(y) + 1))
@@ -49,7 +50,7 @@ def test_a_lane_is_the_replay_of_its_strategy(name, budget):
 
 
 def test_the_line_of_the_clouds_is_exact():
-    """In the plane of the clouds a point's distance from the line, times the line's length, is its margin."""
+    """The line (a, b, c) that is drawn for a model gives the margin of each point (u, v): it is a u + b v + c."""
     rows, y, view = clouds(3)
     lane = race.run(rows, y, race.entrant("Q_A", race.TUNED["Q_A"]), view, 50, 3)
     for question, (a, b, c) in zip(lane.questions, lane.lines):  # the line before each answer
@@ -67,7 +68,7 @@ def test_the_clouds_are_the_same_everywhere():
 
 @pytest.mark.parametrize("kind", [np.asarray, csr_array])
 def test_the_view_of_a_data_set_shows_its_principal_components(kind):
-    """Dense or sparse, points are the projections on the first two right singular vectors of the centered rows."""
+    """Dense or sparse rows are projected onto the first two right singular vectors of the centered rows."""
     numbers = np.random.default_rng(0)
     table = numbers.normal(size=(60, 8)) * [5, 3, 1, 1, 1, 1, 1, 1] * (numbers.random((60, 8)) < 0.7) + 1
     y = np.where(table[:, 0] > 4, 1, -1)
@@ -81,7 +82,7 @@ def test_the_view_of_a_data_set_shows_its_principal_components(kind):
 
 
 def test_the_line_of_a_projection_is_the_cut_through_the_plane():
-    """The line drawn for any weights is where items in the plane of the projection have the margin theta."""
+    """The line drawn for any weights passes through the points of the projection plane that have the margin theta."""
     table = np.random.default_rng(1).normal(size=(40, 6))
     view, w = race.principal(as_rows(table), np.ones(40)), np.arange(6.0)
     a, b, c = view.line(w, theta=0.3)
@@ -136,14 +137,14 @@ def test_chances_are_the_probabilities_of_the_questions():
 
 
 def test_everything_for_two_classes_can_race():
-    """Every algorithm for two classes is a choice, and no algorithm for several classes is."""
+    """Every algorithm for two classes can be chosen for a race; algorithms for several classes cannot."""
     assert ["OA3"] == [name for name in ("OA3", "MPAA") if name in race.choices()]
     assert not [name for name in race.choices() if race.entrant(name).multiclass]
     assert strategy("Q_A").rule_parameters == race.entrant("Q_A").rule_parameters
 
 
 def test_deltas_follow_the_size_of_the_rows():
-    """Rows of half the length have a quarter of the overlap, for which the deltas are divided by four and rounded."""
+    """Rows of half the length have a quarter of the inner products, so a rule's deltas are divided by 4 and rounded."""
     rows = clouds(0)[0]
     scale = race.overlap(rows)
     assert race.TUNED["Q_A"] == race.tuned("Q_A", scale)
@@ -181,7 +182,8 @@ def test_a_stream_is_sampled_from_a_data_set(tmp_path):
 
 @cache
 def measured(metric="sum"):
-    """Compute a metric under push for every lane on every stream. Return an array of shape (lanes, streams)."""
+    """Compute a metric of the evaluation `push` for every lane on every stream. Return an array of shape (lanes,
+    streams)."""
     return np.array([[evaluated(name, seed)[metric] for seed in range(race.STREAMS)] for name in race.TUNED])
 
 
@@ -231,7 +233,7 @@ def test_the_documentation_tells_who_leads_the_first_race_by_every_metric():
 
 
 def test_the_first_race_is_a_typical_one():
-    """The sums of the tuned lanes and the lead of the asymmetric rule are in the middle third of all streams."""
+    """The sums of the tuned lanes, and the lead of the asymmetric rule, rank in the middle third over all streams."""
     sums = measured()[:3]
     for values in (*sums, *(sums[0] - sums[1:])):
         rank = (values < values[race.SEED]).mean()
@@ -239,8 +241,8 @@ def test_the_first_race_is_a_typical_one():
 
 
 def test_the_first_race_shows_the_story_that_is_told():
-    """From item 375 on, the asymmetric rule has asked less on its shaded side than the symmetric one, and from item 900
-    on its sum leads. At the end, the order of the lanes is the order of their mean sums."""
+    """From item 375 on, the asymmetric rule has asked about fewer predicted positives than the symmetric one; from item
+    900 on it leads by the metric `sum`. At the end, the lanes rank as by their mean sums."""
     rows, y, view = race.clouds(race.SEED)
     lanes = [race.run(rows, y, race.entrant(*each), view, race.BUDGET, race.SEED) for each in race.TUNED.items()]
     sums = np.array([metrics.evaluate(lane.counts.cumsum(0), "push")["sum"] for lane in lanes])

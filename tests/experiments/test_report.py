@@ -171,8 +171,8 @@ def test_figures_are_of_their_kind_and_the_same_again(comparison):
 
 
 def test_hits_are_drawn_over_the_share_of_labels_asked():
-    """If there are several targets (`hit`), a curve has the tables' values at the shares of labels asked, within its
-    band."""
+    """If there are several targets (`hit`), a curve has the tables' values at the shares of labels asked for, and its
+    band contains them."""
     comparison = made(**COMPARISONS["hits"])
     view = figures.view(comparison)
     assert ("share", ("PAA-I", "PA-I")) == (view.axis, view.names)
@@ -187,7 +187,7 @@ def test_hits_are_drawn_over_the_share_of_labels_asked():
 
 
 def test_budgets_are_an_axis():
-    """Over budgets each algorithm has one point per budget; a run without a budget is drawn at the number of items."""
+    """A figure over budgets has a point per algorithm and budget; unlimited runs are at the number of items."""
     comparison = made(budgets=(5, 20, None), data=("one",))
     view = figures.view(comparison, axis="budget", metric="cost")
     for name, x, mean, *_ in figures.curves(comparison, view):
@@ -213,8 +213,8 @@ def test_a_sweep_of_the_smoothing_is_drawn_over_what_it_asks():
 
 
 def test_a_supervised_algorithm_is_a_level_line():
-    """An algorithm that asks for all labels whatever the target (`hit`) is drawn from the smallest share of labels to
-    1."""
+    """An algorithm that asks for all labels whatever the target (`hit`) is a level line from the smallest share of
+    labels to 1."""
     comparison = made(**COMPARISONS["hits"])
     for line in comparison.lines:
         if line.algorithm == "PA-I":
@@ -226,7 +226,7 @@ def test_a_supervised_algorithm_is_a_level_line():
 
 
 def test_the_query_ratio_is_a_metric_of_sweeps():
-    """A heat map has the mean share of labels that each setting asked."""
+    """A heat map has the mean share of labels that each setting asked for."""
     comparison = made(**COMPARISONS["a sweep"])
     (sweep,) = figures.sweeps(comparison, figures.view(comparison, metric="query_ratio"))
     for line in comparison.lines:
@@ -264,7 +264,7 @@ def test_a_single_run_marks_nobody_as_level():
 
 
 def test_a_sweep_is_a_grid_of_its_means():
-    """A sweep's grid has each mean at the index of its setting. Its best is the highest mean, or the lowest for a
+    """A heat map shows each setting's mean in its cell. The best mean is the highest one, or the lowest one for a
     cost."""
     comparison = made(**COMPARISONS["a sweep"])
     view = figures.view(comparison)
@@ -317,8 +317,8 @@ def test_every_curve_ends_at_the_value_of_the_table(axis):
 
 
 def test_curves_over_labels_of_an_older_version_end_where_the_last_is_spent():
-    """In results of an older version, which have marks over the stream only, a curve over labels leaves out the marks
-    after the last label, except the end."""
+    """Results of an older version have points along the stream only. Their curves over labels leave out points after
+    the last label, except the end."""
     comparison = made(budgets=(5,))
     line = comparison.lines[0]
     line.counts[:, 4:] = line.counts[:, 3:4]

@@ -1,4 +1,4 @@
-"""Paired tests and ranks equal scipy's, and figures computed by hand."""
+"""Paired tests and ranks equal the results of scipy and results computed by hand."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_against_best_equals_scipy(seed, more):
 
 
 def test_a_difference_that_is_clear_is_not_level():
-    """Ten runs that are each about 0.1 better are distinguishable, ten runs of noise are not."""
+    """Being about 0.1 worse than the best in each of ten runs is significant; differing by noise is not."""
     rng = np.random.default_rng(1)
     base = rng.normal(size=10)
     results = significance.against_best({"a": base, "b": base - 0.1 + rng.normal(0, 0.01, 10), "c": base[::-1] - 0.001})

@@ -23,7 +23,7 @@ LETTER = published.BLOCKS["dada-letter"]
 
 @pytest.fixture(scope="module")
 def german():
-    """The result of reproducing the block acog-german over the 20 recorded orders, with part of its grid only."""
+    """The reproduction of the published table acog-german over 20 recorded orders, with a smaller parameter grid."""
     for file in GERMAN.files:
         if not (SHARED / file).exists():
             pytest.skip(f"needs ../shared/data/{file}")
@@ -59,7 +59,7 @@ def three():
 
 
 def test_german_equals_the_publication_to_the_last_printed_digit(german):
-    """23 of the 24 figures of ACOG's table 2 on german are reproduced exactly, with sensitivity and specificity."""
+    """Of the 24 sums and costs in ACOG's table 2 on german, 23 are exact, as are their sensitivity and specificity."""
     others = {(line["part"], line["algorithm"]) for line in german["lines"] if not reproduce._all(line, ("exact",))}
     assert {("sum", "ROMMA")} == others
     assert "for 23 to the last digit." in german["summary"]
@@ -231,7 +231,7 @@ def test_smoothing_meets_the_share_of_labels():
     ],
 )
 def test_verdicts_know_which_way_is_better(metric, ours, verdict):
-    """A figure is exact, agrees within two published deviations, is better or is worse; a rate is higher or lower."""
+    """Verdicts are exact, agrees (within two published deviations), better or worse, and for rates higher or lower."""
     assert verdict == protocols._verdict(GERMAN, protocols.Figure(metric), ours, 1.655, 53.76, 1.655)
 
 
@@ -245,7 +245,7 @@ def test_a_setting_is_the_best_of_its_grid():
 
 
 def test_figures_of_more_than_two_classes_are_those_of_the_classes(three):
-    """If there are more than two classes, accuracy is the share of rounds with the right class, for each choice and
+    """With more than two classes, accuracy is the share of rounds with the right class, for each setting and item
     order."""
     counts = three.counts("MM-AMD", [{"b": 1.0}, {"b": 0.1}], 3)
     right = counts[..., range(3), range(1, 4), :].sum((-2, -1))
@@ -337,7 +337,7 @@ def signs():
 
 
 def block_of(published_numbers, **more):
-    """Return a block with one part, the sum, and these published numbers."""
+    """Return a block whose only table column is the sum, with these published numbers."""
     parts = {"sum": protocols.Part(published.SUM, published_numbers)}
     return replace(GERMAN, parts=parts, also={}, **more)
 
@@ -354,8 +354,8 @@ def test_the_rates_tell_a_wrong_algorithm_whose_figure_is_right(signs):
 
 
 def test_held_out_folds_are_predicted_by_what_the_others_taught(signs):
-    """With folds (cross-validation), each row is predicted once, without a question, by a learner trained on the other
-    folds. In an online run the first predictions are guesses."""
+    """In cross-validation, each row is predicted once by a learner trained on the other folds, and its label is not
+    asked for. In an online run, the first predictions are guesses."""
     online, held_out = (replace(signs, folds=folds).counts("Perceptron", [{}])[0] for folds in (0, 5))
     assert 40 == held_out[0].sum() == online[0].sum()
     assert 0 == held_out[..., 1].sum()
@@ -375,8 +375,8 @@ def test_the_nearest_setting_is_nearest_in_figure_and_rates():
 
 
 def test_claims_are_counted_by_the_larger_deviation():
-    """In each part, a claimed algorithm is ahead of, level with or behind its best rival, measured by the larger of
-    their deviations. A lower cost is ahead."""
+    """By each metric, a claimed algorithm is ahead of, level with or behind its best rival, measured by the larger of
+    their deviations. For costs, lower is better."""
     parts = {"sum": protocols.Part(published.SUM, {}), "cost": protocols.Part(published.COST, {})}
     block = replace(GERMAN, parts=parts, claims=(("A", ("B", "C")),))
     lines = [
@@ -402,7 +402,7 @@ def test_times_are_compared_in_their_order_only():
 
 
 def test_printed_numbers_are_read_with_their_gaps():
-    """The text of a table is parsed into figure, rates and seconds of each part; a dash is a missing number."""
+    """A printed table is parsed into values, rates and seconds by metric and algorithm. A dash is a missing number."""
     parts = published.tables(
         """
         A 1 .1 2 .2 3 .3 .5 | 4 .4 5 .5 6 .6 .7
@@ -417,7 +417,7 @@ def test_printed_numbers_are_read_with_their_gaps():
 
 
 def test_word_counts_are_of_the_wanted_groups_without_common_words(tmp_path):
-    """The scale `counts` reads the items of given labels and counts their words, unscaled and without common words."""
+    """The scaling `counts` gives unscaled word counts of the items with given labels, leaving out common words."""
     texts = [("x", "the goal the goal"), ("y", "the base base base"), ("z", "other words")]
     path = tmp_path / "news.jsonl"
     path.write_text("\n".join(json.dumps({"id": str(k), "label": a, "text": t}) for k, (a, t) in enumerate(texts)))

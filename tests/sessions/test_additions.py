@@ -49,8 +49,8 @@ def facts(opened):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), UNPLANNED)
 def test_a_budget_in_two_parts_is_the_budget_in_one(store, data, algorithm, more):
-    """Without a spending plan, a session to which labels are added, at the end or earlier, has the same questions,
-    decisions, curves and learner, bit for bit, as a session that had the whole budget from the start."""
+    """Without a spending plan, labels can be added at the end or earlier: the session has the same questions,
+    decisions, curves and learner, bit for bit, as one that had the whole budget from the start."""
     whole, late, early = (begin(store, data, algorithm, budget=budget, **more) for budget in (50, 20, 20))
     label_truly(early, 5)
     add(early, 30)
@@ -125,7 +125,7 @@ def test_labels_are_added_once_and_only_where_they_can_be_spent(store):
 
 
 def test_a_digest_at_the_end_is_that_of_the_session_that_asks_on(store, other):
-    """A digest stored when the budget was spent does not make a session with added labels fail verification."""
+    """A session with added labels passes verification, even if a digest was stored when its first budget was spent."""
     opened = begin(store, "sparse", "PAA-I", budget=DIGEST_EVERY)
     label_until_the_end(opened)
     spent, last = opened.digest(), store.events(opened.id, "answered")[-1]
@@ -154,8 +154,8 @@ def test_added_labels_travel_with_a_published_session(tmp_path):
     ({}, 0), ({}, 1), ({}, 15), ({}, 17),
 ])  # fmt: skip
 def test_an_altered_addition_does_no_harm(tmp_path, change, place):
-    """A published session whose addition of labels was altered or moved is either refused, or stored so that `verify`
-    can check it."""
+    """A published session in which the event that added labels was altered or moved is either refused, or stored so
+    that `verify` can check it."""
     store = database(tmp_path / "studio.db", "sparse")
     opened = begin(store, "sparse", "auto", budget=15)
     label_until_the_end(opened)

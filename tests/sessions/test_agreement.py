@@ -35,7 +35,7 @@ def test_kappa_is_that_of_cohen():
 
 
 def test_kappa_is_weighted_by_the_chances_of_being_asked():
-    """An item asked with probability pi has the weight 1 / pi; kappa equals scikit-learn's with these weights."""
+    """An item asked about with probability pi has the weight 1 / pi. Kappa equals scikit-learn's with these weights."""
     rng = np.random.default_rng(2)
     first, second, chances = rng.integers(1, 4, 80), rng.integers(1, 4, 80), rng.uniform(0.1, 1, 80)
     second = np.where(rng.random(80) < 0.6, first, second)
@@ -73,9 +73,8 @@ CHANCES = (
 @pytest.mark.parametrize("pairs", [20, 30, 40])
 def test_intervals_hold_what_is_true(pairs):
     """With 20 to 40 pairs of answers, the 95 % intervals of kappa and alpha cover the values of the whole stream in 93
-    to 98 % of samples, and the interval of the share of equal answers covers the true share in at least 93 %. This
-    holds for rare and common positives, careful and careless people, and asking probabilities that are equal, that rise
-    with the doubt about an item, or that also favor positives."""
+    to 98 % of samples. The interval of the share of equal answers covers the true share in at least 93 %. The samples
+    vary how rare positives are, how careful people are, and how the asking probabilities depend on the items."""
     rng, held = np.random.default_rng(pairs), []
     for share, slips, rule in product((0.1, 0.5), (0.03, 0.15), CHANCES):
         doubt, first = rng.random(100_000), np.where(rng.random(100_000) < share, 1, -1)
@@ -100,8 +99,8 @@ def test_intervals_hold_what_is_true(pairs):
     (20, (0.05, 0.05, 0.05, 0.85), 0.6, 400),
 ])  # fmt: skip
 def test_the_interval_of_kappa_holds_kappa(pairs, shares, kappa, drawn):
-    """Even with rare classes and few pairs of answers, the interval of kappa covers the true kappa in 93 to 98 % of the
-    random tables of answers for which there is an interval."""
+    """Even with rare classes and few pairs of answers, the interval of kappa (if there is one) covers the true kappa in
+    93 to 98 % of random tables of answers."""
     true = kappa * np.diag(shares) + (1 - kappa) * np.outer(shares, shares)
     tables = np.random.default_rng(1).multinomial(pairs, true.ravel(), drawn).reshape(-1, *true.shape)
     found, times = np.unique(tables, axis=0, return_counts=True)
@@ -131,8 +130,8 @@ def test_the_interval_of_the_share_of_equal_answers_holds_it(pairs):
     ([1] * 10, "All answers are of one class: not enough to tell agreement from chance."),
 ])  # fmt: skip
 def test_agreement_is_told_in_words(second, told):
-    """The sentence about agreement states the number of equal answers and, if there are enough answers, also their
-    share in the whole stream, and kappa."""
+    """The sentence about agreement states the number of equal answers. If there are enough answers, it also states
+    their share in the whole stream, and kappa."""
     first = [1] * 5 + [2] * (len(second) - 5) if 2 in second else second
     assert told in agreement.in_words(agreement.of_pairs(pairs_of(first, second)))
 

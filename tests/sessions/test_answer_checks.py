@@ -17,8 +17,8 @@ def solved(products, targets, penalties):
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_leaving_an_answer_out_is_solving_without_it(classes):
-    """The margin of each answer, and how many predictions change if the answer is left out or replaced, equal the
-    results of models that are solved from scratch."""
+    """The leave-one-out results equal those of models solved from scratch: the margin of each answer, and how many
+    predictions change if the answer is left out or replaced."""
     rng = np.random.default_rng(classes)
     X, Z = rng.normal(size=(30, 6)), rng.normal(size=(200, 6))
     answers = rng.integers(classes, size=30) * (rng.random(30) < 0.6)
@@ -66,8 +66,7 @@ def test_what_processors_round_differently_breaks_no_tie():
 
 
 def labelled(store, data="sparse", algorithm="PAA-I"):
-    """Return a session with 60 answers: all true over data with four classes, every ninth one wrong over data with
-    two."""
+    """Return a session with 60 answers. With four classes all are true; with two classes every ninth is wrong."""
     opened = begin(store, data, algorithm, budget=120, parameters={"delta": 10})
     for number in range(60):
         say(opened, truth(opened) * (-1 if number % 9 == 8 and not opened.multiclass else 1))
@@ -107,8 +106,8 @@ def test_the_waiting_item_has_no_part(store, monkeypatch):
 
 
 def test_what_few_answers_cannot_say_is_not_said(store):
-    """If all answers are of one class, there is nothing to check. If a class has fewer than FEWEST answers, these are
-    never listed as at odds."""
+    """If all answers are of one class, there is nothing to check. If a class has fewer than FEWEST answers, they are
+    never listed as at odds with the others."""
     opened = begin(store, budget=120, parameters={"delta": 10})
     for _ in range(12):
         say(opened, -1)

@@ -40,9 +40,8 @@ def kinds(opened):
 
 
 def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(store):
-    """Repeated questions change neither the other questions, the learner nor the budget, bit for bit. The log has no
-    `asked` events, as when one person works alone, and the session ends once every repetition that is due was
-    answered."""
+    """Repeated questions change neither the other questions, the learner nor the budget, bit for bit. Even with them, a
+    session of one person logs no `asked` events. It ends once every repetition that is due was answered."""
     plain, opened = begin(store, shuffled=True), begin(store, shuffled=True, repeat=0.5)
     while plain.held("anna"):
         reply(plain, "anna")
@@ -60,8 +59,8 @@ def test_a_session_is_the_same_to_the_bit_whether_items_are_asked_twice_or_not(s
 
 
 def test_a_question_comes_again_after_twenty_answers_and_shows_no_earlier_one(store):
-    """Twenty answers after its own answer, a question is asked again along with the current one. It does not show the
-    old answer, which the history also hides until the repeated question is answered."""
+    """A question is repeated twenty answers after it was answered, together with the current question. Until the person
+    answers again, neither the repeated question nor the history shows the first answer."""
     opened = begin(store, repeat=1)
     first = reply(opened, "anna")
     for _ in range(REPEAT_AFTER - 1):
@@ -189,8 +188,8 @@ def test_repeated_answers_are_exported(store, soon):
 
 
 def test_one_person_never_gives_both_answers(store):
-    """If a first answer is undone and the lease on its question runs out, the person who gave the second answer may
-    give the first one; a second answer is then due from somebody else."""
+    """If Anna's first answer is undone and her lease runs out, Ben, who gave the second answer, may give the first one.
+    A second answer is then due from somebody else."""
     opened = begin(store, overlap=1, budget=2)
     first = reply(opened, "anna", 1)
     assert first.id == opened.held("ben")[0].id
@@ -204,8 +203,8 @@ def test_one_person_never_gives_both_answers(store):
 
 
 def test_a_second_answer_of_who_corrected_the_first_one_is_a_second_one(store):
-    """If a person corrects the first answer to a question, then undoes their own second answer and gives another, the
-    new answer still counts as a second answer."""
+    """A person gives a second answer, corrects the first answer, undoes their own and gives another one. This one still
+    counts as a second answer."""
     opened = begin(store, "sparse", "PAA-I", overlap=1.0)
     (first, *_) = opened.held("anna")
     opened.answer(next(EVENTS), first.id, 1, "anna")

@@ -1,5 +1,5 @@
-"""Sessions that audit a column of decisions: each answer judges both deciders, the column alone and the algorithm that
-begins with the column."""
+"""Sessions that audit a column (labels or scores made by something else). Each answer judges two deciders: the column
+alone, and the algorithm that begins with the column."""
 
 import re
 from io import BytesIO, StringIO
@@ -37,7 +37,7 @@ def data(store):
 
 @pytest.fixture(scope="module")
 def opened(store, data):
-    """An audit session that was answered truly until its budget was spent."""
+    """An audit session whose questions were answered truthfully until its budget was spent."""
     session = Session(store, create(store, data.id, **SETTINGS))
     while session.current:
         session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]))
@@ -45,8 +45,8 @@ def opened(store, data):
 
 
 def test_an_audit_asks_and_learns_as_the_replay_of_the_column_does(data, opened):
-    """A session that audits a column has as many answers as `replay --column`, and the same estimates and numbers of
-    positives for both deciders: the column alone, and the algorithm that begins with the column."""
+    """A session that audits a column gets as many answers as `replay --column`. Its estimates and numbers of positives
+    are the same, both for the column alone and for the algorithm that begins with the column."""
     column = stored_column(data, "llm", None, None)
     options = ReplayOptions(budget=100, floor=0.5, pace=1.0, rho="laplace")
     run = replay_column(strategy("auto"), data, column, options=options)["runs"][0]
@@ -64,8 +64,8 @@ def test_an_audit_asks_and_learns_as_the_replay_of_the_column_does(data, opened)
 
 @pytest.mark.slow
 def test_an_audit_is_rebuilt_published_and_verified(store, data, opened, tmp_path):
-    """An audit with an undo, and with a correction that applies to both deciders, is rebuilt from its log bit for bit,
-    here and in another database."""
+    """An audit with an undo and a correction is rebuilt from its log bit for bit, here and in another database. The
+    correction applies both to the column alone and to the column with the answers."""
     session = Session(store, create(store, data.id, **SETTINGS))
     for number in range(12):
         session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]) if number % 5 else 0)
@@ -84,7 +84,8 @@ def test_an_audit_is_rebuilt_published_and_verified(store, data, opened, tmp_pat
 
 
 def test_an_audit_of_another_column_is_not_adopted(tmp_path):
-    """A published audit is refused if any cell of the audited column differs, even one that the log does not need."""
+    """A published audit is refused by a database where any cell of the audited column differs, even a cell that the log
+    does not need."""
     here, there = Studio(tmp_path / "here.db"), Studio(tmp_path / "there.db")
     rows = [{"text": f"item {k}", "llm": ("yes", "no")[k % 2]} for k in range(30)]
     for studio, last in ((here, "no"), (there, "yes")):
@@ -98,9 +99,9 @@ def test_an_audit_of_another_column_is_not_adopted(tmp_path):
 
 @pytest.mark.slow
 def test_the_outcome_compares_the_column_with_the_answers(opened):
-    """The outcome of an audit has the metrics of both deciders (column alone, column with answers), the number of
-    positives with its interval, and the benefit of 50 more answers. The report and the text for a methods section
-    describe the audit."""
+    """The outcome of an audit has the metrics of the column alone and of the column with the answers. It also has the
+    number of positives with an interval, and the benefit of 50 more answers. The report and the text for a methods
+    section describe the audit."""
     lines = dict(outcome.table(opened))
     assert {"F1: llm", "F1: llm + answers"} <= lines.keys()
     assert any(name.startswith("Life among ") and "(" in words for name, words in lines.items())
@@ -115,7 +116,7 @@ def test_the_outcome_compares_the_column_with_the_answers(opened):
 
 
 def test_the_answers_judge_other_columns_too(store, data):
-    """A further column with the same decisions as the audited column has the same estimates."""
+    """The same answers judge further columns: one with the decisions of the audited column has the same estimates."""
     session = Session(store, create(store, data.id, **SETTINGS | {"budget": 60}, others=["llm"]))
     while session.current:
         session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]))
@@ -127,8 +128,8 @@ def test_the_answers_judge_other_columns_too(store, data):
 
 
 def test_the_corrected_table_has_the_likely_errors_first(data, opened):
-    """The audit table has each item's decision in the column, the corrected decision, and where the correction comes
-    from. The likeliest errors come first."""
+    """The audit table lists each item with the column's decision, the corrected decision, and the source of the
+    correction. The likeliest errors come first."""
     frame = export.audit(opened)[0].frame
     assert len(data.y) == len(frame)
     answered = frame[frame["origin"] == "answer"]
@@ -150,8 +151,8 @@ def test_the_annotator_does_not_see_what_the_column_says(store, data):
 
 
 def test_a_question_never_has_the_audited_column():
-    """In Python, a question does not contain the audited column. A column that is one of the features, which annotators
-    see, cannot be audited."""
+    """In Python, the item of a question lacks the audited column. A column that is a feature cannot be audited, because
+    annotators see the features."""
     studio, kept = Studio(":memory:"), {"label": "y", "details": ["llm", "word"]}
     rows = [{"a": k % 7, "llm": k % 2, "word": ("no", "yes")[k % 2], "y": int(k % 7 > 4)} for k in range(60)]
     studio.add(pandas.DataFrame(rows), name="both", **kept)
@@ -201,8 +202,8 @@ def test_an_audit_that_makes_no_sense_is_refused(store, data, settings, words):
 
 
 def test_what_needs_a_model_of_texts_alone_is_refused(store, opened):
-    """The model of an audit cannot be used or exported, because it needs the column, and further questions cannot be
-    added."""
+    """The model of an audit cannot be used or exported, because it needs the audited column as input. Further questions
+    cannot be added to an audit."""
     for call, error in (
         (lambda: model.of_each(opened), "needs it"),
         (lambda: export.export(store, opened.id, "model", "json"), "needs it"),
@@ -214,8 +215,8 @@ def test_what_needs_a_model_of_texts_alone_is_refused(store, opened):
 
 
 def test_a_column_may_hold_the_words_of_the_positive_class():
-    """If cells of the column have the name of the session's positive class, this name means positive; otherwise the
-    positive words of the data set do."""
+    """If cells of the audited column contain the name of the session's positive class, this name means positive.
+    Otherwise the data set's words for positive labels do."""
     studio, words = Studio(":memory:"), ["spam", "ham", "advert"]
     rows = [{"text": f"item {k}", "y": words[k % 2], "llm": words[k % 3]} for k in range(30)]
     studio.add(pandas.DataFrame(rows), name="mail", text="text", label="y", positive=["spam"])

@@ -26,7 +26,7 @@ from tests.harness.backups import ENVIRONMENT, change_byte, contents, items, kil
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_a_backup_comes_back_as_it_was(run, tmp_path, make):
-    """A database restored elsewhere has the same content, its session verifies, and labeling can continue."""
+    """A database restored elsewhere has the same content. Its session is verified, and labeling can continue."""
     store, _ = labelled("studio.db", make=make)
     assert 0 == run("backup", "kept.tar")[0]
     assert (0, "other.db is restored from kept.tar.\n", "") == run("restore", "kept.tar", "--db", "other.db")
@@ -151,8 +151,8 @@ def test_a_write_ahead_log_that_was_left_does_not_get_into_what_is_restored(run)
 
 @pytest.mark.slow
 def test_a_restore_that_is_killed_leaves_one_or_the_other(run):
-    """If a restore is killed before it renames, removes or makes a file or folder (every second step is tried), the
-    database is the old or the restored one, it is sound, and the next start removes leftover folders of rows."""
+    """A restore can be killed before any of its changes to files and folders (every second one is tried). The database
+    is then the old or the restored one, and is sound. The next start removes leftover folders of rows."""
     store, opened = labelled("studio.db")
     old = contents("studio.db")
     run("backup", "old.tar")

@@ -1,4 +1,4 @@
-"""A published session verifies bit for bit in another database with the same data, and no invalid file does harm."""
+"""A published session is verified bit for bit in another database with the same data; invalid files do no harm."""
 
 import copy
 import io
@@ -67,7 +67,7 @@ def demo_session(folder, labels=5):
 
 
 def test_a_session_over_a_demo_is_adopted_by_a_fresh_database(tmp_path):
-    """Adopting a session over a demo imports the demo, and the session verifies; a refused file leaves no data set."""
+    """Adopting a session over a demo imports the demo. The session is verified. A refused file adds no data set."""
     text = demo_session(tmp_path)
     store = Store(tmp_path / "fresh.db")
     with pytest.raises(JsonLinesError, match=r"same rows but other labels|other rows"):
@@ -113,7 +113,7 @@ def test_an_open_session_goes_on_where_it_was(here, empty):
 
 @pytest.mark.slow
 def test_a_session_of_a_name_that_stood_for_others_says_what_it_ran(here, empty):
-    """A CPA session of version 0.2.0 is adopted as `cpa + all`, and verifies bit for bit."""
+    """A CPA session of version 0.2.0 is adopted as `cpa + all`, and passes verification, bit for bit."""
     opened, _ = labelled(here, "sparse", None, learner="cpa", rule="all")
     text = text_of(here, opened.id).replace('"algorithm": "cpa + all"', '"algorithm": "CPA"')
     session = adopt(empty, io.StringIO(text))
@@ -181,8 +181,8 @@ def event_edited(text, which="answered", /, **changes):
 
 
 def without(text, line):
-    """Return the text of a published session without the event in one line, and with the event count in the last line
-    reduced by one. line: index of the line."""
+    """Remove the event at index `line` from the text of a published session, and reduce the event count in its last
+    line by one. Return the new text."""
     lines = text.splitlines(keepends=True)
     return edited("".join(lines[:line] + lines[line + 1 :]), -1, events=json.loads(lines[-1])["events"] - 1)
 
@@ -322,7 +322,7 @@ def test_no_value_does_harm(there, text, data, value):
 
 
 def test_an_altered_answer_is_kept_but_does_not_verify(empty, text):
-    """A file in which an answer was altered to another valid label is adopted, but does not verify."""
+    """A file in which an answer was altered to another valid label is adopted, but fails verification."""
     lines = [json.loads(line) for line in text.splitlines()]
     undone = {line["question"] for line in lines if line.get("kind") in ("undone", "corrected")}
     stands = [line.get("label") == 1 and line["question"] not in undone for line in lines]

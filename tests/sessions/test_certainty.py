@@ -1,4 +1,4 @@
-"""The guaranteed minimum metrics (floors) of a session follow from its log alone. Only a session with the setting
+"""Guaranteed minimum metrics, such as recall, follow from the log of a session alone. Only a session with the option
 `floor` has them."""
 
 import pytest
@@ -18,14 +18,14 @@ MORE = {"budget": 120, "floor": 0.6, "parameters": {"delta": 0.5}}
 
 @pytest.fixture(scope="module")
 def session(store):
-    """A session with a floor, answered until its end."""
+    """A session with the `floor` option, answered until its end."""
     opened = begin(store, **MORE)
     label_until_the_end(opened)
     return opened
 
 
 def test_floors_are_below_the_truth_and_the_same_in_a_trace(store, session):
-    """The floors of a session do not exceed its true metrics, are not trivial, and equal the floors of its trace."""
+    """Guaranteed minimum metrics never exceed the true ones, are not trivial, and are the same in a trace."""
     now, trace = of_session(session), Trace(store, session.id)
     assert now == of_session(trace)
     assert curve(session) == curve(trace)
@@ -39,7 +39,7 @@ def test_floors_are_below_the_truth_and_the_same_in_a_trace(store, session):
 
 
 def test_the_curve_ends_with_what_is_certain_now(session):
-    """Each point of the curve has the floors as known after an answer, and the last point has the current floors."""
+    """Each point of the curve has the guaranteed minimum metrics after an answer, the last point the current ones."""
     points = curve(session, 10)
     assert points[-1] == of_session(session)
     assert sorted(point.rounds for point in points) == [point.rounds for point in points]
@@ -47,14 +47,14 @@ def test_the_curve_ends_with_what_is_certain_now(session):
 
 
 def test_a_session_without_a_floor_says_nothing(store):
-    """A session without a floor has no guaranteed metrics, no curve of them, and no forecast."""
+    """A session without the `floor` option has no guaranteed metrics, no curve of them, and no forecast."""
     opened = begin(store)
     assert [None] * 3 == [each(opened) for each in (of_session, expected, labels_for)]
     assert [] == curve(opened)
 
 
 def test_the_question_that_waits_tells_nothing(store):
-    """The floors cover only the rounds before the waiting question, and include its round once it is answered."""
+    """Guaranteed minimum metrics cover the rounds before the waiting question, and its round once it is answered."""
     opened = begin(store, **MORE)
     label_truly(opened, 20)
     now, t = of_session(opened), opened.place.asked.round
@@ -64,8 +64,8 @@ def test_the_question_that_waits_tells_nothing(store):
 
 
 def test_skips_corrections_and_undone_answers_count_as_they_stand(store):
-    """A skip counts as not relevant, an undo restores the earlier floors, and correcting a missed positive to a
-    negative does not lower the floor of recall."""
+    """A skip counts as not relevant. An undo restores the earlier guaranteed minimum metrics. Correcting a missed
+    positive to a negative does not lower the guaranteed minimum of recall."""
     opened = begin(store, **MORE)
     while not any(entry.label == 1 and entry.predicted < 0 for entry in opened.log):
         say(opened, truth(opened))
@@ -82,8 +82,8 @@ def test_skips_corrections_and_undone_answers_count_as_they_stand(store):
 
 
 def test_items_and_labels_that_come_later_keep_floors_right(store):
-    """After items and labels are added, every question about an item that was not pushed had at least the promised
-    probability of being asked, the floors do not exceed the truth, and the session verifies."""
+    """After items and labels are added, the guaranteed minimum metrics still do not exceed the true ones, and the
+    session passes verification. Items that were not pushed were asked about with at least the promised probability."""
     X, items = stream_of(300)
     ids, names = items.ids, [f"f{k}" for k in range(8)]
     parts = [
@@ -109,8 +109,8 @@ def test_items_and_labels_that_come_later_keep_floors_right(store):
 
 
 def test_what_the_next_points_cost(store):
-    """Halfway through a session, `labels_for` finds a number of added labels that raises the expected final floor; at
-    the end of the stream it returns None."""
+    """Halfway through a session, `labels_for` finds how many added labels would raise the guaranteed minimum of recall
+    expected at the end; at the end of the stream it returns None."""
     opened = begin(store, **MORE)
     while opened.place.asked and opened.place.asked.round < 100:
         say(opened, truth(opened))
@@ -122,8 +122,8 @@ def test_what_the_next_points_cost(store):
 
 
 def test_summary_report_and_export_say_it(store, session, tmp_path):
-    """The floor of recall is stated in the summary, in the report (with all other floors), and in the message of an
-    export of the decisions."""
+    """The guaranteed minimum of recall is stated in the summary, in the report (with those of all other metrics), and
+    in the message of an export of the decisions."""
     now = of_session(session)
     sentence = f"At least {100 * now.recall:.0f} % of the relevant items"
     assert outcome.summary(session)[-1].startswith(sentence)
@@ -134,7 +134,7 @@ def test_summary_report_and_export_say_it(store, session, tmp_path):
 
 
 def test_a_forecast_rises_with_labels_and_prevalence():
-    """The forecast of a floor rises with the number of labels and the share of positives, and is between 0 and 1."""
+    """The forecast minimum of recall is between 0 and 1, and rises with the labels and the share of positives."""
     floors = [forecast(labels, 10_000, 0.05) for labels in (100, 300, 1000, 3000)]
     assert floors == sorted(floors)
     assert 0 < floors[0] < floors[-1] < 1
@@ -142,6 +142,6 @@ def test_a_forecast_rises_with_labels_and_prevalence():
 
 
 def test_a_floor_is_for_two_classes(store):
-    """A floor is refused for a multi-class session."""
+    """The `floor` option is refused for a multi-class session."""
     with pytest.raises(SessionError, match=r"^a floor is for a positive and a negative class. Got several classes.$"):
         begin(store, "classes", "MD-AMD", floor=0.5)

@@ -246,8 +246,8 @@ def attempts(act, stop):
 
 @pytest.mark.slow
 def test_what_is_acknowledged_is_stored(tmp_path):
-    """While many threads on two connections answer, correct, undo, append items and write notes (some of which fail),
-    preferences and guidelines, each acknowledged action is stored once, and every session verifies."""
+    """Many threads on two connections answer, correct, undo, append items, and write notes, preferences and guidelines.
+    Each acknowledged action is stored once, although some notes fail, and every session passes verification."""
     stores = [Store(tmp_path / "studio.db") for _ in range(2)]
     for name in ("shared", "growing"):
         datasets.add(stores[0], name, datasets.table(stream_of(20_000)[1]), "made.npz")
@@ -343,8 +343,8 @@ def test_a_correction_twice_is_one(store):
 
 
 def test_a_prepared_question_is_another_after_a_correction(store):
-    """A question prepared before a correction does not become the next one. An answer to it counts if its item is asked
-    next; else it is stored as a late answer."""
+    """If a label is corrected after a question was prepared, this question does not become the next one. An answer to
+    it counts if the next question is about the same item; otherwise it is stored as a late answer."""
     opened = begin(store)
     label_truly(opened, 6)
     waiting, stale = opened.place.asked, opened.branches[POSITIVE].asked
@@ -360,8 +360,8 @@ def test_a_prepared_question_is_another_after_a_correction(store):
 
 
 def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store):
-    """If corrections and an undo lead to another item, an answer to the outdated question in another window does not
-    count, and is stored as a late answer."""
+    """If corrections and an undo lead to a question about another item, an answer to the outdated question in another
+    window is only stored as a late answer."""
     opened = begin(store)
     label_truly(opened, 8)
     stale, label = opened.place.asked, opened.history[7].label
@@ -377,8 +377,8 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
 
 
 def test_corrections_keep_their_order_where_an_undo_leaves_no_label(store, other):
-    """If an answer to a skipped item uses the last label of the budget, and then the skip at the end of the stream is
-    undone, a later correction still comes last in the order of labels, in the open session and after reopening."""
+    """An answer to a skipped item uses the last label of the budget, and then the skip at the end of the stream is
+    undone. A later correction of the answer still comes last in the order of labels, also after reopening."""
     name, _ = growing(store, "sparse")
     opened = begin(store, name, None, learner="pa-i", rule="all", budget=19)
     for number in range(1, 21):
@@ -392,7 +392,7 @@ def test_corrections_keep_their_order_where_an_undo_leaves_no_label(store, other
 
 
 def test_a_skipped_item_is_answered_later_while_labels_are_left(store):
-    """Answering a skipped item later costs a label, but the last label is kept for the current question; correcting a
+    """Answering a skipped item later costs a label, but the last label is kept for the current question. Correcting a
     label to a skip refunds it."""
     opened = begin(store, budget=5)
     say(opened, SKIP)
@@ -423,7 +423,7 @@ def test_only_answers_are_corrected(store):
 
 
 def test_a_wrong_mark_trains_only_on_request(store):
-    """Marking a pushed item as wrong does not change the learner. A mark that trains costs a label, is learned as a
+    """Marking a pushed item as wrong changes the learner only on request. The mark then costs a label, is learned as a
     negative, and is final."""
     opened = begin(store)
     label_truly(opened, 10)

@@ -154,8 +154,8 @@ def test_a_killed_import_leaves_no_rows_behind(run, where):
 
 
 def test_only_leftovers_of_an_import_are_swept(run):
-    """A sweep keeps folders of another database with the same stem, folders without a mark, and the folder of a data
-    set that was stored before its import was killed."""
+    """The removal of leftover imports keeps three kinds of folders: of another database with the same stem, without the
+    mark of an import, and of a data set that was stored before its import was killed."""
     store, _ = labelled("studio.db")
     (own,) = store.folder.iterdir()
     (own / datasets.MARK).write_text("studio.db")

@@ -36,7 +36,7 @@ def notes(tmp_path, monkeypatch):
     [(TEXTS, None), (TEXTS, "words"), (TABLE, None), (TABLE, "plain")],
 )
 def test_imported_items_need_no_further_compilation(tmp_path, file, features):
-    """The rows of imported texts and tables have types for which algorithms are compiled ahead."""
+    """Imports of texts and tables create only rows of types for which algorithms are compiled ahead of time."""
     store, path = Store(tmp_path / "studio.db"), tmp_path / "items.csv"
     path.write_text(file)
     dataset, _ = datasets.import_file(store, path, "items", request=datasets.ImportRequest(features=features))
@@ -53,8 +53,7 @@ def test_a_machine_compiles_once(notes):
 
 
 def test_each_session_of_a_store_is_practised(tmp_path):
-    """Each of two practice sessions in one store gets an answer and a correction, so that the functions for both are
-    compiled."""
+    """Two practice sessions in one store each get an answer and a correction, so that both actions are compiled."""
     store = Store(tmp_path / "studio.db")
     data = compiling.practice_data(store, "sparse")
     for _ in range(2):

@@ -17,7 +17,7 @@ ITEMS, CHANGE = 500, 200
 
 @pytest.fixture
 def store(tmp_path):
-    """A store with the data sets `same` and `changed`; the items of `changed` are shifted from CHANGE on."""
+    """A store with the data sets `same` and `changed`. In `changed` the feature values shift at item CHANGE."""
     store = Store(tmp_path / "studio.db")
     for name in ("same", "changed"):
         datasets.add(store, name, datasets.table(made(name == "changed"), "none"), "x.npz")
@@ -26,7 +26,7 @@ def store(tmp_path):
 
 
 def made(changed, first=0):
-    """Return dense items, shifted from CHANGE on if `changed`."""
+    """Return dense items. If `changed`, their feature values shift at item CHANGE."""
     items = stream_of(ITEMS, seed=first)[1]
     table = items.vectors.toarray()
     table[CHANGE:] += 2.0 * changed

@@ -40,8 +40,8 @@ def store(tmp_path_factory):
 
 
 def test_weights_are_right_on_average_over_everything_that_can_happen():
-    """Inverse-probability weights are unbiased: over all possible draws in a small stream, whose chances depend on
-    earlier questions, they give the mean number of unasked items and of positives among them."""
+    """Inverse-probability weights are unbiased, even if chances depend on earlier questions: averaged over all possible
+    draws in a small stream, they give the mean number of unasked items, and of positives among them."""
     y, total = np.array([1, -1, 1, -1, 1, 1]), np.zeros(2)
     for asked in product([False, True], repeat=y.size):
         likely, chances, missed = 1.0, [], np.zeros(2)
@@ -74,7 +74,7 @@ def test_a_budget_is_forecast_in_a_sentence():
 
 
 def simulated(seed, share=0.15, chance=0.1, n=4000):
-    """Estimate the metrics of a random stream. Return the intervals, whether they would be shown, and true counts."""
+    """Estimate the metrics of a random stream. Return intervals, whether they would be shown, and the true counts."""
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(n) < share, 1, -1)
     pushed = rng.random(n) < np.where(y > 0, 0.7, 0.1)
@@ -107,7 +107,7 @@ def test_intervals_cover_the_truth():
 
 
 def test_answers_known_for_sure_leave_no_doubt():
-    """If every item was asked, each metric is exact and its interval is a point."""
+    """If every item was asked about, each metric is exact and its interval is a point."""
     y, pushed = np.array([1, -1, 1, -1] * 20), np.array([1, 1, 0, 0] * 20, bool)
     size = np.array([80])
     intervals, known, _ = windows(pushed, y, np.ones(80), size, size, np.array([40]), metrics.Weights())
@@ -136,8 +136,8 @@ def test_a_skip_is_an_item_that_nobody_can_label():
     "more", [{}, {"audit": 0.3}, {"audit": 0.4, "pace": 0.9, "audit_trains": False}, {"algorithm": "Q_D", "audit": 0.5}]
 )
 def test_a_session_is_estimated_from_its_log_alone(store, more):
-    """The estimates of a session are within their intervals and near the true metrics of their window. The session's
-    trace and the end of its curve give the same estimates."""
+    """The estimates of a session are within their intervals, and near the true metrics of the rounds that they cover.
+    The session's trace, and the last point of its curve, give the same estimates."""
     opened = begin(store, budget=200, shuffled=True, seed=3, **more)
     label_until_the_end(opened)
     estimate, trace = of_session(opened), Trace(store, opened.id)
@@ -257,8 +257,8 @@ def test_the_accuracy_of_classes_is_estimated_too(store):
 
 
 def accuracy(right, chance, n):
-    """Estimate the accuracy of K classes from the answers about `n` items. Return (value, low, high), and whether it is
-    shown."""
+    """Estimate a multi-class accuracy over `n` items. right: for each answered item, whether its prediction was right.
+    Return (value, low, high), and whether the accuracy is shown."""
     intervals, known, _ = of_classes(right, np.ones(right.size), chance, np.array([right.size]), np.array([n]))
     return intervals["push"]["accuracy"][:, 0], bool(known["accuracy"][0])
 
@@ -293,16 +293,16 @@ def test_the_interval_of_an_accuracy_covers_the_truth():
 
 @pytest.mark.parametrize("right", [True, False])
 def test_the_rarer_predictions_must_be_worth_enough_for_what_was_not_asked(right):
-    """No accuracy is shown if right or wrong predictions have too little weight, however many of them were asked with
-    chances near 1."""
+    """No accuracy is shown if all right (or all wrong) predictions were asked about with chances near 1: however many
+    they are, they say too little about the items that were not asked about."""
     kind = np.array([right] * 40 + [not right] * 40)
     shown = [accuracy(kind, np.where(kind == right, 0.1, chance), 2000)[1] for chance in (0.97, 0.1)]
     assert [False, True] == shown
 
 
 def test_an_accuracy_waits_for_right_predictions(store):
-    """An accuracy needs five answers on rightly predicted items, then enough weight; the reason says how many answers
-    are missing."""
+    """An accuracy needs at least five answers on rightly predicted items, and enough weight of these answers. Until
+    then the reason says how many are missing."""
     opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
     for _ in range(30):
         say(opened, opened.place.asked.predicted % 4 + 1)

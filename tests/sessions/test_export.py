@@ -93,8 +93,8 @@ def table_file(path):
 
 
 def sparse_file(path):
-    """Write sparse lines with columns numbered from 0. Only the first item has the first column, and only the last item
-    the last column."""
+    """Write sparse lines with columns numbered from 0. The first column occurs only in the first item, and the last
+    column only in the last item."""
     middle = [f"{(k % 2) * 2 - 1} {k}:{k / 3!r} {k + 7}:-{k / 9!r}" for k in range(1, 29)]
     path.write_text("\n".join(["1 0:0.5 3:2", *middle, "-1 1:1 400:1e-300"]) + "\n")
 
@@ -328,7 +328,7 @@ def test_predictions_are_those_of_the_model_with_the_surest_first(store, data, a
 
 
 def taken_home(opened):
-    """Return the answer, or else the exported prediction, of each item in the order of positions."""
+    """Return the answer of each item, or its exported prediction if it was not answered, in the order of positions."""
     exported, _ = export.predictions(opened)
     rows = [dict(zip(exported.columns, row)) for row in exported.rows]
     return [row["label"] or row["predicted"] for row in sorted(rows, key=itemgetter("position"))]
@@ -337,9 +337,9 @@ def taken_home(opened):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_the_list_of_a_replay_is_what_a_session_exports(store, data, algorithm, more):
-    """The `list` metrics of a replay equal scikit-learn's metrics of the predictions that a session with the same
-    settings exports, with answers in place of the predictions of answered items. The F1 stated for the list of
-    positives also equals scikit-learn's, even if an answer is wrong."""
+    """Take the answers of a session, and its exported predictions for all other items. Scikit-learn's metrics of this
+    list equal the `list` metrics of a replay with the same settings. Its F1 also equals the one stated for the list of
+    positives, even if an answer is wrong."""
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
     listed, settings = taken_home(opened), opened.settings
@@ -363,7 +363,7 @@ def test_the_list_of_a_replay_is_what_a_session_exports(store, data, algorithm, 
 
 
 def test_the_positives_are_what_was_answered_or_is_predicted_so(store):
-    """The list of positives has the items answered as positive, and unanswered ones predicted so, by falling margin."""
+    """The list of positives has the items answered or (if unanswered) predicted as positive, by falling margin."""
     opened = begin(store, "sparse", "PAA-I", shuffled=True)
     label_truly(opened, 20)
     predictions, positives = (
@@ -383,9 +383,9 @@ def test_the_positives_are_what_was_answered_or_is_predicted_so(store):
 
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("sparse", "auto"), ("unlabelled", "PAA-I")])
 def test_the_outcome_by_hand(store, data, algorithm):
-    """The outcome has the number of labels and positives, and the positives that random questions would have given:
-    exact if the data has labels, else estimated with an interval. The list has the answered positives, and the
-    unanswered items that are predicted as positive."""
+    """The outcome has the numbers of labels, of positives, and of positives that random questions would have given. The
+    last one is exact if the data has labels, else an estimate with an interval. The list has the answered positives,
+    and the unanswered items that are predicted as positive."""
     opened = begin(store, data, algorithm, shuffled=True, budget=100)
     assert [] == outcome.of_session(opened).sentences("Good")
     for k in range(30):
@@ -432,7 +432,7 @@ def test_any_table_comes_back_unchanged(kind, rows):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", tables.FORMATS)
 def test_a_table_is_streamed(kind, tmp_path):
-    """Writing a table keeps only some thousand rows in memory at a time, and reports its progress after each chunk."""
+    """Writing a table keeps few blocks of rows in memory at a time, and reports its progress after each block."""
 
     def rows(count):
         return ((k, f"{k:0500}", k / 7) for k in range(count))

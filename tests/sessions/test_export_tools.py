@@ -371,7 +371,7 @@ def test_labels_without_predictions_are_written(store, tmp_path):
     ],
 )  # fmt: skip
 def test_a_format_that_does_not_fit_is_refused(sessions, command, options, message):
-    """A format for another tool is refused for any table except the table of all items, with a wrong file suffix, and,
-    without --format, with a suffix that several formats share."""
+    """A format for another tool is refused in three cases: for a table other than the table of all items, with a wrong
+    file suffix, or if --format is missing and several formats share the suffix."""
     session = sessions["papers"]
     assert (1, "", f"error: {message}\n") == command("export", session.id, *options, "--db", session.store.path)

@@ -1,4 +1,4 @@
-"""Whatever fails at any step, acknowledged events are stored exactly once, and the session verifies and continues."""
+"""Whatever fails at any step, acknowledged events are stored exactly once; the session is verified and continues."""
 
 from collections import Counter
 
@@ -19,8 +19,8 @@ def template(tmp_path_factory):
     "first", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(EACH, SEEDS, EACH))]
 )
 def test_nothing_is_lost_or_doubled(template, tmp_path, first):
-    """No event of people who answer, undo, skip, correct, mark, note, tag and append is lost or duplicated while
-    processes are killed, the disk is full, the database locked and the clock wrong. `python benchmarks/faults.py --seed
-    N` replays a seed."""
+    """People answer, undo, skip, correct, mark, note, tag and append while processes are killed, the disk is full, the
+    database is locked and the clock is wrong. No event is lost or duplicated. `python benchmarks/faults.py --seed N`
+    replays a seed."""
     done = sum((faults.replay(seed, template, tmp_path / str(seed)) for seed in range(first, first + EACH)), Counter())
     assert min(done[what] for what in ("events", "kills", "errors", "unsaved")) > EACH

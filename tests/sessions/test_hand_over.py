@@ -41,7 +41,7 @@ def joined_while_cut(store, seed, given):
 
 
 def ours(opened, question):
-    """Return the labels and the late answers about the item of a question, each as a list of (annotator, label)."""
+    """Return two lists of (annotator, label) about the item of a question: the labels, and the late answers."""
     item = opened.store.item_of(opened.id, question)
     labels = [(entry.annotator, entry.label) for entry in opened.log if entry.item == item and entry.label is not None]
     late = [(row["annotator"], row["label"]) for row in opened.store.opinions(opened.id) if row["item"] == item]
@@ -49,8 +49,8 @@ def ours(opened, question):
 
 
 def test_a_prepared_answer_is_stored_where_a_second_person_has_joined(store):
-    """If Ben joins while Anna is offline, both her answers are stored: the second one as the label if its item was
-    asked meanwhile, else as a late answer. Both cases occur, and the reopened session has the same state."""
+    """Anna gives two answers offline, and Ben joins meanwhile. Both are stored: the second one as the label if its item
+    was asked about by then, otherwise as a late answer. The reopened session has the same state."""
     cases = set()
     for seed, given in product(range(6), (1, -1, SKIP)):
         opened, held, painted, theirs, was_asked = joined_while_cut(store, seed, given)
@@ -135,8 +135,8 @@ def test_what_was_shown_as_prepared_is_never_dropped(store, tmp_path, late, sett
 
 
 def test_an_answer_to_an_item_that_was_never_asked_is_exported(store, tmp_path):
-    """A late answer about an item that was never asked is exported with the opinions, without a question number. It is
-    counted for its annotator, but not as a second answer."""
+    """A late answer about an item that was never asked about is exported with the opinions, without a question number.
+    It is counted for its annotator, but not as a second answer."""
     for seed, given in product(range(12), (1, -1, SKIP)):
         opened, _, painted, _, was_asked = joined_while_cut(store, seed, given)
         if not was_asked:

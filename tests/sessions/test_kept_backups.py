@@ -283,8 +283,8 @@ def test_a_backup_without_room_for_rows_has_those_of_another_one(path, opened, m
 
 
 def test_the_log_says_once_that_no_backup_is_made(path, opened, caplog):
-    """While the database does not change, only one line in the log says that no backup is made. After the next change
-    there is another such line."""
+    """No backup is made while the database does not change. The log says so once, not at every check, and once more
+    when the database stops changing again."""
     rounds = iter([None, None, lambda: opened.answer("later", opened.place.asked.id, 1), None, None])
 
     def wait(_):

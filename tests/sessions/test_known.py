@@ -1,4 +1,4 @@
-"""Labels that are known from elsewhere: they are learned, cost nothing, and their items are not asked."""
+"""Labels that are known from elsewhere: they are learned, cost nothing, and their items are not asked about."""
 
 import io
 import json
@@ -54,7 +54,7 @@ def labels_from(labels, origin):
 
 
 def rebuilt(store, opened):
-    """Reopen a session, check that it has the same bits and verifies, and return it."""
+    """Reopen a session, check that it has the same bits and passes verification, and return it."""
     again = Session(store, opened.id)
     assert bits(again) == bits(opened)
     assert again.place == opened.place
@@ -65,8 +65,8 @@ def rebuilt(store, opened):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_a_session_that_begins_with_labels(store, data, algorithm, more):
-    """A session that begins with known labels asks no known item, spends its budget on answers only, and is rebuilt bit
-    for bit."""
+    """A session that begins with known labels asks about no known item, spends its budget on answers only, and is
+    rebuilt bit for bit."""
     opened = begin(store, data, algorithm, known_labels=60, **more)
     known = {*opened.known_labels}
     assert 60 == len(known) == opened.place.progress.known_items
@@ -90,7 +90,7 @@ def test_known_labels_are_learned_before_the_first_question(store):
 
 
 def test_the_labels_of_a_file_with_gaps(store, partly):
-    """If a file has labels for some items, all these labels become known, and only the other items are asked."""
+    """If a file has labels for some items, they all become known labels, and only the other items are asked about."""
     opened = begin(store, partly, known_labels="file", budget=1000)
     assert 100 == len(opened.known_labels)
     assert {"file"} == {row["data"]["origin"] for row in opened.known_labels.values()}
@@ -122,7 +122,7 @@ def test_the_labels_of_a_file_with_gaps(store, partly):
     ],
 )
 def test_labels_that_a_session_cannot_begin_with(store, data, known, words):
-    """Known labels are refused if they leave no item to ask, or if the data has no such item, class or labels."""
+    """Known labels are refused if they leave no item to ask about, or if the data has no such item, class or labels."""
     with pytest.raises(SessionError, match=words):
         begin(store, data, known_labels=known)
 
@@ -130,8 +130,8 @@ def test_labels_that_a_session_cannot_begin_with(store, data, known, words):
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_labels_that_come_later(store, data, algorithm, more):
-    """Labels that become known while a question waits are learned. The question stays, and known items are not
-    asked."""
+    """Labels that become known while a question waits are learned. The question stays, and known items are not asked
+    about."""
     opened = begin(store, data, algorithm, **more)
     label_truly(opened, 5)
     asked = opened.place.asked
@@ -145,8 +145,8 @@ def test_labels_that_come_later(store, data, algorithm, more):
 
 
 def test_items_that_were_asked_cannot_become_known(store):
-    """Known labels are refused for items that were asked, and these items are returned. The labels of the other items
-    are accepted."""
+    """Known labels are refused for items that were asked about, and these items are returned. The labels of the other
+    items are accepted."""
     opened = begin(store)
     label_truly(opened, 3)
     asked = [entry.item for entry in opened.log]
@@ -222,7 +222,7 @@ def test_more_labels_after_the_end(store):
 
 
 def test_known_labels_travel(store, tmp_path):
-    """A published session has its known labels, and verifies in another database with the same data."""
+    """A published session has its known labels, and is verified in another database with the same data."""
     opened = begin(store, known_labels=60)
     label_truly(opened, 12)
     opened.know(next(EVENTS), {int(opened.order[200]): 1}, "search")
@@ -234,7 +234,7 @@ def test_known_labels_travel(store, tmp_path):
 
 @pytest.mark.slow
 def test_looking_back_at_known_labels(store):
-    """Every step and round of a session with known labels can be opened, and a what-if asks no known item."""
+    """Every step and round of a session with known labels can be opened. A what-if asks about no known item."""
     from oal_engine.kernel.algorithms import strategy
 
     opened = begin(store, known_labels=60, shuffled=True)
@@ -297,7 +297,7 @@ def test_the_summary_counts_known_labels_by_themselves(store):
 
 
 def test_estimates_are_those_of_a_stream_without_the_known_items(store):
-    """Estimates and floors leave known items out of their counts, and so describe the other items alone."""
+    """Estimates and guaranteed minimum metrics do not count known items, and so describe the other items alone."""
     opened = begin(
         store, "unlabelled", "PAA-I", audit=0.3, floor=0.3, budget=80, known_labels=labels_from({5: 1}, "file")
     )
@@ -332,8 +332,8 @@ def test_a_replay_with_known_items_asks_what_a_session_asks(store, algorithm):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), [*RUNS[:2], ("classes", "MD-AMD", {"shuffled": True})])
 def test_another_pass_over_the_items_without_an_answer(store, data, algorithm, more):
-    """Another pass has the settings of the first session, begins with all its labels, and asks only items without a
-    label."""
+    """Another pass has the settings of the first session, begins with all its labels, and asks only about items without
+    a label."""
     first = begin(store, data, algorithm, known_labels=20, seed_words=(), **more)
     label_until_the_end(first)
     asked = {entry.item for entry in first.log}
@@ -360,8 +360,8 @@ def test_another_pass_has_nothing_to_ask_if_every_item_has_a_label(store):
 
 
 def test_labels_that_are_appended_become_known(tmp_path):
-    """A session that began with its file's labels also learns appended labels of items that were not asked, even while
-    it is open. Other sessions do not, and a correction of such a label is kept."""
+    """A session that began with its file's labels also learns labels that are appended later, unless their item was
+    asked about, and even while it is open. Other sessions do not. A correction of such a label is kept."""
     store, words = Store(tmp_path / "studio.db"), [f"words n{k} of kind {k % 5}" for k in range(60)]
     lines = [f'{{"text": "{text}", "label": "{"yes" if k % 5 == 0 else "no"}"}}' for k, text in enumerate(words)]
     path = tmp_path / "partly.csv"
@@ -424,8 +424,8 @@ def test_the_player_shows_a_known_item(store):
 @pytest.mark.parametrize("reopen", [False, True])
 @pytest.mark.parametrize("ended", [False, True])
 def test_new_items_with_a_label_are_known(tmp_path, reopen, ended):
-    """In a session that began with its file's labels, reopened or not, appended items with a label are known, and only
-    the other new items are asked."""
+    """If a session began with its file's labels, appended items with a label are known, and only the other new items
+    are asked about. This also holds for a reopened session."""
     store, path = Store(tmp_path / "studio.db"), tmp_path / "partly.csv"
     label = {k: 1 if k % 5 == 0 else -1 for k in range(60)}
     words = [f"words n{k} of kind {k % 5}" for k in range(60)]
@@ -454,7 +454,7 @@ def test_new_items_with_a_label_are_known(tmp_path, reopen, ended):
 
 @pytest.mark.parametrize("change", [{"item": "asked"}, {"item": 299, "label": 0}, {"label": 7}, {"item": 10**6}])
 def test_forged_known_labels_do_not_verify(store, tmp_path, change):
-    """A published session with altered known labels is either refused or does not verify."""
+    """A published session with altered known labels is either refused or fails verification."""
     opened = begin(store, known_labels=30)
     label_truly(opened, 10)
     there = database(tmp_path / "there.db", "sparse")

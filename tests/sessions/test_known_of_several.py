@@ -1,5 +1,5 @@
-"""Labels known from elsewhere for one of several questions: they are learned and cost nothing, and the item may still
-be asked about the other questions."""
+"""Labels known from elsewhere for one of several questions: they are learned and cost nothing, and the other questions
+may still be asked about the item."""
 
 import io
 import json
@@ -41,7 +41,7 @@ def later(opened, part, count, sign=0):
 
 
 def parts_of(opened, item):
-    """Return the indices of the questions that an item was asked about, or None if it was not asked."""
+    """Return the indices of the questions that were asked about an item, or None if there were none."""
     entries = [entry for entry in opened.log if entry.item == item]
     return [k for k in range(len(entries[0].parts)) if entries[0].asks(k)] if entries else None
 
@@ -49,7 +49,7 @@ def parts_of(opened, item):
 @pytest.mark.parametrize("more", [{}, {"floor": 0.5}, {"audit": 0.3, "audit_trains": False}])
 def test_what_is_known_is_rebuilt_to_the_bit(store, other, more):
     """A session with known labels (some corrected or removed again), answers, undos, and an added and a closed question
-    has the same state when it is reopened, and verifies."""
+    has the same state when it is reopened, and passes verification."""
     opened = of_several(store, budget=60, **more)
     found = later(opened, 1, 8, 1)
     assert [] == know(opened, found, "fifth")
@@ -79,8 +79,8 @@ def test_what_is_known_is_rebuilt_to_the_bit(store, other, more):
 
 
 def test_a_known_item_is_asked_about_the_other_questions(store):
-    """An item with one known label is asked about the other questions only, and an item with all labels known is not
-    asked. A known label trains only the learner of its question, and costs nothing."""
+    """If one label of an item is known, only the other questions are asked about it; if all are known, none is asked. A
+    known label trains only the learner of its question, and costs nothing."""
     opened = of_several(store, budget=300)
     items = list(later(opened, 0, 40))
     before = [OneQuestion(opened, name).place.weights for name in NAMES]
@@ -99,8 +99,8 @@ def test_a_known_item_is_asked_about_the_other_questions(store):
 
 
 def test_figures_of_a_question_leave_its_known_items_out(store):
-    """The counts, estimates and floors of a question leave out the items with a known label for it; its list of
-    positives has the known ones."""
+    """The counts, estimates and guaranteed minimum metrics of a question leave out the items with a known label for it.
+    Its list of positives includes the known positives."""
     opened = of_several(store, budget=120, floor=0.5, audit=0.3)
     found = later(opened, 1, 30, 1)
     know(opened, found, "fifth")
@@ -120,7 +120,7 @@ def test_figures_of_a_question_leave_its_known_items_out(store):
 
 def test_a_known_label_says_what_it_implies(store):
     """A known yes to a child question is also a yes to its parent, and a known no to a parent is also a no to its
-    children. If only a yes to the parent is known, the item is asked about the child."""
+    children. If only a yes to the parent is known, the child question is still asked."""
     opened = of_several(store, ["half", {"name": "fifth", "parent": "half"}], budget=300)
     items = [*later(opened, 0, 60)]
     know(opened, dict.fromkeys(items[:20], 1), "fifth")
@@ -141,8 +141,8 @@ def test_a_known_label_says_what_it_implies(store):
 
 
 def test_what_was_answered_is_not_known_from_elsewhere(store):
-    """A known label is refused if the item was answered on this question (even without a label) or on a related one
-    that contradicts it. It is accepted for a question added after the answer, and replaces an earlier known label."""
+    """A known label is refused if its question was answered for this item (even without a label), or if it contradicts
+    a related answer. It is accepted for a question added after the answer, and replaces an earlier known label."""
     opened = of_several(store, ["half", {"name": "fifth", "parent": "half"}, "rare"], budget=300)
     item = opened.current.item
     assert [item] == know(opened, {item: 1}, "rare")
@@ -193,8 +193,8 @@ def test_tables_have_the_known_labels(store):
 
 
 def test_a_published_session_has_its_known_labels(store, tmp_path):
-    """A published session has its known labels and verifies elsewhere; a file whose known labels do not fit the
-    questions is refused."""
+    """A published session has its known labels and passes verification in another database. A file whose known labels
+    do not fit the questions is refused."""
     opened = of_several(store)
     know(opened, later(opened, 1, 2, 1), "fifth")
     give(opened, 5)
@@ -212,8 +212,8 @@ PARTLY[:, 100:] = PARTLY[[0, 2], 60:100] = SKIP
 
 
 def with_gaps(store, labels, name=None):
-    """Add a data set whose columns have the labels as 1, -1 and blanks (SKIP). Return its name. labels: shape
-    (questions, items)."""
+    """Add a data set with one column of labels per question: 1, -1, or blank instead of SKIP. Return its name. labels:
+    array of shape (questions, items)."""
     _, items = stream_of()
     cells = [["" if label == SKIP else str(label) for label in own] for own in labels.T.tolist()]
     items.y, items.details = np.zeros_like(items.y), [*map(json.dumps, cells)]
@@ -226,9 +226,8 @@ def with_gaps(store, labels, name=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"shuffled": True, "floor": 0.3, "audit": 0.3}])
 def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(store, tmp_path, more):
-    """The labels of a session's file cost nothing. Items with all labels known are not asked, and other items are asked
-    only about the questions without a known label. The session verifies, and is the same when reopened or adopted
-    elsewhere."""
+    """The labels of a session's file cost nothing. Only the questions without a known label are asked about an item.
+    The session passes verification, and is the same when it is reopened or adopted elsewhere."""
     data = with_gaps(store, PARTLY)
     opened = begin(store, data, "auto", questions=NAMES, known_labels="file", budget=300, **more)
     assert (100, 0, 240) == (len(opened.known_labels), opened.place.progress.labels, opened.state.budget)
@@ -250,8 +249,8 @@ def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(store
 
 
 def test_a_session_of_several_questions_begins_with_some_labels(store):
-    """If `known_labels` is a number, the seed draws this many of the labeled items. At least one item must be left to
-    ask, and a file without labels is refused."""
+    """If `known_labels` is a number, this many of the labeled items are drawn at random. At least one item must be left
+    to ask about, and a file without labels is refused."""
     data = with_gaps(store, TRUTHS[:3])
     opened = begin(store, data, "auto", questions=NAMES, known_labels=50)
     labels = {item: row["data"]["labels"] for item, row in opened.known_labels.items()}

@@ -93,8 +93,8 @@ def test_rounds_between_questions_have_their_margin_and_prediction(store, data, 
 
 
 def test_a_surprise_is_a_mistake_made_with_confidence(store):
-    """Mistakes are wrong predictions of asked items. Surprises are mistakes whose absolute margin is above the median
-    of all questions."""
+    """Mistakes are wrong predictions of items that were asked about. Surprises are mistakes whose absolute margin is
+    above the median of all questions."""
     opened, places = labelled(store)
     trace = Trace(store, opened.id)
     wrong = [e["number"] for e in store.answers(opened.id) if e["label"] and e["label"] != e["predicted"]]
@@ -189,7 +189,7 @@ def test_a_part_of_a_log_has_nothing_of_later_answers(store):
 
 
 def test_a_session_that_differs_at_its_first_question_has_no_place(store):
-    """A session whose first question differs can be traced, but the trace has no step."""
+    """If the first question already differs from the log, the session can be traced, but the trace has no step."""
     opened, _ = labelled(store)
     with store.transaction():
         store.db.execute("UPDATE questions SET margin = 5 WHERE session = ? AND number = 1", [opened.id])
@@ -198,7 +198,7 @@ def test_a_session_that_differs_at_its_first_question_has_no_place(store):
 
 
 def test_tables_of_items_by_class(store):
-    """One table has the confusion counts of all items; another compares answers with predictions of asked items."""
+    """One table has the confusion counts of all items; another compares each answer with its item's prediction."""
     opened, _ = labelled(store)
     trace = Trace(store, opened.id)
     tp, fp, tn, fn = metrics.confusion(trace.counts, "push")

@@ -76,8 +76,8 @@ def written(opened, path):
 
 
 def test_a_model_file_predicts_with_vectors(opened, kind, tmp_path):
-    """A model file that gets its vectors or its embedding computes the session's margins bit for bit, and is the same
-    file when written again. Its format version is 4, so that program versions without vectors refuse it."""
+    """Given its vectors or its embedding, a model file computes the session's margins bit for bit, and is the same file
+    when written again. Its format version is 4, so that older program versions refuse it."""
     path = written(opened, tmp_path / "m.gz")
     loaded, new = model_file.read(path), TABLE[60:] if kind == "given" else None
     if kind == "made":
@@ -93,8 +93,8 @@ def test_a_model_file_predicts_with_vectors(opened, kind, tmp_path):
 
 
 def test_a_model_with_vectors_is_used_in_python(opened, kind, tmp_path):
-    """`load_model` takes the folder of the embedding; vectors from a file are a second argument of the methods, one for
-    each text. The formats of other programs cannot store such a model."""
+    """`load_model` takes the folder of the embedding. Vectors from a file are instead passed to each method as a second
+    argument, one vector per text. The formats of other programs cannot store such a model."""
     path = written(opened, tmp_path / "m.gz")
     loaded = oal_engine.load_model(path, None if kind == "given" else tmp_path / "one" / "tiny")
     new = (TABLE[60:],) if kind == "given" else ()
@@ -169,7 +169,7 @@ def test_damaged_vectors_are_refused(opened, tmp_path, damage):
 
 def test_backups_and_published_sessions(opened, kind, tmp_path):
     """A backup is sound, and turns new texts into the same rows as the original database, even after the original
-    folder is deleted. A published session verifies bit for bit in another database that imported the same files."""
+    folder is deleted. A published session is verified bit for bit in another database that imported the same files."""
     store, new = opened.store, TABLE[60:] if kind == "given" else None
     backups.backup(store, tmp_path / "kept.tar")
     made = rows.matrix(opened.dataset.transform(TEXTS[60:], new)).toarray()
@@ -184,7 +184,7 @@ def test_backups_and_published_sessions(opened, kind, tmp_path):
 
 
 def test_seed_words_have_a_meaning_where_it_is_made(tmp_path, kind):
-    """Seed words give weights to the columns of vectors only if an embedding makes the vectors."""
+    """Seed words get prior weights in vector columns only if an embedding makes the vectors, not if a file has them."""
     dataset = Dataset(database(tmp_path / "one", kind), "texts")
     columns = [
         column for column in prior.make_prior(dataset, ["goal"]).weights if column >= dataset.rows.columns - WIDTH

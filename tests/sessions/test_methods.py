@@ -51,8 +51,8 @@ def test_it_is_written_for_word(store, tmp_path):
 
 
 def test_people_and_chances_are_named(store):
-    """The text says how many people answered and how far they agree, the risk of the floor, and whether the rule leaves
-    items out."""
+    """The text says how many people answered, how far they agree, the risk of the guaranteed minimum metrics, and
+    whether the rule leaves items out."""
     opened = begin(store, "sparse", "auto", budget=40, overlap=0.5, people=2, floor=0.5)
     for turn in range(80):
         if opened.held(PEOPLE[turn % 2]):

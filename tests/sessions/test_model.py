@@ -300,8 +300,8 @@ def test_columns_are_matched_by_name(table, predict):
 
 
 def test_the_other_columns_of_new_items_stand_beside_their_predictions(table, predict):
-    """Further columns of new items follow the predictions, renamed if they have the name of a prediction's column. With
-    --texts, the numbers that the model uses come before the further columns."""
+    """In the output of `predict`, further columns of new items follow the predictions, and are renamed if their name is
+    taken. With --texts, the numbers that the model uses come before them."""
     _, folder = table
     rows = [
         {"id": "a", "age, years": 1, "b": 2.5, "c": -3, "d": 0, "margin": "=1+1", "url": "https://x.org", "year": 2019},
@@ -488,8 +488,8 @@ def test_a_decompression_bomb_is_refused(monkeypatch, tmp_path):
 
 
 def test_probabilities_are_those_that_made_the_answers():
-    """Calibration (Platt scaling) recovers the probabilities with which answers were drawn, at the best slope and
-    intercept; an answer with the weight 3 counts as 3 answers."""
+    """Calibration (Platt scaling) finds the best slope and intercept, and so recovers the probabilities with which
+    answers were drawn. An answer with the weight 3 counts as 3 answers."""
     rng = np.random.default_rng(1)
     p = rng.normal(size=20_000)
     hits = rng.random(p.size) < 1 / (1 + np.exp(-(2 * p - 1)))
@@ -507,7 +507,7 @@ def test_probabilities_are_those_that_made_the_answers():
 
 
 def test_there_is_no_probability_without_enough_answers_of_both_kinds():
-    """If there are too few answers of a class, or margins do not separate the classes, a reason replaces the
+    """If there are too few answers of a class, or margins do not separate the classes, a reason is given instead of a
     probability."""
     few = calibration.fit(np.arange(100), np.arange(100) >= 81, np.ones(100))
     assert few(np.zeros(1)) is None

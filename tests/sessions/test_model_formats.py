@@ -186,8 +186,8 @@ def test_several_classes_have_a_score_each():
 
 @pytest.mark.parametrize("name", ["words", "standardized", "three classes"])
 def test_a_few_lines_of_numpy_predict_from_the_plain_file(tmp_path, name):
-    """The numpy code in docs/data.md computes the scores of a model of words, or of standardized columns, from its
-    plain file, without our package."""
+    """The numpy code in docs/data.md needs only the uncompressed model file, and not our package, to compute the scores
+    of a model of words or of standardized columns."""
     fitted, names = (PLAIN | WORDS)[name], {}
     assert "oal_engine" not in SHOWN[-1]
     exec(SHOWN[-1], names)
@@ -251,7 +251,7 @@ def from_skops(fitted):
 
 @pytest.mark.parametrize("fitted", [*(PLAIN | WORDS).values()], ids=[*(PLAIN | WORDS)])
 def test_scikit_learn_alone_predicts_with_plain_numbers_and_words(fitted):
-    """A .skops file of a model of plain columns, or of words, needs no code of ours, and predicts the same."""
+    """A .skops file of a model of words, or of plain columns, needs no code of ours and predicts like the model."""
     pipeline, others = from_skops(fitted)
     assert [] == others
     compared(fitted, pipeline, items_of(fitted))

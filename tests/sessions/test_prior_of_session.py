@@ -67,7 +67,7 @@ def test_the_learner_begins_with_what_is_known(store, algorithm):
 
 
 def test_a_session_is_rebuilt_with_what_it_began_with(store):
-    """A session with prior knowledge, an undo and a correction has the same bits when it is reopened, and verifies."""
+    """With prior knowledge, an undo and a correction, a session reopens with the same bits and passes verification."""
     opened = answered(store)
     again = Session(store, opened.id)
     assert opened.digest() == again.digest()
@@ -80,8 +80,8 @@ def test_a_session_is_rebuilt_with_what_it_began_with(store):
 
 
 def test_a_published_session_brings_what_it_began_with(store, tmp_path):
-    """A published session has its prior weights and verifies in another database; a weight for a column that does not
-    exist is refused."""
+    """A published session has its prior weights, and passes verification in another database. A published session with
+    a weight for a column that does not exist is refused."""
     opened, there = answered(store), database(tmp_path / "studio.db")
     text = text_of(store, opened.id)
     session = adopt(there, io.StringIO(text))
@@ -150,8 +150,8 @@ def test_each_of_several_questions_begins_with_what_is_known_of_it(store):
 
 @pytest.mark.parametrize("more", [{}, {"floor": 0.5, "shuffled": True}])
 def test_a_session_whose_questions_begin_with_something_is_rebuilt_and_published(store, tmp_path, more):
-    """A session whose questions have prior knowledge, including a question added later, has the same bits when it is
-    reopened after an undo and a correction. It verifies, and every prior weight is published."""
+    """Some questions of a session have prior knowledge, one of them added later. After an undo and a correction, the
+    reopened session has the same bits and passes verification. All prior weights are published."""
     opened = of_several(store, 8, **more)
     opened.add_question(f"{opened.id} later", "late", "Comes later.", seed_words=["word3"], annotator="anna")
     fresh = weights(opened.state.parts[3].learner).tolist()
@@ -204,7 +204,7 @@ def test_what_a_question_began_with_is_checked_in_a_published_session(store, tmp
     ],
 )
 def test_wrong_seeds_of_a_question_are_refused(store, seeds, reason):
-    """Invalid seeds of a question are refused, in a new session or when it is added, and nothing is stored."""
+    """Invalid seeds of a question are refused, in a new session or when a question is added, and nothing is stored."""
     opened, before = of_several(store), len(store.sessions())
     questions = opened.settings.questions
     for attempt in (

@@ -21,8 +21,8 @@ PLANS = [{}, {"floor": 0.5}, {"audit": 0.3, "audit_trains": False}]
 
 
 def changed(store, **more):
-    """Return a session that asks three questions, with 30 answers; `late` is added after 10, and `fifth` closed after
-    20."""
+    """Return a session with 30 answers that asks three questions about each item. The question `late` is added after 10
+    answers, and `fifth` is closed after 20."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3], **more)
     give(opened, 10)
     opened.add_question(next(EVENTS), "late", "Comes later.")
@@ -35,7 +35,7 @@ def changed(store, **more):
 @pytest.mark.parametrize("more", PLANS)
 def test_a_session_whose_questions_change_is_rebuilt_to_the_bit(store, other, more):
     """One question is added and one closed. Then undos go back to before the closing, and new answers and a correction
-    follow. The reopened session has the same state, and verifies."""
+    follow. The reopened session has the same state, and passes verification."""
     opened = changed(store, **more)
     for _ in range(12):
         take_back(opened)
@@ -68,8 +68,8 @@ def test_the_item_on_the_screen_is_answered_as_it_was_asked(store):
 
 
 def test_a_question_after_a_mismatch_is_refused_in_words(store):
-    """If the log cannot be reproduced up to the item where a question was added, this question has no look back; the
-    other questions have one."""
+    """If the log cannot be reproduced up to the item where a question was added, looking back at this question is
+    refused. Looking back at the other questions still works."""
     opened = changed(store)
     with store.transaction():
         store.db.execute("UPDATE questions SET margin = margin + 1 WHERE session = ? AND number = 4", [opened.id])
@@ -82,7 +82,7 @@ def test_a_question_after_a_mismatch_is_refused_in_words(store):
 
 
 def test_a_question_without_items_says_so(store):
-    """If a question was closed before any item was asked about it, its description says so instead of naming items."""
+    """If a question was closed before it was asked about any item, its description says so, and names no items."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3])
     opened.add_question(next(EVENTS), "late")
     opened.close_question(next(EVENTS), "late")
@@ -114,8 +114,8 @@ def test_what_was_not_asked_is_not_counted(store):
 
 
 def test_the_look_back_has_the_rounds_in_which_a_question_was_asked(store):
-    """The look back at a question has only the items and rounds in which it is asked, with the items numbered from 1.
-    If the question was closed, the last step says so."""
+    """Looking back at one question covers only the rounds in which it was open. The items that it was asked about are
+    numbered from 1. If the question was closed, the last step says so."""
     opened = changed(store)
     trace = look_back.Trace(store, opened.id)
     rounds = [entry.round for entry in opened.log]
@@ -141,7 +141,8 @@ def test_the_look_back_has_the_rounds_in_which_a_question_was_asked(store):
 
 
 def test_a_new_question_weighs_as_if_it_had_been_there_untaught(store):
-    """A new question has the recent asking probabilities of an untrained learner, and a closed question has none."""
+    """When a question is added, its recent asking probabilities are filled in as if an untrained learner had asked it
+    all along. When a question is closed, they are cleared."""
     opened = changed(store, budget=60)
     weighing = opened.state.weighing
     assert -1 == weighing.positives[1]
@@ -157,8 +158,8 @@ def test_a_new_question_weighs_as_if_it_had_been_there_untaught(store):
 
 @pytest.mark.parametrize("change", ["add", "close"])
 def test_changes_after_the_end_count_when_labels_are_added(store, other, change):
-    """A question that is added or closed after the budget is spent is recorded as added or closed at the round where
-    labeling continues once labels are added."""
+    """If a question is added or closed after the budget is spent, the change is recorded at the round where labeling
+    continues once labels are added."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:3], budget=10)
     give(opened, 10)
     assert opened.current is None
@@ -176,7 +177,7 @@ def test_changes_after_the_end_count_when_labels_are_added(store, other, change)
 
 def test_a_changed_session_travels(store, tmp_path):
     """Exports of a session whose questions changed leave cells blank where a question was not asked. The published
-    session verifies in another database."""
+    session passes verification in another database."""
     opened = changed(store)
     frame = export.labels(store, opened.id)[0].frame
     assert frame["label:late"].notna().tolist()[:30] == [number >= 11 for number in range(30)]
@@ -213,7 +214,7 @@ def test_a_file_whose_changes_do_not_fit_is_refused(store, tmp_path, old, new, w
 
 
 def test_a_yes_that_needs_another_yes(store):
-    """Without a yes to its parent, a child question gets the parent's label, and a yes to the child is refused."""
+    """If a parent question has no yes, its child questions get its label, and a yes to one of them is refused."""
     asked = ["half", {"name": "fifth", "parent": "half"}, {"name": "rare", "parent": "half"}]
     opened = begin(store, "unlabelled", "auto", questions=asked)
 

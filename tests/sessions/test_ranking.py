@@ -11,7 +11,7 @@ SIZE = 400
 
 
 def estimated(known=(), slope=2.0, deviation=0.1):
-    """Return a ranking of SIZE items with margins from 4 to -4, and a fitted curve of their chances of being positive.
+    """Return a ranking of SIZE items, with margins from 4 to -4 and a fitted curve of their chances of being positive.
     The items in `known` are known to be positive."""
     is_known = np.isin(np.arange(SIZE), known)
     curve = Curve(1.0, np.zeros(2), np.array([0, slope, 0, 0]), deviation * np.eye(4))
@@ -47,8 +47,8 @@ def test_the_expected_positives_are_those_of_the_curve():
 
 
 def test_the_interval_holds_the_number_of_positives_that_the_curve_draws():
-    """If the curve is known well, the intervals cover the precision and recall of labels drawn from it in 95 % of
-    draws."""
+    """If the parameters of the curve are known precisely, the intervals cover the precision and recall of labels drawn
+    from the curve in 95 % of draws."""
     rng, made = np.random.default_rng(0), estimated(deviation=1e-6)
     (depth,) = made.depths([250])
     labels = rng.random((4000, SIZE)) < 1 / (1 + np.exp(-2 * made.margins))

@@ -371,7 +371,7 @@ def long(tmp_path_factory):
 
 @pytest.mark.slow
 def test_kill_9_loses_no_acknowledged_label(long):
-    """After a kill at any moment every acknowledged event is stored once, no item was asked twice and digests agree."""
+    """A kill at any moment leaves acknowledged events stored once, no item asked about twice, and equal digests."""
     chance, acknowledged = random.Random(), []
     number = create(long, "long", "PAA-I", budget=100_000)
     for life in range(4):

@@ -110,7 +110,7 @@ def test_a_page_names_the_answers_to_check(store):
 
 
 def test_estimates_are_marked_as_estimates(store, monkeypatch):
-    """Estimates are called estimates, and have intervals, dashed curves and the round at which their window closed."""
+    """Estimates are called estimates, and have intervals, dashed curves and the last round that they cover."""
     opened = begin(store, "unlabelled")
     for label in (1, -1, 1):
         say(opened, label)

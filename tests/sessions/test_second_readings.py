@@ -83,8 +83,8 @@ def test_readings_asked_again_change_no_bit_of_the_session(store, soon):
 
 
 def test_nobody_sees_the_first_reading_before_giving_the_second(store):
-    """A person who is asked for a second answer does not see the labels of the first one until they have answered; a
-    wrong number of labels is refused."""
+    """A person who is asked for a second answer does not see the labels of the first one before giving theirs. A wrong
+    number of labels is refused."""
     opened = of_several(store, overlap=1.0)
     first = reply(opened, "anna", [1, -1, 1])
     asked = opened.held("ben")[0]
@@ -147,8 +147,8 @@ def test_too_few_readings_give_no_number(store):
 
 
 def test_lines_have_second_answers_only_where_they_were_asked(store):
-    """A second answer labels the questions that the item was first asked about, even if one of them was closed since; a
-    label for a question that was added since is refused."""
+    """A second answer labels the same questions as the first answer, even if one of them was closed since. A label for
+    a question that was added since is refused."""
     opened = of_several(store, overlap=1.0)
     early = [reply(opened, "anna", [1, -1, 1]).id for _ in range(2)]
     opened.add_question(next(EVENTS), "new", parent="half")
@@ -199,8 +199,8 @@ def test_a_second_reading_is_taken_back_and_a_difference_is_decided(store):
 
 
 def test_second_readings_travel_and_are_exported(store, tmp_path):
-    """A published session has its second answers and verifies elsewhere, and its table of opinions has the labels of
-    each question; a file with a wrong number of labels is refused."""
+    """A published session has its second answers and passes verification in another database. Its table of opinions has
+    the labels of each question. A file with a wrong number of labels is refused."""
     opened = team(store)
     there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
     adopted = travelled(store, opened.id, there)
@@ -221,7 +221,7 @@ def test_second_readings_travel_and_are_exported(store, tmp_path):
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_happens_is_rebuilt(store, soon, seed):
     """After random answers, second and repeated answers, skips, undos, corrections and changes of the questions, the
-    reopened session has the same state, and verifies."""
+    reopened session has the same state, and passes verification."""
     opened, rng = of_several(store, overlap=0.6, repeat=0.6, people=3, budget=60), random.Random(seed)
     for turn in range(90):
         who, action = rng.choice(("anna", "ben", "carla")), rng.random()

@@ -1,4 +1,4 @@
-"""Sessions: every question is stored before it is shown, no answer is lost, and no item is asked twice."""
+"""Sessions: every question is stored before it is shown, no answer is lost, and no item is asked about twice."""
 
 import random
 import re
@@ -190,7 +190,7 @@ def test_a_failure_while_answering_leaves_nothing(store, monkeypatch):
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 @pytest.mark.parametrize("label", [POSITIVE, NEGATIVE, SKIP])
 def test_undo_takes_back_the_last_answer(store, data, algorithm, more, label):
-    """After an undo, the item is asked again with its old label marked, and the state equals the state before the
+    """After an undo, the item is asked about again with its old label marked, and the state equals the state before the
     answer."""
     opened = begin(store, data, algorithm, **more)
     one, other = list(opened.names)[:2]
@@ -458,8 +458,8 @@ def test_audits_are_marked_and_their_number_is_exact(store):
 
 
 def test_an_algorithm_with_a_fixed_rho_ignores_the_setting(store):
-    """SOAL learns with rho = 1 whatever the setting. Other algorithms use the given rho, one computed from the costs,
-    or an estimate."""
+    """SOAL learns with rho = 1 whatever the setting. Other algorithms use the rho that is given, computed from the
+    costs, or estimated."""
     weights = metrics.Weights(c_p=0.8)
     rho = {
         "fixed": create(store, "dense", "SOAL", rho=9),

@@ -223,7 +223,7 @@ def rounds_of_coin(opened, share):
 
 
 def test_nothing_is_said_of_what_came_after_a_question_that_waits(store):
-    """Estimates and floors use only the answers before the first question that waits, no matter who holds it."""
+    """Estimates and guaranteed minimums use only answers before the first waiting question, no matter who holds it."""
     opened = begin(store, audit=0.5, budget=60, floor=0.3)
     for _ in range(25):
         reply(opened, "anna")

@@ -71,8 +71,8 @@ def runs_of(opened):
 
 
 def with_labels(store, kind):
-    """Add a data set whose file answers the questions: in its label cells, or in kept columns of 1 and -1. Return its
-    id."""
+    """Add a data set whose file answers the questions, either in its label cells or in further columns of 1 and -1.
+    Return the data set's id."""
     _, items = stream_of()
     if kind == "cells":
         items.y, items.labels = Y[0], ["|".join(np.array(NAMES)[column > 0]) for column in Y.T]
@@ -134,8 +134,8 @@ def test_the_labels_of_the_file_are_read_once(store):
 
 
 def test_what_if_with_the_labels_of_the_file_is_a_session_of_that_algorithm(store):
-    """If the file answers every question, a what-if is exact: it equals a session with that algorithm, and counts the
-    answers that differ from the file."""
+    """If the file answers every question, a what-if with another algorithm is exact. It equals a session that was run
+    with this algorithm, and counts the answers that differ from the file."""
     data = with_labels(store, "columns")
     opened, there = of_several(store, data), begin(store, data, "OA3-diag", questions=NAMES)
     give(opened, [-1, -1, -1])
@@ -177,7 +177,7 @@ def test_a_session_reads_and_learns_as_a_replay_does(store, more):
 @pytest.mark.parametrize("more", PLANS)
 def test_everything_that_happens_to_an_answer_is_rebuilt(store, other, more):
     """A session of several questions with answers, skips, an undo and corrections has the same state when it is
-    reopened, and verifies."""
+    reopened, and passes verification."""
     opened = labelled(store, **more)
     again = Session(other, opened.id)
     assert opened.digest() == again.digest()
@@ -242,7 +242,7 @@ def test_a_whole_answer_is_corrected_at_once(store):
 
 
 def test_an_item_that_was_taken_back_comes_with_its_labels(store):
-    """After an undo, the item is asked again with the old label of each question, even in the reopened session."""
+    """After an undo, the item is asked about again with each question's old label, even in the reopened session."""
     opened = of_several(store)
     give(opened, [1, 0, -1])
     assert [1, 0, -1] == opened.answered(opened.previous).old
@@ -299,8 +299,8 @@ def test_a_session_of_several_questions_travels(store, tmp_path):
 
 
 def test_an_older_session_keeps_the_weight_of_a_positive(store, tmp_path):
-    """A session of several questions from an older version, whose `auto` had the parameters of one question, is adopted
-    with these parameters, bit for bit."""
+    """In older versions, `auto` had the parameters of one question even in a session of several questions. Such a
+    session is adopted with these parameters, bit for bit."""
     opened = begin(store, "unlabelled", None, learner="pool-f1", rule="paced", questions=NAMES)
     for _ in range(12):
         give(opened)
@@ -322,8 +322,8 @@ def test_an_older_session_keeps_the_weight_of_a_positive(store, tmp_path):
     ],
 )
 def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sentence):
-    """A published session with too few labels or parts, an invalid label, or two questions with the same name is
-    refused."""
+    """A published session is refused if a record lacks the label or the part of a question, if a label is invalid, or
+    if two questions have the same name."""
     opened = of_several(store)
     give(opened, 0)
     text = text_of(store, opened.id)
@@ -359,8 +359,8 @@ def test_settings_that_several_questions_do_not_have_are_refused(store, more, se
 
 
 def test_what_is_about_one_question_is_refused(store):
-    """In a session of several questions, answers and corrections that do not fit its questions, and views that need one
-    question, are refused and change nothing."""
+    """In a session of several questions, answers and corrections that do not fit its questions are refused, and so are
+    views that need one question. The session stays as it was."""
     opened = of_several(store)
     id = give(opened)
     before = opened.digest()
@@ -391,8 +391,8 @@ def test_what_is_about_one_question_is_refused(store):
 
 
 def test_estimates_floors_and_models_are_of_one_question(store):
-    """Each question has its own estimates, model and floors, as in a session of one question. The floors do not exceed
-    the truth."""
+    """Each question has its own estimates, model and guaranteed minimum metrics, as in a session of one question. These
+    minimums do not exceed the truth."""
     opened = of_several(store, budget=150, floor=0.5)
     while opened.current:
         give(opened)
@@ -415,9 +415,9 @@ def test_estimates_floors_and_models_are_of_one_question(store):
 
 @pytest.mark.slow
 def test_floors_hold_for_all_questions_at_once(store):
-    """The floors of recall that hold for all three questions at once have a third of the risk each (Bonferroni): each
-    is lower than the floor of its question alone, and below the truth. A session without a floor, or of one question,
-    has none."""
+    """The guaranteed minimums of recall that hold for all three questions at once have a third of the risk each
+    (Bonferroni). Each is lower than the guaranteed minimum of its question alone, and below the truth. A session of one
+    question, or without the `floor` option, has none."""
     opened = of_several(store, budget=150, floor=0.6)
     while opened.current:
         give(opened)
@@ -439,7 +439,7 @@ def test_floors_hold_for_all_questions_at_once(store):
 
 
 def test_several_people_share_the_questions(store):
-    """Two people in one session that asks several questions get different items, and the log verifies."""
+    """Two people in one session that asks several questions get different items, and the log passes verification."""
     opened = of_several(store)
     for number in range(12):
         who = ("anna", "ben")[number % 2]
@@ -500,7 +500,7 @@ def test_the_report_of_one_question_is_about_it_alone(store, tmp_path):
 @pytest.mark.parametrize("more", PLANS)
 def test_the_look_back_of_one_question_shows_it_as_it_was(store, more):
     """Each step of the look back has the question's progress, weights and counts at that time, the changes made by its
-    answer, and the decisions of the rounds before it. The probability of a round is that of asking its item."""
+    answer, and the decisions of the rounds before it. A round's probability is that its item is asked about."""
     opened, places = of_several(store, **more), {name: [] for name in NAMES}
     for number in range(25):
         for name in NAMES:
@@ -587,7 +587,7 @@ def test_the_budget_grows_and_the_stream_goes_on(store):
 
 
 def test_appended_items_follow(store):
-    """Items that are appended to a running session are streamed after the earlier items, and the log verifies."""
+    """Items appended to a running session are streamed after the earlier ones, and the log passes verification."""
     names, ids = [f"f{j}" for j in range(X.shape[1])], [f"i{k}" for k in range(300)]
     parts = [
         reading.Items(ids[part], None, X[part], names, ids[part], np.zeros(100, np.int8), {})

@@ -1,5 +1,5 @@
-"""Sessions over texts with similar wording (latent columns) verify in another database, and backups keep the columns;
-comparisons run over such texts, too."""
+"""Sessions over texts with similar wording (latent columns) are verified in another database, backups keep the columns,
+and comparisons run over such texts, too."""
 
 import io
 import json
@@ -39,7 +39,7 @@ def database(folder):
 
 
 def test_another_import_of_the_file_verifies_a_published_session(store, tmp_path):
-    """A published session verifies bit for bit in another database that imported the same file and appended the same
+    """A published session is verified bit for bit in another database that imported the same file and appended the same
     items."""
     other = database(tmp_path / "two")
     session = bundle.adopt(other, io.StringIO(text_of(store, 1)))

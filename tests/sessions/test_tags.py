@@ -151,7 +151,7 @@ def written(opened, what, kind, path):
 @pytest.mark.parametrize("kind", tables.FORMATS)
 @pytest.mark.parametrize("what", [what for what in export.TABLES if what != "audit"])
 def test_tags_and_further_columns_are_in_every_table(papers, tmp_path, what, kind):
-    """Each table ends with the tags and the further columns, which are renamed if it has a column of their name."""
+    """Each exported table ends with the tags, then the further columns, renamed if their names are already taken."""
     rows = written(papers, what, kind, tmp_path / f"out.{kind}")
     number = "item_number" if what in ("labels", "opinions") else "number"
     assert ["tags", "year", "source", number] == list(rows[0])[-4:]

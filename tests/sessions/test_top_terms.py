@@ -6,8 +6,8 @@ from oal_engine.sessions.insights import top_terms
 
 
 def test_the_strongest_terms_speak_for_their_class():
-    """With two classes, a term speaks for a class by the sign of its weight; with several, by a weight above the mean
-    of its weights."""
+    """With two classes, a term speaks for a class by the sign of its weight. With several classes, a term speaks for
+    each class for which its weight is above the mean of its weights."""
     weights = np.array([3.0, -2.0, 0.0, 1.0])
     assert [(0, 3.0), (3, 1.0)] == top_terms.strongest(weights, 1)
     assert [(1, 2.0)] == top_terms.strongest(weights, -1)
@@ -18,7 +18,7 @@ def test_the_strongest_terms_speak_for_their_class():
 
 
 def test_columns_without_names_are_left_out():
-    """The last columns, of similar wording, have no names and are not listed as terms."""
+    """Columns of similar wording come last. They have no names, and are not listed as terms."""
     weights, later = np.array([1.0, -2.0, 3.0, -4.0]), np.array([1.5, -2.0, 0.0, 0.0])
     assert [(0, 1.0)] == top_terms.strongest(weights, 1, latent=2)
     assert [(1, 2.0)] == top_terms.strongest(np.column_stack([weights, -weights]), 2, latent=2)

@@ -110,8 +110,8 @@ def test_the_same_algorithm_gives_the_same_session_of_several_questions(store, m
 
 
 def test_another_algorithm_of_several_questions_has_the_answers_of_the_session(store):
-    """A what-if with another algorithm asks other items. An item gets the session's label if the session asked this
-    question about it, else none."""
+    """A what-if with another algorithm asks about other items. An item gets the session's label if the session asked
+    this question about it, else none."""
     trace = of_several(store)
     for k, name in enumerate(NAMES):
         own = QuestionTrace(trace, name)

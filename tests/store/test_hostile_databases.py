@@ -304,7 +304,7 @@ def test_events_that_the_store_never_writes_are_found(path, kind, values):
 
 
 def test_values_of_a_wrong_type_are_found(path):
-    """`check` reports a text in a column of numbers, which SQLite itself would not store (STRICT), as damage."""
+    """`check` reports a text in a numeric column as damage: SQLite never stores one in a STRICT table."""
     change(path, "UPDATE sqlite_master SET sql = replace(sql, ') STRICT', ')') WHERE name = 'datasets'")
     change(path, "UPDATE datasets SET items = 'many', folder = 7")
     change(path, "UPDATE sqlite_master SET sql = sql || ' STRICT' WHERE name = 'datasets'")

@@ -100,9 +100,8 @@ def test_every_session_of_a_released_version_opens_to_the_same_bits(opened, vers
 
 @pytest.mark.slow
 def test_every_session_from_before_the_table_of_events_has_the_same_contents(opened):
-    """Each of 36 random sessions, of one person or several, opens with the same state, log, notes, tags, marks and
-    opinions (second, repeated and late answers), has the same state at each of its questions, and takes the next
-    answer."""
+    """Each of 36 random sessions (of one person or several) opens with the same log, notes, tags, marks, opinions
+    (second, repeated and late answers), and the same state at every question. It takes the next answer."""
     store = opened("before_events")
     for session, expected in known(store, "known.json").items():
         assert expected == contents(store, session)

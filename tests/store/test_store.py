@@ -35,7 +35,7 @@ def test_classes_are_kept_in_their_order(store):
 
 @pytest.mark.parametrize("way", ["deleted", "replaced", "overwritten"])
 def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
-    """No label is acknowledged while the database is deleted or replaced; once it is back, labels are stored again."""
+    """If the database file was deleted or replaced, no label is acknowledged until the file is back."""
     moved, other = path.with_name("moved.db"), path.with_name("other.db")
     question = ask(store, session)
     with store.transaction():
@@ -313,9 +313,9 @@ def counting(store):
 
 
 def test_what_counts_follows_from_the_events(store, session, told):
-    """Labels and opinions (second, repeated and late answers) follow from the events, added one by one or derived at
-    once: a correction replaces a label and keeps the first one, undone answers are in neither table, and the first
-    opinion that a person has not withdrawn counts."""
+    """Labels and opinions (second, repeated and late answers) are the same if derived from events one by one or all at
+    once. A correction replaces a label and keeps the first one. Undone answers are in neither table. Of each person's
+    opinions on a question, the first one that is not withdrawn counts."""
     first, second, third = told
     at = [None, *(row["at"] for row in store.events(session))]
     expected = {

@@ -174,8 +174,8 @@ def labels(call: Call) -> Row:
 @route("GET", "decisions", "reader", Since)
 def decisions(call: Call) -> Row:
     """Return the decisions of at most 1,000 rounds after round `after`: the margin and the predicted class of the item
-    (a list of each if the session asks several questions), and whether it was asked. The list ends before a question
-    that waits for its answer."""
+    (a list of each if several questions are asked about each item), and whether it was asked about. The list ends
+    before a question that waits for its answer."""
     _refuse_withheld(call)
     call.server.refresh()
     session, after = call.session, call.sent.after
@@ -193,8 +193,9 @@ def decisions(call: Call) -> Row:
 
 @route("GET", "estimates", "reader")
 def quality(call: Call) -> Row:
-    """Return the metrics of the decisions so far, exact if the data has all labels, else estimated with 95 % intervals
-    (null: too few answers; by name if the session asks several questions), and the outcome in words."""
+    """Return the outcome in words, and the metrics of the decisions so far: exact if the data has all labels, else
+    estimated with 95 % intervals (null: too few answers). If several questions are asked about each item, the estimates
+    are by name of the question."""
     call.server.refresh()
     session = call.session
     outcome, remarks = call.server.outcome
@@ -215,7 +216,7 @@ def quality(call: Call) -> Row:
 @route("POST", "predict", "reader", Unpredicted, DATA_BYTES)
 def predict(call: Call) -> Row:
     """Predict texts or rows. Return for each the margin, the predicted class and its probability (null: too few
-    answers); if the session asks several questions, for each question, as `margin:NAME`."""
+    answers). If several questions are asked about each item, return these for every question, as `margin:NAME`."""
     _refuse_withheld(call)
     call.server.refresh()
     models = call.server.cached("model", lambda: model.of_each(call.session))

@@ -81,8 +81,8 @@ def _role(token: Row, route: Route) -> str:
 
 
 async def _body(request: Request, route: Route) -> bytes:
-    """Read the body of a request. Raise Refusal if it is too large or has another content type. Without reading
-    anything, return b"" for a route that takes no body."""
+    """Read the body of a request. Raise Refusal if it is too large or has another content type. For a route that takes
+    no body, return b"" without reading anything."""
     if not route.most_bytes:
         return b""
     kind = LINES if route.kind is bytes else JSON

@@ -80,7 +80,7 @@ def _parameters(name: str, scale: float, dataset: int | None) -> dict[str, float
 
 @st.cache_resource(max_entries=50)
 def _overlap(dataset: int | None) -> float:
-    """Return the overlap (`races.overlap`) of the rows of a data set, or of the two clouds (None)."""
+    """Return the overlap (`races.overlap`) of the rows of a data set or, without one (None), of the two clouds."""
     return races.overlap(races.clouds(0)[0] if dataset is None else Dataset(store(), dataset).rows)
 
 

@@ -22,7 +22,7 @@ def component(name: str, scripts: Iterable[str], styles: Iterable[str]) -> Mount
 
 
 def _readable(data: Any) -> Any:
-    """Replace infinite numbers and NaN by null: a browser cannot parse JSON that contains them."""
+    """Replace infinite numbers and NaN with null: a browser cannot parse JSON that contains them."""
     try:
         json.dumps(data, allow_nan=False)
     except ValueError:

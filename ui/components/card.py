@@ -1,5 +1,5 @@
-"""The labeling card, a Streamlit component (card.js, keys.js, outbox.js, card.css) with a route of its own for its
-events, so that an answer reruns no page; and the exchange of events with our other components."""
+"""The labeling card, and the exchange of events with the app's other components. The card is a Streamlit component
+(card.js, keys.js, outbox.js, card.css) that sends its events to its own route, so that an answer reruns no page."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def store_events(
 
 def _data(key: str, payload: Callable, acked: list, problem: str | None) -> dict[str, Any]:
     """Return the data for the component. If the database cannot be read, repeat the last data with a message, and
-    acknowledge no event, because the last data shows the place before the events."""
+    acknowledge no event, because the last data was made before these events."""
     try:
         data = st.session_state[f"{key}-shown"] = payload()
     except StorageError as error:

@@ -25,7 +25,7 @@ def show(server: CardServer, name: str, correct: Callable, page: Callable, event
     """Show a list of items in a fragment, under a name that is unique on the page.
 
     correct: a function (event, annotator) that stores an event from a row of the list. page: a function that returns
-    the data of a view. events: the type of the events.
+    the page of the list for a `messages.View`. events: the type of the events.
     """
     key = f"{name}-{server.session.id}"
 

@@ -30,8 +30,8 @@ _mount = component("pulse", ["dom.js", "pulse.js"], [])
 
 
 class IdleClock:
-    """A clock in seconds that slows down while this process works: to LEAST_SHARE of its speed if it uses a whole
-    core."""
+    """A clock in seconds that slows down while this process works. It runs at LEAST_SHARE of its speed if the process
+    uses a whole core."""
 
     def __init__(self) -> None:
         self._seconds, self._at = 0.0, (monotonic(), process_time())
@@ -84,7 +84,7 @@ turns = Turns(REDRAWS_PER_SECOND, idle_seconds)
 
 def asked(request: Request) -> Response:
     """Answer CHANGED if a session differs from the fingerprint `seen` and this page may redraw now, else UNCHANGED. A
-    user without a role always gets CHANGED, which tells nothing, and takes no turn from others."""
+    user without a role always gets CHANGED, which reveals nothing, and takes no turn from others."""
     session = min(int(request.path_params["session"]), MOST)
     try:
         if not access.role(store(), session, access.standing(request.scope["person"]())):
@@ -107,8 +107,8 @@ def route() -> Route:
 
 
 def follow(session: int, seen: str) -> None:
-    """Redraw the fragment that calls this when the session differs from `seen`, the fingerprint from which the fragment
-    was drawn; if that is "", at the next poll."""
+    """Redraw the calling fragment when the session differs from `seen`, the fingerprint at the time the fragment was
+    drawn. If `seen` is "", redraw it at the next poll."""
     url = make_url_path(st.get_option("server.baseUrlPath"), f"{PATH}{session}")
     with st.container(key="pulse"):
         _mount(f"pulse-{session}", {"url": url, "seen": seen})

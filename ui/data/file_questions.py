@@ -114,8 +114,7 @@ def one_upload(uploads: Sequence[Any]) -> File | None:
 
 
 def describe(file: File, key: str = "") -> Described | None:
-    """Read the first rows of a file, and ask about doubtful parts of its layout. Return None until all doubts are
-    settled."""
+    """Read the first rows of a file, and ask about doubtful parts of its layout. Return None until all are settled."""
     end = suffix(file)
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row.popover("Format and encoding"):
@@ -282,7 +281,7 @@ def _unknown_words(
     peek: reading.Peek, label: str, counts: dict[str, int], proposal: proposals.Proposal, positive: tuple[str, ...],
     end: str,
 ) -> tuple[str, ...] | None:  # fmt: skip
-    """Ask which words mean "no label", and tell how many items have no label. Return None for the usual words."""
+    """Ask which words mean "no label", and tell how many items have none. Return None if these are the usual words."""
     usual = peek.guess.unknown if label == peek.guess.label else None
     proposed = proposal.unknown if usual is None else usual
     others = [word for word in counts if word and word not in positive]

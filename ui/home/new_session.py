@@ -137,8 +137,8 @@ SHOWN_QUESTIONS = 8  # that the button names
 
 
 def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
-    """Show the form: few fields, a button that starts the session, and all other settings in an expander.
-    Return the keyword arguments of `settings.create`, and whether the form was sent."""
+    """Show the form: few fields, a button that starts the session, and all other settings in an expander. Return the
+    keyword arguments of `settings.create`, and whether the form was submitted."""
     rows = {row["id"]: row for row in datasets}
     left, right = st.columns([3, 2])
     dataset = left.selectbox("Data set", rows, format_func=lambda key: rows[key]["name"], key="new-dataset")
@@ -209,8 +209,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
 
 
 def _promise(row: dict[str, Any], asked: int, budget: int, items: int, many: bool, audit: float) -> Iterator[str]:
-    """Yield sentences: whether the budget is capped, how long its labels take, and how precisely they show the quality
-    of the model."""
+    """Yield sentences: whether the budget is capped, how long it takes to give the labels, and how precisely they will
+    show the quality of the model."""
     if cap := capped_words(asked, items):
         yield cap
     yield DURATION.format(counted(budget, "label"), counted(max(1, round(budget * LABEL_SECONDS / 60)), "minute"))
@@ -230,8 +230,8 @@ def _n_labels(row: dict[str, Any]) -> int:
 
 def _labels_of_file(row: dict[str, Any], many: bool, classes: dict[str, Any]) -> tuple[int, int, bool]:
     """Return three values about the labels in the file of a data set: the number of items with a label, about how many
-    items need no question if a session begins with these labels, and whether the file labels every item for any of
-    several questions. classes: arguments of `settings.create`."""
+    items need no question if a session begins with these labels, and whether there is a question (of several) for which
+    the file labels every item. classes: arguments of `settings.create`."""
     if "column" in classes or (many and not row["classes"]):
         return 0, 0, False
     if questions := classes.get("questions"):
@@ -245,16 +245,16 @@ def _labels_of_file(row: dict[str, Any], many: bool, classes: dict[str, Any]) ->
 def _answered_by_file(
     path: str, dataset: int, items: int, questions: tuple[tuple[str, str | None], ...], _store: Store
 ) -> tuple[int, int, bool]:
-    """Compute the result of `_labels_of_file` for several questions. path, items: parts of the key of the cache."""
+    """Compute the result of `_labels_of_file` for several questions. path, items: only parts of the cache key."""
     records = [{"name": name, "parent": parent} for name, parent in questions]
     y = labels_of_questions(Dataset(_store, dataset), records)
     return int(y.any(axis=0).sum()), int(y.all(axis=0).sum()), bool(y.all(axis=1).any())
 
 
 def _known_labels(row: dict[str, Any], labels: int, whole: int, measures: bool) -> tuple[int, dict[str, Any]]:
-    """Ask whether to begin with the labels of a file that has gaps: by default yes, unless they can measure the model
-    of a question (`measures`). Return about how many items then need no question, and arguments of
-    `settings.create`."""
+    """Ask whether to begin with the labels of a file that does not label every item. The default is yes, unless the
+    labels can measure the model of a question (`measures`). Return about how many items then need no question, and
+    arguments of `settings.create`."""
     if not labels:
         return 0, {}
     most = min(labels, MOST_KNOWN)
@@ -266,8 +266,8 @@ def _known_labels(row: dict[str, Any], labels: int, whole: int, measures: bool) 
 
 
 def _some_known_labels(row: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Ask how many labels of a file without gaps the session begins with. Return their number, and arguments of
-    `settings.create`."""
+    """Ask with how many labels the session begins, for a file that labels every item. Return their number, and
+    arguments of `settings.create`."""
     most = min(row["items"] - 1, MOST_KNOWN)
     labels = st.number_input(SOME_LABELS, 0, most, 0, key=f"new-some-{row['id']}", help=SOME_LABELS_HELP)
     return labels, {"known_labels": labels} if labels else {}
@@ -303,7 +303,7 @@ def _rare_class(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _other_class(column: DeltaGenerator, row: dict[str, Any], positive: str) -> str:
-    """Ask for the name of the other class, by default *Not* and the name of the rare class."""
+    """Ask for the name of the other class. The default is "Not" followed by the name of the rare class."""
     own = _demo_settings(row["name"])
     name = f"Not {'relevant' if positive == RELEVANT else positive}"
     if positive == own.get("positive_name"):
@@ -327,7 +327,8 @@ def _questions(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _column(row: dict[str, Any]) -> dict[str, Any]:
-    """Ask for a column of the file to audit. Return arguments of `settings.create`, or {} if no column is chosen."""
+    """Ask for the audited column (labels or scores made by something else). Return arguments of `settings.create`, or
+    {} if no column is chosen."""
     columns = [name for name in columns_of(row).get("details") or () if name]
     if not columns:
         return {}
@@ -344,7 +345,7 @@ def _without_examples(classes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
-    """Ask for words and example texts of each question, and add them to its record. Report unknown words and
+    """Ask for words and example texts of each question, and add them to the question's record. Report unknown words and
     questions."""
     if row["kind"] != "text":
         return
@@ -366,8 +367,8 @@ def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
 
 
 def _read_questions(written: str) -> list[dict[str, Any]]:
-    """Parse questions, one per line (name: guidelines). An indented one is asked after a yes to the last unindented
-    one."""
+    """Parse questions, one per line (name: guidelines). An indented question is only asked after a yes to the last
+    question above it that is not indented."""
     questions, above = list[dict[str, Any]](), ""
     for line in filter(str.strip, written.splitlines()):
         name, _, guidelines = (part.strip() for part in line.partition(":"))
@@ -413,8 +414,8 @@ def _examples(row: dict[str, Any], positive: str, guidelines: str) -> dict[str, 
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _seed_words(path: str, dataset: int, items: int, description: str, labelled: bool, _store: Store) -> list[str]:
-    """Return words that may point to the rare class. They come from the labels of a file with gaps, or else from a
-    description of the class."""
+    """Return words that may point to the rare class. They come from the labels of a file that labels some of its items,
+    or else from a description of the class."""
     data = Dataset(_store, dataset)
     has_gaps = not (labelled or data.classes)
     return (prior.typical(data, data.y) if has_gaps else []) or prior.suggested(data, description)
@@ -480,8 +481,7 @@ def _share(toggle: str, help: str, slider: str, key: str, scale: tuple[int, int,
 
 
 def _team() -> dict[str, float]:
-    """Ask for the share of questions that several people answer, how many people, and the most answers of one
-    person."""
+    """Ask for the share of questions that several people answer, how many people, and the most answers per person."""
     share = _share(TEAM, TEAM_HELP, TEAM_SHARE, "overlap", (5, 100, 20, 5))
     if not share:
         return {"overlap": share}
@@ -501,8 +501,7 @@ def _horizon(row: dict[str, Any]) -> int | None:
 
 
 def _floor(row: dict[str, Any], budget: float | None, horizon: int | None, rare: str | None) -> float:
-    """Ask whether to guarantee a minimum of the metrics (a floor), and show its forecast. Return the share of the
-    budget for it."""
+    """Ask whether to guarantee a minimum of the metrics, and forecast it. Return the share of the budget for it."""
     if not st.toggle(CERTAIN, key="new-floor", help=CERTAIN_HELP):
         return 0.0
     if _labelled(row):
@@ -516,7 +515,7 @@ def _floor(row: dict[str, Any], budget: float | None, horizon: int | None, rare:
 
 
 def _plan(rule: str) -> dict[str, Any]:
-    """Ask for random checks, and for the pace at which the budget is spent. Return arguments of `settings.create`."""
+    """Ask for the share of random checks and for the pace of spending. Return arguments of `settings.create`."""
     left, right = st.columns(2)
     audit = left.number_input("Random checks (% of the budget)", 0, 90, 0, 5, key="new-audit", help=CHECKS)
     trains = left.toggle("Random checks train the model too", True, key="new-audit-trains", help=TRAINS)

@@ -97,7 +97,7 @@ class CardServer:
 
     @property
     def is_computing(self) -> bool:
-        """Whether a view is still being computed."""
+        """Whether data is still being computed by `in_background`."""
         return bool(self._running_views)
 
     def is_idle(self, annotator: str) -> bool:
@@ -269,7 +269,7 @@ class CardServer:
         return self.cached("log", lambda: self.session.history, self.session.notes, self.session.tags)
 
     def cached(self, name: str, compute: Callable[[], Any], *inputs: Any) -> Any:
-        """Return the view `name`, computed again only if the log or the other `inputs` have changed."""
+        """Return the cached data `name`, computed again only if the log or the other `inputs` have changed."""
         with self._views_lock:  # not the card's lock: an answer must not wait for a view
             version = (self.session.version, self.session.rounds, *inputs)
             if self._views.get(name, (None,))[0] != version:
@@ -277,8 +277,8 @@ class CardServer:
             return self._views[name][1]
 
     def recent(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return the view `name`, which may be up to CACHE_SECONDS old, so that many annotators do not recompute it at
-        each answer."""
+        """Return the cached data `name`, which may be up to CACHE_SECONDS old, so that many annotators do not recompute
+        it at each answer."""
         with self._views_lock:
             if idle_seconds() >= self._cached_until.get(name, 0):
                 start = perf_counter()
@@ -288,9 +288,9 @@ class CardServer:
             return self._views[name][1]
 
     def in_background(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return the last view `name`, and recompute it in the background if the log has changed.
+        """Return the cached data `name`, and recompute it in the background if the log has changed.
 
-        A page waits only if there is no view yet, for at most FIRST_WAIT_SECONDS. Return None if it takes longer.
+        A page waits only if nothing is cached yet, for at most FIRST_WAIT_SECONDS. Return None if it takes longer.
         """
         with self._views_lock:
             version = (self.session.version, self.session.rounds)
@@ -322,7 +322,7 @@ class CardServer:
         return {"question": None, "end": end, "counters": counters, "result": self._result(end)}
 
     def _quota(self, place: Place, annotator: str) -> dict[str, Any]:
-        """Return the end of the card for an annotator who has reached their quota before the session ends, else {}."""
+        """Return the closing message for an annotator who has reached their quota before the session ends, else {}."""
         if place.asked or place.progress.end in ("budget", "stream") or self.session.allowed(annotator) > 0:
             return {}
         return {"end": "quota", "result": f"{QUOTA.format(counted(self.session.settings.quota, 'answer'))}\n{SAVED}"}

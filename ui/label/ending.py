@@ -1,5 +1,5 @@
-"""Next steps at the end of a session, shown below the card: choose how far to take the list of positives, download
-files, add labels, or make another pass."""
+"""Next steps at the end of a session, shown below the card: choose how many top-ranked items to take, download files,
+add labels, or make another pass."""
 
 from uuid import uuid4
 

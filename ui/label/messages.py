@@ -22,7 +22,7 @@ Word = Annotated[str, Field(max_length=40)]
 
 
 class MessageError(ValueError):
-    """Raised for an invalid message, which our components never send, with one sentence."""
+    """Raised, with one sentence, for an invalid message. The app's own components never send one."""
 
 
 class Message(BaseModel):
@@ -110,8 +110,8 @@ Review = Row | None  # show the skipped questions after this question number aga
 
 
 class CardRequest(Message):
-    """A request of a card. events: the unacknowledged ones; each is validated separately. review, marks: the skipped
-    items and the highlights that the card wants. seen: the panel's fingerprint, if it is time to poll for changes."""
+    """A request of a card. events: all events that are not acknowledged yet; each is validated separately. review,
+    marks: as in `CardServer.payload`. seen: the panel's fingerprint, if it is time to poll for changes."""
 
     annotator: Name = ""
     events: Annotated[list[Any], Field(max_length=MOST_EVENTS)] = []

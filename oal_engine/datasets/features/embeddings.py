@@ -1,8 +1,8 @@
 """Compute text vectors from static token embeddings in a local folder (model2vec, WordLlama). Nothing is downloaded.
 
-The vector of a text is the sum of its token vectors, each weighted by w (1 + ln count), where w = a / (a + share of the
-token among all tokens of the imported texts) (Arora, Liang, Ma 2017). The sum has a fixed order, and so the same bits
-on every machine.
+The vector of a text is the sum of its token vectors, each times (1 + ln c) a / (a + s). c: count of the token in the
+text, s: its share of all tokens in the imported texts, a: COMMON_SHARE (Arora, Liang, Ma 2017). The sum has a fixed
+order, and so the same bits on every machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Similar wording as dense columns: latent semantic analysis (truncated SVD) of the terms of a data set.
+"""Turn similar wording into dense columns: latent semantic analysis (truncated SVD) of the terms of a data set.
 
 Terms that occur in the same texts get similar directions, so that a label also informs about texts with other words.
 """

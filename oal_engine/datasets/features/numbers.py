@@ -20,7 +20,7 @@ class Numbers(NamedTuple):
     """The unscaled numbers of vectors, row by row: all numbers of dense rows, the stored entries of sparse rows.
 
     values: None if the data were imported by an older version, which did not store them. names: names of the features.
-    columns, codings: if words of the file were coded as numbers, its columns and the codings of their words.
+    columns, codings: if words were coded as numbers, the columns of the file and how their words are coded.
     """
 
     values: np.ndarray | None

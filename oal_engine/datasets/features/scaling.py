@@ -27,8 +27,8 @@ USUAL_MAX_BYTES = 2**30  # larger tables get Fourier features only on request: a
 
 
 def usual_features(matrix: Matrix, scale: str | None = None) -> str:
-    """Choose the default features of a table under a scaling (None: the default): "fourier" for a small, scaled table
-    of few columns that are not just zeros and ones, else "plain"."""
+    """Choose the default features of a table: "fourier" if it is small, has few columns, will be scaled (`scale` is not
+    "none") and holds numbers other than 0 and 1; else "plain"."""
     numbers = matrix.data if sparse.issparse(matrix) else matrix
     fits = matrix.shape[1] <= FEW_COLUMNS and _size(matrix, "fourier") <= USUAL_MAX_BYTES
     return "fourier" if fits and scale != "none" and not np.isin(numbers, (0, 1)).all() else "plain"

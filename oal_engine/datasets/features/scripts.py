@@ -1,4 +1,4 @@
-"""Recognize scripts (writing systems), and split words where the script changes: some scripts have no spaces."""
+"""Recognize scripts (writing systems), and split words where the script changes. Some scripts have no spaces."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ _LOOKED_AT, _BEGINNING = 1_000, 1_000  # texts, and characters of each, to recog
 
 
 class Part(NamedTuple):
-    """A part of a word in scripts that are cut in the same way. kind: a key of TOGETHER or BEGINNING. units: each
-    letter with its marks for a key of TOGETHER, else the whole part. places: (start, end) of each unit in the word."""
+    """A part of a word whose letters are all cut alike. kind: a key of TOGETHER or BEGINNING. units: for a key of
+    TOGETHER, the letters with their marks; else the whole part. places: (start, end) of each unit in the word."""
 
     kind: str
     units: list[str]

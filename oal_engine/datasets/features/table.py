@@ -51,7 +51,7 @@ class FeatureTable:
 
     @property
     def feature_names(self) -> list[str]:
-        """The names of the columns of vectors."""
+        """The names of the features of vectors."""
         return self.items.feature_names
 
     def transform(self, texts: Sequence[str]) -> Rows:
@@ -227,7 +227,7 @@ def made_rows(
     projection: latent.Projection | None = None,
     vectors: np.ndarray | None = None,
 ) -> Rows:
-    """Scale a table into rows. Append Fourier features, or for texts the latent part and text vectors, if fitted.
+    """Scale a table into rows. If they were fitted, append Fourier features or, for texts, the latent part and vectors.
 
     vectors: vectors of the texts; None appends zeros if the scaling was fitted with text vectors.
     """
@@ -250,9 +250,9 @@ def made_rows(
 def relabelled(
     y: np.ndarray, classes: Sequence[str], names: Sequence[str] = (), positive: str | None = None
 ) -> np.ndarray:
-    """Translate labels 1..K of `classes`. With `names`: into 1 + the index of the class in `names`, 0 if it is missing.
-    Without `names`: into +1 for the class `positive` and -1 for all others, or into 0 without `positive`. Label 0
-    stays 0."""
+    """Translate labels 1..K of `classes`; 0 stays 0. With `names`, a class becomes 1 + its index in `names`, or 0 if it
+    is missing there. Without `names`, the class `positive` becomes +1 and all others -1. With neither,
+    all become 0."""
     if names:
         meaning = [names.index(name) + 1 if name in names else 0 for name in classes]
     else:

@@ -1,4 +1,4 @@
-"""Vectors of texts, from a file or an embedding, as columns after the terms."""
+"""Turn vectors of texts, from a file or an embedding, into further columns of the rows."""
 
 from typing import Any, TypeAlias
 

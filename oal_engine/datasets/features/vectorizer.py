@@ -160,8 +160,8 @@ class Vocabulary:
         return joined([WordSets(numbers[order][each.indices], each.indptr.astype(np.int64)) for each in regrouped])
 
     def word_counts(self, texts: TermCounts) -> tuple[int, int]:
-        """Count the distinct words of each imported text, summed over the texts, and how many of them would be new if
-        their text had been appended after the import."""
+        """Return two counts, each summed over the imported texts: the distinct words of a text, and the words among
+        them that would be new if the text had been appended after the import."""
         words, numbers = self._words(texts.terms)
         counts = texts.frequency()[words]
         return int(counts.sum()), int(counts[numbers >> 32 <= self.settings["min_df"]].sum())
@@ -217,8 +217,8 @@ class Vocabulary:
         return column
 
     def _number(self, word: str) -> int:
-        """Encode a word without a column as a number for WordSets. Single letters and digits, and words in
-        `frequent`, get the number of documents as their document frequency, all other words get 0."""
+        """Encode a word without a column as a number for WordSets. Its document frequency is taken to be the
+        number of documents if it is a letter, a digit or a very frequent word, else 0."""
         return _numbered(word, self.documents if word in self._frequent or _is_letter(word) else 0)
 
     @cached_property
@@ -272,9 +272,9 @@ def complete(
     sublinear: bool = True,
     lowercase: bool = True,
 ) -> dict[str, Any]:
-    """Complete the settings of a vocabulary of the `max_terms` most frequent terms that are in at least `min_df` texts.
-    ngrams: most words in a term. sublinear: replace counts by 1 + ln(count). Raise ValueError for an unknown tokenizer.
-    """
+    """Complete the settings of a vocabulary. Of the terms that are in at least `min_df` texts, it keeps the `max_terms`
+    most frequent. ngrams: most words in a term. sublinear: replace counts with 1 + ln(count). Raise ValueError if the
+    tokenizer is unknown."""
     if tokenizer not in TOKENIZERS:
         raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}. Got {tokenizer!r}.")
     return {
@@ -323,7 +323,7 @@ def fit_counts(frequency: dict[str, int], texts: int, settings: dict[str, Any], 
 def count_all(
     texts: Sequence[str], settings: dict[str, Any], progress: Progress | None = None, folder: Path | None = None
 ) -> list[TermCounts]:
-    """Count the terms of texts, block by block. Texts with many distinct words give several parts, in order.
+    """Count the terms of texts, block by block. Many distinct words give several parts, in the order of the texts.
 
     folder: directory for temporary files with the counts (None: keep them in memory).
     """
@@ -370,8 +370,8 @@ def count(texts: Sequence[str], settings: dict[str, Any]) -> TermCounts:
 
 
 class _TermCounter:
-    """A counter of the terms in blocks of texts. It cuts each distinct part between spaces into terms only once,
-    since no word contains a space and many parts repeat."""
+    """A counter of the terms in blocks of texts. Texts are split at spaces, and each distinct piece is cut into terms
+    only once, since many pieces repeat."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.terms, self._settings, self._parts = _Numbers(), settings, _Numbers()
@@ -448,7 +448,7 @@ def exact_log(number: float) -> float:
 
 
 def _cutter(settings: dict[str, Any]) -> Callable[[str], list[str]]:
-    """Return a function that cuts a text into the terms of its words."""
+    """Return a function that cuts a text into its terms, without n-grams of words."""
     find, of_token = re.compile(settings["pattern"]).findall, _of_token
     pattern, lowercase = settings["pattern"], settings["lowercase"]
     return lambda text: [term for token in find(text) for term in of_token(token, pattern, lowercase)]
@@ -456,14 +456,14 @@ def _cutter(settings: dict[str, Any]) -> Callable[[str], list[str]]:
 
 @lru_cache(2**16)
 def _of_token(token: str, pattern: str, lowercase: bool) -> tuple[str, ...]:
-    """Return the terms of a token."""
+    """Return the terms of a token, which is a match of `pattern`."""
     if pattern == _BY_SCRIPT and not token.isascii():
         return tuple(term for term, _ in _by_script(token, lowercase))
     return _of_word(token, pattern in (_BY_SCRIPT, PLAIN), lowercase)
 
 
 def _placed(token: str, pattern: str, lowercase: bool) -> Iterable[tuple[str, Places]]:
-    """Return the terms of a token, each with (start, end) of the parts of the token that it is made from."""
+    """Return (term, places) for each term of a token. places: (start, end) in the token of each piece of the term."""
     if pattern == _BY_SCRIPT and not token.isascii():
         return _by_script(token, lowercase)
     return [(term, [(0, len(token))]) for term in _of_token(token, pattern, lowercase)]

@@ -126,8 +126,8 @@ def _without_notes(members: list[ZipInfo]) -> list[ZipInfo]:
 
 def _readers(opened: _Archive, members: Sequence[ZipInfo]) -> dict[str, str]:
     """Return {path: name of the reader}, "" for a file that is left out. MANY_FILES or more files with the same suffix
-    get one reader. If the first of them need different readers, all are read as texts if one of these first files is a
-    text, else all are left out."""
+    get the same reader, for which the first MANY_FILES are examined. If these need different readers, all files are
+    read as texts if any of the examined files is a text; otherwise all are left out."""
     groups: dict[str, list[ZipInfo]] = {}
     for each in members:
         suffixes = [suffix for suffix in PurePosixPath(_path(each).lower()).suffixes if suffix not in COMPRESSIONS]
@@ -205,7 +205,7 @@ def _unreadable(opened: _Archive, member: ZipInfo, error: Exception) -> str:
 
 
 def _folders(members: Sequence[ZipInfo]) -> list[str]:
-    """Return the folder that holds the most members, as a list of one."""
+    """Return a list of one folder, the one that holds the most members."""
     return [Counter(str(PurePosixPath(_path(each)).parent) for each in members).most_common(1)[0][0]]
 
 

@@ -88,8 +88,8 @@ def are_dates(words: Iterable[str]) -> bool:
 
 
 def coding_of(cells: Sequence[str]) -> Coding | None:
-    """Detect how the words of a column become numbers. Return () for a category, whose words an import collects, and
-    None if they cannot become numbers."""
+    """Detect how the words of a column become numbers. Return the number format, () for a category (the import collects
+    its words), or None if the words cannot become numbers."""
     return number_format(cells) or (() if is_category(cells) else None)
 
 

@@ -20,7 +20,7 @@ class Columns:
         without its qualifiers, is. An empty cell is negative, and not all positive words need to occur.
     missing: treatment of feature cells without a number, one of MISSING (None: refuse the file).
     fills: {column: number} for such cells in later files.
-    codings: {column: how its words become numbers} for feature columns, see `codings` (empty: detect it in the file).
+    codings: {column: how its words become numbers} for feature columns, see codings.py (empty: detect it in the file).
     guessed_id: whether `id` is a guess; if its cells repeat, the ids of the items are their line numbers instead.
     details: further columns that are stored with the items (None: the first unused ones).
     shown_columns: details that are shown with an item (None: chosen by their names).

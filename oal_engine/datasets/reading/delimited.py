@@ -1,4 +1,4 @@
-"""Read delimited text such as CSV: detect the delimiter, the quoting, the first row, the header and the width."""
+"""Read delimited text such as CSV: detect delimiter, quoting, first row of the table, header and number of columns."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def _rows_and_errors(lines: Sequence[str], dialect: Dialect) -> tuple[list[list[
 
 
 def _records(source: Source, lines: Iterator[str], dialect: Dialect, lines_above: int = 0) -> Iterator[Row]:
-    """Yield the number of the first line of each row, and its cells or the reason to skip it.
+    """Yield for each row the pair (number of its first line, its cells or the reason to skip it).
 
     Lines inside an unclosed quote are not joined into a row: each of them is skipped as UNCLOSED.
     """

@@ -104,8 +104,8 @@ def link(column: str, word: str) -> str | None:
 
 
 def title_and_abstract(text: str) -> tuple[str, str]:
-    """Split a text into the title, its first line, and the abstract, the rest. A text that lacks one of them is all
-    title if it is short, else all abstract."""
+    """Split a text into a title (its first line) and an abstract (the rest). If one of them is missing, the whole text
+    is the title if it is short, else the abstract."""
     title, _, abstract = text.partition("\n")
     if title.strip() and abstract.strip():
         return title, abstract

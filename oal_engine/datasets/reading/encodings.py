@@ -79,7 +79,7 @@ def encoding_excerpts(content: bytes, start: int) -> dict[str, str]:
 
 
 def decoded(content: bytes, encoding: str) -> str:
-    """Decode a part of a text, whose last character may be incomplete."""
+    """Decode a part of a text. The last character of the part may be incomplete."""
     codec, errors = codec_of(encoding)
     return content.decode(codec, "replace" if errors == "strict" else errors)
 

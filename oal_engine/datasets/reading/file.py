@@ -129,8 +129,8 @@ def open_items(
     width: int = 0,
     **options: Any,
 ) -> Iterator[tuple[ParsedFile, tuple[str, ...], Iterator[tuple[int, Item | str, int]]]]:
-    """Stream the items of a file. Yield the parsed file, its detail columns, and an iterator that has for each row the
-    line number, the item or the reason to skip the row, and the index of its vector.
+    """Stream the items of a file. Yield the parsed file, its detail columns, and an iterator over the rows, each as
+    (line number, item or reason to skip the row, index of its vector).
 
     path: a file, or an open binary pipe, whose rows are yielded as they arrive. If neither text nor feature columns are
     named, the text columns are guessed from the first rows. width: length of the vector of each text, which comes from

@@ -43,8 +43,8 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
 
 
 def _words(error: Exception) -> str:
-    """Return the message of an error, or its type name if the message cannot be formatted, as in liac-arff if the file
-    contains a %."""
+    """Return the message of an error, or the name of its type if the message cannot be formatted. This happens in
+    liac-arff if the file contains a %."""
     try:
         return str(error)
     except (TypeError, ValueError):

@@ -92,7 +92,8 @@ def gaps_of(cells: Sequence[str], coding: Coding | None = None) -> str:
 
 
 def several_labels(cells: Sequence[str]) -> str | None:
-    """Return an example of a cell with several labels, such as a|b, or None if parts of cells rarely repeat."""
+    """Return the most frequent cell that seems to hold several labels, such as a|b. Return None unless most
+    of the pieces between separators recur, as labels would."""
     for separator in "|;,":
         cut = {cell: parts(cell, re.escape(separator)) for cell in set(cells)}
         several = [cell for cell, words in cut.items() if len(words) > 1]
@@ -107,7 +108,7 @@ def several_labels(cells: Sequence[str]) -> str | None:
 
 
 def question_names(columns: Words, label: str | None, sets: bool) -> list[str]:
-    """Guess the names of the yes/no questions that a table answers, the one with the most positives first.
+    """Guess the names of the yes/no questions that a table answers per item, the one with the most positives first.
 
     They are the words of the label column; else the columns of words such as 1 and 0, if there are two or more; else
     the words of a column whose cells hold several labels. sets: whether label cells are known to hold several labels.
@@ -127,8 +128,8 @@ def question_names(columns: Words, label: str | None, sets: bool) -> list[str]:
 
 
 def _topics(cells: Sequence[str], sets: bool, exclusive: bool = True) -> dict[str, int]:
-    """Count the words that occur in more than one cell. Return {} if all are numbers, or if they are two words that
-    exclude each other, which make a single question. exclusive: count the words even if no cell has several labels."""
+    """Count the labels that occur in more than one cell. Return {} if all are numbers, or if there are too few for two
+    questions: one label, or two if no cell holds several. exclusive: count them even if no cell holds several."""
     sets = sets or several_labels(cells) is not None
     if not (sets or exclusive):
         return {}
@@ -168,7 +169,7 @@ def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
 
 
 def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
-    """Return the columns with several words in most cells, except short phrases that repeat, which are a category."""
+    """Return the columns with several words in most cells, except categories of short phrases."""
     prose = []
     for column, cells in words.items():
         lengths = [len(cell.split()) for cell in cells]
@@ -179,7 +180,7 @@ def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
 
 
 def possible_labels(words: Words, columns: Columns) -> tuple[str, ...]:
-    """Return the columns whose words could be labels, for a table in which no column is named like a label."""
+    """Return the columns whose values could be labels, for a table without a column that has a label-like name."""
     rest = {
         column: _label_words(cells)
         for column, cells in words.items()

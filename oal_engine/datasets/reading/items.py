@@ -65,8 +65,8 @@ class Items:
 
     `labels` are the label words of the file ("": no label). `y` is int8: +1, -1 or 0 = unknown; if each word is a
     class, `classes` are the class names in order and `y` is 1..K or 0 = unknown. `vectors` is float64 of shape (items,
-    features): sparse or dense, but dense or None for texts. `columns` are the requested or guessed roles. `details` are
-    the cells of `columns.details` as stored (None: there are no such columns).
+    features), sparse or dense; for texts it is dense or None. `columns` are the requested or guessed roles. `details`
+    are the cells of `columns.details` as stored (None: there are no such columns).
     """
 
     ids: Strings

@@ -53,7 +53,7 @@ CLASSES = range(2, np.iinfo(np.int8).max + 1)  # allowed numbers of classes
 
 
 def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: str) -> dict[str, int]:
-    """Return {label word: y}: +1, -1 or, with classes, 1..K; 0 means no label. words: {word: (count, first line)}."""
+    """Map label words to y: +1 or -1 (with classes: 1..K), or 0 for no label. words: {word: (count, first line)}."""
     unlabeled = dict.fromkeys(_gaps(words, columns), 0)
     words = _known_words(words, columns)
     if not classes:
@@ -125,9 +125,9 @@ def are_clear(cells: Sequence[str], columns: Columns) -> bool:
 
 
 def answers(cells: Sequence[str], columns: Columns, name: str, gaps: bool = False) -> np.ndarray:
-    """Convert the cells of a column to labels of a question, +1 or -1. columns: names the column as the label, and the
-    positive words unless its words are a pair such as 1 and 0. gaps: whether items may have no label, 0. If not, raise
-    DataError for such items."""
+    """Convert the cells of a column to the labels +1 and -1 of a yes/no question. columns: `label` names the column;
+    `positive` lists its positive words (not needed for a pair such as 1 and 0). gaps: use 0 for items without a label.
+    Otherwise raise DataError for them."""
     words = {word: (count, 0) for word, count in Counter(map(str.strip, cells)).items()}
     signs = meanings(words, columns, (), name)
     y = np.array([signs[cell.strip()] for cell in cells], np.int8)
@@ -139,7 +139,7 @@ def answers(cells: Sequence[str], columns: Columns, name: str, gaps: bool = Fals
 
 
 def classes_of(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
-    """Return the class names in natural order: numbers by value, then words, C2 before C10. Raise DataError if there
+    """Return the class names in natural order: numbers by value, then words (C2 before C10). Raise DataError if there
     are too few or too many."""
     counts: dict[str, int] = {}
     for word, (count, _) in _known_words(words, columns).items():
@@ -154,13 +154,13 @@ def classes_of(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
 
 
 def natural(word: str) -> tuple[int, float | str, str]:
-    """Return a key for sorting in natural order: numbers by value, then words, C2 before C10."""
+    """Return a key for sorting in natural order: numbers by value, then words (C2 before C10)."""
     padded = re.sub(r"\d+", lambda digits: digits[0].zfill(20), word.casefold())
     return (0, float(word), word) if is_number(word) else (1, padded, word)
 
 
 def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
-    """Return {label word: +1, -1 or 0} for {word: (count, first line)}. Raise DataError if the meaning is unclear."""
+    """Map label words {word: (count, first line)} to +1, -1 or 0. Raise DataError if the meaning is unclear."""
     counts = {word: count for word, (count, _) in words.items() if word}
     listed = counted(counts)
     if columns.headings:

@@ -73,8 +73,8 @@ class Peek(NamedTuple):
         return described | {"left_out": [], "kept": described["left_out"] if features and not guess.text else []}
 
     def settle(self, label: str | None, contains: bool | None, *, named: bool = False) -> None:
-        """Raise DataError if a choice is open: the layout is doubtful; some column could hold labels and the user
-        `named` no label column; or cells of `label` hold several labels and `contains` does not say if each counts."""
+        """Raise DataError if the user must still choose the layout; the label column, unless it was `named`; or, if
+        cells of `label` hold several labels, whether each label counts (`contains`)."""
         for doubt in self.doubts:
             raise DataError(doubt.question)
         if self.pairs and not named:

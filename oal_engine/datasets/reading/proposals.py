@@ -1,4 +1,4 @@
-"""Propose the meaning of label words, and read the first items of a file, for the page that asks before an import."""
+"""Propose the meaning of label words, and read the first items of a file, to show them before an import."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")
 
 
 def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
-    """Return the reader for a pipe, as requested or recognized by the first line, and a source that yields each line as
-    it arrives. A format that cannot be streamed is read whole first."""
+    """Return the name of the reader for a pipe, requested or recognized from the first line, and a `Source` that yields
+    each line as it arrives. A format that cannot be streamed is read whole first."""
     check_reader(opening.reader)
     name, encoding, limits = opening.name or "", opening.encoding, opening.limits
     reader = opening.reader

@@ -237,8 +237,8 @@ def unmistakable_encoding(head: bytes) -> str | None:
 
 
 def lines_of(text: io.TextIOWrapper, limits: Limits) -> Iterator[str]:
-    """Yield the lines of an open text. A line over the limit is cut one character beyond it, so that `check_line`
-    refuses it."""
+    """Yield the lines of an open text. A line that is too long is cut when it is one character over the limit, so that
+    `check_line` still refuses it."""
     return iter(partial(text.readline, limits.line + 1), "")
 
 
@@ -257,7 +257,7 @@ def check_line(line: str, number: int, name: str, encoding: str, limits: Limits)
 def feed_lines(binary: BinaryIO, name: str, encoding: str, limits: Limits) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines of an open binary file as they arrive.
 
-    A line that is too long is yielded as "" before its end arrives. An undecodable line has an unpaired surrogate.
+    A line that is too long is yielded as "" before it ends. An undecodable line is yielded with an unpaired surrogate.
     """
     text = text_of(binary, encoding, errors="half", newline="\n")
     pieces = lines_of(text, limits)

@@ -1,12 +1,12 @@
 """The learners by name, and a function that builds one.
 
-A learner is a named tuple: arrays of state, each annotated with the function that makes it from the number of features,
-then numbers declared as parameters. Its method `update(self, x, y, p, v, rho, theta)` learns the label y of row x,
-given the margin p before the update, the variance v (0 for first-order learners), the cost weight rho_t of this label
-and the decision threshold theta. If it needs the chance with which the label was asked, it has a method `note_chance`,
-which is called before `update`. To add a learner, write the class in the file of its kind and name it in the LEARNERS
-of that file. A multi-class learner is marked `multiclass` and distinguishes K classes 1 .. K; all others distinguish -1
-and +1.
+A learner is a named tuple. Its first fields are arrays of state, each annotated with the function that makes the array;
+the other fields are numbers declared as parameters. Its method `update(self, x, y, p, v, rho, theta)` learns the label
+y of row x, given the margin p before the update, the variance v (0 for first-order learners), the cost weight rho_t of
+this label and the decision threshold theta. If it needs the chance with which the label was asked for, it has a method
+`note_chance`, which is called before `update`. To add a learner, write the class in the file of its kind and name it in
+the LEARNERS of that file. A multi-class learner is marked `multiclass` and distinguishes K classes 1 .. K; all others
+distinguish -1 and +1.
 """
 
 import os
@@ -22,7 +22,7 @@ from . import adaptive, dual, first_order, multiclass, pool, second_order, sketc
 
 
 class Learner(Protocol):
-    """A named tuple of state arrays, among them the weights `w`, and of parameters."""
+    """A named tuple of parameters and state arrays; one of the arrays holds the weights `w`."""
 
     @property
     def w(self) -> np.ndarray: ...
@@ -73,8 +73,7 @@ def weights(learner: Learner) -> np.ndarray:
 
 
 def offset(learner: Learner) -> np.ndarray:
-    """Return the constant that the bias adds to the margin, or to the score of each class (K,). It is 0 without a
-    bias."""
+    """Return the constant that the bias adds to the margin, or to each class's score, shape (K,). 0 without a bias."""
     return np.asarray(learner.w[-1] * learner.bias if hasattr(learner, "bias") else 0.0)
 
 

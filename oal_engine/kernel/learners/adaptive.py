@@ -1,4 +1,4 @@
-"""Adaptive subgradient learners: one learning rate per coordinate, H = delta I + diag(sqrt(sum g_i^2)).
+"""Adaptive subgradient learners: a learning rate per coordinate, H = delta I + diag(sqrt(sum g_i^2)), g: subgradient.
 
 `variance` is v = sum_i x_i^2 / H_ii, and `gain` is how much one more label could move the margin. The query rule
 `discriminative` weighs the gain against the margin (D-ADA, Algorithm 1; eq. 9 for K classes).

@@ -1,4 +1,4 @@
-"""The weight of positives for the best attainable F1, which is estimated from the margins of the answered items.
+"""The weight of positives for the best attainable F1. This F1 is estimated from the margins of the answered items.
 
 Powers and logarithms are computed here from sums, products and roots, which every processor rounds alike. The last bits
 of a C library's functions differ between machines, and a fit to hundreds of answers would soon magnify this.
@@ -53,8 +53,8 @@ def chance_of(logit):
 
 @njit(**INLINE)
 def rank(self, place, size, margin):
-    """Insert the answer at `place` in memory into `ranked`, the places of all `size` answers by descending margin. An
-    older answer that it replaced in memory is removed from `ranked`. margin: the item's margin when it was asked."""
+    """Insert the answer stored at `place` into `ranked`, the places of all `size` stored answers by descending margin.
+    If it replaced an older answer there, the place moves to its new rank. margin: the item's margin in its round."""
     k = size - 1
     if n_answers(self) > size:
         while self.ranked[k] != place:
@@ -71,15 +71,15 @@ def rank(self, place, size, margin):
 
 @njit(**INLINE)
 def _weight(self, k):
-    """Return how many items the answer at place k represents: 1 / chance, at most HEAVIEST."""
+    """Return how many items the answer at place k represents: 1 / its chance of being asked for, at most HEAVIEST."""
     return min(1 / self.chances[k], HEAVIEST)
 
 
 @njit(**INLINE)
 def _fit(self, place, size, unit, start):
     """Fit a logistic regression to the answers by Newton's method: log odds of a positive = slope * margin / unit +
-    offset. Return the most probable slope, at least FLATTEST, and offset. place: place of the latest answer in memory.
-    start: prior mean of the offset."""
+    offset. Return the most probable slope (at least FLATTEST) and offset. place: place of the latest answer. start:
+    prior mean of the offset."""
     n, slope, offset = n_answers(self), SLOPE, start
     for _ in range(STEPS):
         to_slope, to_offset = SLOPE - slope, CERTAINTY * (start - offset)
@@ -110,8 +110,7 @@ def _fit(self, place, size, unit, start):
 
 @njit(**INLINE)
 def _by_f1(self, place, size, start):
-    """Return the weight of a positive for the best attainable F1, or 0 if there are too few answers to estimate the
-    F1."""
+    """Return the weight of a positive for the best attainable F1, or 0 if there are too few answers to estimate it."""
     n, positives = n_answers(self), self.answers[1]
     if positives < 2 or n - positives < 2 or n <= FIRST:
         return 0.0
@@ -138,9 +137,8 @@ def _by_f1(self, place, size, start):
 
 @njit(**INLINE)
 def positive_weight(self, place, size):
-    """Return the weight of a positive: a power of the answers' ratio of negatives to positives, or the weight of
-    `_by_f1`, whichever is larger. place: place of the latest answer in memory, for which `rank` must have been
-    called."""
+    """Return the weight of a positive: the weight of `_by_f1` or, if it is larger, a power of the ratio of negative to
+    positive answers. place: place of the latest answer, for which `rank` must have been called."""
     n, positives = n_answers(self), self.answers[1]
     ratio = logarithm((self.answers[0] + 1) / (positives + 1))
     more = 0.3 * self.few / (self.few + positives) if self.few > 0 else 0.0

@@ -34,13 +34,13 @@ def with_bias(features):
 
 @from_parameters
 def answered(memory):
-    """Return an array of zeros for the row numbers of the answers in memory."""
+    """Return an array of zeros for the row numbers of the `memory` answers that the learner keeps."""
     return np.zeros(memory, np.int64)
 
 
 @from_parameters
 def numbers(memory):
-    """Return an array of zeros, one per answer in memory."""
+    """Return an array of zeros, one for each of the `memory` answers that the learner keeps."""
     return np.zeros(memory)
 
 
@@ -67,8 +67,8 @@ def n_answers(self):
 
 @njit(**INLINE)
 def keep(self, x, y, kind):
-    """Store an answer in memory, replacing the oldest answer if memory is full, and count it for the class with index
-    `kind`. Return its place in memory, and the number of earlier answers that are in memory."""
+    """Store an answer, in place of the oldest if `memory` answers are stored already, and count it for the class with
+    index `kind`. Return its place among the stored answers, and how many of them are older."""
     n = n_answers(self)
     place = n % self.memory
     self.items[place], self.labels[place], self.alphas[place] = x.i, y, 0.0
@@ -78,7 +78,7 @@ def keep(self, x, y, kind):
 
 @njit(**INLINE)
 def revisited(self, place, earlier, k):
-    """Draw the k-th of the earlier answers to learn again after the answer at `place` was stored. Return its place."""
+    """Draw an older answer to learn again after the answer at `place`, and return its place. k: number of the draw."""
     n = n_answers(self) - 1
     return (place + 1 + int(draw(VISITS, n * self.visits + k) * earlier)) % (earlier + 1)
 
@@ -92,8 +92,8 @@ cost = method("cost", default=_cost)  # weight of a label: 1 for a negative, for
 
 @njit(**INLINE)
 def visit(self, w, rows, k):
-    """Take a step of dual coordinate descent: set alpha of the answer at place k so that its loss r - y w.x becomes
-    zero, but within 0 .. C r, and update w."""
+    """Take a step of dual coordinate descent: update w, and set alpha of the answer at place k so that its loss r - y
+    w.x becomes zero (r: weight of the answer), but within 0 .. C r."""
     x, y = Row(rows, self.items[k]), self.labels[k]
     r, xx = cost(self, y), squared(x) + self.bias * self.bias
     if xx <= SMALLEST:
@@ -118,8 +118,8 @@ def weights(self):
 class Dual(NamedTuple):
     """Cost-sensitive passive-aggressive learning in dual form: w = sum of alpha_i y_i x_i with 0 <= alpha_i <= C r_i,
     for the loss r_i - y_i w.x_i, where each x has a bias. An answer is learned when it arrives, and `visits` of the
-    last `memory` answers are learned again (dual coordinate descent, Hsieh et al. 2008). r is ((negatives + 1) /
-    (positives + 1))^exponent over the answers for a positive, and 1 for a negative; rho is not used."""
+    last `memory` answers are learned again (dual coordinate descent, Hsieh et al. 2008). The weight r of an answer is 1
+    if negative, and ((negatives + 1) / (positives + 1))^exponent, over all answers, if positive. rho is not used."""
 
     w: with_bias
     items: answered

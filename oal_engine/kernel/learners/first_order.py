@@ -16,8 +16,8 @@ ETA = Parameter(1.0, above=0, help="Learning rate.", grid=TENS)
 
 
 class GivenWeights(NamedTuple):
-    """Fixed weights: answers do not change the initial weights. A decision that was made elsewhere can be used as a
-    feature with such a weight."""
+    """Fixed weights: answers do not change the initial weights. A decision that was made elsewhere can thus be used: as
+    a feature with a fixed weight."""
 
     w: np.zeros
 
@@ -36,8 +36,8 @@ class Perceptron(NamedTuple):
 
 
 class ROMMA(NamedTuple):
-    """Relaxed online maximum margin algorithm: on a mistake w <- c w + d x, the shortest w with y w.x >= 1 and w.w_old
-    >= w_old.w_old (Li and Long 2002)."""
+    """Relaxed online maximum margin algorithm: on a mistake w becomes the shortest u = c w + d x with y u.x >= 1 and
+    u.w >= w.w (Li and Long 2002)."""
 
     w: np.zeros
 

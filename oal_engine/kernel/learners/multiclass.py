@@ -117,7 +117,8 @@ def _move(w, right, wrong, step, x):
 
 @multiclass
 class MPerceptron(NamedTuple):
-    """w_y += x, w_r -= x on a mistake: the max-score perceptron (Crammer and Singer 2003; PAA section 4.1)."""
+    """On a mistake, w_y += x and w_r -= x for the true class y and the predicted class r: the max-score perceptron
+    (Crammer and Singer 2003; PAA section 4.1)."""
 
     w: per_weight
     scores: per_class
@@ -130,8 +131,8 @@ class MPerceptron(NamedTuple):
 
 @multiclass
 class MPA(NamedTuple):
-    """Passive-aggressive (PA): w_y += tau x, w_r -= tau x, tau = l / (2 x.x), when l > 0 (Crammer et al. 2006; PAA eq.
-    4)."""
+    """Passive-aggressive (PA): when the loss l > 0, w_y += tau x and w_r -= tau x, tau = l / (2 x.x), for the true
+    class y and the wrong class r with the highest score (Crammer et al. 2006; PAA eq. 4)."""
 
     w: per_weight
     scores: per_class
@@ -145,8 +146,7 @@ class MPA(NamedTuple):
 
 @multiclass
 class MPAI(NamedTuple):
-    """Passive-aggressive (PA-I): w_y += tau x, w_r -= tau x, tau = min(C, l / (2 x.x)), when l > 0 (Crammer et al.
-    2006; PAA eq. 4)."""
+    """Passive-aggressive (PA-I): like `m-pa`, with tau = min(C, l / (2 x.x)) (Crammer et al. 2006; PAA eq. 4)."""
 
     w: per_weight
     scores: per_class
@@ -161,8 +161,7 @@ class MPAI(NamedTuple):
 
 @multiclass
 class MPAII(NamedTuple):
-    """Passive-aggressive (PA-II): w_y += tau x, w_r -= tau x, tau = l / (2 x.x + 1 / 2C), when l > 0 (Crammer et al.
-    2006; PAA eq. 4)."""
+    """Passive-aggressive (PA-II): like `m-pa`, with tau = l / (2 x.x + 1 / 2C) (Crammer et al. 2006; PAA eq. 4)."""
 
     w: per_weight
     scores: per_class
@@ -190,7 +189,8 @@ def _variance(self, x):
 
 @multiclass
 class MAdaDA(NamedTuple):
-    """w_k = -eta H_k^-1 sum g_k, g_y = -x, g_r = x, when l > 0: dual averaging, one H per class (D-ADA eq. 5)."""
+    """Dual averaging with one H per class: w_k = -eta H_k^-1 sum g_k. When the loss is > 0, g_y = -x for the true class
+    y, and g_r = x for the wrong class r with the highest score (D-ADA eq. 5)."""
 
     w: per_weight
     gradients: per_weight
@@ -216,7 +216,7 @@ class MAdaDA(NamedTuple):
 
 @multiclass
 class MAdaMD(NamedTuple):
-    """w_k -= eta H_k^-1 g_k, g_y = -x, g_r = x, when l > 0: mirror descent, one H per class (D-ADA eq. 6)."""
+    """Mirror descent with the gradients g_k of `m-ada-da`: w_k -= eta H_k^-1 g_k, one H per class (D-ADA eq. 6)."""
 
     w: per_weight
     squares: per_weight
@@ -240,14 +240,13 @@ class MAdaMD(NamedTuple):
 
 @from_parameters
 def with_bias(features, classes):
-    """Return the initial weights: an array of zeros with a row per feature, a row for the bias, and a column per
-    class."""
+    """Return the initial weights: zeros, with a row per feature, a row for the bias, and a column per class."""
     return np.zeros((features + 1, classes))
 
 
 @from_parameters
 def numbers(memory, classes):
-    """Return an array of zeros, one per pair of an answer in memory and a class."""
+    """Return an array of zeros, one per pair of a stored answer and a class: shape (memory, classes)."""
     return np.zeros((memory, classes))
 
 
@@ -287,8 +286,8 @@ def _level(sizes, but, base, slope):
 
 @njit(**INLINE)
 def _visit(self, rows, place):
-    """Optimize the alphas (dual variables) of the answer at `place` in memory, and update w: the loss becomes zero for
-    every wrong class, as far as the upper bound C r on the sum of the alphas allows."""
+    """Optimize the alphas (dual variables) of the answer stored at `place`, and update w. The loss becomes zero for
+    every wrong class, as far as the upper bound C r on the sum of the alphas allows (r: weight of the answer)."""
     x, right, alphas = Row(rows, self.items[place]), int(self.labels[place]) - 1, self.alphas[place]
     r, xx, last = _cost(self, right), squared(x) + self.bias * self.bias, self.w.shape[0] - 1
     if xx <= SMALLEST:
@@ -316,11 +315,11 @@ def _visit(self, rows, place):
 
 @multiclass
 class MDual(NamedTuple):
-    """The learner `dual` for K classes (Crammer and Singer 2001). Each answer adds alpha_k x to w_y and subtracts it
-    from w_k, for every wrong class k, with alpha_k >= 0 and sum of alpha_k <= C r. The loss is r - (score of y -
-    largest other score), and each x has a bias. An answer is learned when it arrives, and `visits` of the last `memory`
-    answers are learned again, each with an exact step of its alphas (Keerthi et al. 2008). r is ((answers of the most
-    frequent class + 1) / (answers of y + 1))^exponent."""
+    """The learner `dual` for K classes (Crammer and Singer 2001). An answer of class y adds alpha_k x to w_y and
+    subtracts it from w_k, for every other class k, with alpha_k >= 0 and sum of alpha_k <= C r. The loss is r - (score
+    of y - largest other score), and each x has a bias. An answer is learned when it arrives, and `visits` of the last
+    `memory` answers are learned again, each with an exact step of its alphas (Keerthi et al. 2008). The weight r of an
+    answer is ((answers of the most frequent class + 1) / (answers of y + 1))^exponent."""
 
     w: with_bias
     items: dual.answered

@@ -22,8 +22,7 @@ HIT, ALARM, MISS, SIZE, SEEN, SHARE = range(6)
 
 @from_parameters
 def members(features):
-    """Return the initial weights: an array of zeros with a row per member, a column per feature, and one for the
-    bias."""
+    """Return the initial weights: zeros, with a row per member, a column per feature, and a column for the bias."""
     return np.zeros((MEMBERS, features + 1))
 
 
@@ -63,7 +62,7 @@ def _f1(record):
 
 @njit(**INLINE)
 def _step(self, w, rows, k):
-    """Make a step of ACOG-II with a diagonal covariance, eta = gamma = 1, on the answer at place k in memory."""
+    """Make a step of ACOG-II with a diagonal covariance, eta = gamma = 1, on the answer stored at place k."""
     x, y, last = Row(rows, self.items[k]), self.labels[k], w.size - 1
     if y * biased(w, x, self.bias) < 1:
         step = cost(self, y) * y
@@ -98,8 +97,7 @@ def _combine(self):
 
 @njit(**INLINE)
 def _learn(self, rows, place, earlier):
-    """Let both members learn the new answer, at `place` in memory, and some earlier answers again; then combine the
-    members."""
+    """Let both members learn the new answer, stored at `place`, and some earlier answers again; then combine both."""
     for k in range(-1, self.visits if earlier else 0):
         answer = place if k < 0 else dual.revisited(self, place, earlier, k)
         visit(self, self.members[0], rows, answer)
@@ -121,10 +119,10 @@ DISCOUNT = Parameter(0.99, above=0, high=1, help="Factor on a member's record at
 
 
 class Pool(NamedTuple):
-    """Two members, `dual` and ACOG-II with a diagonal covariance (eta = gamma = 1), learn each answer, and learn the
-    same earlier answers again, with positives weighted as in `dual`. The mean of their weight vectors predicts, with
-    each member weighted by exp(F1 / temperature) / mean |margin|. F1 and margins come from the member's predictions for
-    the answered items; each new answer multiplies the weight of the earlier ones by `discount`."""
+    """Two members, `dual` and ACOG-II with a diagonal covariance (eta = gamma = 1), learn each answer, and then the
+    same earlier answers again. Positives are weighted as in `dual`. The mean of their weight vectors predicts, with
+    each member weighted by exp(F1 / temperature) / mean |margin|. A member's F1 and margins come from its predictions
+    for the answered items; each new answer multiplies the weight of the earlier ones by `discount`."""
 
     w: with_bias
     members: members
@@ -154,11 +152,11 @@ class Pool(NamedTuple):
 
 
 class PoolF1(NamedTuple):
-    """Like `pool`, but a positive weighs at least (2 - F) / F, where F is the best F1 that can be expected: F1 is best
-    if an item is pushed when its probability of being positive is at least F / 2. F is computed from probabilities
-    fitted to the margins that the answers in memory had when they were asked, with each answer counted 1 / chance
-    times. The bound (2 - F) / F is limited to 3; it is lower with few positives, and lower if less than a quarter of
-    the items are positive, down to 1 at a tenth. The exponent is increased by 0.3 few / (few + positives)."""
+    """Like `pool`, but a positive weighs at least (2 - F) / F. F is the best F1 that can be expected; it is reached by
+    pushing the items that are positive with a probability of at least F / 2. These probabilities are fitted to the
+    margins that the stored answers had when they were asked for, with each answer counted 1 / chance times. The bound
+    (2 - F) / F is limited to 3; it is lower with few positives, and lower if less than a quarter of the items are
+    positive, down to 1 at a tenth. The exponent is increased by 0.3 few / (few + positives)."""
 
     w: with_bias
     members: members

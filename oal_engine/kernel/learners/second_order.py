@@ -76,7 +76,7 @@ def shrink(Sigma, b, u):
 
 
 def acog_gain(self, v):
-    """Return (eta / 2) / (1/v + 1/gamma), the second term of q in OA3's query rule without rho_max."""
+    """Return (eta / 2) / (1/v + 1/gamma): the second term of q in OA3's query rule, without its factor rho_max."""
     return self.eta / 2 / (1 / max(v, SMALLEST) + 1 / self.gamma)
 
 

@@ -1,10 +1,10 @@
-"""Sketched second-order learners: the covariance in m directions found by Oja's rule (ACOG section 3.1, OA3 section 4),
-so that a queried round costs O(m^2 d), or, with the sparse sketch, O(m^3 + m s) for s non-zeros in the row.
+"""Sketched second-order learners: the covariance in m directions, found by Oja's rule (ACOG section 3.1, OA3 section
+4). A queried round costs O(m^2 d) for d features or, with the sparse sketch, O(m^3 + m s) for s nonzero features.
 
-Sigma = I - V' D V with orthonormal rows of V and D = diag(t L / (1 + t L)); `variance` leaves V x in `z`. The sketch
-learns every queried row, the weights learn only rows with a loss. If the sketch is updated only every m rounds
-(`every`, as both papers suggest), a round costs O(m d), or O(m^2 + m s), on average. L is then the mean over the rows
-that the sketch learned, while t still counts all queried rows.
+Sigma = I - V' D V with orthonormal rows of V and D = diag(t L / (1 + t L)), where t counts the queried rows and L
+weights the directions; `variance` leaves V x in `z`. The sketch learns every queried row, the weights learn only rows
+with a loss. If the sketch is updated only every m rounds (`every`, as both papers suggest), a round costs O(m d), or
+O(m^2 + m s), on average. L is then the mean over the rows that the sketch learned, while t still counts all.
 """
 
 from typing import NamedTuple
@@ -146,7 +146,7 @@ class Sketch(NamedTuple):
 
 
 class SACOGI(Sketch):
-    """ACOG-I with a sketched covariance, O(m^2 d) per queried round (ACOG section 3.1)."""
+    """ACOG-I with a sketched covariance, in O(m^2 d) per queried round: m directions, d features (ACOG section 3.1)."""
 
     def update(self, x, y, p, v, rho, theta):
         _learn(self, x, self.eta * y if rho - y * p > 0 else 0.0)
@@ -229,8 +229,8 @@ def _restart(self):
 
 @njit(**INLINE)
 def _sparse_learn(self, x, step):
-    """Learn like `_learn`, but with V stored as F U, and the weights as w0 + U' b. The step U += d x' touches only the
-    columns of x."""
+    """Learn like `_learn`, but with V stored as F U, and the weights as w0 + U' b. The step of `_turn` changes only the
+    columns of U in which x is nonzero."""
     if squared(x) > LARGEST:
         return
     rate = _count(self) / self.gamma
@@ -250,8 +250,8 @@ def _sparse_learn(self, x, step):
 
 @njit(**INLINE)
 def _turn(self, x, step, rate):
-    """Set U += d x' and w0 += (step - d'b) x, and recompute F. `c` must hold U x, and holds U x for the new U
-    afterwards."""
+    """Set U += d x' and w0 += (step - d'b) x for d = rate U x, and recompute F. `c` must hold U x before the step, and
+    holds it for the new U afterwards."""
     xx, m = squared(x), self.c.size
     for i in range(m):
         for k in range(m):
@@ -323,18 +323,18 @@ class SparseSketch(NamedTuple):
 
 
 class SSACOGI(SparseSketch):
-    """SACOG-I in time O(m^3 + m s) per queried round, where s is the number of non-zeros of x (ACOG section 3.2). One
-    correction: in a queried round without a loss the published pseudocode changes U, but not w and b, which would
-    change the weights (ACOG Algorithm 4, line 11; OA3 Algorithm 7, line 15). Here w compensates for the change of U in
-    every queried round."""
+    """SACOG-I in time O(m^3 + m s) per queried round, for m directions and s nonzero features of the item (ACOG section
+    3.2). One correction: in a queried round without a loss, the published pseudocode changes U but not w and b, and
+    thereby changes the weights that predict (ACOG Algorithm 4, line 11; OA3 Algorithm 7, line 15). Here w compensates
+    for the change of U in every queried round."""
 
     def update(self, x, y, p, v, rho, theta):
         _sparse_learn(self, x, self.eta * y if rho - y * p > 0 else 0.0)
 
 
 class SSACOGII(SparseSketch):
-    """SACOG-II in time O(m^3 + m s) per queried round: the learner of SSOA3 (OA3 algorithm 7), with the same correction
-    as `ssacog-i`."""
+    """SACOG-II in time O(m^3 + m s) per queried round, with m, s and the correction as in `ssacog-i`: the learner of
+    SSOA3 (OA3 algorithm 7)."""
 
     def update(self, x, y, p, v, rho, theta):
         _sparse_learn(self, x, self.eta * rho * y if 1 - y * p > 0 else 0.0)

@@ -1,5 +1,5 @@
 """Publish a session as one file of JSON lines, and adopt (import) such a file. It holds the settings, questions, events
-and digests, and a fingerprint of the data. In another database with the same data the session verifies bit for bit.
+and digests, and a fingerprint of the data. Any database with the same data reproduces the session bit for bit.
 
 A file is not trusted: every line is checked, nothing in it is executed, and a refused file changes nothing.
 """
@@ -116,7 +116,7 @@ def is_data(value: Any) -> bool:
 
 
 def is_parts(value: Any) -> bool:
-    """Return whether a value is a valid list of [margin, predicted class] for several questions, one pair for each."""
+    """Return whether a value is a valid list of [margin, predicted class] pairs, one for each of several questions."""
     return (
         isinstance(value, list) and 2 <= len(value) <= MOST_QUESTIONS
         and all(isinstance(each, list) and len(each) == 2 and number(each[0]) for each in value)
@@ -134,7 +134,7 @@ def is_question(value: Any) -> bool:
 
 
 def is_audited(value: Any) -> bool:
-    """Return whether a value is a valid description of the column of decisions that a session audits."""
+    """Return whether a value is a valid description of an audited column (labels or scores made by something else)."""
     return (
         isinstance(value, dict) and value.keys() == {"column", "cut", "checksum", "others"}
         and words(500)(value["column"]) and or_none(number)(value["cut"]) and words(64)(value["checksum"])
@@ -256,8 +256,8 @@ def _parts(
     entries: Iterable[tuple[int, Row]], kinds: Mapping[str, Mapping[str, Check]], of_end: Row | None = None,
     of_question: Row | None = None,
 ) -> dict[str, list[Row]]:  # fmt: skip
-    """Read the lines after the header, grouped by kind. of_end, of_question: defaults of the fields that the last line,
-    or the line of a question, may omit."""
+    """Read the lines after the header, grouped by kind. of_end: defaults of fields that the last line may omit.
+    of_question: defaults of fields that the line of a question may omit."""
     at, end = 1, None
     parts: dict[str, list[Row]] = {kind: [] for kind in kinds}
     all_kinds = {**kinds, "end": {f"{kind}s": whole(0) for kind in kinds}}
@@ -409,9 +409,9 @@ def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
 
 
 def _check_parts(history: History, several: Sequence[Row], audited: bool) -> None:
-    """Check that each stored question has the parts, and each answer the labels, of all questions that the session
-    asked about an item at the time. Check that questions added later come last, and that all labels of an answer to an
-    audit are equal."""
+    """Check the records of a session that asks several questions about each item. A stored query must have a pair
+    [margin, predicted class], and its answer a label, for every question that the session asked at that time. Questions
+    added later must come last. All labels of an answer to an audit must be equal."""
     added = [bool(question.get("added")) for question in several]
     first = len(added) - sum(added)
     own_names = [question["name"] for question in several[:first]]

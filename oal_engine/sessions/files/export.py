@@ -104,8 +104,8 @@ DECISIONS = {
 
 
 def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certainty.Certainty | None]:
-    """Return a table of all rounds so far, each with the decision at that time and the current label. Also return the
-    guaranteed minimum metrics of these decisions, or None."""
+    """Return a table of all rounds so far, each with the decision at that time and the current label of the item. Also
+    return the guaranteed minimum metrics of these decisions (None if there are none)."""
     settings, words = session.settings, session.settings.answers
     margins, predicted, asked = session.decided
     parts = np.stack((margins.T, predicted.T), axis=-1) if settings.questions else np.zeros((asked.size, 0, 2))
@@ -203,7 +203,7 @@ def _ranked(
     more: Mapping[str, np.ndarray | None] = MappingProxyType({}),
 ) -> tuple[OutputTable, str]:
     """Return a table of the predictions for the items of the rounds in `ranking`, in its order (None: all items, the
-    highest margins first), with `more` columns of numbers. Also return a sentence on the probabilities."""
+    highest margins first). Also return a sentence on the probabilities. more: further columns, {name: numbers}."""
     import pyarrow as pa
 
     fitted, dataset, order, log = model.of_session(session), session.dataset, session.order, session.log
@@ -245,12 +245,12 @@ def _ranked(
 
 
 def audit(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
-    """Return a table of all items with the decision of the audited column and the corrected decision, most likely wrong
-    ones first, and a sentence on the probabilities. Raise SessionError if the session audits no column.
+    """Return a table of all items, beginning with the most likely errors in the audited column (labels or scores made
+    by something else), and a sentence on the probabilities. Raise SessionError if the session audits no column.
 
-    Columns: the decision of the audited column, the corrected decision (the answer, or else the decision of column +
-    answers), the probability of a positive, the probability that the column is wrong, the answer, the item's asking
-    probability, and who decided.
+    Columns: the decision of the audited column, the corrected decision (the answer, or else the prediction of the model
+    that begins with the column), the probability of a positive, the probability that the column is wrong, the answer,
+    the item's asking probability, and who decided.
     """
     if not session.settings.audited:
         raise SessionError("the session audits no column.")

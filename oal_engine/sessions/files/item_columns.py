@@ -19,11 +19,11 @@ def origin(row: Row) -> str:
 
 
 class ItemColumns:
-    """The columns of a table that describe the items. Texts or numbers, if `with_contents`, come before the label
-    column; tags, if the session has any, and further columns of the imported file come last.
+    """The columns of a table that describe the items. The texts or numbers (if `with_contents`) come before the label
+    column. The tags, if the session has any, and further columns of the imported file come last.
 
     own: other columns of the table, {name: type}. titles: whether to put the first line of each text, its title, into a
-    column of its own. columns: all columns, {name: type}. lot: number of rows in memory at a time.
+    column of its own. columns: all columns, {name: type}. lot: number of rows made at a time.
     """
 
     def __init__(

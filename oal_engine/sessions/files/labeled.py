@@ -71,7 +71,7 @@ def _predictions(session: Session) -> tuple[Callable[[int], tuple[Any, Any, Any]
 
 
 def _words(session: Session) -> dict[int, str] | dict[int, int]:
-    """Return {label: word}: the class names, or the data set's words if each class has exactly one, or else 1 and 0."""
+    """Return {label: word}: the class names, else the data set's words if each class has exactly one, else 1 and 0."""
     if session.multiclass:
         return session.settings.names
     words = {} if session.dataset.classes else session.dataset.label_words

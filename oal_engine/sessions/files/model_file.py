@@ -2,11 +2,11 @@
 
 The first line (header) says where the model is from and how an item becomes a row. Each further line is one feature:
 its name, the numbers that its values are computed with (document frequency, or mean and standard deviation), and its
-weight, or one weight for each class. For similar wording (latent directions), the header also has the means and weights
-of these extra columns, and each feature its components in them: little-endian float32 in base64. For Fourier features
-("waves"), the header has their seed, and the last lines their weights. For dense vectors of the texts, the header has
-the names of their columns, or the embedding that computes the vectors and the count of each token; the last lines have
-their means and weights. A file is not trusted: every line is checked, and its size is bounded.
+weight, or one weight for each class. Some models have extra columns. For similar wording (latent directions), the
+header has their means and weights, and each feature its components in them: little-endian float32 in base64. For
+Fourier features ("waves"), the header has their seed, and the last lines their weights. For dense vectors of the texts,
+the header has the names of their columns, or else the embedding that computes the vectors and the count of each token;
+the last lines have their means and weights. A file is not trusted: every line is checked, and its size is bounded.
 """
 
 import base64

@@ -1,5 +1,5 @@
-"""The player of a session: the content of each place (a question or a passed round), computed from its log, and a
-self-contained HTML page with all questions."""
+"""The player of a session: the content that the browser shows at each position (a question, or a round that asked
+nothing), and a self-contained HTML page with all questions. Both are computed from the log."""
 
 from datetime import datetime
 from typing import Any
@@ -25,7 +25,7 @@ WITHOUT = "Left out: this page was made without the texts."
 
 
 class Player:
-    """The content of each place of a session, a question or a passed round, as the browser shows it. Read-only.
+    """Read-only access to the content that the browser shows at each question, and at each round that asked nothing.
 
     whole: whether to show the model's margins and predictions even for items that may still be answered.
     """
@@ -41,7 +41,7 @@ class Player:
         self._estimates = [] if trace.labelled else estimates.curve(trace)
 
     def log(self) -> dict[str, Any]:
-        """Return the JSON object that the browser keeps for the whole session, without the content of single places."""
+        """Return the JSON object that the browser keeps for the session, without the content of single positions."""
         trace = self.trace
         columns = {"margins": "margin", "probabilities": "probability", "draws": "draw", "predicted": "predicted"}
         visible = [(entry, self._shows_opinion(entry)) for entry in trace.log]
@@ -72,7 +72,7 @@ class Player:
         }
 
     def _end(self) -> str:
-        """Say why no question follows the last place."""
+        """Say why no question follows the last one."""
         trace = self.trace
         if trace.span[1] < ALL_ROUNDS[1]:
             return "The question was closed"
@@ -81,8 +81,8 @@ class Player:
         return "The stream has ended"
 
     def place(self, name: str) -> dict[str, Any] | None:
-        """Return the content of a place: q and the number of a question (q12), or r and the number of a round (r345),
-        both counted from 1. None if it does not exist."""
+        """Return the content of a position. name: "q" and the number of a question (q12), or "r" and the number of a
+        round (r345), both counted from 1. None if it does not exist."""
         trace, number = self.trace, int(name[1:])
         if name[0] == "q":
             return self._step(trace.step(number), number) if 1 <= number <= trace.steps else None
@@ -193,7 +193,7 @@ def page(trace: look_back.Trace, texts: bool = False) -> bytes:
 
 
 def _published(place: dict[str, Any] | None, texts: bool) -> dict[str, Any]:
-    """Return the content of a place without the annotators, and without its item and terms unless `texts`."""
+    """Return the content of a position without the annotators, and without its item and terms unless `texts`."""
     assert place
     item, result = place["item"], place.get("result", "").removesuffix(SAVED).strip()
     if item and texts:

@@ -70,7 +70,7 @@ def _all(sections: Iterable[Callable[[Any], Iterator[str]]], run: Session | OneQ
 
 
 def _questions(session: Session) -> Iterator[str]:
-    """Yield a table with a row for each question, their mean and the worst, then the sections of each question."""
+    """Yield a table of the questions, their mean and the worst of them, then the sections of each question."""
     parts = {name: OneQuestion(session, name) for name in session.settings.question_names}
     by_question = {name: estimates.of_session(part) for name, part in parts.items()}
     columns = [(evaluation, metric) for metric in METRICS[False][:2] for evaluation in NAMES]
@@ -150,7 +150,7 @@ def _progress(session: Session) -> Iterator[str]:
 
 
 def _result(session: Session) -> Iterator[str]:
-    """Yield the result of the session, with the quality of its list of positives."""
+    """Yield the report's section on the result of the session and the quality of its list of positives."""
     yield _heading("Result")
     yield from map(sentence, outcome.summary(session))
     yield from _list(session)
@@ -238,7 +238,7 @@ def _interval(estimate: estimates.Estimate | None) -> str:
 
 
 def _certain(session: Session) -> Iterator[str]:
-    """Yield the guaranteed minimum of each metric, if the session has a floor."""
+    """Yield the guaranteed minimum of each metric, if the session has such guarantees."""
     if certain := certainty.of_session(session):
         yield _heading("Guaranteed minimum")
         yield sentence(

@@ -1,8 +1,8 @@
 """Inter-annotator agreement, from random questions that two people answered, and the consistency of each person, from
 random questions that were repeated to them.
 
-An item that was asked with probability pi represents 1 / pi items of the stream, so that agreement is about the stream
-and not about the model's choice.
+An item that was asked about with probability pi represents 1 / pi items of the stream, so that agreement is about the
+stream and not about the model's choice.
 
 Intervals rest on the effective number of pairs (Kish). The share of equal answers has Wilson's interval (1927). The
 intervals of kappa and alpha are percentiles over tables drawn at random (Dirichlet) around the observed table with
@@ -118,8 +118,7 @@ def lowest(agreements: Mapping[str, Agreement]) -> str:
 
 
 def one_each(pairs: Sequence[AnswerPair]) -> list[AnswerPair]:
-    """Return the first pair of answers to each question: the pairs that three people's answers form are not
-    independent."""
+    """Return the first pair of answers to each question: the pairs of a third person are not independent of it."""
     return [*{pair.entry.id: pair for pair in reversed(pairs)}.values()][::-1]
 
 

@@ -2,9 +2,9 @@
 asking probability.
 
 It uses the margins at the time of asking, before the answer was learned: a model is surer of items that it has learned
-than of others. Over 24 settings of the demo and of three real streams, the log loss on the items that were not asked
-was 0.69 times the loss of always predicting their share of positives. It was 0.71 times with the final margins (above 1
-in four settings), and 0.88 times with isotonic regression, which needs more labels.
+than of others. Over 24 settings of the demo and of three real streams, the log loss on the items not asked about was
+0.69 times the loss of always predicting their share of positives. It was 0.71 times with the final margins (above 1 in
+four settings), and 0.88 times with isotonic regression, which needs more labels.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ TERMS = 14  # of the Taylor series of exp: enough up to half of ln 2, to 1e-17
 class Calibration:
     """The probability of a hit at margin p, 1 / (1 + exp(-(slope p + intercept))), or the reason why it is missing.
 
-    labels, hits: number of labels, and of hits among them. hit: the word for a hit: "positive", or "right" (a right
-    prediction) with several classes.
+    hit: name of a hit: "positive", or "right" (a right prediction) with several classes. labels, hits: number of
+    labels, and of hits among them.
     """
 
     slope: float | None

@@ -1,8 +1,8 @@
-"""Guaranteed minimum metrics (floors) of a session. They hold at all points in time at once, if the session's plan has
-a floor: a minimum probability of asking each item.
+"""Guaranteed minimum metrics of a session (`floors` in the code). They hold at all points in time at once, if the
+session has the floor option: its plan gives every item a minimum probability of being asked about.
 
 They are computed from the stored questions alone (`kernel.certainty`) and are never mixed with the estimates: an
-estimate is near the truth, a floor is below it. docs/certainty.md explains when they hold.
+estimate is near the truth, a guaranteed minimum is below it. docs/certainty.md explains when they hold.
 """
 
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ FORECAST = 0.86, 0.22, 0.53  # a constant, and powers of the positives and of th
 
 @dataclass(frozen=True)
 class Certainty:
-    """The floors for the first `rounds` rounds, {evaluation: {metric: floor}}.
+    """The guaranteed minimum metrics for the first `rounds` rounds. floors: {evaluation: {metric: guaranteed minimum}}.
 
-    labels: number of labels that they rest on. closed: whether the budget was spent before the stream ended; then the
-    floors do not cover later rounds. known_items: number of items with known labels, which the floors leave out.
+    labels: number of labels used. closed: whether the budget was spent before the stream ended; if so, later rounds are
+    not covered. known_items: number of items with known labels, which are left out.
     """
 
     rounds: int
@@ -40,7 +40,7 @@ class Certainty:
 
     @property
     def recall(self) -> float:
-        """The guaranteed minimum of recall, the share of positives that were pushed or asked."""
+        """The guaranteed minimum recall (share of positives that were pushed or asked about)."""
         return self.floors["push_query"]["recall"]
 
     def __str__(self) -> str:
@@ -76,8 +76,8 @@ class _Answers:
     def floors(
         self, answers: np.ndarray, rounds: np.ndarray, pushes: np.ndarray, risk: float = certainty.RISK
     ) -> Floors:
-        """Compute the floors at several points in time, given the numbers of answers, rounds and pushes at each of
-        them, arrays of shape (points,)."""
+        """Compute the guaranteed minimum metrics at several points in time, given the numbers of answers, rounds and
+        pushes at each of them, arrays of shape (points,)."""
         promised = self.plan.promised if self.plan else 0.0
         tables = certainty.tables(
             self.label, self.pushed, self.chance, answers, rounds, pushes, promised, risk=risk
@@ -85,7 +85,7 @@ class _Answers:
         return certainty.floors(tables, self.weights)
 
     def now(self, risk: float = certainty.RISK) -> dict[str, dict[str, float]]:
-        """Compute the current floors."""
+        """Compute the current guaranteed minimum metrics."""
         answers, rounds, pushes = (np.array([count]) for count in (self.label.size, self.passed, self.pushes))
         return _at(self.floors(answers, rounds, pushes, risk), 0)
 
@@ -95,12 +95,12 @@ def _at(floors: Floors, k: int) -> dict[str, dict[str, float]]:
 
 
 def has_floor(run: Session | Trace | OneQuestion) -> bool:
-    """Return whether the plan of a session has a floor, a minimum probability of asking each item."""
+    """Return whether the plan of a session gives every item a minimum probability of being asked about."""
     return bool(run.state.plan and run.state.plan.promised)
 
 
 def of_session(run: Session | Trace | OneQuestion) -> Certainty | None:
-    """Return the current floors of a session, without the waiting question; None if its plan has no floor."""
+    """Return the current guaranteed minimum metrics, without the waiting question; None unless `has_floor`."""
     if not has_floor(run):
         return None
     answers = _Answers(run)
@@ -114,12 +114,11 @@ def of_session(run: Session | Trace | OneQuestion) -> Certainty | None:
 
 
 def all_at_once(session: Session) -> dict[str, float]:
-    """Return {name of question: floor of recall} if the session asks several questions. The risk that any of them errs
-    is at most the risk of a single floor. Empty if the session asks one question, audits a column, or its plan has no
-    floor.
+    """Return {name of question: guaranteed minimum recall} for a session that asks several questions about each item.
+    Empty if the session asks a single question, audits a column, or has no floor option (`has_floor`).
 
-    Each floor has an equal part of the risk. The risk that any floor errs is at most the sum of these parts (Bonferroni
-    correction).
+    Each guarantee gets an equal part of the risk. So the risk that any of them is wrong is at most the risk of a single
+    guarantee (Bonferroni correction).
     """
     names = session.settings.question_names if has_floor(session) and not session.settings.audited else ()
     runs = {name: OneQuestion(session, name) for name in names}
@@ -128,13 +127,13 @@ def all_at_once(session: Session) -> dict[str, float]:
 
 
 def in_words(floors: dict[str, float]) -> str:
-    """Describe the floors of `all_at_once` in a sentence."""
+    """Describe the result of `all_at_once` in a sentence."""
     shares = ", ".join(f"{_percent(recall)} of {name}" for name, recall in floors.items())
     return f"All questions at once: at least {shares} are found ({RISK_WORDS})."
 
 
 def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Certainty]:
-    """Return the floors at up to `points` points along the stream, and the current ones."""
+    """Return the guaranteed minimum metrics at up to `points` points along the stream, and the current ones."""
     if not has_floor(run):
         return []
     answers, trail = _Answers(run), dict(run.state.trail)
@@ -150,13 +149,13 @@ def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Certaint
 
 
 def expected(run: Session | Trace | OneQuestion) -> float | None:
-    """Return the floor of recall expected at the end, if the rest of the stream is like the past; None if the plan has
-    no floor."""
+    """Return the guaranteed minimum recall expected at the end of the stream, if the rest is like the past. None unless
+    `has_floor`."""
     return _expected(run, _Answers(run), 0) if has_floor(run) else None
 
 
 def _expected(run: Session | Trace | OneQuestion, answers: _Answers, more: int) -> float:
-    """Return the expected final floor of recall if `more` labels were added now. The plan must have a floor."""
+    """Return the guaranteed minimum recall expected at the end if `more` labels were added now."""
     state, plan, t = run.state, run.state.plan, answers.rounds
     assert plan, "a session with a floor has a plan"
     left = max(run.rounds - run.known_from(state, t), plan.horizon) - t
@@ -179,8 +178,8 @@ def _expected(run: Session | Trace | OneQuestion, answers: _Answers, more: int) 
 
 
 def labels_for(run: Session | Trace | OneQuestion, points: float = STEP) -> int | None:
-    """Return how many labels, added now, would raise the expected final floor of recall by `points` (0.05: 5 percentage
-    points); None if no number would."""
+    """Return how many labels, added now, would raise the guaranteed minimum recall expected at the end by `points`
+    (0.05: 5 percentage points); None if no number would."""
     if not has_floor(run):
         return None
     answers = _Answers(run)
@@ -192,8 +191,8 @@ def labels_for(run: Session | Trace | OneQuestion, points: float = STEP) -> int 
 
 
 def forecast(labels: int, items: int, prevalence: float) -> float:
-    """Predict the final floor of recall with the algorithm `auto`, and with the share RECOMMENDED of the budget as the
-    plan's floor. docs/certainty.md says how precise this is.
+    """Predict the guaranteed minimum recall at the end, for the algorithm `auto` with the share RECOMMENDED of the
+    budget as its floor option. docs/certainty.md says how precise this is.
 
     labels: budget, >= 1. items: number of items of the stream, >= 1. prevalence: share of positive items, > 0.
     """
@@ -203,7 +202,7 @@ def forecast(labels: int, items: int, prevalence: float) -> float:
 
 def sentences(session: Session | OneQuestion) -> list[str]:
     """Describe the current guarantee, the guarantee expected at the end, and the gain from more labels, in sentences.
-    Empty if the plan has no floor."""
+    Empty unless `has_floor`."""
     current = of_session(session)
     if not current:
         return []
@@ -218,10 +217,10 @@ def sentences(session: Session | OneQuestion) -> list[str]:
 
 
 def promise(recall: float, items: int, prevalence: float) -> str:
-    """Describe the guarantee that a new session with a floor will probably reach, and the number of random labels that
-    some guarantees need, in sentences.
+    """Describe in sentences the guarantee that a new session with the floor option will probably reach, and how many
+    random labels some guarantees need.
 
-    recall: floor of recall, from `forecast`. items: number of items of the stream. prevalence: share of positive items.
+    recall: guaranteed minimum, from `forecast`. items: number of items of the stream. prevalence: share of positives.
     """
     needed = {share: labels / prevalence for share, labels in PRICES.items()}
     prices = (

@@ -88,7 +88,7 @@ class Chart:
 
 def of_session(session: Run) -> list[Chart]:
     """Return the charts of a session: its metrics if the data has labels, else the answers; then the shares of the
-    stream that were asked and pushed, and the pace if the budget is paced."""
+    stream that were asked about and pushed, and the pace if the budget is paced."""
     rounds, counts = session.curve(POINTS)
     charts = []
     if session.labelled:

@@ -1,7 +1,7 @@
 """Detect drift, a change of the stream, from its items alone and from its answers (`kernel.drift`). See docs/feeds.md.
 
-Imported items and items appended later are treated as two streams: the features are fitted on the imported items, and
-later items differ from them for this reason alone.
+Imported items and items appended later are treated as two streams. The features are fitted on the imported items, so
+later items differ from them even without drift.
 """
 
 from collections.abc import Iterator
@@ -28,10 +28,10 @@ _looks = WeakKeyDictionary[Run, tuple[int, int | None]]()  # number of rounds at
 
 
 def noticed(run: Run) -> int | None:
-    """Return the round at which a change of the items was noticed, or None. If items come in random order, a false
-    alarm occurs in at most a share `drift.ITEMS_RISK` of sessions.
+    """Return the round at which a change of the items was noticed, or None. If items come in random order, at most a
+    share `drift.ITEMS_RISK` of sessions has a false alarm.
 
-    It is always None if near-duplicates are left out: frequent texts come early, and their copies do not follow.
+    Always None if near-duplicates were left out, because frequent texts then come early, and never again.
     """
     if run.dataset.record["near_duplicates"] == duplicates.ONCE:
         return None
@@ -102,8 +102,8 @@ def _in_words(changed: drift.Change, name: str) -> str:
 
 
 def _what_changed(run: Run, at: int) -> Iterator[str]:
-    """Say which terms or columns differ most between the latest items and early ones. The alarm comes some time after
-    the change, so the latest items begin LATEST items before the alarm, and the early ones end halfway to it."""
+    """Say which terms or columns differ most between the latest items and early ones. The alarm (round `at`) comes some
+    time after the change. So the latest items begin LATEST items before it, and the early ones end halfway to it."""
     middle = at // 2 + 1
     parts = run.order[:middle][-COMPARED:], run.order[max(middle, at - LATEST) : run.state.streamed][-COMPARED:]
     data = run.dataset.rows

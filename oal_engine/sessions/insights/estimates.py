@@ -1,4 +1,4 @@
-"""Estimate the metrics of a session from its log alone, with `kernel.estimates` over windows of its rounds."""
+"""Estimate the metrics of a session, or of a window (range of rounds), from its log alone with `kernel.estimates`."""
 
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -42,7 +42,7 @@ Metrics = dict[str, dict[str, Estimate | None]]  # evaluation -> metric -> its e
 
 @dataclass(frozen=True)
 class Estimates:
-    """The estimated metrics of a window of a session.
+    """The estimated metrics of a window (range of rounds) of a session.
 
     positives: number of positive answers. closed: last round (from 0) of the window if it has ended, else None.
     metrics: {evaluation: {metric: Estimate or None}}. reason: a sentence on the answers that are missing, or None if
@@ -108,7 +108,7 @@ class Answers:
             self.passed, self.pushes = sides.sum(axis=1), sides[:, 1]  # without known items
 
     def since(self, start: int) -> "Answers":
-        """Return the answers of the window that begins at round `start`, or at the next round with stored counts."""
+        """Return the answers of the rounds from `start` on, or from the next round whose counts are stored."""
         own = copy(self)
         own.start = min(t for t in self.trail if t >= start)
         late = self.rounds[1:] > own.start
@@ -133,8 +133,7 @@ class Answers:
         return rounds
 
     def windows(self, answers: np.ndarray) -> tuple[Windows, Enough, list[Side]]:
-        """Estimate the metrics of the windows that end after these numbers of answers, with the functions of
-        `kernel.estimates`."""
+        """Estimate the metrics with `kernel.estimates` after the first n answers, for each number n in `answers`."""
         rounds = self.passed[answers]
         if self.run.multiclass:
             return of_classes(self.predicted == self.label, self.label, self.chance, answers, rounds)
@@ -198,7 +197,7 @@ def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Point]:
 
 
 def _look(answers: Answers, points: int) -> tuple[Estimates, list[Point]]:
-    """Estimate the metrics of the whole window of these answers, and at up to `points` points along it."""
+    """Estimate the metrics over all rounds of these answers, and at up to `points` points along them."""
     size = answers.size
     after = np.unique(np.linspace(1, size, min(points, size)).round().astype(int)) if size and points > 1 else None
     after = np.array([size]) if after is None else after
@@ -217,9 +216,9 @@ def _look(answers: Answers, points: int) -> tuple[Estimates, list[Point]]:
 
 
 def _reason(answers: Answers, positives: int, enough: Enough, sides: Sequence[Side]) -> str:
-    """Return a sentence on why estimates of the last window are missing: the rule never asks some items, every item was
-    asked, or there are too few answers. If positive answers are missing and enough items are left, it says about how
-    many more labels are needed."""
+    """Say in a sentence why estimates are missing: the rule never asks about some items, every item was asked about, or
+    there are too few answers. If positive answers are missing and enough items are left, also say about how many more
+    labels are needed."""
     if answers.silent:
         return (
             f"The rule {answers.run.settings.rule} gives some items no chance of being asked: "

@@ -44,7 +44,7 @@ def summary(session: Session) -> list[str]:
 
 def table(session: Session) -> list[tuple[str, str]]:
     """Return table rows (name, value in words) on the positives found and the quality of the model. If the session asks
-    several questions, the rows are as in `yeses`; if it audits a column, as in `audit`."""
+    several questions about each item, return the rows of `yeses`; if it audits a column, the rows of `audit`."""
     if session.settings.audited:
         (_, *names), *metrics_of = (figures := audit(session))[0]
         own = [
@@ -64,18 +64,19 @@ def table(session: Session) -> list[tuple[str, str]]:
 
 
 def deciders(session: Session) -> dict[str, OneQuestion]:
-    """Return {name on the page: run} for the two deciders of an audit: the column alone, and column + answers."""
+    """Return {name on the page: run} for both deciders of an audit: the column alone, and a model that starts from
+    it."""
     return {words: OneQuestion(session, name) for name, words in session.settings.decider_names.items()}
 
 
 def _others(session: Session) -> dict[str, OneQuestion]:
-    """Return {name: run} for the other columns that an audit judges."""
+    """Return {name: run} for the other columns of labels or scores that an audit judges."""
     return {name: OtherColumn(session, name) for name in (session.settings.audited or {}).get("others", ())}
 
 
 def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
-    """Return the quality of an audited column, alone and with the answers, as a table with a row for each metric. Also
-    return rows (name, value in words) on the number of positives and the benefit of more answers."""
+    """Return the quality of the audited labels or scores, alone and with the answers, as a table with a row for each
+    metric. Also return rows (name, value in words) on the number of positives and the benefit of more answers."""
     runs, others = deciders(session), _others(session)
     now = [estimates.of_session(run) for run in [*runs.values(), *others.values()]]
     table: list[tuple[str, ...]] = [("Estimated", *runs, *others)]
@@ -102,8 +103,8 @@ def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]
 
 
 def yeses(session: Session) -> Iterator[tuple[str, str]]:
-    """Yield rows (name, value in words) for a session that asks several questions: the number of readings (items with
-    an answer or a known label), then for each question how many of its labels are yes."""
+    """Yield rows (name, value in words) for a session that asks several questions about each item: first the number of
+    items with an answer or a known label, then for each question how many of its labels are yes."""
     readings = [lesson.labels for lesson in session.state.lessons if lesson.label != SKIP]
     yield "Readings", f"{len(readings):,}"
     for k, name in enumerate(session.settings.question_names):
@@ -183,7 +184,7 @@ def _in_words(estimated: Estimates) -> str:
 
 
 def _first(estimated: Estimates) -> list[str]:
-    """Return the metrics to name first: the two main ones, as far as they are estimated, else all estimated ones."""
+    """Return the metrics to name first: the two main ones if they are estimated, else all estimated ones."""
     return [metric for metric in METRICS[False][:2] if metric in estimated.available] or estimated.available
 
 

@@ -2,7 +2,7 @@
 
 The chance that an item without an answer is positive is a logistic function of its margin (Platt 1999) whose slope may
 change twice (a linear spline). It is fitted to the answered items, each with its margin under a model that was trained
-without it (cross-validation), because a model is surer of items that it has learned. An answer that was asked with
+without it (cross-validation), because a model is surer of items that it has learned. An answer that was asked for with
 probability pi has the weight pi^-0.75, a compromise: equal weights would make the most of few answers, weights of 1 /
 pi would represent the stream even if the curve is wrong. docs/estimates.md reports the coverage of the intervals.
 """
@@ -244,7 +244,7 @@ def _margins_without(session: Session | OneQuestion, places: np.ndarray) -> np.n
 def margins_left_out(answers: int, margins: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Return the cross-validated margin of each answered item: under a model trained without the answers of its fold.
 
-    margins: function that trains without the answers at some indices, and returns the margins of their items.
+    margins: function of indices that trains without these answers and returns the margins of their items.
     """
     result = np.zeros(answers)
     for fold in range(min(FOLDS, answers)):

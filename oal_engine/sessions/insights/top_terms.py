@@ -1,4 +1,4 @@
-"""Show a model's learning: the weights that an answer changed, the strongest weights of each class, and the answers
+"""Show how a model learns: the weights that an answer changed, the strongest weights of each class, and the answers
 that surprised the model."""
 
 from collections.abc import Iterable, Sequence
@@ -85,7 +85,7 @@ def strongest(
 
 def whole_words(run: Run, values: Iterable[tuple[int, np.ndarray]]) -> list[tuple[str, np.ndarray]]:
     """Return the values of columns as (term, values). The values of a prefix, such as "exerc…", are added to the values
-    of each word that begins with it; a prefix that begins none of the words is kept."""
+    of each word that begins with it; a prefix without such a word is kept."""
     named = dict[str, np.ndarray]()
     for column, numbers in values:
         name = term(run, column)

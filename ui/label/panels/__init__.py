@@ -11,15 +11,15 @@ from ..card_server import CardServer
 
 
 def chosen_question(server: CardServer) -> str | None:
-    """Show a menu of the session's questions. Return the chosen name, or None if the session asks only one."""
+    """Show a menu of the session's questions. Return the chosen name, or None if only one is asked about each item."""
     return choose_question(server.session.settings)
 
 
 def choose_question(
     settings: Settings, key: str | None = None, on_change: Callable[[], None] | None = None
 ) -> str | None:
-    """Show a menu of the questions. Return the chosen name, or None if the session asks only one. key: query parameter
-    of the choice (None: it is not in the address). on_change: called when another one is chosen."""
+    """Show a menu of the questions. Return the chosen name, or None if only one is asked about each item. key: query
+    parameter of the choice (None: it is not in the address). on_change: called when another one is chosen."""
     names, words = settings.question_names, settings.decider_names
     if not names:
         return None

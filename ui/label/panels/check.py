@@ -47,8 +47,8 @@ def show(server: CardServer) -> None:
 
 
 def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str | None = None) -> dict[str, Any]:
-    """Return one page of a view, the most urgent answers first. checks: None while the answers are being checked. name:
-    the question, if the session asks several."""
+    """Return the page of the list that `view` selects, the most urgent answers first. checks: None while the answers
+    are being checked. name: the question, if several are asked about each item."""
     session, unseen = part_of(server.session, name), server.session.unseen(annotator())
     answers = {entry.id: entry for entry in history.entries_of(server, session) if entry.id not in unseen}
     shows = SHOWS + DIFFER * bool(session.settings.overlap) + CHANGED * bool(session.settings.repeat)
@@ -74,7 +74,7 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
 
 
 def _differing(session: Session | OneQuestion, view: View, pairs: list[AnswerPair], empty: str) -> dict[str, Any]:
-    """Return the page of items with two different answers, each to be settled by a correction. empty: text of an empty
+    """Return the page of items with two different answers, each settled by a correction. empty: text for an empty
     list."""
     pairs = agreement.differing(pairs)[: item_list.PAGE]
     matches, counts = item_list.page_of(session, [pair.entry.item for pair in pairs], view)

@@ -1,5 +1,5 @@
-"""Label items of the whole stream that are found by their words or in the list of positives; if the session asks
-several questions, for one question at a time."""
+"""Label items of the whole stream that are found by their words or in the list of positives. If several questions are
+asked about each item, the labels are for one question at a time."""
 
 import html
 from typing import Any
@@ -56,8 +56,8 @@ def show(server: CardServer) -> None:
 
 
 def label(session: Session, event: RowEvent, by: str, name: str | None = None) -> None:
-    """Store the label of an item as known, or remove a known label (SKIP). Raise SessionError if the item was asked.
-    name: the question, if the session asks several."""
+    """Store the label of an item as known, or remove a known label (SKIP). Raise SessionError if the item was asked
+    about. name: the question, if several are asked about each item."""
     origin = CORRECTION if event.row in part_of(session, name).known_labels else SEARCH
     if session.know(event.id, {event.row: event.action}, origin, by, name):
         raise SessionError(ASKED)
@@ -65,7 +65,7 @@ def label(session: Session, event: RowEvent, by: str, name: str | None = None) -
 
 def page(server: CardServer, view: View, name: str | None = None) -> dict[str, Any]:
     """Return one page of the items that a search finds, of the list of positives, or of the known labels. name: the
-    question, if the session asks several."""
+    question, if several are asked about each item."""
     session = part_of(server.session, name)
     unseen = server.session.unseen(annotator())
     asked = {int(session.order[each.question.t]) for each in server.session.state.outstanding.values()}

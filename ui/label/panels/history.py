@@ -42,7 +42,8 @@ def list_of(panel: str, question: str | None) -> str:
 
 
 def change(session: Session, event: RowEvent | RowTag, by: str, name: str | None = None) -> None:
-    """Store a correction made in a row, or a tag of its item. name: the question, if the session asks several."""
+    """Store a correction made in a row, or a tag of its item. name: the question, if several are asked about each
+    item."""
     if isinstance(event, RowEvent):
         session.correct(event.id, event.row, event.action, by, highlighted=False, name=name)
     elif asked := session.answered(event.row):
@@ -61,7 +62,7 @@ def entries_of(server: CardServer, run: Session | OneQuestion) -> list[Entry]:
 
 
 def page(server: CardServer, view: View, name: str | None = None) -> dict[str, Any]:
-    """Return one page of a view, the newest answers first. name: the question, if the session asks several."""
+    """Return the page of the list that `view` selects, newest answers first. name: as in `change`."""
     session, unseen = part_of(server.session, name), server.session.unseen(annotator())
     log = entries_of(server, session)
     answered = [entry for entry in reversed(log) if entry.label is not None and entry.id not in unseen]

@@ -76,7 +76,7 @@ def show(server: CardServer) -> None:
 
 
 def _view(session: Session | OneQuestion) -> tuple[dict[int, Lines], dict[int, Lines]]:
-    """Return the terms that moved, {number of last answers: terms}, and the strongest terms, {class: terms}."""
+    """Return the terms that changed most, {number of last answers: terms}, and the strongest terms, {class: terms}."""
     now, latent, common = session.place.weights, session.dataset.latent, top_terms.common(session)
     strongest = {
         label: top_terms.whole_words(
@@ -95,7 +95,7 @@ def _view(session: Session | OneQuestion) -> tuple[dict[int, Lines], dict[int, L
 
 
 def _moved(session: Session | OneQuestion, moves: list[Moved]) -> Lines:
-    """Return the terms that moved, each with its old and its new weight, and with K classes also with its class."""
+    """Name the terms whose weights changed (with K classes also the class), each with its old and its new weight."""
     return [
         (name if label is None else f"{name} → {session.names[label]}", values)
         for label in dict.fromkeys(move.label for move in moves)

@@ -1,6 +1,6 @@
-"""Items that the model passed on without asking, newest first, where wrong predictions can be marked: the pushed items,
-or with K classes every item with its predicted class. If the session asks several questions, the items pushed by one
-question, which can be labeled."""
+"""The items that the model decided without asking, newest first: the pushed items, or with K classes all items with
+their predicted classes. Wrong predictions can be marked. If several questions are asked about each item, the panel
+shows the items pushed for one of the questions, and they can be labeled instead."""
 
 import html
 from typing import Any
@@ -82,7 +82,7 @@ def _cost(session: Session, trains: bool) -> str:
 
 def _passed(session: Session | OneQuestion, show: str) -> np.ndarray:
     """Return the rounds that passed without a question, newest first: the pushed items, or with K classes the items
-    predicted as the class `show` (or as any class). Known items are left out."""
+    predicted as the class `show` (or as any class). Items whose label was known are left out."""
     _, predicted, asked = session.decided
     wanted = predicted > 0
     if session.multiclass and show not in ("all", "marked"):
@@ -92,8 +92,8 @@ def _passed(session: Session | OneQuestion, show: str) -> np.ndarray:
 
 
 def page(server: CardServer, view: View, trains: bool = False, name: str | None = None) -> dict[str, Any]:
-    """Return one page of a view, the newest items first. name: the question, if the session asks several; its items are
-    labeled instead of marked."""
+    """Return the page of the list that `view` selects, newest items first. name: the question, if several are asked
+    about each item; its items are labeled instead of marked."""
     session, show = part_of(server.session, name), view.show
     marks = {} if isinstance(session, OneQuestion) else session.marks
     rounds = _passed(session, show)

@@ -41,8 +41,8 @@ def sentences(settings: Settings, plan: Plan | None, progress: Progress, log: li
 
 
 def _forecast(progress: Progress, spent: list[int], stream: int) -> str:
-    """Return a sentence on where the labels run out at this pace, or how many stay unused. The item that waits for its
-    answer will use one label."""
+    """Return a sentence on where the labels run out at this pace, or how many stay unused. The item that is waiting for
+    its answer is counted as using one label."""
     if progress.end == "stream":
         return ""
     if len(spent) < MIN_LABELS:
@@ -56,7 +56,7 @@ def _forecast(progress: Progress, spent: list[int], stream: int) -> str:
 
 
 def against_plan(plan: Plan, progress: Progress, log: list[Entry]) -> str:
-    """Compare the labels used, random checks and others, with the plan. "" if there are too few labels to compare."""
+    """Compare the numbers of random checks and of other labels with the plan. Return "" if there are too few labels."""
     if progress.labels < MIN_LABELS:
         return ""
     checks = sum(bool(entry.audit) for entry in log if entry.label)

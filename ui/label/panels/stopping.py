@@ -23,8 +23,8 @@ Curve = tuple[ArrayLike, ArrayLike]  # rounds, and the value of the metric after
 
 
 def sentence(log: list[Entry], theta: float, title: str, curve: Curve | None = None) -> str:
-    """Return the advice: the labels since the last confident mistake, the change of the metric called `title`, and a
-    hint if more labels may change little."""
+    """Return the advice: the labels since the model's last confident mistake, the change of the metric called `title`,
+    and a hint if more labels may change little."""
     answered = [entry for entry in log if entry.label]
     if len(answered) < CALM_LABELS:
         return LATER.format(CALM_LABELS)

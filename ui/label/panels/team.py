@@ -112,7 +112,7 @@ def _by_people(pairs: list[AnswerPair]) -> list[tuple]:
 
 
 def _cells(own: Agreement) -> tuple[str, str, str]:
-    """Return three cells of a table: how many answers were the same, their share in the stream, and kappa."""
+    """Return cells of a table: how many answers were equal, the estimated share in the whole stream, and kappa."""
     return f"{own.equal:,} of {own.pairs:,}", _share(own.same), str(own.kappa or "not enough")
 
 
