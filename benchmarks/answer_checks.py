@@ -1,11 +1,11 @@
 """Measure how many wrong answers are found if the most suspicious answers are checked, in sessions with `auto` in which
 about 5 % of the answers, drawn at random, are wrong. Run `python benchmarks/answer_checks.py`.
 
-Each method ranks the answers, the most suspicious first; the figure is the share of all wrong answers that are among
-the first 5 % or 10 % of the ranking. Our method (`all others`: a model of all other answers) is compared with the
-margin that the session's own model gave the item when it was asked, with the class probability that a logistic
-regression gives the answer in 5-fold cross-validation, and with chance. `cleanlab`, if it is installed, ranks by these
-probabilities, adjusted by its confident learning.
+Each method ranks the answers, the most suspicious first. The figure is the share of all wrong answers that are among
+the first 5 % or 10 % of the ranking. Our method (`all others`: a model trained on all other answers) is compared with
+three others: the margin that the session's own model gave the item when it was asked, the class probability that a
+logistic regression gives the answer in 5-fold cross-validation, and chance. `cleanlab`, if it is installed, ranks by
+the regression's probabilities, adjusted by its confident learning.
 """
 
 import json
@@ -49,8 +49,8 @@ def answered(data, budget, seed):
 
 
 def scores(asked, y, margins, seed):
-    """Return {method: scores of the answers}, where the answer with the lowest score is checked first, and the seconds
-    that our method took."""
+    """Return a pair: {method: scores of the answers}, in which the lowest score is checked first, and the seconds that
+    our method took."""
     start = perf_counter()
     products = rows.inner_products(asked, asked)
     products = products / products.diagonal().mean() + BIAS**2

@@ -1,10 +1,10 @@
-"""Measure how good the probabilities of exported predictions are: `python benchmarks/calibration.py`. `auto` (several
-classes: `auto-classes`) labels shuffled streams whose labels are known, its margins are calibrated as in the product
-(Platt scaling on its answers), and the probabilities are compared with the truth of the items that were not asked.
+"""Measure how good the probabilities of exported predictions are: `python benchmarks/calibration.py`. `auto` (with
+several classes `auto-classes`) labels shuffled streams whose labels are known. Its margins are calibrated (Platt
+scaling) as in the product. The probabilities are compared with the true labels of the items not asked about.
 
-A hit is a positive item (several classes: a correct prediction). *log loss* and *brier* are relative to a constant
-prediction, the share of hits: below 1 is better. *error* is the expected calibration error. *told* and *true* are the
-mean probability and the share of hits of the items with a probability of at least 0.5.
+A hit is a positive item (with several classes: a correct prediction). *log loss* and *brier* are relative to a constant
+prediction, the share of hits: below 1 is better. *error* is the expected calibration error. Of the items with a
+probability of at least 0.5, *told* is the mean probability and *true* the share of hits.
 """
 
 import json
@@ -32,7 +32,7 @@ LEAST = 1e-4  # smallest distance from 0 and 1: one wrong certainty would domina
 
 
 def probabilities(data, labels, seed):
-    """Return two arrays over the items that were not asked: the probability of a hit, and whether the item is a hit.
+    """Return two arrays over the items not asked about: the probability of a hit, and whether the item is a hit. Return
     None if too few answers are hits, or too few are not.
 
     If the margins do not separate hits, every probability is the share of hits among the answers, each answer weighted

@@ -1,8 +1,8 @@
-"""Measure how safe and how tight guaranteed minimum metrics (floors) are: `python benchmarks/certainty.py`.
+"""Measure how safe and how tight the guaranteed minimums (floors) of metrics are: `python benchmarks/certainty.py`.
 
-Thousands of streams are answered with their labels, or with slips (wrong answers), skips or corrections. Floors are
-compared with the truth after every answer. The figures: the shares of sessions in which a floor was ever too high, and
-the floors and true metrics at the end.
+Thousands of sessions are simulated. Their answers are the true labels, or have slips (wrong answers), skips or
+corrections. After every answer the floors are compared with the truth. The figures are the share of sessions in which a
+floor was ever too high, and the floors and true metrics at the end.
 """
 
 import json
@@ -33,9 +33,9 @@ CORRECTED = 0.6  # share of the labels that are used when all slips so far are c
 
 
 class Course(NamedTuple):
-    """A simulated session. asked: the items asked, in order. first, last: their first and final answers. mended: number
-    of answers before the first ones were corrected. chance: probability of each question. predicted: class of each item
-    seen. looks: number of rounds at each look (point in time). promised: guaranteed minimum of `chance`."""
+    """A simulated session. asked: items asked about, in order. first, last: first and final answer to each. mended:
+    number of answers when the earlier ones were corrected. chance: probability of each query. predicted: class of each
+    item seen. looks: rounds so far at each look (point in time). promised: minimum of `chance`."""
 
     asked: np.ndarray
     first: np.ndarray
@@ -47,9 +47,9 @@ class Course(NamedTuple):
     promised: float
 
     def floors(self, looks, label, found=None):
-        """Return the floors at some looks (points in time), given the answers `label`. Look k is after k answers, the
-        last look at the end. found: number of positives among the pushed items at each look, if a person has read
-        them."""
+        """Return the floors (guaranteed minimums) at some looks, given the answers `label`. Look k is after k answers;
+        the last look is at the end. found: if a person has read the pushed items, the number of positives among them at
+        each look."""
         rounds = self.looks[looks]
         pushes = np.append(0, np.cumsum(self.predicted > 0))[rounds]
         worst = certainty.tables(
@@ -69,7 +69,7 @@ class Course(NamedTuple):
         return {name: metrics.evaluate(tables, name) for name in metrics.EVALUATIONS}, tables
 
     def over(self, looks, label, y):
-        """Return whether any floor at these looks, given the answers `label`, is above the truth by the labels `y`."""
+        """Return whether any guaranteed minimum (from the answers `label`) exceeds the truth (from the labels `y`)."""
         known, (real, _) = self.floors(looks, label), self.truth(looks, y)
         return any(
             (known[name][metric] > real[name][metric] + 1e-12).any()
@@ -81,8 +81,8 @@ class Course(NamedTuple):
 def course(table, last, first, budget, share, seed, appended=False):
     """Simulate a session over a stream in its order.
 
-    last, first: final and first label of each item; 0 for a skip. share: share of the budget for the floor. appended:
-    whether the last third of the items, and a third of the labels, are added only after the other items have passed.
+    last, first: final and first label of each item; 0 for a skip. share: share of the budget for minimum probabilities
+    of being asked. appended: whether a third of the items and labels are added after the others have passed.
     """
     chosen, n = strategy("auto"), last.size
     end, later = (2 * n // 3, budget // 3) if appended else (n, 0)
@@ -168,8 +168,8 @@ def sessions(quick, orders):
 
 
 def figures(run, last, first, y):
-    """Return a dict: whether a floor was ever above the truth, judged by the answers and by the data's labels `y`, and
-    the floors and the true metrics at the end."""
+    """Return a dict: whether a floor (guaranteed minimum) was ever above the truth according to the answers (`wrong`)
+    and to the data's labels `y` (`wrong_of_data`), and the floors and true metrics at the end."""
     size = run.looks.size
     before, after = np.split(np.arange(size), [run.mended])
     end = np.array([size - 1])
@@ -243,7 +243,7 @@ def main(
     orders: Annotated[int, typer.Option(min=1, help="Orders of each data set in each way.")] = 25,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Compare the floors of many sessions with the truth after every answer."""
+    """Compare the guaranteed minimums of many sessions with the truth after every answer."""
     start = perf_counter()
     results = list(sessions(quick, orders))
     if as_json:

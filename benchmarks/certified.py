@@ -1,6 +1,6 @@
-"""Measure audits of a column of predictions, simulated with known quality: `python benchmarks/certified.py`. The
-figures say how often the intervals contain the truth, how often a floor (guaranteed minimum) is above it, and how many
-labels the column saves.
+"""Measure audits of existing predictions (a column), which are simulated with known quality: run `python
+benchmarks/certified.py`. The figures say how often the intervals contain the truth, how often a guaranteed minimum
+(floor) is above the truth, and how many labels the column saves.
 
 A column is a score of a given AUC (`plain`), a score that says positive twice as often as there are positives
 (`positives`), a score whose AUC falls to 0.6 along the stream (`drift`), or a score whose sign is reversed in a tenth
@@ -35,8 +35,8 @@ WORST, TOPIC = 0.6, 0.1  # AUC at the end of a drift, and share of items with th
 
 
 def streams(quick):
-    """Yield (name, rows, labels) of each stream with two classes. In data with several questions, each question used is
-    a stream of its own."""
+    """Yield (name, rows, labels) of each stream with two classes. In data with several questions about each item, three
+    of the questions are streams of their own."""
     for name, data in estimates.sources(quick):
         if not data.classes:
             yield name, data.rows, data.y
@@ -46,8 +46,8 @@ def streams(quick):
 
 
 def column(y, topic, order, quality, kind, seed, are_labels):
-    """Return the margins of a simulated column; only their signs if `are_labels`. topic: which items get the opposite
-    sign if `kind` is "topic"."""
+    """Return the margins of a simulated column (predictions to audit); only their signs if `are_labels`. topic: mask of
+    the items whose sign is reversed if `kind` is "topic"."""
     rng = np.random.default_rng(seed)
     auc = np.full(y.size, quality)
     if kind == "drift":
@@ -61,8 +61,8 @@ def column(y, topic, order, quality, kind, seed, are_labels):
 
 
 def found(data, margins, order, labels, seed):
-    """Audit a simulated column over one order of the items. Return the results by decider: the column alone, and a
-    learner that begins with it."""
+    """Audit a simulated column over one order of the items. Return {decider: results}: the decider, which predicts the
+    classes, is the column alone, or a learner that begins with the column."""
     options = replays.ReplayOptions(budget=labels, seed=seed, **PLAN, rho="laplace")
     result = replays.replay_column(strategy("auto"), data, Column("simulated", None, margins), [order], options)
     return result["runs"][0]["deciders"]
@@ -70,7 +70,7 @@ def found(data, margins, order, labels, seed):
 
 def looked(run, evaluation, size):
     """Return a dict: the estimated F1 with its interval (None if the estimate does not cover all `size` items), the
-    true F1, and whether any floor is above the truth."""
+    true F1, and whether any guaranteed minimum is above the truth."""
     estimate, true = run["estimates"], run[evaluation]
     whole = estimate[evaluation]["f1"] if estimate["rounds"] == size else None
     too_high = any(value > true[metric] + 1e-12 for metric, value in run["floor"][evaluation].items())
@@ -78,13 +78,13 @@ def looked(run, evaluation, size):
 
 
 def least(run):
-    """Return the floor (guaranteed minimum) of recall that holds if a person reads the pushed items."""
+    """Return the guaranteed minimum of recall if a person reads the pushed items."""
     return run["floor_if_read"]["push_query"]["recall"]
 
 
 def case(name, data, topic, seed):
-    """Audit columns over one random order of a stream. Return a list of records, one for each kind and quality of
-    column."""
+    """Audit simulated columns of predictions over one random order of a stream. Return a list of records, one for each
+    kind and quality of column."""
     order = stream.shuffled(data.y.size, seed)
     options = replays.ReplayOptions(seed=seed, rho="laplace", **PLAN)
     plain = {
@@ -110,7 +110,7 @@ def case(name, data, topic, seed):
 
 
 def report(records):
-    """Print the coverage of the intervals, how often floors were too high, and the labels that the column saves."""
+    """Print the coverage of intervals, the errors of guaranteed minimums, and the labels that columns save."""
     looks = defaultdict(list)
     for each in records:
         for who, evaluations in each["looks"].items():
@@ -156,7 +156,7 @@ def main(
     quick: Annotated[bool, typer.Option(help="The demo only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a record of each column.")] = False,
 ):
-    """Audit simulated columns, and print how well intervals and floors hold."""
+    """Audit simulated columns of predictions, and print how well intervals and guaranteed minimums hold."""
     records = []
     with ProcessPoolExecutor(workers) as pool:
         tasks = []

@@ -112,7 +112,7 @@ def main(
     processes: Annotated[bool, typer.Option("--processes", help="Processes as workers too, not only threads.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Run the comparison on one worker and on two: replays per second, and how many times as fast two are."""
+    """Run the comparison on one worker and on two, and print their replays per second and the speed-up."""
     if not A9A.exists():
         raise SystemExit(f"this benchmark needs {A9A.name} in ../shared/data.")
     spec = experiments.specification(SPECIFICATION | ({"permutations": 2} if quick else {}))

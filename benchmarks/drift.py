@@ -1,8 +1,8 @@
 """Measure how often drift alarms are false, and how soon they come after a change: `python benchmarks/drift.py`.
 
-Labeled streams are shuffled, replace half of their classes with the other half (at once or gradually), get more
-positives, or come in the order of their file. The answers come from sessions, or from random checks alone. The figures
-are shares of streams with an alarm, delays in items, and shares of sessions that notice a change.
+Labeled streams are shuffled or stay in the order of their file. Some change: one half of the classes replaces the other
+(at once or gradually), or positives become more frequent. Answers come from sessions, or from random checks alone. The
+figures are shares of streams with an alarm, delays in items, and shares of sessions that notice a change.
 """
 
 import json
@@ -100,7 +100,7 @@ def measure(quick=False, streams=1000, repeats=40):
 
 
 def noticed(rows, y, order, labels, way, seed):
-    """Return the change that a session notices by its answers, or None. way: algorithm and plan of the session."""
+    """Return the change that a session notices in its answers, or None. way: algorithm and plan of the session."""
     (algorithm, plan), rounds = way, order.size
     chosen = strategy(algorithm)
 
@@ -159,8 +159,8 @@ def of_checks(share, checks, rng):
 
 
 def best(share, checks):
-    """Return the power of the best unbiased test for more positives that uses the checks alone (one-sided Fisher's
-    exact test at the level drift.RISK), if it is used once and the position of the change is known."""
+    """Return the largest power of an unbiased test for more positives that sees only the checks: Fisher's exact test,
+    one-sided at the level drift.RISK. It is used once, and knows the position of the change."""
     half = checks // 2
     before, after = (binom(half, each).pmf(np.arange(half + 1)) for each in (share, 2 * share))
     power = 0.0
@@ -195,8 +195,8 @@ def change(values, items, way, before, repeats, rng):
 
 
 def halves(items, way, rng):
-    """Return two arrays of item indices: the items of one half of the classes and of the other half, or for the change
-    "prevalence" the negatives and the positives."""
+    """Return two arrays of item indices, one for each half of the classes. For the change "prevalence" they are the
+    negatives and the positives."""
     if way == "prevalence":
         parts = items.y <= 0, items.y > 0
     else:

@@ -1,8 +1,8 @@
-"""Measure how good the estimates of a session, which use only its answers, are: `python benchmarks/estimates.py`.
+"""Measure how good the estimates are that a session makes from its answers: `python benchmarks/estimates.py`.
 
-Every run is one session over a shuffled stream whose questions are answered with the labels of the data. The numbers of
-`oal_engine.kernel.estimates` are compared with the truth over the rounds until the budget was spent. *shown* is the
-share of the numbers that the product would show; *coverage* the share of these whose interval contains the truth.
+Every run is one session over a shuffled stream whose questions are answered with the labels of the data. Its estimates
+(`oal_engine.kernel.estimates`) are compared with the truth over the rounds until the budget was spent. *shown* is the
+share of estimates that the product would show; *coverage* is the share of these whose interval contains the truth.
 """
 
 import json
@@ -76,8 +76,8 @@ def sources(quick):
 
 
 def session(table, y, classes, chosen, plan, budget, seed):
-    """Run a session. Return {window: result of `estimates_and_truth`}. `window` is all rounds until the budget was
-    spent; with audits, `last quarter` is the part of them in the last quarter of the stream."""
+    """Run a session. Return {name of a window: result of `estimates_and_truth`}. The window "window" has all rounds
+    until the budget was spent; with audits, "last quarter" has those in the last quarter of the stream."""
     rounds, quarter = y.size, y.size * 3 // 4
 
     def replay(marks):
@@ -118,7 +118,7 @@ def estimates_and_truth(run, y, classes, counts, start):
 
 def runs(quick, orders):
     """Run all sessions. Yield a tuple for each metric: (data, strategy, plan, labels, window, evaluation, metric,
-    numbers or None)."""
+    result). The result is (value, low, high, truth), or None if no estimate is shown."""
     number = count()
     for name, data in sources(quick):
         many = STRATEGIES if not data.classes else MANY

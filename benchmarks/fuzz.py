@@ -1,6 +1,6 @@
 """Fuzz the readers of files: `python benchmarks/fuzz.py` reads damaged files, guided by code coverage (atheris). A
-finding is a file that is neither read nor refused with a one-sentence error, takes too long or too much memory, or ends
-the process. An execution in the printed table is one file read.
+finding is a file that is neither read nor refused with a one-sentence error, that takes too long or too much memory, or
+that ends the process. An execution in the printed table is one file read.
 
 The kinds of damage and the readers are in tests/harness/mutations.py; the tests try a few of each.
 """

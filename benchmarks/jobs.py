@@ -1,6 +1,6 @@
-"""Compare whole jobs with their floors: `python benchmarks/jobs.py`. A floor is the least time that the job could take,
-measured in the same run with another tool or with the kernel alone. The result is the ratio of a job's cost to its
-floor.
+"""Compare the cost of whole jobs with the least that they could cost: `python benchmarks/jobs.py`. This least cost, the
+floor, is measured in the same run with another tool or with the kernel alone. The result is the ratio of a job's cost
+to its floor.
 
 Each job runs in a process of its own, which has its own memory. To add a job, write its function, which yields objects
 of the class Line, and name it in JOBS.
@@ -51,8 +51,8 @@ COMMITS = 200
 
 
 class Line(NamedTuple):
-    """The result of a job: its floor, the ratio of its cost to the floor, the aim (largest ratio), and the figures
-    behind the ratio. least: whether the ratio says how many times as fast ours is; the aim is then the smallest
+    """The result of a job: its floor (the least cost), the ratio of its cost to the floor, the aim (largest ratio), and
+    the figures behind the ratio. least: whether `ratio` says how many times as fast ours is; `aim` is then the smallest
     ratio."""
 
     job: str
@@ -95,8 +95,8 @@ def _measured(work, *arguments):
 
 
 def texts(count, seed=SEED):
-    """Generate short texts of 6 to 16 words by Zipf's law. Return them with an array of which are positive. Positive
-    texts have some words of their own."""
+    """Generate short texts of 6 to 16 words by Zipf's law, and return them with an array that marks the positive ones.
+    Positive texts have some words of their own."""
     rng = np.random.default_rng(seed)
     positive = rng.random(count) < POSITIVE
     sizes = rng.integers(6, 17, count)
@@ -401,7 +401,7 @@ def main(
     folder: Annotated[Path | None, typer.Option(help="Where files are made (default: removed in the end).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure whole jobs, and print each with its floor."""
+    """Measure whole jobs, and compare each with the least that it could cost."""
     host = machine()
     with workplace(folder) as place:
         lines = [line for name in job or JOBS for line in JOBS[name](place, items, answers)]

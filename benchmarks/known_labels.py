@@ -75,7 +75,7 @@ def main(
     first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure the value of the labels of a file, for each stream and on average."""
+    """Measure the value of existing labels, for each stream and on average."""
     lines = {}
     for name, data, _ in sources(quick):
         if name in STREAMS:

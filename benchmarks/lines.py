@@ -1,8 +1,8 @@
 """Measure the milliseconds from the first key of an answer to the next item painted, by the number of questions about
 each item. Run `python benchmarks/lines.py`.
 
-A script types an answer to each line (question) in headless Chromium, as fast as the browser takes keys. The time that
-a person needs to decide on one more line is not included.
+A script answers each question, which is a line of the card, in headless Chromium, as fast as the browser takes keys.
+The time that a person needs to decide on one more line is not included.
 """
 
 import signal

@@ -263,8 +263,8 @@ def compared(sent, acknowledged, saved):
 
 
 def discrepancies(store, annotators):
-    """Return the numbers of lost and of doubled rows of all annotators, and the number of sessions that do not
-    verify."""
+    """Return the numbers of lost and of doubled rows of all annotators, and the number of sessions that fail
+    verification."""
     sent, acknowledged, wrong = [], [], 0
     for annotator in annotators:
         rows = {id: row(event, annotator.name) for id, (_, event) in annotator.sent.items()}
@@ -429,7 +429,7 @@ def main(
     cuts: Annotated[float, typer.Option(min=0, help="Cuts of each line a minute, of 5 seconds.")] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Let many annotators label at once, and compare the acknowledged events with the stored rows."""
+    """Let many annotators label at the same time, and check that each acknowledged event is stored exactly once."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that SIGTERM stops the server, too
     result = run(annotators, minutes, items, pause, strategy, together, comparison, cuts)
     print(json.dumps(result) if as_json else "\n".join(lines(result)))

@@ -1,9 +1,9 @@
-"""Compare K questions that are answered together about each item with a separate session for each question: F1,
-estimates and floors (guaranteed minimums). Run `python benchmarks/many_questions.py`.
+"""Compare K questions that are answered together about each item with a separate session for each question. The figures
+are F1, estimates and guaranteed minimums (floors). Run `python benchmarks/many_questions.py`.
 
-Every run is over a shuffled stream whose items are answered with their label words; each word is a yes/no question.
-`rare` and `max` are the rules of `oal_engine.kernel.questions` to ask all questions about B items. `separate B/K` has a
-session with B / K labels for each question, `separate B` one with B labels, which costs K times as much.
+Every run is over a shuffled stream. Each label word is a yes/no question, answered from the labels of the items. `rare`
+and `max` are rules of `oal_engine.kernel.questions` that ask all questions about B items. `separate B/K` has a session
+with B / K labels for each question, `separate B` one with B labels, which costs K times as much.
 """
 
 import json
@@ -43,8 +43,8 @@ WAYS = ("rare", "max", "separate B/K", "separate B")
 
 
 def sources(folder, names):
-    """Yield (name, rows, {word: labels}) of each stream. The words are the ten most frequent label words, without words
-    that more than SHARE of the items have."""
+    """Yield (name, rows, {word: labels}) of each stream. The words are the ten most frequent label words that at most
+    SHARE of the items have."""
     for name in names:
         file, columns = FILES[name]
         items = reading.read(folder / file, reading.Columns(**columns, contains=True, positive=(FIRST[name],)))
@@ -89,8 +89,8 @@ def estimated(run, done):
 
 
 def floored(run, done):
-    """Return a dict: whether a floor was ever above the truth, whether an item that was not pushed ever had a lower
-    chance than promised of being asked, and the last floor of recall with the true recall."""
+    """Return a dict: whether a floor (guaranteed minimum) was ever above the truth, whether an item that was not pushed
+    ever had a lower chance of being asked than promised, and the final floor and true value of recall."""
     label, pushed, chance, rounds, pushes, counts = looks(run, done)
     answers = np.arange(1, label.size + 1)
     known = certainty.floors(certainty.tables(label, pushed, chance, answers, rounds, pushes, run.plan().promised))

@@ -53,8 +53,8 @@ def write_parts(folder, count, items):
 
 
 def timed(work, workers):
-    """Run work(executor, progress). Return {phase: seconds after which each file was complete}; the processor seconds
-    of this process and of its workers; and the peak memory of each in MB."""
+    """Run work(executor, progress). Return {phase: seconds after which each file was complete}, and two pairs for this
+    process and its workers: processor seconds, and peak memory in MB."""
     begun, done = perf_counter(), {}
 
     def progress(phase, *_):

@@ -64,8 +64,8 @@ def ranked(data, budget, seed):
 
 
 def measured(data, budget, seed):
-    """Run a session. Yield (name of the depth, "right" (precision), "found" (recall) or "F1", truth, estimate or None)
-    for each depth."""
+    """Run a session. Yield (name of the depth, measure, truth, estimate or None) for each depth and measure. The
+    measures are "right" (precision), "found" (recall) and "F1"."""
     made, truth, positives = ranked(data, budget, seed)
     hits = np.append(0, np.cumsum(truth))
     depths = [min(truth.size, max(1, round(part * made.listed))) for part in DEPTHS.values()]

@@ -105,7 +105,7 @@ def main(
     first: Annotated[int, typer.Option(min=0, help="Seed of the first order.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
-    """Measure the value of prior knowledge, for each number of labels on average and for each stream."""
+    """Measure the value of prior knowledge for each number of labels, by stream and on average."""
     means = measure(quick, orders, first)
     lines = [
         {"stream": name, "labels": labels} | means[name, labels] for labels in LABELS

@@ -1,9 +1,9 @@
 """Compare stopping rules for a screening on labeled reviews and streams: `python benchmarks/stopping.py` prints the
-share of the items read, the recall reached, and how often the target of recall was missed.
+share of the items read, the recall reached, and how often the target recall was missed.
 
-A person reads the items that a model ranks highest, batch by batch, until a rule says stop. For our floor (guaranteed
-minimum) and our estimate, sessions of the product run with more and more labels until the bound of one of them reaches
-the target. docs/certainty.md explains the results.
+A person reads the items that a model ranks highest, batch by batch, until a rule says stop. Our guaranteed minimum
+(floor) and our estimate come from sessions of the product, which run with more and more labels until their lower bound
+of recall reaches the target. docs/certainty.md explains the results.
 """
 
 import json
@@ -65,7 +65,7 @@ def in_a_row(count):
 
 
 def callaghan(target):
-    """Return the rule of Callaghan and Müller-Hansen (2020): stop if, for any number of last items, so few of these are
+    """Return the rule of Callaghan and Müller-Hansen (2020): stop if, for some n, so few of the last n items are
     relevant that recall below the target is improbable (hypergeometric test, as if they were drawn at random)."""
 
     def stops(look):
@@ -95,8 +95,8 @@ def quant_ci(target):
 
 
 def safe(look):
-    """Return whether the second step of SAFE ends (Boetje and van de Schoot 2024): all key papers are found, a tenth of
-    the items and twice the estimated number of relevant items are read, and the last 50 are irrelevant."""
+    """Return whether the second step of SAFE ends (Boetje and van de Schoot 2024): all key papers are found, the last
+    50 items are irrelevant, and at least a tenth of the items and twice the estimated relevant ones are read."""
     items = look.chance.size
     enough = max(0.1 * items, 2 * look.labels[: look.start].mean() * items)
     return look.seen.size >= enough and np.isin(look.key_papers, look.seen).all() and in_a_row(50)(look)
@@ -171,8 +171,8 @@ OURS = "our floor", "our floor, pushed items are read", "our estimate"
 
 
 def bounds(run, pushed, y):
-    """Return {name: (lower bound of recall at the end of a session, whether pushed items are read)} for the floor, the
-    floor if a person reads the pushed items, and the lower end of the estimate's interval."""
+    """Return {name: (lower bound of final recall, whether pushed items are read)} for the guaranteed minimum (floor),
+    the floor if a person reads the pushed items, and the lower end of the estimate's interval."""
     end, positives = np.array([run.looks.size - 1]), np.array([(y[pushed] > 0).sum()])
     values, enough, _ = estimates.windows(
         run.predicted[run.asked] > 0, run.last, run.chance, np.array([run.asked.size]), np.array([run.predicted.size]),

@@ -1,9 +1,9 @@
 """Measure the rounds per second of every learner, and of PA-I compared with a C loop, numpy and other libraries. Run
 `python benchmarks/throughput.py`.
 
-All process the same random rows; each peer that is PA-I too must ask the same questions and end with the same counts
-and weights as ours, or the script stops. Times are processor times of the fastest of several turns, compilation
-excluded.
+All process the same random rows. Each peer that also runs PA-I must ask the same questions and end with the same counts
+and weights as ours, or the script stops. Times are processor times of the fastest of several turns, without
+compilation.
 """
 
 import json

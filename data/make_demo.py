@@ -101,8 +101,8 @@ def tweets(seed=1):
 
 
 def judged(rng, text, satisfaction):
-    """Draw the answer of a simulated language model, "yes" or "no", about a message: it misses an eighth of the rare
-    class, and takes a quarter of the other messages on a mood or somebody's life for it."""
+    """Draw the answer of a simulated language model, "yes" or "no", about a message. It misses an eighth of the rare
+    class, and says "yes" to a quarter of the other messages that mention a mood or somebody's life."""
     ambiguous = MOODS.search(text.lower()) is not None
     return "yes" if chance(rng, 0.88 if satisfaction else 0.25 if ambiguous else 0.03) else "no"
 

@@ -63,7 +63,7 @@ def imports():
 
 
 def floors():
-    """Sort the wings topologically. Return {wing: floor}: floors count from 1, one above the highest wing imported."""
+    """Return {wing: level in the picture}: one above the highest wing that it imports, or 1 without imports."""
     arrows, floor = imports(), {}
     for name in TopologicalSorter(arrows).static_order():
         floor[name] = 1 + max((floor[below] for below in arrows[name]), default=0)

@@ -421,7 +421,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return (numbers[..., 1:] - numbers[..., :1]).T if self.classes_.size == 2 else numbers.T
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """With more than two classes, return the scores of all classes, shape (n, K). With two classes, return the
+        """Return the scores of all classes, shape (n, K), if there are more than two. With two classes, return the
         evidence for `classes_[1]`, shape (n,): for a multi-class learner the difference of two scores, else the margin
         minus theta, negated if `classes_[1]` is the negative class."""
         scores = self._scores(X)

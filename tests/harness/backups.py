@@ -22,8 +22,8 @@ PAGE_BYTES = 4096
 
 
 def items(n, first=0, make=np.asarray):
-    """Return `n` items with vectors of three features, numbered from `first`, every third one positive. make: array
-    type."""
+    """Return `n` items, numbered from `first`. Each has a vector of three features; every third item is positive. make:
+    function that converts the array of vectors."""
     numbers = range(first, first + n)
     X = np.array([[k, k % 3, 1.0] for k in numbers])
     y = np.array([1 if k % 3 == 0 else -1 for k in numbers], np.int8)

@@ -121,5 +121,5 @@ def broker(scheme, folder):
 
 
 def message(number):
-    """Return message `number` as JSON bytes. No other message has its words."""
+    """Return message `number` as JSON bytes, with words that no other message has."""
     return json.dumps({"id": f"m{number}", "text": f"word{number} other{number} third{number}"}).encode()

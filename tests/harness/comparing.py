@@ -11,8 +11,8 @@ ROUNDS = 90
 
 
 def table(seed=0, rounds=ROUNDS, classes=()):
-    """Make a table of random rows labeled by a linear score: a quarter positive, or with `classes` given, equally many
-    of each."""
+    """Make a table of random rows labeled by a linear score. A quarter of them are positive; if `classes` are given,
+    each class has equally many rows."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rounds, 4))
     score = X @ rng.normal(size=4)
@@ -28,8 +28,8 @@ def table(seed=0, rounds=ROUNDS, classes=()):
 
 
 def days(folder, items):
-    """Write a CSV file of texts, each with none, one or both of the labels `a` and `b`: as words in the column
-    `topics`, and as 1 or 0 in the columns `x` and `y`. Return the path."""
+    """Write a CSV file of texts, and return its path. Each text has none, one or both of the labels `a` and `b`: as
+    words in the column `topics`, and as 1 or 0 in the columns `x` and `y`."""
     has = np.random.default_rng(0).random((items, 2)) < [0.5, 0.2]
     texts = [" ".join([*np.array(["sun", "rain"])[row], "day", f"n{k % 7}"]) for k, row in enumerate(has)]
     cells = [

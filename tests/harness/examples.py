@@ -52,8 +52,8 @@ TOPICS = (
 
 
 def topics(count):
-    """Return different texts on three topics in turn. Each has five words of its topic and a day word that any text may
-    have."""
+    """Return `count` different texts, cycling through three topics. Each has five words of its topic and a word such as
+    "day3", which is unrelated to the topic."""
     rng = np.random.default_rng(0)
     return [
         " ".join([*rng.choice(TOPICS[k % 3].split(), 5, replace=False), f"day{rng.integers(9)}", "x" * (k % 7), f"{k}"])
@@ -70,8 +70,8 @@ def add_topics(store, folder, count=200):
 
 
 def answer(store, dataset, labels=60, **settings):
-    """Create a session and answer it: every seventh answer is wrong, every eleventh question is skipped. Return its
-    id."""
+    """Create a session and answer its questions: every seventh answer is wrong, every eleventh question is skipped.
+    Return its id."""
     session = create(store, dataset, "PAA-I", **{"budget": 60} | settings)
     opened = Session(store, session)
     for k in range(labels):

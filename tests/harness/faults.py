@@ -1,8 +1,8 @@
-"""A crash simulator: each seed gives a random run of several people on one session. Their processes and threads are
-killed between any two steps, while the disk is full, the database locked, and the clock set forward and back.
+"""A crash simulator: each seed gives a random run in which several people work on one session. Their processes and
+threads are killed between any two steps, the disk gets full, the database is locked, and the clock jumps.
 
 At the end every acknowledged event must be stored exactly once, no refused event may be stored, and the session must
-verify and continue.
+pass verification and continue.
 """
 
 import os
@@ -95,7 +95,7 @@ class Connection(sqlite3.Connection):
 
 
 class Process(Store):
-    """A simulated process with its own connections to the database, and with the session open in two windows."""
+    """A simulated process with its own connections to the database, in which the session is open twice (`windows`)."""
 
     def __init__(self, world, place, fault=None):
         self.world, self.place, self.connections, self.dead, self.fault = world, place, [], False, fault
@@ -137,8 +137,8 @@ class Process(Store):
 
 @dataclass
 class Event:
-    """An event that a person sends again and again until it is acknowledged or refused. before: an earlier answer, sent
-    first, if this event answers the question that was prepared for that answer."""
+    """An event that a person sends again and again until it is acknowledged or refused. before: if this event answers a
+    prepared question, the event of the answer for which the question was prepared; it is sent first."""
 
     id: str
     kind: str
@@ -213,7 +213,7 @@ class World:
             raise error
 
     def others(self, process, after=False):
-        """Let other processes act between two statements. This process may hold the database's lock meanwhile."""
+        """Let other processes act between two statements of `process`, which may hold the database's lock meanwhile."""
         places = [place for place in range(len(self.processes)) if place != process.place]
         if places and not after and not self.between:
             self.between = True
@@ -312,8 +312,8 @@ class World:
             raise failures[0]
 
     def window(self, place, number, fault=None):
-        """Plan this fault for a process, started if it is not running, and return one of its windows (an open
-        session)."""
+        """Return one of the open sessions (windows) of a process, which is started if it is not running. fault: a fault
+        to plan for the process."""
         with self.lock:
             process = self.processes[place]
             if process is None:
@@ -424,7 +424,7 @@ class World:
             return event
 
     def deliver(self, event, opened):
-        """Send an event: it is acknowledged if the call returns, and refused if the session refuses it."""
+        """Send an event. It becomes acknowledged if the call returns, and refused if it raises SessionError."""
         known = event.state == "acknowledged"
         try:
             event.send(opened)

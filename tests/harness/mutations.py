@@ -1,4 +1,4 @@
-"""Damage valid files at random (fuzzing) and read them: each file is read, or refused in one sentence."""
+"""Damage valid files at random (fuzzing), and check that each is read or refused with a one-sentence error."""
 
 import gzip
 import io

@@ -36,8 +36,8 @@ class Remembering:
         return np.append(x, self.bias) if self.name in BIASED else x
 
     def visited(self, x, y):
-        """Remember an answer, in place of the oldest if the memory is full. Return it and the earlier answers drawn to
-        be learned again, each as [x, y, alpha]."""
+        """Remember an answer, replacing the oldest one if the memory is full. Return it, followed by the earlier
+        answers drawn to be learned again, each as [x, y, alpha]."""
         n, others = len(self.answers), min(len(self.answers), self.memory - 1)
         self.kept[n % self.memory] = [self.with_bias(x), y, 0.0]
         self.answers.append(y)
@@ -46,7 +46,7 @@ class Remembering:
 
 
 class Learner(Remembering):
-    """A binary learner: weights, a covariance (full even if the real one is a diagonal or a sketch), AdaGrad's sums."""
+    """A binary learner: weights, a full covariance (even if the engine keeps only a part), and AdaGrad's sums."""
 
     def __init__(self, name, d, **parameters):
         self.name, self.w, self.Sigma, self.t = name, np.zeros(d), np.eye(d), 0
@@ -232,8 +232,8 @@ class Learner(Remembering):
 
 
 def weight_by_f1(asked, memory):
-    """Return the weight of a positive for the best attainable F1, estimated from the answers (margin, chance, label) so
-    far; beyond 300 answers, from those at the last estimate."""
+    """Return the weight of a positive that suits the best attainable F1. That F1 is estimated from the answers (margin,
+    chance, label); beyond 300 answers, the latest ones are ignored until the next estimate is due."""
     n = len(asked)
     while n > 300 and n % (n // 100):
         n -= 1
@@ -382,8 +382,8 @@ def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
 
 
 class Plan:
-    """A plan of a budget: a share for audits, spread evenly over the rounds to the horizon, a share for a floor under
-    every item's asking probability, and a pace for the rest."""
+    """A plan for spending a budget. One share (`audit`) goes to audits, spread evenly over the rounds to the horizon;
+    one share (`floor`) gives every item a minimum probability of being asked; the rest is spent at the given pace."""
 
     def __init__(self, rule, budget, horizon, audit=0.0, trains=True, pace=None, early=500, floor=0.0):
         self.audits, self.horizon, self.trains = round(audit * budget), horizon, trains
@@ -397,7 +397,7 @@ class Plan:
             self.paced = max(1, min(round(horizon / 4), 40 * (labels - self.reserve)))
 
     def chances(self, t, pi, predicted):
-        """Return two chances in round t: of an audit, and of any question. pi: the rule's probability."""
+        """Return the probabilities, in round t, of an audit and of any query. pi: the rule's probability."""
         check = min(1, self.audits / (self.horizon - t)) if t < self.horizon else 0.0
         wishes, least = self.wishes, self.floor
         if self.floor:
@@ -467,8 +467,8 @@ class PlanOfQuestions(Plan):
 
 
 def replay_questions(X, Y, order, learners, rule, plan, budget, seed=0):
-    """Replay several questions that are asked together about each item. Return the asked items [(round, margins,
-    probability)] and the predictions [round][question]."""
+    """Replay several questions that are asked together about each item. Return the items asked about as [(round,
+    margins, probability)], and the predictions as [round][question]."""
     readings, predictions, seen = [], [], np.zeros((len(Y), 2), int)
     for t, i in enumerate(order):
         margins = [learner.margin(X[i]) for learner in learners]
@@ -493,7 +493,7 @@ def replay(
     X, y, order, learner, rule, rule_parameters=(), theta=0.0, rho=0.0, ratio=1.0, budget=None, seed=0, averaged=False,
     plan=None,
 ):  # fmt: skip
-    """Replay a stream. Return its counts [predicted, class, asked] and its questions (round, margin, probability)."""
+    """Replay a stream. Return its counts [predicted, class, asked] and its queries [(round, margin, probability)]."""
     classes = getattr(learner, "classes", 0)
     counts = np.zeros((classes, classes + 1, 2) if classes else (2, 3, 2), int)
     questions, seen, past, mistakes = [], {-1: 0, 1: 0}, [], 0
@@ -521,14 +521,13 @@ def replay(
 
 
 def count_bound(martingales, risk, counts):
-    """Return those values of `counts` (in increasing order) that the mean of the martingales, at this risk, does not
-    refute as number of positives."""
+    """Return the possible numbers of positives: the values in `counts` (in increasing order) that the mean of the
+    martingales does not refute at this risk."""
     return [count for count in counts if np.mean([each(count) for each in martingales]) < 1 / risk]
 
 
 def drift_capital(values, seed, bets, jumps):
-    """Return the mean capital of all bets on the items' ranks after each item. Each rank is counted over all items so
-    far."""
+    """Bet on the rank of each item among the items so far. Return the mean capital of all bets after each item."""
     held = {(k, j): np.full(len(bets), 1 / len(bets)) for k in range(values.shape[1]) for j in range(len(jumps))}
     course = []
     for t in range(len(values)):
@@ -542,9 +541,8 @@ def drift_capital(values, seed, bets, jumps):
 
 
 def share_steps(positive, pushed, chance, rounds, pushes, split):
-    """Return [difference, share before, share after] for all items, the pushed items and the others: the share of
-    positives before and after `split` answers, from sums over the answers of each part, and their difference in
-    standard errors."""
+    """Compare the share of positives before and after the first `split` answers. Return [difference in standard errors,
+    share before, share after] for all items, for the pushed items, and for the others."""
     answers = [*zip(positive, pushed, 1 / chance)]
     rate = {
         kind: sum(w for p, k, w in answers if p and k == kind) / sum(w for _, k, w in answers if k == kind)

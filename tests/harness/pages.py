@@ -50,8 +50,8 @@ def words(at):
 
 
 def listed(session, name, at=None, **state):
-    """Run the Label page with the state that a browser would send for the list called `name`. Check that it does not
-    fail."""
+    """Run the Label page and open the panel `name`, with the state that a browser would send for its list. Check that
+    the page does not fail."""
     at = at or run("pages/1_Label.py", session=str(session), annotator="carla")
     at.session_state["panel"] = name.title()
     at.run()

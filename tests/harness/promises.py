@@ -71,9 +71,9 @@ def labels_for(learner, y):
 
 
 def data_for(learner, **options):
-    """Return rows, labels and an order for a learner. Sketches get smaller rows, because Gram-Schmidt magnifies
-    rounding by the largest one; m-dual gets no repeated rows, which tie its wrong classes so that rounding decides;
-    cw-exact gets separable labels, because with other labels its variances leave the range of floats."""
+    """Return rows, labels and an order that suit a learner. Sketches get smaller rows: the largest one sets how much
+    Gram-Schmidt magnifies rounding. m-dual gets no repeated rows: they tie its wrong classes, so that rounding decides.
+    cw-exact gets separable labels: with others its variances leave the range of floats."""
     X, y, order = data(**options | ({"huge": 3} if "sacog" in learner else {}))
     if learner == "cw-exact":
         y = np.where(X @ np.arange(1, X.shape[1] + 1) > 0, 1, -1)
@@ -226,7 +226,7 @@ def compiled_afresh(*kinds):
 
 
 def replay(chosen, rho=2.0):
-    """Replay a strategy over 80 small rows. The result has the log."""
+    """Replay the strategy `chosen` over 80 small rows with a budget of 30 labels. Return the result with its log."""
     rng = np.random.default_rng(8)
     X = rng.normal(size=(80, 4)) * (rng.random((80, 4)) < 0.8)
     classes = 3 * chosen.multiclass
@@ -316,8 +316,8 @@ def _along_features(array, columns):
 
 
 def a_column_of_zeros_changes_nothing(learner, rule):
-    """A feature that is 0 in every row changes no question and no other weight, and gets no weight itself, if the
-    initial directions of a sketch do not include it."""
+    """A feature that is 0 in every row changes no question and no other weight, and its own weight stays 0. (The
+    initial directions of a sketch are set to 0 for this feature.)"""
     X, y, order = data_for(learner)
     narrow, wide = built(learner, X.shape[1]), built(learner, X.shape[1] + 1)
     for small, large in zip(arrays(narrow), arrays(wide)):
@@ -348,8 +348,8 @@ def another_unit_of_the_rows_changes_no_prediction(learner, rule):
 
 
 def a_zero_row_changes_no_prediction(learner, rule):
-    """A row of zeros is predicted positive, or as the first class, and does not change the weights if it is asked,
-    whatever its label, at the start and later."""
+    """A row of zeros is predicted positive, or as the first class of a multi-class learner. Learning its label does not
+    change the weights, whatever the label is, at the start or later."""
     X, y, order = data_for(learner)
     n, many = len(order), is_multiclass(learner)
     table = csr_array(np.vstack([X, np.zeros(X.shape[1])]))

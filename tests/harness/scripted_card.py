@@ -56,8 +56,8 @@ def question(id, **changes):
 
 
 def place(asked, **changes):
-    """Return the `place` of a payload. asked: a question, its id, or None at the end. An argument that is a place is
-    returned."""
+    """Return the `place` entry of a payload. asked: the question to show, its id, or None at the end. A complete place
+    is returned unchanged."""
     asked = question(asked) if isinstance(asked, int) else asked
     if asked and "counters" in asked:
         return asked

@@ -61,8 +61,8 @@ def truth(opened):
 
 
 def reply(opened, who, label=None, place=0):
-    """Answer a question that a person holds, the one at index `place`, with the true label unless another is given.
-    Return the question."""
+    """Answer one of the questions that a person holds, and return it. place: its index among them. label: the answer;
+    the true label if it is None."""
     asked = opened.held(who)[place]
     opened.answer(next(EVENTS), asked.id, int(opened.y[asked.item]) if label is None else label, who)
     return asked

@@ -1,4 +1,4 @@
-"""Invented files in the shapes that people have, each with the expected result: its items, or why its import stops."""
+"""Invented files in layouts that people use, each with the expected result: its items, or why its import stops."""
 
 import bz2
 import csv
@@ -27,8 +27,8 @@ FEW = "sport food travel".split()
 
 
 class Shape(NamedTuple):
-    """A file and the expected result of its import: the counts (items, positives, negatives) and the first text, or the
-    first row of numbers; or else words of the sentence with which the import stops."""
+    """A file and the expected result of its import: `counts` (items, positives, negatives) and `first`, the first text
+    or row of numbers. If the import must fail, `stops` has words of its error message instead."""
 
     name: str
     make: Callable[[], bytes]

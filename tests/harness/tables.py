@@ -16,7 +16,7 @@ TABLES = ("datasets", "items", "vocabulary", "sessions", "questions", "events", 
 
 
 def replace_everywhere(monkeypatch, name, function):
-    """Replace a function in every module of the store that has it."""
+    """Replace a function in every module of the store that defines or imports it."""
     for module in (tables, datasets, log, sessions, comparisons):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, function)

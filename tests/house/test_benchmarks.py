@@ -52,8 +52,8 @@ def test_agreement():
 
 
 def test_certified():
-    """Columns of each kind and quality are audited. No guaranteed floor is above the truth, and the best column gives a
-    list with F1 > 0.8 and a floor above 0."""
+    """Audits run for simulated predictions (columns) of each kind and quality. No guaranteed minimum of a metric is
+    above the truth. With the best column, the list has F1 > 0.8 and the guaranteed minimum of recall is above 0."""
     records = run("certified.py --quick --seeds 1 --items 400")
     assert 4 * 6 == len({(each["kind"], each["auc"]) for each in records}) == len(records)
     looks = [look for each in records for own in each["looks"].values() for look in own.values()]
@@ -65,7 +65,7 @@ def test_certified():
 
 def test_throughput():
     """Each chosen learner and each peer (another implementation) is timed on every kind of rows, or a note says why
-    not. The numpy loop asks as often as our kernel, and the page shows every aim."""
+    not. The numpy loop asks as often as our kernel, and the Markdown report has every aim."""
     rates = run("throughput.py --rounds 200 --passes 1 --seconds 0.001 --learner=" + " --learner=".join(TIMED))
     for shape in throughput.SHAPES:
         for order in throughput.ORDERS:
@@ -94,8 +94,8 @@ def test_learners_are_timed_with_rows_and_a_rule_that_fit():
 
 
 def test_seeds():
-    """The result has, for each stream and as means, the F1 with every kind of prior knowledge at each number of
-    labels."""
+    """For each stream, and as a mean over the streams, the result has the F1 with every kind of prior knowledge and
+    every number of labels."""
     lines = run("seeds.py --quick --orders 1")
     expected = [(name, labels) for name in ("tweets", "mean") for labels in seeds.LABELS]
     assert expected == [(line["stream"], line["labels"]) for line in lines]
@@ -137,15 +137,15 @@ def test_languages(tmp_path):
 
 
 def test_certainty():
-    """The benchmark runs sessions of every kind, and at most one session has a guaranteed floor above the truth."""
+    """Sessions of every kind run, and at most one of them has a guaranteed minimum of a metric above the truth."""
     results = run("certainty.py --quick --orders 1")
     assert list(certainty.WAYS) == [line["way"] for line in results]
     assert sum(line["wrong"] for line in results) <= 1
 
 
 def test_stopping():
-    """Each stopping rule has one result per target recall. It reads no fewer items at a higher target than at the
-    lowest."""
+    """Each stopping rule has one result per target recall. It reads the fewest items at the lowest target and the most
+    at the highest."""
     results = run("stopping.py --quick --orders 1")
     read = {(line["rule"], line["target"]): line["read"] for line in results}
     assert len(stopping.TARGETS) * 8 == len(read) == len(results)
@@ -192,7 +192,7 @@ def test_ranking():
 
 
 def test_imports():
-    """Of the files in shapes that people have, more than 68 % are imported correctly and fewer than 7 % incorrectly."""
+    """Of files in common layouts, more than 68 % are imported correctly and fewer than 7 % incorrectly."""
     outcomes = [file["outcome"] for file in run("imports.py --variants 1")]
     assert len(outcomes) > 150
     assert outcomes.count("right") > 0.68 * len(outcomes)
@@ -200,8 +200,8 @@ def test_imports():
 
 
 def test_jobs():
-    """Each result line names the floor to which our cost is compared, and says whether the ratio of both meets the
-    aim."""
+    """Each result line names the lower bound (`floor`) with which our cost is compared. It has the ratio of the two,
+    and says whether the ratio meets the aim."""
     lines = run("jobs.py --items 20000 --answers 20 --job=import --job=predictions --job=append")
     assert 6 == len(lines)
     assert all(line["ratio"] > 0 and line["floor"] and line["figures"] for line in lines)
@@ -209,8 +209,8 @@ def test_jobs():
 
 
 def test_load():
-    """Simulated annotators label in the app while a comparison runs and connections are cut. They send unsaved events
-    again. Every acknowledged event is stored once, every session verifies, and the result has times and memory."""
+    """Simulated annotators label in the app, and resend unacknowledged events, while a comparison runs and connections
+    are cut. Every acknowledged event is stored once, and every session passes verification."""
     result = run("load.py --annotators 2 --minutes 0.2 --items 300 --pause 0.2 --comparison --cuts 20")
     assert not any(result[name] for name in ("lost", "doubled", "unacknowledged", "unverified", "ended", "problems"))
     assert min(result["events"]["label"], result["cuts"], result["replays"]) > 0
@@ -251,8 +251,8 @@ def test_streams_change_as_they_say():
 
 @linux
 def test_growth(monkeypatch):
-    """The benchmark's curve of a measured axis has a point for each shape of the data, and each axis without a curve
-    has a note."""
+    """If a single axis is measured, its curve has a point for each shape of the data, and every other axis has a
+    note."""
     shapes = [Shape(300, 50, 5), Shape(600, 50, 5)]
     monkeypatch.setattr(growth, "curves", lambda: [growth.Curve("count", "pa-i", shapes)])
     measured = growth.measure()

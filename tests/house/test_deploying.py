@@ -1,4 +1,4 @@
-"""The app can be deployed as docs/deploying.md and compose.yaml say: the files agree, and nginx and Caddy serve it."""
+"""The app can be deployed as documented: the configuration files agree, and nginx and Caddy serve it."""
 
 import json
 import os
@@ -40,8 +40,8 @@ SERVICE = dict(re.findall(r"^Environment=(\w+)=(.*)$", block("ini"), re.MULTILIN
 
 
 def test_ports_paths_and_limits_agree():
-    """The files agree on the app's port, the database in the volume, the secrets, the upload limit and the user. The
-    container and the service have the same settings."""
+    """The Dockerfile, compose.yaml and the documentation agree on the app's port, the database in the volume, the
+    secrets, the upload limit and the user. The container and the documented service have the same settings."""
     app, proxy = COMPOSE["services"]["app"], COMPOSE["services"]["proxy"]
     port, volume = only(r"^EXPOSE (\d+)$"), only(r"^VOLUME (\S+)$")
     assert only(r"proxy_pass http://127\.0\.0\.1:(\d+);", DOCS) == port

@@ -122,7 +122,7 @@ def test_the_app_runs_where_nothing_else_is(app, newcomer, visit, tmp_path):
 
 
 def test_a_database_that_cannot_be_used_is_refused(programs, tmp_path):
-    """`oal-studio` ends with one sentence, before it serves anything, if its database cannot be opened."""
+    """If its database cannot be opened, `oal-studio` ends with a one-sentence error before it serves anything."""
     wrong = tmp_path / "missing" / "studio.db"
     done = subprocess.run([programs / "oal-studio", "--db", wrong], capture_output=True, text=True)
     assert (1, f"error: {wrong} cannot be used: it cannot be opened.\n") == (done.returncode, done.stderr)

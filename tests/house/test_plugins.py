@@ -82,7 +82,7 @@ def test_an_edited_plugin_runs_at_once(run, tmp_path):
     ],
 )
 def test_a_wrong_plugin_stops_with_a_sentence(run, tmp_path, module, sentence):
-    """A plugin that defines nothing, reuses a name or cannot be imported stops the command with one sentence."""
+    """A plugin that defines nothing, reuses a name or cannot be imported stops the command with an error message."""
     (tmp_path / "halving.py").write_text(module)
     assert (1, "", f"error: {sentence}") == run("-m", "oal_engine", "algorithms")
 

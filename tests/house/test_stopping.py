@@ -34,16 +34,16 @@ def test_in_a_row():
 
 
 def test_callaghan_by_hand():
-    """Of 100 items, the first two relevant, the rule stops after 94 irrelevant ones: a single relevant item would be
-    among the last 4 with probability 4/98 < 5 %, and among the last 5 with probability 5/98 > 5 %."""
+    """The first two of 100 items are relevant. The rule stops after 94 irrelevant ones: one more relevant item would be
+    among the last 4 with probability 4/98 < 5 %. It does not stop after 93, because 5/98 > 5 %."""
     stops = stopping.callaghan(0.95)
     assert not stops(look([1, 1] + [0] * 93, 100))
     assert stops(look([1, 1] + [0] * 94, 100))
 
 
 def test_callaghan_by_counting():
-    """Callaghan's rule stops exactly if some test over the last items, computed by counting combinations, has a p-value
-    below 5 %."""
+    """Callaghan's rule stops if and only if its p-value, computed here by counting combinations, is below 5 % for some
+    number of last items."""
     rng, outcomes = np.random.default_rng(5), []
     for _ in range(60):
         labels, target = rng.random(25) < np.linspace(0.9, 0, 25) ** 2, rng.choice(stopping.TARGETS)
@@ -104,8 +104,8 @@ def test_certified():
 
 
 def test_reviews(tmp_path, capsys):
-    """CSV files with texts, a column included or label_included, and at least 100 labeled items are read as reviews.
-    Any other file is skipped with a sentence on standard error."""
+    """CSV files with texts, a column `included` or `label_included`, and at least 100 labeled items are read as
+    reviews. Any other file is skipped with a sentence on standard error."""
     line = "Title {0},About word{0} and thing{0},{1}\n"
     body = "".join(line.format(k, int(k % 10 == 0)) for k in range(120))
     (tmp_path / "first.csv").write_text("title,abstract,label_included\n" + body)

@@ -95,8 +95,8 @@ def test_a_name_that_stood_for_others_says_what_it_ran(name):
 
 
 def test_a_positive_weighs_less_where_a_reading_answers_several_questions():
-    """In a session that asks several questions about each item, `auto` weighs positives with a lower exponent (0.3),
-    whose increase for few positives lasts longer (few = 20). Published algorithms keep their parameters."""
+    """In a session that asks several questions about each item, `auto` weighs positives with a lower `exponent` (0.3)
+    and a larger `few` (20). Published algorithms keep their parameters."""
     one, several = strategy("auto"), strategy("auto", several=True)
     assert one.learner_parameters | {"exponent": 0.3, "few": 20} == several.learner_parameters
     assert one.rule_parameters == several.rule_parameters

@@ -87,7 +87,7 @@ def test_floors_hold_at_every_look():
 
 
 def test_floors_are_sharper_with_what_a_person_has_read():
-    """If a person has read all pushed items, no bound is lower than without that, and the bound on recall is higher."""
+    """Once a person has read all pushed items, no bound is lower than before, and the bound on recall is higher."""
     arguments, counts = session(np.random.default_rng(3))
     true_pushes = metrics.confusion(counts, "push")[0]
     bounds, read = floors(tables(*arguments)), floors(tables(*arguments, true_pushes=true_pushes))

@@ -6,8 +6,8 @@ import oal_engine.kernel.jit  # noqa: F401  # importing it changes how numba sav
 
 
 def test_processes_that_compile_at_once_keep_their_code_apart(tmp_path):
-    """If two processes save machine code while the cache's index is empty, no code is ever found under another's
-    signature."""
+    """If two processes save machine code while the cache's index is empty, each signature still leads to its own
+    code."""
     one, other, third = (IndexDataCacheFile(tmp_path, "kernel", "stamp") for _ in range(3))
     one._load_index = other._load_index = dict
     one.save("signature of one", "code of one")

@@ -87,7 +87,8 @@ def test_a_list_has_the_answers_in_place_of_the_predictions(counts):
 @settings(deadline=None)
 @given(COUNTS)
 def test_counts_add_up(counts):
-    """Each evaluation counts every item of known class once, and asking can only move an item from hidden to shown."""
+    """Each evaluation counts every item of known class once. Push-and-query differs from push only in that items that
+    were asked about but not pushed count as predicted positive."""
     for name in metrics.EVALUATIONS:
         tp, fp, tn, fn = confusion(counts, name)
         assert (counts[:, 2].sum(), counts[:, 0].sum()) == (tp + fn, fp + tn)

@@ -1,5 +1,5 @@
-"""Several questions that are answered together for each item: one question gives a plain replay, several give the
-results of the plain implementation (naive.py), and each keeps its promised minimum probability."""
+"""Several questions are answered together for each item. With one question, the result is a plain replay. With several,
+it is that of the plain implementation (naive.py), and each question keeps its promised minimum probability."""
 
 from dataclasses import replace
 
@@ -87,7 +87,7 @@ def test_blocks_of_rounds_change_no_bit(monkeypatch):
 
 
 def test_every_question_keeps_its_promise():
-    """If a floor is set, an item that a question does not push is asked with at least the probability promised to the
+    """An item that a question does not push is asked about with at least the minimum probability promised to the
     question, whatever other questions push and however few labels are left."""
     raised = 0
     for seed in range(20):
@@ -101,7 +101,7 @@ def test_every_question_keeps_its_promise():
 
 
 def test_the_floor_of_an_item_that_only_some_push_is_never_lowered():
-    """Once the labels for pushed items are spent, only the items that all questions push have no floor."""
+    """Once the labels for pushed items are spent, only items that all questions push lose their minimum probability."""
     plan = spending.plan("paced", 100, 1000, floor=0.5)
     plan.spent[0] = 95
     least = [spending.chances(plan, 500, 1e-9, predicted)[1] for predicted in (-1, 0, 1)]
@@ -109,7 +109,7 @@ def test_the_floor_of_an_item_that_only_some_push_is_never_lowered():
 
 
 def test_rare_questions_get_more_readings():
-    """The rule `rare` asks about more positives of the rarest questions than `max`, and both spend the budget."""
+    """The rule `rare` finds more positives of the rarest questions than `max`, and both spend the whole budget."""
     found = {True: 0, False: 0}
     for seed in range(10):
         X, Y = stream(seed, 3000)

@@ -1,4 +1,4 @@
-"""Audits, a floor and pacing: a plan spends the budget, and every stored probability is the true one."""
+"""Audits, minimum probabilities and pacing: a plan spends the budget, and every stored probability is the true one."""
 
 import re
 
@@ -53,7 +53,7 @@ def test_the_budget_and_the_audits_are_spent_exactly(more):
 @pytest.mark.slow
 def test_a_rule_with_a_pace_of_its_own_spreads_the_budget():
     """The rule `paced` spends its labels in the first quarter of the stream, or within 40 rounds per label if that is
-    shorter, except a reserve, which lasts to the end. An explicit pace overrides this."""
+    shorter. Only a reserve lasts to the end. An explicit pace overrides this."""
     assert [2000, 800, 4000] == [
         spending.plan("paced", budget, 8000, pace=pace).paced for budget, pace in ((300, None), (20, None), (20, 0.5))
     ]
@@ -80,7 +80,7 @@ def test_a_large_budget_keeps_labels_for_the_rest_of_the_stream():
     ("learner", "share"), [("dual", {"audit": 0.2}), ("m-dual", {"audit": 0.2}), ("dual", {"floor": 0.4})]
 )
 def test_a_plan_with_a_reserve_equals_its_twin(learner, share):
-    """A compiled plan with a reserve, and with audits or a floor, gives the results of the plain implementation
+    """A compiled plan with a reserve, and with audits or a `floor`, gives the results of the plain implementation
     (naive.py), even if margins have no sign (m-dual)."""
     plan = {"budget": BUDGET, "horizon": 350} | share
     more = {"rule_values": {"early": 20}, "seed": 2, "budget": BUDGET}
@@ -90,8 +90,8 @@ def test_a_plan_with_a_reserve_equals_its_twin(learner, share):
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["symmetric", "margin", "paced"])
 def test_every_item_that_is_not_pushed_has_the_chance_promised_to_the_horizon(rule):
-    """Under a floor, items predicted negative are asked with at least the promised probability, and the labels last to
-    the horizon."""
+    """If a share of the budget gives every item a minimum probability (`floor`), items predicted negative are asked
+    about with at least the promised probability, and the labels last to the horizon."""
     for seed in range(20):
         X, y, order = data(n=ROUNDS)
         plan = spending.plan(rule, BUDGET, ROUNDS, floor=0.5)
@@ -103,8 +103,8 @@ def test_every_item_that_is_not_pushed_has_the_chance_promised_to_the_horizon(ru
 
 
 def test_a_floor_goes_on_with_labels_that_are_added():
-    """After labels are added, the floor is what old and new labels allow; `promised` stays the smallest floor so
-    far."""
+    """After labels are added, `floor` (the minimum probability of being asked) is what old and new labels allow.
+    `promised` is the smallest `floor` so far."""
     plan, more = (spending.plan("symmetric", 130, rounds, floor=0.5) for rounds in (1000, 600))
     assert [0.05, 0.05] == pytest.approx([plan.floor, plan.promised])
     longer = spending.extended(plan, more, 600, all_spent=False)
@@ -117,8 +117,8 @@ def test_a_floor_goes_on_with_labels_that_are_added():
 
 
 def test_labels_that_are_added_are_planned_for_the_rounds_left():
-    """Added labels are spread over the first part of the remaining rounds. They join a reserve that is being spent, and
-    get a reserve of their own once all labels are spent."""
+    """Added labels are spread over the first part of the remaining rounds. If a reserve is being spent, they join it.
+    If all labels are spent, part of the new ones become a new reserve."""
 
     def planned(budget, horizon, t=0, all_spent=False, before=None):
         plan = spending.plan("paced", budget, horizon, audit=0.1, values={"early": 90})
@@ -172,7 +172,7 @@ def test_without_a_pace_the_rule_spends_as_it_wants():
 
 
 def test_audits_that_do_not_train_leave_the_learner_alone():
-    """If every label is an audit, the weights stay 0 unless audits train."""
+    """If every label is an audit, the weights stay 0 unless the learner learns from audits."""
     for trains in (False, True):
         replay = planned(audit=0.995, trains=trains)
         assert BUDGET == replay.decided[:, 0].sum() == replay.queried

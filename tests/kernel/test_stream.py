@@ -92,8 +92,8 @@ def test_marks_cut_the_stream_without_changing_it():
 
 
 def test_learners_of_sparse_updates_share_a_pass():
-    """Settings can share a pass if the learner's margins are w.x, its updates change only the weights of the row's
-    features, and the rows are sparse or dense, with few columns."""
+    """Settings can share a pass if the learner's margins are w.x and its updates change only the weights of the row's
+    features. The rows must be sparse or dense, not mixed, and must have few columns."""
     table = rows.as_rows(np.eye(4))
     sharing = {name for name, kind in LEARNERS.items() if stream.share_a_pass(kind, table)}
     assert {"perceptron", "pa-i", "cspaa", "cw", "acog-ii-diag", "ada-da"} <= sharing
@@ -185,8 +185,8 @@ print(len(typeof_impl.registry) - before)
 @pytest.mark.slow
 @pytest.mark.parametrize(("script", "printed"), [(IMPORTS, "True\n"), (TYPES, "0\n")], ids=["imports", "types"])
 def test_numba_in_a_program_of_its_own(script, printed):
-    """A program that imports numba before the engine also uses the cache folder named after the sources, and compiling
-    the first function does not change the registry of types that other threads read at the same time."""
+    """A program that imports numba before the engine also uses the cache folder named after the sources. Compiling the
+    first function does not change the registry of types, which other threads read at the same time."""
     process = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     assert (printed, "") == (process.stdout, process.stderr)
 
@@ -210,8 +210,8 @@ def test_a_learner_begins_with_weights(name):
 
 @pytest.mark.slow
 def test_a_pool_names_the_weight_of_each_member():
-    """A pool's weights are the mean of its members' weights, weighted by the shares that it reports; before its first
-    answer it reports no shares."""
+    """A pool reports a share for each of its members. Its weights are the mean of the members' weights, weighted by
+    these shares. It reports no shares before its first answer."""
     X, y, order = data(seed=4, huge=1)
     pool = run(csr_array(X), y, order, "pool", "symmetric", budget=60).learner
     shares = learners.member_weights(pool)
@@ -232,7 +232,7 @@ def test_a_pool_names_the_weight_of_each_member():
     ],
 )
 def test_a_wrong_prior_is_refused(learner, classes, column, message):
-    """A prior is refused if one of its columns is out of range, for learners with or without a bias, or if the learner
+    """A prior is refused if one of its columns is out of range (for learners with or without a bias), or if the learner
     is multi-class."""
     with pytest.raises(ValueError, match=message):
         stream.apply_prior(learners.build(learner, 3, classes=classes), {0: 1.0, column: 1.0})
