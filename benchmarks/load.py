@@ -1,9 +1,9 @@
 """Test the real app under the load of many annotators, in sessions of their own or together in one: run
 `python benchmarks/load.py`. It measures whether every acknowledged event is stored exactly once, how long it takes from
-the key to the acknowledgement, and the load on the server.
+the key press to the acknowledgement, and the load on the server.
 
-An annotator is a page without a browser, so that dozens fit on one machine: the card is simulated here, Streamlit's
-frontend in streamlit_page.py. All annotators run in this process, the server in another.
+Each annotator is simulated without a browser, so that dozens fit on one machine: the card is simulated here,
+Streamlit's frontend in streamlit_page.py. All annotators run in this process, the server in another.
 """
 
 import asyncio

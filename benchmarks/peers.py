@@ -76,8 +76,8 @@ def c_loop(data, flags=()):
 
 
 def played(data, items, margin, learn):
-    """Run the rounds of PA-I over prepared rows: predict with margin(x), and call learn(x, y, p) after a question,
-    where p is the margin. Return the number of rounds asked, these rounds, and the counts."""
+    """Run PA-I over prepared rows: predict with p = margin(x), and call learn(x, y, p) after each question. Return the
+    number of questions, the rounds in which they were asked, and the confusion counts."""
     counts, questions = [0] * 12, []
     for t, (x, y, u) in enumerate(zip(items, data.y[data.order].tolist(), draws(SEED, data.order.size).tolist())):
         p = margin(x)

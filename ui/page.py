@@ -290,7 +290,7 @@ def guarded() -> Iterator[None]:
 
 
 def _try_again() -> None:
-    """Rerun the page every few seconds until the database can be read, even after a server restart."""
+    """Rerun the page every few seconds until the database can be read, even if the server restarts meanwhile."""
     first = True
 
     @st.fragment(run_every=RETRY_SECONDS)

@@ -87,8 +87,8 @@ class Rare(NamedTuple):
         self.positives[:] += y > 0
 
     def opened(self, plan: Plan, chances: np.ndarray, t: int) -> "Rare":
-        """Return the state with one more question from round t on. chances: the new question's probabilities of asking
-        in the rounds just before t, at most RECENT_ROUNDS values."""
+        """Return the state with one more question, which is open from round t on. chances: the probabilities with which
+        it would have been asked in the rounds just before t, at most RECENT_ROUNDS values."""
         recent = np.zeros(RECENT_ROUNDS)
         roots = np.sqrt(chances) if plan.squared else chances
         recent[np.arange(t - chances.size, t) % RECENT_ROUNDS] = np.minimum(roots, SURE)

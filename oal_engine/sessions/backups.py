@@ -430,8 +430,8 @@ def _recovered(target: Path, log: Path) -> tuple[list[Path], bool]:
 
 
 def _move_rows(store: Store, target: Path, folders: ExitStack) -> None:
-    """Move the rows of a store into folders with new names, next to the database that the store will replace. `folders`
-    keeps the new folders marked as unfinished, so that they are removed if the restore fails."""
+    """Move the row files of a restored store into folders with new names, next to `target`, the database that the store
+    will replace. While `folders` is open they count as unfinished, so that they are removed if the restore fails."""
     place = target.with_name(target.stem + ".rows")
     for row in store.datasets():
         new = place / token_hex(8)

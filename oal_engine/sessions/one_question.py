@@ -117,8 +117,8 @@ class OneQuestion(Run):
         return self.place_of(self.state, self.current)
 
     def earlier(self, answers: int) -> np.ndarray:
-        """Return the learner's weights before the last `answers` answers, trained on the current labels of the answers
-        before these, with all corrections."""
+        """Return the learner's weights without the last `answers` answers: trained on all earlier answers, with the
+        labels that they have now."""
         return weights(self.taught(self.state.lessons[:-answers], self.state.budget).only().learner)
 
 

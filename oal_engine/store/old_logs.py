@@ -1,6 +1,6 @@
 """Convert the log of a session from the nine tables of earlier versions into rows of the table of events.
 
-This is used by a migration of the database, once, and to read files that earlier versions published.
+A migration of the database uses it once, and `adopt` uses it to read files that earlier versions published.
 """
 
 import json

@@ -169,7 +169,7 @@ def test_axe_finds_nothing_serious_where_nothing_is_yet(opened, app):
 
 @pytest.fixture(scope="module", params=STATES | BESIDE)
 def page(request, opened, app, names):
-    """A page in each of its states, reached once for the tests below. States with the same address share one visit."""
+    """A page in one of the states, opened once for all tests below. States with the same address share one visit."""
     address, act = (STATES | BESIDE)[request.param]
     address = address.format(**names)
     if opened.url != app.url(address):

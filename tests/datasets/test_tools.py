@@ -290,7 +290,7 @@ def test_texts_of_sites_have_no_labels(name):
 
 
 def test_several_labels_of_fasttext_are_asked_about():
-    """If lines have several fastText labels, the import asks about them. They never become a part of the text."""
+    """If lines have several fastText labels, the import asks how to read them. Labels never become part of the text."""
     content = "".join(f"__label__a __label__{'bc'[k % 2]} {text}\n" for k, text in enumerate(TEXTS))
     with pytest.raises(DataError, match=r"hold several labels, such as 'a\|[bc]'.*--contains"):
         imported(content, "x.txt")

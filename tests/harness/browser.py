@@ -81,8 +81,8 @@ STREAMLIT = (
 
 
 class Server:
-    """The app in a separate process, with its own database and any working directory. command: the command that starts
-    the app; the port is appended."""
+    """The app in a separate process, with its own database and, if given, its own working directory. command: the
+    command that starts the app; the port is appended."""
 
     def __init__(self, folder, work=ROOT, port=None, command=STREAMLIT, **environment):
         self.command = command

@@ -205,7 +205,7 @@ class World:
         raise Killed
 
     def fail(self, process, after=False):
-        """Raise an I/O error, or the error of a full disk, in place of a statement."""
+        """Raise an I/O error or a disk-full error in place of a statement. after: the statement ran, so do nothing."""
         if not after:
             self.counts["errors"] += 1
             error = sqlite3.OperationalError("a fault")
@@ -528,8 +528,8 @@ class World:
 
 
 def replay(seed, template, folder, real=False):
-    """Play the run of a seed in a new folder, which is removed afterwards. Return counts of what happened. An error
-    gets a note with the seed."""
+    """Play the run that a seed determines, in a new folder that is removed afterwards. Return counts of what happened.
+    An error gets a note with the seed."""
     try:
         return World(seed, template, folder, real).run()
     except BaseException as error:

@@ -435,7 +435,7 @@ def _allowed(spec, value):
 
 
 def every_chance_is_a_probability(learner, rule):
-    """The probability is between 0 and 1 for every margin up to 1e300, variance, class ratio, threshold and round."""
+    """The probability is in 0..1 for every variance, class ratio, threshold and round, and every margin up to 1e300."""
     probabilities = chances(learner, rule)
     assert ((probabilities >= 0) & (probabilities <= 1)).all()
 

@@ -420,8 +420,8 @@ HERE = "http://localhost:8501"
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", ["websocket", "PUT", "DELETE", "POST", "GET"])
 def test_a_page_of_another_port_sends_nothing(secrets, monkeypatch, origin, more, let_in, kind):
-    """Even without a log-in, a page from another origin or port opens no websocket and uploads or removes no file,
-    unless a proxy reports its origin as the requested host, or an option allows its origin."""
+    """Even if the app needs no log-in, a page from another origin or port cannot open a websocket, or upload or remove
+    files, unless a proxy reports the page's origin as the requested host, or an option allows this origin."""
     options = {"server.corsAllowedOrigins": ["http://allowed.example:7"]}
     get = st.get_option
     monkeypatch.setattr(st, "get_option", lambda name: options.get(name) or get(name))

@@ -397,8 +397,8 @@ def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
 
 @pytest.mark.slow
 def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
-    """In a multi-class session, the tab Pushed lists every item that was not asked with its predicted class, and can be
-    filtered by class."""
+    """In a multi-class session, the tab Pushed lists every item that was not asked about, together with its predicted
+    class, and can be filtered by class."""
     columns = reading.Columns(("text",), "label", multiclass=True)
     server = work(50, keep("kinds", columns=columns), algorithm="MD-AMD")
     _, predicted, asked = server.session.decided

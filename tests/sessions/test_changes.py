@@ -377,8 +377,8 @@ def test_a_question_that_waited_is_another_after_a_correction_and_an_undo(store)
 
 
 def test_corrections_keep_their_order_where_an_undo_leaves_no_label(store, other):
-    """An answer to a skipped item uses the last label of the budget, and then the skip at the end of the stream is
-    undone. A later correction of the answer still comes last in the order of labels, also after reopening."""
+    """Given: an item skipped earlier gets an answer, which uses the last label of the budget, and then another skip, of
+    the last item, is undone. A correction of that answer comes last in the order of labels, also after reopening."""
     name, _ = growing(store, "sparse")
     opened = begin(store, name, None, learner="pa-i", rule="all", budget=19)
     for number in range(1, 21):

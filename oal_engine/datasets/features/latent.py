@@ -1,6 +1,6 @@
 """Turn similar wording into dense columns: latent semantic analysis (truncated SVD) of the terms of a data set.
 
-Terms that occur in the same texts get similar directions, so that a label also informs about texts with other words.
+Terms that occur in the same texts get similar directions, so that a label also tells about texts with other words.
 """
 
 from __future__ import annotations

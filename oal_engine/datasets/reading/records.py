@@ -84,7 +84,7 @@ def _categories(cats: Mapping[str, Any]) -> list[str] | str:
 
 
 def _response(responses: Iterable[Any]) -> Any:
-    """Return the value of the first submitted Argilla response ("": none)."""
+    """Return the value of the first submitted Argilla response, or "" if there is none."""
     submitted = (
         each for each in responses if isinstance(each, dict) and each.get("status") not in ("draft", "discarded")
     )

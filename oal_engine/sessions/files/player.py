@@ -166,11 +166,11 @@ def _answered(entry: Entry) -> str:
 
 
 def page(trace: look_back.Trace, texts: bool = False) -> bytes:
-    """Return a self-contained HTML page with every question of a session and its curves. It needs no server and no
-    network, and does not name the annotators. Raise ValueError if the session has no question yet.
+    """Return a self-contained HTML page that plays a session: each item that was asked about, and the curves up to it.
+    It needs no server and no network, and does not name the annotators. Raise ValueError if nothing was asked yet.
 
-    trace: trace of a session; if the session asks several questions, the `QuestionTrace` of one of them. texts: whether
-    to include the items and the learned terms.
+    trace: the trace of a session, or of one question (`QuestionTrace`) if the session asks several about each item.
+    texts: whether to include the items and the learned terms.
     """
     if not trace.steps:
         raise ValueError(f"{trace.title} has no question yet, so it has no page.")

@@ -70,7 +70,7 @@ class Point(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """The estimates of a session: current, of its last quarter (None: too few answers), and along the stream."""
+    """The estimates of a session: now, for its last quarter (None: too few answers), and along the stream."""
 
     now: Estimates
     last_quarter: Estimates | None
