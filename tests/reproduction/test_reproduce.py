@@ -195,7 +195,7 @@ def test_rows_of_zeros_count_as_mistakes_and_are_not_asked():
 
 
 def test_w8a_has_5455_rows_of_zeros(shared):
-    """w8a has 5,455 rows of zeros. By the published protocol each counts as one wrong prediction; no row counts twice."""
+    """w8a has 5,455 rows of zeros. By the published protocol each is a wrong prediction, and no row counts twice."""
     data = datasets.table(reading.read(shared("w8a.libsvm.xz")))
     run = protocols.without_zero_rows(protocols.Stream(data, [np.arange(data.y.size)], 1.0, budget=0))
     counts = run.counts("PAA", [{}])[0, 0]

@@ -67,7 +67,7 @@ def demo_session(folder, labels=5):
 
 
 def test_a_session_over_a_demo_is_adopted_by_a_fresh_database(tmp_path):
-    """Adopting a session on a demo imports the demo data set and verifies the session. A refused file adds no data set."""
+    """Adopting a session on a demo imports the demo, and verifies the session. A refused file adds no data set."""
     text = demo_session(tmp_path)
     store = Store(tmp_path / "fresh.db")
     with pytest.raises(JsonLinesError, match=r"same rows but other labels|other rows"):
