@@ -110,7 +110,7 @@ def case(name, data, topic, seed):
 
 
 def report(records):
-    """Print how often intervals held, how often guaranteed minimums were too high, and whether audited columns save labels."""
+    """Print how often intervals hold and guaranteed minimums are too high, and whether audited columns save labels."""
     looks = defaultdict(list)
     for each in records:
         for who, evaluations in each["looks"].items():
