@@ -29,8 +29,8 @@ COUNTS = (2, 3, 2)
 
 
 class Result(NamedTuple):
-    """The result of a run: the number of rounds asked; for a twin (PA-I like ours) also these rounds, the counts and
-    the weights."""
+    """The result of a run. queried: number of questions. For a twin, a library whose PA-I should equal ours, also the
+    rounds in which they were asked, the confusion counts and the final weights."""
 
     queried: int
     questions: list | None = None

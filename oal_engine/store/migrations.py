@@ -215,8 +215,8 @@ def m2026_11_22_batches(db: "Database") -> None:
 
 @step
 def m2026_11_22_near_duplicates(db: "Database") -> None:
-    """Create the tables for finding near-duplicates: texts that are not near-duplicates of an earlier one, with the
-    number of their near-duplicates and their first words."""
+    """Create the tables for finding near-duplicates. They hold each text that is not a near-duplicate of an earlier
+    text, with its first words and the number of its near-duplicates."""
     db.execute("ALTER TABLE datasets ADD COLUMN near_duplicates TEXT NOT NULL DEFAULT 'keep'")  # or once
     db.execute("""
         CREATE TABLE firsts (

@@ -82,7 +82,7 @@ def texts(keep):
 
 @pytest.fixture
 def label(visit, app, store, texts):
-    """A function that makes a session, which asks about every item, and opens its card. Returns (session id, card)."""
+    """A function that makes a session that asks about every item, and opens its card. Returns (session id, card)."""
 
     def make(dataset=texts, **settings):
         session = create(store, dataset, **{"learner": "pa-i", "rule": "all"} | settings)

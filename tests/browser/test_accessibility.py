@@ -159,7 +159,7 @@ def opened(context, app):
 
 @pytest.mark.slow
 def test_axe_finds_nothing_serious_where_nothing_is_yet(opened, app):
-    """With an empty database, no page breaks an axe-core rule of serious or critical impact, in light or dark."""
+    """With an empty database, no page breaks an axe-core rule of serious or critical impact, in either color theme."""
     assert not app.store.datasets()
     for address in EMPTY:
         opened.goto(app.url(address))
@@ -180,7 +180,7 @@ def page(request, opened, app, names):
 
 @pytest.mark.slow
 def test_axe_finds_nothing_serious(page):
-    """No page breaks an axe-core rule of serious or critical impact in any of its states, in light or dark."""
+    """No page breaks an axe-core rule of serious or critical impact in any of its states, in either color theme."""
     assert [] == serious_violations(page)
 
 
@@ -231,8 +231,8 @@ STILL = "* { transition: none !important; }"
 
 
 def walk(page):
-    """Press Tab through a page from its first control. Return the controls, the controls reached, and whether the page
-    changed meanwhile."""
+    """Press Tab through a page from its first control. Return the page's controls, the controls that Tab reached, and
+    whether the page changed meanwhile."""
     page.evaluate(WATCH)
     controls, walked = page.evaluate(CONTROLS, [GRID, OTHER_KEYS]), []
     while len(walked) < 3 * len(controls["tabbed"]):
@@ -246,8 +246,8 @@ def walk(page):
 
 @pytest.mark.slow
 def test_tab_reaches_every_control_once(page):
-    """Tab reaches every control once, in the order of the page, each in view and with a visible focus, and then leaves
-    the page."""
+    """Tab reaches every control once, in page order, and then leaves the page. Each focused control is in view and
+    shows its focus."""
     page.add_style_tag(content=STILL)
     for _ in range(20):
         controls, walked, rewritten = walk(page)

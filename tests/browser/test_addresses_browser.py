@@ -46,8 +46,8 @@ def test_a_comparison_is_sent_by_its_address(visit, another, app, store, tmp_pat
 
 @pytest.mark.slow
 def test_a_race_is_sent_by_its_address(visit, another, app):
-    """The seed and the number of labels of a race enter the address, and setting one leaves the other as typed. The
-    compare view has neither in its address."""
+    """The seed of a race and its number of labels enter the address; setting one does not reset the other. Switching to
+    the compare view removes the race from the address."""
     page = marked(visit(app, "/Compare?view=race"))
     page.get_by_role("button", name="Settings").click()
     for name, value in (("Labels per lane", "9"), ("Seed", "7")):

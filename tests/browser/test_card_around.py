@@ -1,4 +1,4 @@
-"""The labeling card alone: notes, guidelines, text sizes, custom keys, and the pass over skipped items."""
+"""The labeling card on a test page without a server: notes, guidelines, text sizes, custom keys, skipped items."""
 
 import re
 
@@ -36,7 +36,7 @@ def test_a_note_is_written_under_the_text_and_kept(script, key):
 
 
 def test_a_key_of_a_note_is_nobody_elses(script):
-    """The page around the card, where R would rerun the script, gets none of the keys that are typed in a note."""
+    """Keys typed in a note do not reach the page around the card, where R would rerun the script."""
     script.page.evaluate("""() => {
       window.heard = [];
       for (const kind of ["keydown", "keypress", "keyup"]) addEventListener(kind, ({key}) => heard.push(key));
@@ -50,7 +50,7 @@ def test_a_key_of_a_note_is_nobody_elses(script):
 
 
 def test_a_note_is_changed_and_taken_away(script):
-    """The field for a note holds the current note. Closing the field unchanged sends no event; emptied, it removes the
+    """The field for a note holds the current note. Closing it unchanged sends no event; closing it empty removes the
     note."""
     script.give(question(1, item=8, note="old"), ALL)
     assert script("written").inner_text() == "old"
@@ -124,7 +124,7 @@ def test_a_note_half_written_is_kept_however_its_item_goes(script, how):
 
 
 def test_guidelines_are_read_while_labeling(script):
-    """G or the button opens the guidelines as plain text, keys still answer, and Escape closes the guidelines."""
+    """G or the button opens the guidelines as plain text. Keys still answer, and Escape closes the guidelines."""
     script.give(1, ALL, guidelines=TWO_LINES)
     places = bottoms(script)
     script.press("g")
@@ -257,7 +257,7 @@ CLOSE = {
 
 @pytest.mark.parametrize("way", CLOSE)
 def test_the_key_after_the_dialog_of_keys_is_not_lost(script, way):
-    """A key pressed once the dialog for keys is closed, even before the browser has painted this, answers the item."""
+    """A key pressed right after the dialog for keys is closed, even before the browser repaints, answers the item."""
     script.give(1, ALL)
     dialog(script)
     script.page.evaluate("""close => {
@@ -393,7 +393,7 @@ def test_undo_in_the_pass_goes_back_in_it(script):
 
 
 def test_the_pass_goes_on_while_its_answers_are_acknowledged(script):
-    """The pass over skipped items continues while its answers are acknowledged. After Undo the item is shown at once,
+    """The pass over skipped items does not wait for acknowledgements. After Undo the previous item is shown at once,
     before the server has received the undo."""
     here = place(20, counters=skips(3))
     script.give(here, ALL)
@@ -415,7 +415,7 @@ def test_the_pass_goes_on_while_its_answers_are_acknowledged(script):
 
 
 def test_the_pass_can_be_left_at_any_time(script):
-    """Escape and the button leave the pass over skipped items for the waiting item, which can be answered at once."""
+    """Escape or the button ends the pass over skipped items. The waiting item returns and can be answered at once."""
     here = place(20, counters=skips(3))
     for leave in (lambda: script.press("Escape"), lambda: script("offer").click()):
         script.give(here, ALL)
@@ -432,7 +432,7 @@ def test_the_pass_can_be_left_at_any_time(script):
 
 
 def test_the_pass_asks_for_more_before_it_runs_out(script):
-    """In the pass over skipped items, the card requests more of them before those that it has received run out."""
+    """In the pass over skipped items, the card requests further items before it has shown all that it received."""
     here = place(20, counters=skips(9))
     script.give(here, ALL)
     script("offer").click()
@@ -447,7 +447,7 @@ def test_the_pass_asks_for_more_before_it_runs_out(script):
 
 
 def test_the_pass_ends_with_the_budget(script):
-    """The pass over skipped items leaves the last label for the waiting item. With no label left it is not offered."""
+    """The pass over skipped items leaves the last label to the waiting item, and is not offered if no label is left."""
     here = place(20, counters=skips(3, labels=7))
     script.give(here, ALL)
     script("offer").click()

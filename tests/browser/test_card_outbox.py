@@ -1,4 +1,4 @@
-"""The labeling card alone: the events that it sends to the server, its retries, and how it is mounted and removed."""
+"""The labeling card on a test page without a server: the events that it sends, its retries, mounting and removal."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_a_card_that_is_drawn_again_sends_what_is_not_acknowledged(script):
 
 
 def test_what_is_not_acknowledged_outlives_a_reload(script):
-    """An unacknowledged event is sent again after a reload, and the card shows the item after it."""
+    """An unacknowledged event is sent again after a reload, and the card shows the item after the answered one."""
     script.give(1, ALL)
     script.press("a")
     kept = script.ids
@@ -94,7 +94,7 @@ def test_under_a_log_in_only_ones_own_answers_are_sent(script, name):
 
 
 def test_without_a_log_in_an_answer_keeps_the_name_under_which_it_was_given(script):
-    """The next person in this browser sends an unsaved answer, but under the name of the person who gave it."""
+    """If the next person in this browser has another name, an unsaved answer is sent under the name of its author."""
     script.give(1, ALL)
     script.press("a")
     script.open()
@@ -162,7 +162,7 @@ def test_leaving_the_page_warns_while_something_is_unsaved(script):
 
 
 def test_undo_names_the_last_answer(script):
-    """Undo refers to the last answer or skip, stored by the server or not yet, and is disabled if there is none."""
+    """Undo refers to the last answer or skip, whether or not it is stored yet. Without one, Undo is disabled."""
     script.give(5, ALL, previous=4)
     script.press("z")
     assert script.posts[-1] == [[4, "undo", None]]
@@ -203,7 +203,7 @@ def test_undo_right_after_an_answer_goes_to_the_server_in_order(script):
 
 
 def test_the_clean_up_of_an_overtaken_call_changes_nothing(script):
-    """The card stays the same when Streamlit cleans up an outdated call of it, before or after the newer call."""
+    """Streamlit's cleanup of an outdated call of the card, before or after the newer call, does not change the card."""
     script.give(1, ALL)
     script.page.evaluate("window.painted = document.querySelector('[data-testid=oal-text]').firstChild")
     script.page.evaluate("cleanUps[0]()")

@@ -1,4 +1,4 @@
-"""The labeling card alone: the parts that it shows, and the effects of keys."""
+"""The labeling card on a test page without a server: what it shows, and the effects of keys."""
 
 import pytest
 
@@ -48,8 +48,8 @@ def test_an_older_payload_throws_nobody_back(script):
 
 
 def test_an_old_branch_is_forgotten_with_the_acknowledgement(script):
-    """Once an answer is acknowledged, the next item prepared for it is dropped, and is not shown if the same item is
-    answered again."""
+    """The next item prepared for an answer is dropped once the answer is acknowledged. If the same item is answered
+    again, the prepared one is not shown."""
     script.give(1, {1: {1: 2}})
     script.press("a")
     script.give(1, acked=script.ids)
@@ -188,7 +188,7 @@ def test_the_highlight_is_off_at_first_and_remembered(script):
 
 
 def test_the_keys_of_two_classes(script):
-    """A and 1 answer with the first of two classes, X and 0 with the second, in either case, and Space skips."""
+    """The first of two classes has the keys A and 1, the second X and 0, in upper or lower case. Space skips."""
     script.give(1, ALL)
     for n, key in enumerate(["a", "1", "A", "Shift+A", "x", "0", "X", " "], 1):
         script.press(key)
@@ -343,9 +343,9 @@ def test_arrow_keys_scroll_a_long_text(script):
 
 
 def test_what_the_model_said_is_shown_when_the_server_tells_it(script):
-    """Once the server sends it, the verdict on an answer is shown: the item's first words, the predicted class and
-    margin, whether the two agree, and the chance of being asked. Until then the previous verdict stays; a skip or an
-    undo clears it."""
+    """The verdict on an answer appears once the server sends it: the item's first words, the predicted class and
+    margin, whether the annotator agreed, and the chance of being asked. Until then the previous verdict stays; a skip
+    or an undo clears it."""
 
     def told(n, **changes):
         return {"question": n, "label": -1, "margin": "-0.42", "asked": "Chance 18 %."} | changes

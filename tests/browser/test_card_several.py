@@ -1,5 +1,5 @@
-"""The labeling card alone, in a session that asks several questions: a line for each question, the keys, and the events
-that the card sends."""
+"""The labeling card on a test page without a server, in a session that asks several questions: how it lists the
+questions, its keys, and the events that it sends."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def states(script, count=3):
 
 
 def sent(script):
-    """Return the last events sent, as (question, action, label, labels)."""
+    """Return the events of the last request, as (question, action, label, labels)."""
     return [(each["question"], each["action"], each["label"], each.get("labels")) for each in script.events]
 
 
@@ -166,8 +166,8 @@ def test_undo_shows_the_lines_as_they_were(script, give):
 
 @pytest.fixture
 def each(script):
-    """A function that shows an item with three questions that all need an answer, the third only after a yes to the
-    first."""
+    """A function that shows an item in a session in which every question needs an answer. The third question needs one
+    only after a yes to the first."""
 
     def shown(here, **changes):
         asked = asking(3)
@@ -201,7 +201,7 @@ def test_where_every_line_needs_an_answer_enter_names_those_without_one(script, 
 
 
 def test_a_question_whose_yes_is_known_leaves_the_one_below_it_alone(script, each):
-    """If an item is not asked a parent question because the yes is known, the child question can be answered alone."""
+    """If a parent question is not asked because its yes is already known, its child question can be answered alone."""
     each(question(1, asks=[1, 2]))
     script.press("3", "Enter")
     assert "No answer yet: topic 2" == script("heard").inner_text()
@@ -227,8 +227,8 @@ def test_undo_brings_back_lines_that_all_need_an_answer(script, each):
 
 
 def test_a_finger_says_no_where_every_line_needs_an_answer(script, each):
-    """If every question needs an answer, each has a No button large enough for a finger, a child question once its
-    parent is yes. In other sessions no question has this button."""
+    """If every question needs an answer, each has a No button large enough for a finger. A child question gets it once
+    its parent is set to yes. In other sessions no question has this button."""
     script.page.set_viewport_size(PHONE)
     each(1)
     assert [True, True, False] == [script(f"no-{n}").is_visible() for n in (1, 2, 3)]

@@ -239,8 +239,8 @@ def test_two_people_on_one_session_get_items_of_their_own(visit, app, another, s
 
 @pytest.mark.slow
 def test_items_that_are_asked_twice_come_among_the_others(visit, app, store, texts):
-    """In a session that repeats items, every key shows the next item, up to the last repeated one. A repeated answer
-    costs no label, and Undo shows its item again."""
+    """In a session that repeats items, the repeated ones appear among the new ones. Answering an item again costs no
+    label, and Undo then shows it again."""
     session = create(store, texts, learner="pa-i", rule="all", repeat=1, budget=23)
     opened = Session(store, session)
     for k in range(19):
@@ -298,8 +298,8 @@ def test_answers_go_to_the_session_on_the_screen(visit, app, store, texts):
 
 @pytest.mark.slow
 def test_the_end_says_why_and_what_came_of_it(visit, app, store, texts):
-    """Home lists a session with its number of labels. Once the budget is spent, the card says so with the result and
-    the file of positives, keys no longer answer, Home leads to the result, and the last answer can be undone."""
+    """Home lists a session with its number of labels. Once the budget is spent, the card says so, shows the result with
+    the file of positives, and ignores keys except Undo. Home leads to the result."""
     session = create(store, texts, learner="pa-i", rule="all", budget=2, name="soon over")
     page = visit(app)
     entry = page.get_by_test_id("stHorizontalBlock").filter(has_text="soon over").last

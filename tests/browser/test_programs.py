@@ -31,8 +31,8 @@ def client(tmp_path):
 
 @pytest.mark.slow
 def test_a_program_labels_to_the_end_while_a_person_does(app, store, label, client):
-    """If a program and a person label together, every item is answered once. The session verifies, and the server's log
-    does not contain the program's token."""
+    """If a program and a person label together, every item is answered once. The session passes verification, and the
+    server's log does not contain the program's token."""
     session, card = label(budget=300)
     _, secret = store.add_token(session, "annotator", "bot", timedelta(days=1))
     given = 0

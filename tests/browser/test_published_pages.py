@@ -62,8 +62,8 @@ def at(page, name):
 
 @pytest.mark.slow
 def test_a_session_is_looked_at_without_a_server(alone, pages):
-    """On the page of a published session, arrow keys step, Space plays and letters jump. The address names the
-    question, and texts are never markup."""
+    """On the page of a published session, arrow keys step, Space plays, and letters jump, such as M to the next
+    mistake. The address names the question, and texts are never markup."""
     trace, page = pages[0], alone("session")
     at(page, "q1")
     page.keyboard.press("ArrowRight")

@@ -1,4 +1,4 @@
-"""The race in a real browser with a real server: its numbers on the screen equal the figures of the engine."""
+"""The race in a real browser with a real server: the numbers on the screen equal those that the engine computes."""
 
 import re
 
@@ -106,7 +106,7 @@ def test_it_plays_pauses_and_scrubs_to_the_figures_of_the_engine(visit, app):
 
 @pytest.mark.slow
 def test_another_stream_and_other_settings_make_another_race(visit, app, keep):
-    """A race over texts shows them literally, says what its plane shows of the data, and follows the settings."""
+    """A race over texts shows them literally, says which plane of the data it draws, and follows the settings."""
     keep("things lost", (f"{LOST[k % 7]} {k % 31}" for k in range(210)))
     watched = Watched(visit(app, f"{PAGE}&strategies=Q_S"))
     page = watched.page
@@ -126,8 +126,8 @@ def test_another_stream_and_other_settings_make_another_race(visit, app, keep):
 
 
 def test_a_full_screen_is_filled(visit, app):
-    """In full-screen mode the race fills 1920 x 1080 pixels without scrolling and enlarges its planes; leaving the mode
-    restores their size. The meanings of the chosen metric and evaluation are one hover away."""
+    """In full-screen mode the race fills 1920 x 1080 pixels without scrolling, with larger plots of the items; leaving
+    the mode restores their size. The meanings of the chosen metric and evaluation are one hover away."""
     watched = Watched(visit(app, PAGE, viewport={"width": 1920, "height": 1080}, reduced_motion="reduce"))
     planes = watched.root.locator(".plane")
     before = planes.first.bounding_box()["height"]

@@ -81,8 +81,8 @@ def test_a_link_opens_a_question_as_it_was(open_player, store, session):
 @pytest.mark.slow
 def test_scrubbing_goes_where_the_pointer_is(open_player, store, session):
     """Dragging over the timeline opens the question under the pointer, keys step, and the address follows. Buttons and
-    keys open the next mistake, positive or surprise; Shift with a key opens the previous one. A round without a
-    question shows its item and margin, and is opened from the line above the next question."""
+    keys open the next mistake, positive or surprise; Shift with a key opens the previous one. A button at each question
+    opens the rounds before it in which nothing was asked."""
     player = open_player()
     steps = look_back.Trace(store, session).steps
     box = player("timeline").bounding_box()
@@ -200,8 +200,8 @@ def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, s
 
 @pytest.mark.slow
 def test_a_session_travels(visit, open_player, store, session, tmp_path):
-    """A downloaded session opens and verifies in another database that has the same data. Without the data, a sentence
-    says that they are missing."""
+    """A downloaded session opens and passes verification in another database that has the same data. If the data are
+    missing, a sentence says so."""
     player = open_player()
     page = player.page
     page.get_by_role("tab", name="Verify").click()

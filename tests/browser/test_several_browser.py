@@ -18,7 +18,7 @@ WORDS = ["good", "other", "words1", "words2", "words3", "words4"]  # each is a q
 def test_sixty_readings_whose_questions_change(label, app, store, tmp_path):
     """A person labels sixty items by keys while a label is corrected, a sixth question is added after 30 items, a
     question is closed after 40, and the server is killed after 50. Every answer is stored as it was given, and the
-    published session verifies in another database."""
+    published session passes verification in another database."""
     path, elsewhere = tmp_path / "texts.csv", Store(tmp_path / "elsewhere.db")
     texts = (f"i{k},item {k} has {'good' if k % 5 == 0 else 'other'} words{k % 7}" for k in range(300))
     path.write_text("\n".join(["id,text", *texts]))

@@ -26,8 +26,8 @@ def contexts(context, second_context, browser):
 
 @pytest.mark.slow
 def test_a_team_labels_to_the_end_while_the_server_is_killed(visit, app, store, contexts, tmp_path):
-    """Three people label one stream; four fifths of its questions go to two of them. Every label around a kill of the
-    server is stored once, kappa is shown, and the exported session verifies bit for bit in another database."""
+    """Three people label one stream, with two people for four fifths of the items. Every label around a kill of the
+    server is stored once, kappa is shown, and the exported session passes verification in another database."""
     dataset, copy = add_texts(store, tmp_path, "messages"), tmp_path / "again.db"
     session = create(store, dataset, "PAA-I", budget=BUDGET, overlap=0.8, shuffled=True)
     opened = Session(store, session)

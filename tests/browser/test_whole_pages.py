@@ -1,4 +1,4 @@
-"""Whole pages: text is never markup, nothing is wider than the window or moves, and a file is uploaded and imported."""
+"""Whole pages: text is never markup, pages fit the window, the card's parts stay in place, files are imported."""
 
 import csv
 import lzma

@@ -1,4 +1,4 @@
-"""Vectors that are imported with texts become part of the rows by a formula, stay with their texts, and can be
+"""Vectors that are imported with texts are scaled and joined to the columns of words, stay with their texts, and can be
 appended."""
 
 import json

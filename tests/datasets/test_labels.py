@@ -188,7 +188,7 @@ def test_words_for_no_label_are_no_labels(words, y):
 
 
 def test_a_word_that_can_be_a_class_stays_one():
-    """If the other words are not a known pair, `none` is a class like any other, but NA still means no label."""
+    """Beside labels that are no known pair such as yes and no, `none` is a class like any other. NA means no label."""
     content = "".join(json.dumps({"text": "x", "label": word}) + "\n" for word in ("hate", "none", "insult", "NA"))
     items = read(upload(content, "x.jsonl"), replace(LABELLED, multiclass=True))
     assert (("hate", "insult", "none"), [1, 3, 2, 0]) == (items.classes, items.y.tolist())

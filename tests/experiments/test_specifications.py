@@ -197,7 +197,7 @@ def test_a_file_that_is_no_specification(tmp_path, text):
 
 
 def test_the_specification_of_the_project_is_one():
-    """data/compare.toml names the six algorithms of the papers, two data sets and two budgets, tuned 2:1."""
+    """data/compare.toml is a specification: six algorithms of the papers, two data sets, two budgets and 2:1 tuning."""
     parsed = specification(specifications.contents(ROOT / "data" / "compare.toml"))
     assert ["OAAL", "CSOAL", "PAA-I", "OA3-diag", "SOA3", "D-AMD-I"] == list(parsed.algorithms)
     assert (2, (100, 500), 10, "2:1") == (len(parsed.data), parsed.budgets, parsed.permutations, parsed.tune)

@@ -374,8 +374,8 @@ def asked(page, fragment=""):
 
 
 def test_only_the_page_that_is_awaited_may_ask_for_a_part_of_itself(secrets):
-    """After a browser has asked for another page, requests for a part of the old page are dropped until the new page
-    asks for a part of itself. From then on any page may ask, as the app itself can change pages."""
+    """After a browser has asked for another page, requests for a fragment of the old page are dropped until the new
+    page asks for a fragment of its own. After that all requests pass, because the app itself can change pages."""
     server, opened, other, part, late = Server(), asked(""), asked("other"), asked("other", "b"), asked("one", "a")
     assert [SHOWN] * 5 == server.talk("", words=[opened, other, late, late, part, late, b"?"])
     assert [opened, other, part, late, b"?"] == server.received
@@ -420,8 +420,8 @@ HERE = "http://localhost:8501"
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", ["websocket", "PUT", "DELETE", "POST", "GET"])
 def test_a_page_of_another_port_sends_nothing(secrets, monkeypatch, origin, more, let_in, kind):
-    """Even if the app needs no log-in, a page from another origin or port cannot open a websocket, or upload or remove
-    files, unless a proxy reports the page's origin as the requested host, or an option allows this origin."""
+    """Even if the app needs no log-in, a page from another origin or port cannot open a websocket, upload files or
+    remove them. Exceptions: a proxy reports the origin as the requested host, or an option allows it."""
     options = {"server.corsAllowedOrigins": ["http://allowed.example:7"]}
     get = st.get_option
     monkeypatch.setattr(st, "get_option", lambda name: options.get(name) or get(name))

@@ -26,7 +26,7 @@ def shown(at):
 
 
 def test_a_comparison_opens_as_it_was_sent(comparison):
-    """The address of a comparison sets metric, evaluation, axis, budget, lines, bands and details, and stays
+    """The address of a comparison sets the controls of its result, such as metric, axis and budget, and stays
     unchanged."""
     at = run(COMPARE, comparison=comparison, **RESULT, **{"lines-2-2": "OAAL"})
     assert ("cost", "push_query", "rounds", ("things", 20), False) == shown(at)
@@ -91,7 +91,7 @@ def test_what_makes_no_sense_is_left_out_with_a_sentence(comparison, address, se
 
 @pytest.mark.slow
 def test_a_replay_opens_at_a_round_and_names_its_session(app_store, tmp_path):
-    """A replay's address can name a round, which must exist. If it names no session, the session is added."""
+    """A replay's address can name a round, which must exist. The page adds the session if the address names none."""
     session = answer(app_store, add_texts(app_store, tmp_path), 12)
     at = run(REPLAY, session=session, round="3", question="2")
     assert "does not exist" not in words(at)

@@ -358,7 +358,7 @@ def test_answers_are_withheld_from_who_gives_second_ones(app_store, keep, progra
 
 @pytest.mark.parametrize("labelled", [True, False])
 def test_estimates_are_those_of_the_page(app_store, work, labelled, program):
-    """The route for estimates returns exact values if the data has every label, and otherwise estimates or null."""
+    """The route for estimates returns exact values if every item is labeled, and otherwise estimates or null."""
     server = work(40)
     server.session.labelled = labelled
     card_server(server.session.id).session.labelled = labelled
@@ -370,7 +370,7 @@ def test_estimates_are_those_of_the_page(app_store, work, labelled, program):
 
 
 def test_predictions_are_those_of_the_model(work, program):
-    """A text has the margin, the class and the probability that the exported model gives it."""
+    """The route for predictions gives a text the same margin, class and probability as the exported model."""
     server, texts = work(60), ["<b>n1</b> good", "other0"]
     learned = model.of_session(server.session)
     told = program(server.session.id, "reader").post("predict", json={"texts": texts}).json()["predictions"]

@@ -1,4 +1,4 @@
-"""Sessions that audit a column on the pages: the demo, the form, the card's server, the panels and the downloads."""
+"""Sessions that audit a column of existing labels or scores: demo, form, card server, panels and downloads."""
 
 import pandas
 import pytest
@@ -59,8 +59,8 @@ def test_one_click_starts_an_audit_whose_card_has_two_classes(app_store):
 @pytest.mark.slow
 @pytest.mark.parametrize("features", ["plain", "fourier", "words"])
 def test_the_card_and_the_panels_do_not_show_the_column(app_store, features):
-    """The features and terms that an audit shows do not include the audited column, and the largest share among the
-    shown ones is 1."""
+    """The features and terms that an audit shows for an item do not include the audited column. Their shares in the
+    margin are relative to the largest one shown."""
     numbers = {"text": "text"} if features == "words" else {"feature": ["a", "b"]}
     rows = [{"text": f"word{k % 7} no{k % 3}", "a": k % 7, "b": k % 3, "llm": k % 2} for k in range(40)]
     Studio(app_store.path).add(
@@ -81,8 +81,8 @@ def test_the_card_and_the_panels_do_not_show_the_column(app_store, features):
 
 @pytest.mark.slow
 def test_the_progress_compares_the_column_with_the_answers(audit):
-    """The Progress panel of an audit has a table that compares two deciders: the column alone, and the column with the
-    answers. It states the missing answers only once, and has a box that chooses the decider for the curves."""
+    """The Progress panel of an audit compares two sources of labels: the audited column alone, and the column with the
+    answers. It says only once that answers are missing. A box chooses the source that the curves show."""
     server = audit(40)
     at = run("pages/1_Label.py", session=server.session.id)
     text = words(at)
@@ -95,8 +95,8 @@ def test_the_progress_compares_the_column_with_the_answers(audit):
 
 @pytest.mark.slow
 def test_the_form_offers_the_columns_of_the_file(app_store):
-    """The form offers the columns stored with the items for an audit, and refuses a cut for a column of words. The
-    audit starts with its own floor and pace."""
+    """The form offers the columns stored with the items for an audit, and refuses a cut (score threshold) for a column
+    of words. The audit starts with the floor option 0.5 and the pace 1."""
     data = demo.dataset(app_store, "judged")
     at = form()
     at.multiselect(key=f"new-column-{data}").select("llm").run()

@@ -109,7 +109,7 @@ def test_nothing_predicts_the_models_class(server, marks):
 
 def test_another_verdict_shows_the_same_item(server):
     """The browser gets identical data about an item whatever the margin, chance and prediction of its question, and
-    whether or not it is a random check."""
+    whether or not the question is a random check."""
     for _ in range(30):
         answer(server)
     place = server.session.place

@@ -75,7 +75,7 @@ def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path
 
 
 def test_a_form_that_would_fill_the_memory_is_refused(store, tmp_path):
-    """Too many values or result lines are refused with the limit. Ranges of powers are not enumerated to be counted."""
+    """Too many values or result lines are refused with the limit. A range of powers is counted without being listed."""
     imported(store, tmp_path)
     at = run()
     at.selectbox(key="compare-tune").select("none").run()
@@ -95,8 +95,8 @@ def test_a_form_that_would_fill_the_memory_is_refused(store, tmp_path):
 
 @pytest.mark.slow
 def test_several_target_labels_are_drawn_over_the_share_asked(store, tmp_path):
-    """Several target shares of labels are allowed only with at most one budget, and their result is one chart over the
-    share of labels asked."""
+    """Several target shares of labels can be chosen only with a single budget or none. Their result is one chart over
+    the share of labels asked for."""
     imported(store, tmp_path)
     at = run()
     at.text_input(key="compare-hit").set_value("0.2, 0.5").run()
@@ -135,8 +135,8 @@ def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_pat
 
 
 def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
-    """The form offers multi-class or binary algorithms, as the data require, and asks for one kind if the chosen data
-    mix both."""
+    """The form offers multi-class or binary algorithms, as the data require. If the chosen data sets need both kinds,
+    it asks to choose one kind."""
     imported(store, tmp_path, classes=3)
     at = run()
     offered = at.multiselect(key="compare-algorithms-True").options

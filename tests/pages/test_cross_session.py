@@ -163,8 +163,8 @@ def test_nothing_is_written_about_a_question_of_another_session(app_store, their
 
 @pytest.mark.parametrize(("place", "kinds"), [(0, ["late"]), (-1, ["answered", "undone"])])
 def test_an_answer_of_a_class_that_a_session_does_not_have_is_found(app_store, theirs, place, kinds):
-    """`verify` and `check` report events of another session that an older version accepted, and the published file is
-    refused."""
+    """If an older version stored an answer with a class that the session does not have, `verify` and `check` report it,
+    and the published file of the session is refused."""
     assert look_back.verify(app_store, theirs.id).verified
     entry = theirs.log[place]
     for kind in kinds:

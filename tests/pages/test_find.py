@@ -1,4 +1,4 @@
-"""The Find panel: search and label items of the whole stream, known labels, the list of positives, and another pass."""
+"""The Find panel: a search that covers the whole stream, known labels, the list of positives, and a second pass."""
 
 import pytest
 
@@ -66,8 +66,8 @@ def test_an_item_that_was_asked_is_not_labeled_by_a_search(server):
 
 
 def test_the_list_is_gone_through(server):
-    """The list to check has the unlabeled items that the model predicts as positive, the surest first, without the item
-    being asked. The full list of positives also has labeled items."""
+    """The list to check has the unlabeled items that the model predicts as positive, the surest first. The full list of
+    positives also has labeled items. Neither has the item that is being asked about."""
     session = server.session
     check, whole = ([row["id"] for row in page(server, show=show)["rows"]] for show in ("all", "list"))
     labels = find.labels_of(session)

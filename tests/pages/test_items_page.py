@@ -48,8 +48,8 @@ def panel(server, name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("chosen", "shown"), [(None, ["title", "year", "url"]), (["grade"], ["grade"])])
 def test_what_is_shown_is_chosen_at_the_import(store, path, chosen, shown):
-    """The import form offers the remaining columns to be shown with the items, preselects title, year and link, and
-    stores every column, shown or not."""
+    """The import form offers further columns for display with the items, and preselects title, year and link. Every
+    column is stored, displayed or not."""
     at = run("pages/4_Data.py")
     at.segmented_control(key="way").set_value("File on the server").run()
     at.text_input(key="path").set_value(str(path)).run()
@@ -63,8 +63,8 @@ def test_what_is_shown_is_chosen_at_the_import(store, path, chosen, shown):
 
 
 def test_the_card_has_what_is_shown_now(app_store, papers):
-    """The card and the lists show title, facts and links from the columns chosen for display. When the owner chooses
-    others, they change at once."""
+    """The card and the lists show title, facts and links from the columns chosen for display. A new choice by the owner
+    takes effect at once."""
     shown = question(papers)
     k = shown["item"]
     assert f"Title {k} {MARKUP.replace(chr(34), '')}" == shown["heading"][0][0]

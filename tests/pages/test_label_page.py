@@ -46,8 +46,7 @@ def test_an_answer_belongs_to_the_item_that_was_shown(work, action):
 
 
 def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
-    """Once somebody has answered a skipped item, other answers to it are refused. An event sent twice is stored
-    once."""
+    """Once a skipped item is answered, other answers to it are refused. An event sent twice is stored once."""
     server = work(answers=12)
     skipped = server.session.skipped[0]
 
@@ -95,7 +94,7 @@ def test_plotly_accepts_the_charts(work):
 @pytest.mark.parametrize(("budget", "more"), [(15, False), (200, True)])
 def test_the_end_says_what_comes_next(work, keep, budget, more):
     """The card at the end links to the session's replay and to a new session on its data. Only if labels are left, it
-    says that new items will be asked."""
+    says that new items will be asked about."""
     server = work(16, keep("few", 16), learner="pa-i", rule="all", budget=budget)  # a skip among them
     payload = server.payload()
     assert payload["place"]["question"] is None
@@ -122,7 +121,7 @@ def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
 
 
 def test_labels_are_added_on_the_way_beside_the_settings(app_store, work):
-    """The panel with the settings adds labels while a question is waiting, and the question stays."""
+    """Labels can be added in the panel with the settings while a question is waiting, and the question stays."""
     session = work(5).session
     press(listed(session.id, "guidelines"), "add-labels-early")
     again = Session(app_store, session.id)
@@ -146,8 +145,8 @@ def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch)
 
 
 def test_labels_used_are_drawn_beside_those_planned(work, keep):
-    """A session that spreads its labels has a chart with two lines: the labels used, without the waiting question, and
-    the labels planned. Other sessions have no such chart."""
+    """A session that spreads its labels over the stream has a chart with two lines: the labels planned, and the labels
+    used, not counting the waiting question. Other sessions have no such chart."""
     data = keep()
     paced = work(30, data, algorithm="auto", budget=100).session
     chart = next(chart for chart in curves.of_session(paced) if chart.key == "pace")
@@ -170,7 +169,7 @@ def titles(page):
 
 
 def test_a_list_is_turned_page_by_page(work):
-    """A page has fifty rows, the newest first, and states its position in the list."""
+    """A page of the history has fifty rows, the newest first, and states its position in the list."""
     server = work(120)
     first, last = history.page(server, view()), history.page(server, view(page=2))
     assert [120 - k for k in range(50)] == [int(row["by"].split()[1]) for row in first["rows"]]
@@ -194,7 +193,7 @@ def test_a_search_finds_words_ids_and_notes_in_any_case(work):
 
 
 def test_only_the_open_row_brings_its_whole_text(work):
-    """Only the open row has the whole text of its item, so that a page of long documents stays small."""
+    """In a list, only the open row has the whole text of its item, so that a page of long documents stays small."""
     server = work(20)
     opened = server.log[3].id
     texts = {row["id"]: row["text"] for row in history.page(server, view(open=opened))["rows"]}
@@ -216,8 +215,8 @@ def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
 
 
 def test_history_shows_who_answered_what_and_when(work):
-    """A row has the answer, the annotator, the time taken, the chance of being asked (unless it is a skip), and whether
-    the model was wrong."""
+    """A row of the history has the answer, the annotator, the time taken, the chance of being asked (unless it is a
+    skip), and whether the model was wrong."""
     server = work(60)
     answered = [entry for entry in reversed(server.log) if entry.label is not None]
     rows = history.page(server, view())["rows"]
@@ -291,7 +290,7 @@ def checked(work):
 @pytest.mark.parametrize(("show", "found"), [("all", "at_odds"), ("depends", "decisive")])
 def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
     """The lists of contradicted and of decisive answers begin with the most urgent ones. They show the label that the
-    other answers suggest, and how many items a change would affect."""
+    other answers suggest, and how many items would change class without the answer or with a corrected one."""
     server, checks = checked(work)
     rows = check.page(server, view(show=show), checks)["rows"]
     wanted = getattr(checks, found)
@@ -385,7 +384,7 @@ def test_pushed_means_the_same_on_the_card_and_in_the_tab(work):
 
 
 def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
-    """The tab Pushed lists the rounds that were predicted positive and not asked, newest first, with their margins."""
+    """The tab Pushed lists the rounds with a positive prediction and no question, newest first, with their margins."""
     server = work(60)
     margins, predicted, asked = server.session.decided
     rounds = [t for t in range(len(asked))[::-1] if predicted[t] > 0 and not asked[t]]
@@ -552,7 +551,7 @@ def test_the_budget_line_forecasts_how_long_the_labels_last(settings, rounds, se
 
 
 def test_the_budget_line_compares_with_the_plan():
-    """The labels used are compared with the plan of a session with random checks or a pace; skips do not count."""
+    """In a session with random checks or a pace, the labels used are compared with the plan. Skips do not count."""
     entries = log(range(100), checks=range(10))
     entries[8] = replace(entries[8], label=SKIP)
 
@@ -574,8 +573,8 @@ def test_the_budget_line_compares_with_the_plan():
     ({"pace": 0.5, "floor": 0.5}, "5,000, then fewer questions until item 10,000."),
 ])  # fmt: skip
 def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
-    """In a session with a pace, the budget line names the item up to which questions come, and what follows until the
-    stream ends."""
+    """In a session with a pace, the budget line names the item up to which questions come, and says what happens after
+    it."""
     plan = replace(SETTINGS, **settings).plan()
     first, *_ = spending.sentences(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
     assert f"100 labels left: questions come until about item {then}" == first
@@ -611,8 +610,8 @@ def test_the_hint_waits_for_calm_and_for_a_flat_metric():
 
 
 def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, keep):
-    """In a multi-class session the panel counts the answers that differ from the file's labels. The explanation of
-    push-and-query says which labels its values are computed from."""
+    """In a multi-class session the page counts the answers that differ from the file's labels, and says that its
+    metrics use the file's labels. The explanation of push-and-query says so, too."""
     several = keep("several", columns=reading.Columns(("text",), "label", multiclass=True))
     server = work(30, several, algorithm="MPAA-I")
     session = server.session

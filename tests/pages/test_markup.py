@@ -96,7 +96,7 @@ def test_columns_and_labels_are_literal(chosen):
 
 @pytest.mark.slow
 def test_cells_without_a_number_are_literal(chosen):
-    """The question about cells without a number quotes a word literally."""
+    """When the page asks what to do with cells that are not numbers, it quotes them as plain text."""
     at = chosen("".join(",".join(map(str, row)) + "\n" for row in NUMBERS))
     at.multiselect(key="features").set_value(["a", f"b {WORD}"]).run()
     assert "\\!\\[x\\]" in at.radio(key="missing").label
@@ -105,8 +105,8 @@ def test_cells_without_a_number_are_literal(chosen):
 
 @pytest.fixture
 def session(store, chosen):
-    """The id of a session in whose names, data, classes, tags and people something looks like markup. A comparison on
-    its data has such a name too."""
+    """The id of a session whose names, data, classes, tags and people all contain text that looks like markup. So does
+    the name of a comparison on the same data."""
     at = chosen(QUOTED)
     at.segmented_control(key=f"kind-label {WORD}").set_value("Each word is a class").run()
     at.text_input(key="name").set_value(f"data {WORD}").run()

@@ -90,7 +90,7 @@ def test_a_broken_event_keeps_no_other_from_being_stored(app_store, work, sent, 
                 {"marks": 1}, {"annotator": "x" * 321}],
 )  # fmt: skip
 def test_a_message_that_no_card_sends_is_refused_whole(work, sent, message):
-    """A message that no card would send is refused as a whole with a sentence, and none of its events is stored."""
+    """A request that no card would send is refused as a whole with an error, and none of its events is stored."""
     server = work(answers=1)
     told = sent(server.session.id, **message, status=400)
     assert told["error"].startswith("The browser sent an invalid message (")
@@ -157,7 +157,7 @@ def list_of(at):
 @pytest.mark.parametrize("view", [{"page": -3}, {"show": "[]"}, {"show": "nonsense"}, {"search": HALF}, "x", [1]])
 @pytest.mark.parametrize("name", ["history", "pushed"])
 def test_a_list_is_shown_whatever_view_is_wanted(work, name, view):
-    """An invalid view shows an error, an unknown filter shows no rows, and neither breaks the page."""
+    """If the page or search wanted from a list is invalid, the list shows an error; an unknown filter shows no rows."""
     at = listed(work().session.id, name, view=view)
     shown = list_of(at)
     assert shown["rows"] or "nonsense" in str(view) or "[]" in str(view)

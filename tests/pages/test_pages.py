@@ -97,8 +97,8 @@ def work_then(store, texts, tmp_path, monkeypatch):
     ("locked", "", "Home Label Replay Compare Data", "locked"),
 ])  # fmt: skip
 def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, page, trouble, refused, spared, sentence):
-    """If the database is damaged or its rows are missing, the pages that need them show one sentence and other pages
-    open. If the database is locked, all pages open."""
+    """If the database is damaged or the files of its data sets are missing, the pages that need them show one sentence,
+    and other pages open. If the database is locked, all pages open."""
     name = {path: name for name, path in LINKS.items()}[page]
     with work_then(trouble) as session:
         at = run(page, session=str(session))
@@ -297,8 +297,8 @@ def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts, sent):
 
 
 def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
-    """If the data has no labels, the page says what estimates still need. From the tenth answer on it shows the answers
-    of each class, but not the weighted sum."""
+    """If the data has no labels, the page says what is still needed for estimates. From the tenth answer on it shows
+    the answers of each class, but not the weighted sum, which needs labels."""
     path = tmp_path / "plain.txt"
     path.write_text("\n".join(f"some words {k} and {k % 9}" for k in range(50)))
     dataset, _ = datasets.import_file(store, path, "plain", reading.Columns(text=("text",)))
@@ -435,7 +435,7 @@ def test_the_rare_class_is_proposed(store, pair, chosen):
 
 @pytest.mark.slow
 def test_words_that_mean_no_label_can_be_switched(store):
-    """Home proposes which label words mean "no label" and counts the rows without one. The choice can be changed."""
+    """Home proposes which words mean "no label" and counts the rows without a label. The choice can be changed."""
     at = pasted(MESSAGES.replace("spam", "NA").replace("3,hello word0,ham", "3,hello word0,rare"))
     assert (["NA"], ["rare"]) == (at.pills(key="unknown-label").value, at.pills(key="positive-label").value)
     assert "10 of 40 rows without a label." in words(at)
@@ -478,7 +478,7 @@ def test_the_first_items_are_shown_before_they_are_stored(store):
 
 @pytest.mark.slow
 def test_encodings_are_shown_side_by_side(store, tmp_path):
-    """If a file's encoding is in doubt, the page shows each likely encoding with a line that they read differently, and
+    """If a file's encoding is in doubt, the page shows each likely encoding with a line whose text depends on it, and
     preselects the likeliest."""
     (tmp_path / "prices.csv").write_bytes(b"text,label\n" + "".join(
         f"it costs £{k} – or more,{k % 2}\n" for k in range(40)).encode("cp1252"))  # fmt: skip
@@ -506,7 +506,7 @@ def test_a_new_file_is_asked_about_anew(store, tmp_path):
 
 @pytest.mark.slow
 def test_names_are_never_markup(store, texts):
-    """Names of sessions and data sets that hold HTML are not sent to any page as HTML."""
+    """If the name of a session or data set contains HTML, no page receives it as HTML."""
     create(store, texts, "PAA-I", name="<script>alert(1)</script>")
     for page in PAGES:
         bodies = " ".join(str(element.proto.body) for element in run(page).get("html"))
@@ -548,8 +548,8 @@ def test_near_duplicates_are_listed_and_shown_once_where_it_is_chosen(store, tmp
 @pytest.mark.slow
 @pytest.mark.parametrize(("chosen", "columns"), [(None, 3 + 512), ("plain", 3)])
 def test_a_table_gets_waves_unless_it_is_told_otherwise(store, tmp_path, chosen, columns):
-    """A table of numbers gets Fourier features unless others are chosen. The pages show how many columns the table
-    itself has."""
+    """A table of numbers gets Fourier features unless another option is chosen. The pages show how many features the
+    table itself has."""
     path = tmp_path / "table.csv"
     path.write_text("a,b,c,label\n" + "\n".join(f"{k},{k % 7},{k % 5},{k % 2}" for k in range(40)))
     at = data_page(path)

@@ -1,4 +1,4 @@
-"""The pulse tells an open page of each change to its session alone. Pages take turns to be redrawn."""
+"""The pulse: an open page polls the server for changes to its session. Pages take turns to be redrawn."""
 
 from contextlib import ExitStack
 
@@ -46,8 +46,8 @@ def test_a_page_is_told_of_every_change_of_its_session(ask, work, change):
 
 
 def test_a_card_asks_for_news_with_its_own_request(sent, work):
-    """A card that sends the fingerprint it has seen is told whether the session has changed since. Without a
-    fingerprint it is told of no change."""
+    """If a card sends the fingerprint of the state that it has seen, the reply says whether the session has changed
+    since. Without a fingerprint the reply reports no change."""
     server = work(2)
     seen = server.session.store.fingerprint(server.session.id)
     assert [False, True] == [sent(server.session.id, seen=each)["news"] for each in (seen, "")]

@@ -45,8 +45,8 @@ def test_a_place_that_does_not_exist_is_refused(pages):
 
 @pytest.mark.slow
 def test_verify_says_what_was_checked_and_what_differs(pages):
-    """Verify reports one sentence. If a question differs from its replay, both versions are shown, and the player ends
-    before it."""
+    """The Verify button shows a one-sentence report. If a question differs from its replay, both versions are shown,
+    and the player ends before this question."""
     store, texts = pages
     session = answer(store, texts)
     at = run(PAGE, session=str(session))
@@ -94,8 +94,8 @@ def test_another_algorithm_is_compared(pages):
 
 @pytest.mark.slow
 def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypatch):
-    """On data without labels, "What if" states the share of the other algorithm's questions with a known answer. Below
-    a limit it draws no curve and says why."""
+    """On data without labels, "What if" states for which share of the other algorithm's questions the answer is known.
+    If this share is too small, it draws no curve and says why."""
     store, _ = pages
     session = answer(store, add_texts(store, tmp_path, "unlabelled", None))
     for limit, sentence, charts in ((0.0, "Each of the other questions", 2), (1.0, "no curve is drawn: it would", 0)):
@@ -111,8 +111,8 @@ def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypa
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("sparse", "PAA-I"), ("classes", "MPAA-I")])
 def test_every_place_can_be_drawn(store, data, algorithm):
-    """The data that the player gets about questions, rounds and the end are valid JSON, even for vectors and K classes.
-    For an unknown question or round they are None, and an invalid name of either is refused."""
+    """The player gets valid JSON about every question, the rounds and the end, even for vectors and K classes. It gets
+    None for an unknown question or round, and an error for an invalid name."""
     items = stream_of()[1]
     if data == "classes":
         items.classes, items.y = tuple("abcd"), 1 + (items.y > 0)

@@ -81,8 +81,8 @@ def test_a_session_of_one_question_has_no_lines(work):
 
 
 def test_an_answer_is_stored_told_and_taken_back_as_a_whole(several):
-    """The labels of an answer to several questions are stored together, and the verdict counts those that the model had
-    predicted. Undo shows the item with its labels again."""
+    """The labels of an answer to several questions are stored together, and the verdict says how many of them the model
+    had predicted. Undo shows the item with its labels again."""
     server = several(12)
     session, asked = server.session, server.session.current
     labels = truth(server, asked)
@@ -266,8 +266,8 @@ def test_the_end_lists_the_yeses_and_leads_to_the_downloads(several, monkeypatch
 
 @pytest.mark.slow
 def test_the_player_shows_the_question_that_is_chosen(several, monkeypatch):
-    """A box above the player, or the address, chooses the question whose answers the player shows. After a choice in
-    the box, the player starts at the first item. The page to download has the answers to a chosen question, too."""
+    """A box above the player, or the address, chooses the question whose answers the player shows. A choice in the box
+    restarts the player at the first item. The HTML page to download also shows a chosen question."""
     session, logs = several(12).session, []
     monkeypatch.setattr(replay, "_mount", lambda data, **more: logs.append(data))
     at = run("pages/3_Replay.py", session=str(session.id), question="5")
@@ -303,9 +303,9 @@ def test_what_if_is_about_the_question_that_is_chosen(several):
 
 
 def test_programs_answer_all_questions_at_once(several, program):
-    """A program sends a label for each question, and a correction repeats the labels that it replaces; other events are
-    refused without a change. Nothing is revealed before the answer, and decisions, estimates and predictions cover
-    every question."""
+    """A program must send a label for each question, and a correction must repeat the labels that it replaces. No
+    prediction is revealed before the answer. The routes for decisions, estimates and predictions cover every
+    question."""
     server = several()
     session, client = server.session, program(server.session.id)
     assert NAMES == [each["name"] for each in client.get("session").json()["questions"]]
@@ -345,8 +345,8 @@ def test_programs_answer_all_questions_at_once(several, program):
 
 
 def test_the_form_starts_a_session_of_several_questions(app_store, keep):
-    """Each line of the form is a question with its guidelines; a single line is refused. Examples are stored for the
-    question that they name, class names and labels of a single question are not used, and the card learns whether each
+    """Each line of the form is a question with its guidelines; a single line is refused. Examples are stored with the
+    question that they name, and the session has no positive class or examples of its own. The card is told whether each
     question needs an answer."""
     keep("gaps", 40)
     at = form()
@@ -373,7 +373,7 @@ def test_the_form_starts_a_session_of_several_questions(app_store, keep):
 
 
 def test_one_click_starts_the_demo_with_five_questions(app_store):
-    """The demo button opens a session that asks five questions with guidelines about abstracts. Its card takes an
+    """The demo button opens a session that asks five questions about each abstract, with guidelines. Its card takes an
     answer, and Home lists the session."""
     at = run("home.py")
     press(at, "demo-questions")
@@ -417,8 +417,8 @@ def label_studio(text, labels):
     ("doccano.jsonl", records(lambda text, labels: {"text": text, "label": labels, "Comments": []}), SETS),
 ])  # fmt: skip
 def test_the_labels_of_a_file_become_questions_by_one_click(app_store, tmp_path, name, content, columns):
-    """A button adds the labels of a file to the questions, the most frequent first: columns of 1 and 0, or words in
-    cells with several labels. Questions typed before stay, and a second click changes nothing."""
+    """A button adds a file's labels to the questions, the most frequent first. Such labels are columns of 1 and 0, or
+    words in cells that hold several. Questions typed before stay, and a second click changes nothing."""
     path = tmp_path / name
     path.write_text(content)
     datasets.import_file(app_store, path, "labels", replace(reading.peek(path).guess, **columns))
@@ -462,8 +462,8 @@ def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(app_s
     {"label": [f"word {k}" for k in range(48)]}, {"label": ["a: b", "a:c", "x" * 61] * 16},
 ])  # fmt: skip
 def test_other_files_have_no_such_button(app_store, tmp_path, further):
-    """The form does not offer as questions: two exclusive words, ratings, a single column of 1 and 0, words that occur
-    once, and names that it could not use."""
+    """The form offers no questions from a file whose labels are two exclusive words, ratings, a single column of 1 and
+    0, words that occur once, or names that no question can have."""
     path = tmp_path / "other.csv"
     pandas.DataFrame({"text": TEXTS} | further).to_csv(path, index=False)
     columns = reading.Columns(("text",), "label" if "label" in further else None, multiclass="label" in further)
@@ -475,7 +475,7 @@ def test_other_files_have_no_such_button(app_store, tmp_path, further):
 
 
 def test_no_more_questions_are_offered_than_a_session_can_have(app_store, tmp_path):
-    """Of many columns, the 26 most frequent are offered as questions, and the button names the first eight."""
+    """Of many columns of 1 and 0, the form offers the 26 with the most ones. The button names the first eight."""
     flags = {f"flag{n}": [int(k < 47 - n) for k in range(48)] for n in range(29)}
     path = tmp_path / "many.csv"
     pandas.DataFrame({"text": TEXTS} | flags).to_csv(path, index=False)
@@ -488,7 +488,7 @@ def test_no_more_questions_are_offered_than_a_session_can_have(app_store, tmp_pa
 
 
 def test_the_form_of_one_question_is_as_it_was(app_store, keep):
-    """The form makes a session of one question if its field of questions is empty."""
+    """If the form's field for questions is empty, the session asks one question."""
     keep()
     press(form(), "new-send")
     settings = Session(app_store, app_store.sessions()[0]["id"]).settings

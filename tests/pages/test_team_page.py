@@ -78,8 +78,8 @@ def test_nobody_sees_an_answer_before_giving_their_own(team, monkeypatch):
 
 @pytest.fixture
 def alone(work, monkeypatch):
-    """A function that has anna alone answer a session that repeats every question three answers later, and returns the
-    card server. She answers the second and fourth repeat differently than before."""
+    """A function that has anna alone answer a session in which every question is asked again three answers later, and
+    returns the card server. Her second and fourth repeated answers differ from her first ones."""
     monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 3)
     monkeypatch.setattr(check, "annotator", lambda: "anna")
     monkeypatch.setattr(history, "annotator", lambda: "anna")
@@ -98,8 +98,8 @@ def alone(work, monkeypatch):
 
 
 def test_what_is_asked_again_looks_like_any_item(alone):
-    """On the card and in the history, a repeated item shows neither its first answer nor its note. It is prepared for
-    every answer to the item before it, and Undo shows it again."""
+    """While an item is asked again, the card shows neither its first answer nor its note, and the history does not list
+    it. It is sent ahead whatever the answer to the item before it, and Undo shows it again."""
     server = alone(1)
     current, asked = server.session.held("anna")
     server.session.note(next(EVENTS), asked.item, "clearly good", "anna")
@@ -156,7 +156,7 @@ def test_differences_are_decided_in_the_list(team):
 @pytest.fixture
 def readings(work):
     """A function that has people answer items in a session of three questions, and returns the card server. Two of the
-    second answers differ from the first answers in the last question."""
+    second answers to an item differ from the first one in the last question."""
 
     def make(turns=26, people=PEOPLE, **settings):
         server, second = work(0, **BINARY, questions=["good", "straight", "odd"], budget=60, **settings), 0
@@ -207,8 +207,8 @@ def test_the_team_panel_has_a_line_for_each_question(readings, monkeypatch, sett
 
 
 def test_every_two_of_three_people_have_a_line_for_a_question(readings):
-    """If three people share a session, the Team table has a line for each pair of people with common items, about the
-    question chosen in a box."""
+    """If three people share a session, the Team table has a line for each pair of people who answered the same items. A
+    box chooses the question."""
     server = readings(people=(*PEOPLE, "carla"), overlap=1.0)
     at = listed(server.session.id, "team")
     assert not at.selectbox(key=f"question-{server.session.id}").set_value("odd").run().exception
@@ -243,8 +243,8 @@ def test_differences_are_not_listed_to_who_answers_next(team, monkeypatch):
 
 
 def test_an_undo_that_others_overtook_corrects(team, work):
-    """If others have answered since, Undo shows a person's last item with its current answer, and the next answer
-    replaces that."""
+    """Undo shows a person's last item with its current answer even if others have answered since. The next answer
+    replaces the current one."""
     server = team(4, overlap=0.0)
     mine = server.payload(annotator="anna")["previous"]
     server.session.answer(next(EVENTS), server.session.held("ben")[0].id, 1, "ben")
@@ -290,8 +290,8 @@ def test_who_has_nothing_left_reads_why(team, monkeypatch):
 
 
 def test_a_name_that_is_typed_takes_what_this_browser_shows_and_no_more(work, app_store):
-    """After a name is typed, the item in this browser belongs to the named person. Someone else without a name keeps
-    their item in another session, and a nameless late answer to the taken item is stored as late."""
+    """When a person types a name, the item in this browser becomes theirs. An item in another session, held without a
+    name, does not. A late answer without a name to the person's item is stored as late."""
     first = work(0, budget=20, learner="pa-i", rule="all", parameters={})
     second = Session(app_store, create(app_store, first.session.dataset.id, "PAA-I", budget=20))
     at = run("pages/1_Label.py", session=first.session.id)

@@ -46,7 +46,7 @@ def paragraphs(session: Session) -> Iterator[str]:
 
 
 def lines(session: Session) -> list[str]:
-    """Return the title and the paragraphs, each in one line."""
+    """Return the methods section about a session: its title and its paragraphs, one string each."""
     return [" ".join(line.split()) for line in (session.settings.name, *paragraphs(session))]
 
 
