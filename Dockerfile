@@ -2,8 +2,8 @@
 FROM python:3.12-slim
 
 WORKDIR /app
-COPY requirements.txt requirements-auth.txt ./
-RUN pip install --no-cache-dir -r requirements.txt -r requirements-auth.txt
+COPY requirements.txt ./
+RUN pip install --no-cache-dir -r requirements.txt 'streamlit[auth]'
 RUN useradd --uid 10001 --create-home oal && install --directory --owner oal --mode 700 /data
 COPY . .
 

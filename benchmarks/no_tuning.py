@@ -22,8 +22,6 @@ import typer
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from common import table
-from seeds import FILES as TEXTS
-from seeds import SHARED
 
 from oal_engine import datasets
 from oal_engine.datasets import demo, reading
@@ -32,10 +30,22 @@ from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import stream
 from oal_engine.kernel.algorithms import drifting, strategy
 
+SHARED = Path(__file__).parents[2] / "shared" / "data"
 BUDGETS = (100, 300, 1000)
+ABSTRACTS = {"text": ("title", "abstract"), "label": "label_included", "positive": ("1",)}
+MOMENTS = {"text": ("moment",), "label": "concepts", "id": "hmid", "contains": True}
 NEWS = {"text": ("text",), "label": "label"}
 SEVERAL = {"multiclass": True}
-STREAMS = {name: (file, columns) for name, (file, columns, _) in TEXTS.items()} | {
+STREAMS = {
+    "sms": ("sms_spam_collection.tsv.xz", {"text": ("c2",), "label": "c1", "positive": ("spam",)}),
+    "exercise": ("happymoments.csv.xz", MOMENTS | {"positive": ("exercise",)}),
+    "animals": ("happymoments.csv.xz", MOMENTS | {"positive": ("animals",)}),
+    "food": ("happymoments.csv.xz", MOMENTS | {"positive": ("food",)}),
+    "heart": ("ohsumed_single23.jsonl.xz", NEWS | {"positive": ("C14",)}),
+    "tumours": ("ohsumed_single23.jsonl.xz", NEWS | {"positive": ("C04",)}),
+    "space": ("20news_bydate.jsonl.xz", NEWS | {"positive": ("sci.space",)}),
+    "nudging": ("sysrev_Nagtegaal_2019.csv.xz", ABSTRACTS),
+    "ACE inhibitors": ("sysrev_cohen2006_ACEInhibitors.csv.xz", ABSTRACTS),
     "autos": ("20news_bydate.jsonl.xz", NEWS | {"positive": ("rec.autos",)}),
     "letter A": ("mlbench_LetterRecognition.csv.xz", {"label": "lettr", "positive": ("A",)}),
     "digit 0": ("usps_zip_train.csv.xz", {"label": "c1", "positive": ("0",)}),

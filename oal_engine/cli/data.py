@@ -1,4 +1,4 @@
-"""The commands that read files into data sets: import, append, follow."""
+"""The commands that read files into data sets: import and append."""
 
 import json
 import os
@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -15,18 +14,16 @@ from typing import Annotated
 from typer import Argument, Option
 
 from .. import datasets
-from ..datasets import brokers, feeds
+from ..datasets import feeds
 from ..datasets.features import duplicates
-from ..datasets.parts import Parts, first_parts, parts_of
 from ..datasets.reading import details as more_columns
-from ..datasets.reading import layout_sentence, plural, reasons, size_sentence
+from ..datasets.reading import layout_sentence, reasons, size_sentence
 from ..datasets.reading.archives import one_file
 from ..sessions.settings import SessionError, create
 from ..store import Store
 from .files import Importing, Label, Reading, Text, Vectors
 from .lists import DATASET
 from .terminal import Db, Json, progress_bar, set_options, undamaged
-from .workers import Workers
 
 
 def import_(
@@ -37,10 +34,6 @@ def import_(
     name: Annotated[str, Option(help="Name of the data set.")],
     importing: Importing,
     reading: Reading,
-    workers: Workers,
-    parts: Annotated[
-        bool, Option("--parts", help="FILE is a folder: each of its files is read by a worker. For texts.")
-    ] = False,
     near_duplicates: Annotated[
         str,
         Option(
@@ -79,22 +72,14 @@ def import_(
     )  # fmt: skip
     store = Store(db)
     datasets.sweep(store)
-    if parts and (len(files) > 1 or not files[0].is_dir()):
-        raise ValueError("--parts needs one folder.")
-    if not parts and workers != Workers():
-        raise ValueError("--workers, --processes and --scheduler are for --parts.")
-    paths = parts_of(files[0]) if parts else []
-    opening = partial(first_parts, paths) if parts else partial(one_file, files, reading.limits)
-    with opening() as file:
+    with one_file(files, reading.limits) as file:
         if size := size_sentence(file, **reading.arguments):
             print(size, file=sys.stderr, flush=True)
-    with ExitStack() as opened:
-        file, progress = opened.enter_context(opening()), opened.enter_context(progress_bar())
         columns = replace(importing.columns(file, reading), details=_named(details), shown_columns=_named(show))
-        own = Parts(paths, opened.enter_context(workers.executor())) if parts else None
-        dataset, items = datasets.import_file(
-            store, file, name, columns, request, progress, parts=own, **set_options(tokenizer=importing.tokenizer)
-        )
+        with progress_bar() as progress:
+            dataset, items = datasets.import_file(
+                store, file, name, columns, request, progress, **set_options(tokenizer=importing.tokenizer)
+            )
     session = _session_with_labels(store, dataset) if begin_with_labels else None
     if as_json:
         stored, copies = store.dataset(dataset), store.copies(dataset)
@@ -162,51 +147,6 @@ def append(
             total += batch
             if files == ["-"] and batch.skipped:
                 print(f"skipped {reasons(batch.skipped)}", file=sys.stderr, flush=True)
-    _print_total(dataset, total, as_json)
-
-
-def follow(
-    url: Annotated[
-        str,
-        Argument(
-            metavar="URL",
-            help="redis://HOST:PORT/STREAM, nats://HOST:PORT/SUBJECT (or a stream of JetStream) or "
-            "kafka://HOST:PORT/TOPIC; with TLS rediss://, tls:// and kafka+ssl://.",
-        ),
-    ],
-    name: Annotated[str, Argument(help="An imported data set.")],
-    *,
-    text: Text = None,
-    label: Label = None,
-    identity: Annotated[str | None, Option("--id", help="The field of ids.")] = None,
-    until_empty: Annotated[bool, Option("--until-empty", help="End when the broker has no more messages.")] = False,
-    rejected: Annotated[
-        bool, Option("--rejected", help="Print the messages that could not be read, as lines of JSON, and end.")
-    ] = False,
-    db: Db = None,
-    as_json: Json = False,
-) -> None:
-    """Append the messages of a broker to a data set as they arrive, each once, until Ctrl-C.
-
-    Each message is a JSON object. The environment variable OAL_FOLLOW_PASSWORD keeps a password out of URL.
-    """
-    address = brokers.Address(url)
-    store = undamaged(Store(db))
-    dataset = datasets.Dataset(store, name)
-    if rejected:
-        for row in store.rejected(dataset.id, str(address)):
-            print(json.dumps(row | {"content": row["content"].decode(errors="backslashreplace")}))
-        return
-    datasets.sweep(store)
-    total = feeds.AppendCounts()
-    say = partial(print, file=sys.stderr, flush=True)
-    columns = set_options(text=text, label=label, id=identity)
-    with _stoppable() as stopped:
-        for batch in feeds.follow(dataset, address, columns, until_empty=until_empty, stopped=stopped, say=say):
-            total += batch
-            if batch.skipped:
-                unread = sum(count for count, _ in batch.skipped.values())
-                say(f"kept {plural(unread, 'message')} aside, see --rejected: {', '.join(batch.skipped)}")
     _print_total(dataset, total, as_json)
 
 

@@ -20,7 +20,7 @@ from typer.main import get_install_completion_arguments
 from .. import __version__
 
 MODULES = {  # {command: its module}
-    **dict.fromkeys(["import", "append", "follow"], "data"), "datasets": "lists",
+    **dict.fromkeys(["import", "append"], "data"), "datasets": "lists",
     "sessions": "lists", "algorithms": "replays",
     "replay": "replays", "export": "sessions", "predict": "sessions", "compare": "comparisons", "tune": "comparisons",
     "results": "comparisons", "race": "comparisons", "add-labels": "sessions", "verify": "sessions",

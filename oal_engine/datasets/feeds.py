@@ -23,7 +23,6 @@ from scipy import sparse
 
 from ..kernel import rows
 from . import reading, row_files
-from .brokers import Address, BrokerError, Message, Positions, Say
 from .features import duplicates, numbers
 from .features.vectorizer import Vocabulary, WordSets, count
 from .reading import labels
@@ -42,7 +41,6 @@ FeedLine: TypeAlias = tuple[int, str]  # line number and content
 CHUNK_ITEMS = 10_000  # stored in one transaction, during which other writers wait
 BATCH_CHARACTERS, QUEUED_LINES = 2**22, 64  # of a feed: characters that complete a batch, lines to read ahead
 FEED_BATCH_ITEMS = 1000  # once a recorded batch of a feed has this many items, a new one begins
-RETRY_SECONDS = 1  # between attempts to reconnect to a lost broker
 PAUSE_SECONDS, MAX_WAIT_SECONDS = 0.1, 0.4  # a batch of a feed ends after this pause, or this long after its first line
 
 
@@ -479,76 +477,3 @@ def _read(feed: Iterable[FeedLine], lines: Queue[FeedLine | None], stopped: Even
         failures.append(error)
     finally:
         lines.put(None)
-
-
-# From a broker
-
-
-def follow(
-    dataset: Dataset,
-    address: Address,
-    columns: Mapping[str, Any] | None = None,
-    *,
-    until_empty: bool = False,
-    stopped: Event | None = None,
-    limits: Limits = LIMITS,
-    say: Say = print,
-) -> Iterator[AppendCounts]:
-    """Append the messages of a broker as they arrive, each exactly once. Yield the counts of each batch.
-
-    Each batch and the position after it are stored in one transaction. columns: as in `append_file`. until_empty: stop
-    when the broker has no more messages, and if the connection is lost, raise BrokerError instead of retrying. say:
-    called with a sentence about each gap in the messages and each lost connection.
-    """
-    stopped, is_lost, joined = stopped or Event(), None, 0
-    wanted = _feed_columns(dataset, columns or {}, as_json=True)
-    positions = dataset.store.feed_positions(dataset.id, str(address))
-    stored = dict(positions)  # the reader resets `positions` if a stream was recreated
-    _digest_older(dataset)
-    while not stopped.is_set():
-        try:
-            for batch in address.batches(positions, say):
-                if is_lost:
-                    say(f"{address} is back.")
-                is_lost = False
-                if batch.messages:
-                    yield _append_messages(dataset, address, stored, batch.messages, wanted, limits, joined)
-                    positions |= {each.partition: each.position for each in batch.messages}
-                    joined = FEED_BATCH_ITEMS
-                if stopped.is_set() or (until_empty and batch.at_end):
-                    return
-        except BrokerError as error:
-            if until_empty or is_lost is None:
-                raise
-            if not is_lost:
-                say(f"{error} It is tried again until it is back.")
-            is_lost = True
-            stopped.wait(RETRY_SECONDS)
-
-
-def _append_messages(
-    dataset: Dataset, address: Address, positions: Positions, messages: list[Message], columns: reading.Columns,
-    limits: Limits, joined: int,
-) -> AppendCounts:  # fmt: skip
-    """Append messages, store the unreadable ones as rejected, and store the new positions, in one transaction."""
-    lines = [(number, _line(each.content, limits)) for number, each in enumerate(messages, 1)]
-
-    def read(lines: list[FeedLine]) -> reading.Items:
-        return reading.read_lines(lines, columns, dataset.label_words, True, dataset.vector_width)
-
-    items, store = read(lines), dataset.store
-    rejected = []
-    if items.skipped:
-        reasons = (next(iter(read([line]).skipped), None) for line in lines)
-        rejected = [(*message, reason) for message, reason in zip(messages, reasons) if reason]
-    later = {each.partition: each.position for each in messages}
-    with store.transaction():
-        store.move_feed(dataset.id, str(address), positions, later, rejected)
-        counts = append(dataset, items, joined)
-    positions |= later
-    return counts
-
-
-def _line(content: bytes, limits: Limits) -> str:
-    """Decode a message as a line of a feed: "" if it is too long, " " if it is empty."""
-    return "" if len(content) > limits.line else content.decode(errors="surrogateescape") or " "

@@ -17,11 +17,9 @@ import numpy as np
 
 from ..kernel import rows
 from ..kernel.rows import Matrix
-from . import parts as many_files
 from . import reading, row_files
 from .features import duplicates, embeddings, numbers, scripts
 from .features.table import FeatureTable, file_table, phase_progress
-from .reading.parsed import name_list
 from .reading.sources import DETECTED, LIMITS, FileOrPath, Layout, Limits, PhaseProgress, name_of
 from .stored import stored_arrays
 
@@ -53,19 +51,6 @@ class ImportRequest:
     def reading(self) -> dict[str, Any]:
         """The keyword arguments for functions that read files."""
         return {name: getattr(self, name) for name in ("reader", "encoding", "layout", "limits", "vectors")}
-
-    @property
-    def of_parts(self) -> dict[str, Any]:
-        """The keyword arguments for `parts.table`. Raises DataError if an option needs all items at once."""
-        asked = {
-            "vectors": self.vectors, "embed": self.embedding, "member": self.layout.member, "each": self.layout.each,
-            f"near-duplicates {self.near_duplicates}": self.near_duplicates != duplicates.KEEP,
-            f"scale {self.scale}": self.scale == "standardize+l2",
-        }  # fmt: skip
-        if names := [f"--{name}" for name, value in asked.items() if value]:
-            raise reading.DataError(f"--parts reads each file alone: leave out {name_list(names)}.")
-        options = {name: value for name, value in self.reading.items() if name != "vectors"}
-        return {"options": options, "scale": self.scale or "l2", "features": self.features}
 
 
 def add(
@@ -161,28 +146,24 @@ def import_file(
     request: ImportRequest = ImportRequest(),
     progress: PhaseProgress | None = None,
     file_name: str | None = None,
-    parts: many_files.Parts | None = None,
     **settings: Any,
 ) -> tuple[int, reading.Items]:
     """Import a file as the data set `name`. Return the id of the data set, and its items.
 
-    columns: None guesses them. file_name: the name of an open file. parts: files that workers read; then `path` is the
-    archive from `parts.first_parts`. settings: of the vectorizer, such as min_df.
+    columns: None guesses them. file_name: the name of an open file. settings: of the vectorizer, such as
+    min_df.
     """
     name, folder = _checked_name(store, name), store.folder / token_hex(8)
     embedding = embeddings.read(request.embedding) if isinstance(request.embedding, Path) else request.embedding
     with import_in_progress(folder, store.path.name):
-        if parts:
-            table = many_files.table(path, parts, columns, folder, progress, **request.of_parts, **settings)
-        else:
-            items = reading.read(
-                path, columns, name=file_name, progress=phase_progress(progress, "reading"), folder=folder,
-                **request.reading,
-            )  # fmt: skip
-            table = file_table(
-                items, request.scale, progress, request.features, embedding, near_duplicates=request.near_duplicates,
-                folder=folder, **settings,
-            )  # fmt: skip
+        items = reading.read(
+            path, columns, name=file_name, progress=phase_progress(progress, "reading"), folder=folder,
+            **request.reading,
+        )  # fmt: skip
+        table = file_table(
+            items, request.scale, progress, request.features, embedding, near_duplicates=request.near_duplicates,
+            folder=folder, **settings,
+        )  # fmt: skip
         source = name_of(path, file_name)
         return _store(store, name, table, source, table.items.columns, request.owner, folder), table.items
 

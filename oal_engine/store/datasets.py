@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .database import ConflictError, Row, StoreError, writes
+from .database import Row, StoreError, writes
 from .sessions import address
 from .tables import Tables, decoded, now
 
@@ -285,34 +285,3 @@ class DataSets(Tables):
             " WHERE firsts.dataset = ? AND copies > 0 ORDER BY copies DESC, item LIMIT ?",
             dataset, most,
         )  # fmt: skip
-
-    def feed_positions(self, dataset: int, url: str) -> dict[str, str]:
-        """Return the positions up to which a broker's feed is stored, {partition: position}."""
-        rows = self.query("SELECT partition, position FROM feeds WHERE dataset = ? AND url = ?", dataset, url)
-        return {row["partition"]: row["position"] for row in rows}
-
-    @writes
-    def move_feed(
-        self, dataset: int, url: str, before: Mapping[str, str], after: Mapping[str, str],
-        rejected: Iterable[tuple[str, str, bytes, str]],
-    ) -> None:  # fmt: skip
-        """Advance a feed from the stored positions `before` to `after`, {partition: position}, and store its unreadable
-        messages: (partition, position, content, reason). Raise ConflictError if the stored positions of these
-        partitions are not as in `before`."""
-        stored = self.feed_positions(dataset, url)
-        if any(stored.get(partition) != before.get(partition) for partition in after):
-            raise ConflictError(f"another process follows {url} into the same data set: one is enough.")
-        self.db.conn.executemany(
-            "INSERT OR REPLACE INTO feeds (dataset, url, partition, position) VALUES (?, ?, ?, ?)",
-            [(dataset, url, *place) for place in after.items()],
-        )
-        self.db.conn.executemany(
-            "INSERT OR REPLACE INTO rejected (dataset, url, partition, position, content, reason)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            [(dataset, url, *each) for each in rejected],
-        )
-
-    def rejected(self, dataset: int, url: str) -> list[Row]:
-        """Return the messages of a feed that could not be read: partition, position, content, reason."""
-        columns = "partition, position, content, reason"
-        return self.query(f"SELECT {columns} FROM rejected WHERE dataset = ? AND url = ?", dataset, url)

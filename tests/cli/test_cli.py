@@ -154,7 +154,7 @@ def test_vectors_beside_texts(ok, run, tweets, tmp_path):
 @pytest.mark.slow
 def test_predict_with_vectors(ok, run, tmp_path):
     """A prediction needs the model's kind of vectors, from a column, file or embedding, and the error says which."""
-    pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
+    pytest.importorskip("tokenizers", reason="needs tokenizers: pip install .[embed]")
     write_embedding(tmp_path / "tiny")
     table = np.random.default_rng(0).normal(size=(60, 3))
     lines = [{"text": text, "label": k % 2, "v": v} for k, (text, v) in enumerate(zip(topics(60), table.tolist()))]

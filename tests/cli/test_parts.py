@@ -104,7 +104,7 @@ def test_options_that_do_not_fit_stop(run, arguments, message):
 @pytest.mark.slow
 def test_a_killed_worker_of_a_cluster_changes_nothing(ok, parts):
     """When one of two workers is killed, its files are predicted by the other, with the same bytes."""
-    distributed = pytest.importorskip("distributed", reason="needs Dask: pip install -r requirements-dask.txt")
+    distributed = pytest.importorskip("distributed", reason="needs Dask: pip install .[dask]")
     for k in range(40):
         (parts / f"more-{k}.csv").write_bytes((parts / "part-0.csv").read_bytes())
     with (

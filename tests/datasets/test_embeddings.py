@@ -21,10 +21,8 @@ from oal_engine.kernel import rows
 from oal_engine.store import Store
 from tests.harness.examples import topics, write_embedding
 
-pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
-numpy_tensors = pytest.importorskip(
-    "safetensors.numpy", reason="needs safetensors: pip install -r requirements-embed.txt"
-)
+pytest.importorskip("tokenizers", reason="needs tokenizers: pip install .[embed]")
+numpy_tensors = pytest.importorskip("safetensors.numpy", reason="needs safetensors: pip install .[embed]")
 
 TEXTS = topics(60)
 COLUMNS = reading.Columns(("text",), "label")

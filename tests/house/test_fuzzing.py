@@ -30,7 +30,7 @@ def test_undamaged_files_are_read(read_by):
 @pytest.mark.parametrize("read_by", NAMES, indirect=True)
 def test_a_damaged_file_is_read_or_refused_in_one_sentence(read_by):
     """Reading a damaged file succeeds or raises ValueError with a one-sentence message, within SECONDS of processor
-    time. (benchmarks/fuzz.py tries many more damaged files.)"""
+    time."""
 
     @settings(deadline=None, max_examples=60, database=None)
     @given(st.randoms(use_true_random=False))

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from tests.harness import ROOT
 
 OURS = {"oal_engine", "ui", "pages", "home", "app"}
-SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["dynamic"]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 DISTRIBUTIONS = packages_distributions()
 
 
@@ -21,10 +21,15 @@ def normalized(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def requirements(*files):
-    """Return the requirements that these files list: {normalized name: requirement}."""
-    lines = [line for file in files for line in (ROOT / file).read_text(encoding="utf-8").splitlines()]
-    return {normalized(each.name): each for each in map(Requirement, lines)}
+def requirements(file):
+    """Return the requirements that a file lists: {normalized name: requirement}."""
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    return {normalized(each.name): each for each in map(Requirement, filter(lambda line: line[:1] != "-", lines))}
+
+
+def extras():
+    """Return the requirements of all extras of the package: {normalized name: requirement}."""
+    return {normalized(each.name): each for lines in EXTRAS.values() for each in map(Requirement, lines)}
 
 
 def imported_packages():
@@ -43,10 +48,15 @@ def imported_packages():
 
 @pytest.mark.parametrize(("package", "path"), sorted(imported_packages().items()))
 def test_every_imported_package_is_declared(package, path):
-    """Each package that a file imports belongs to a distribution in requirements.txt or in the file of an extra."""
-    extras = [each["file"] for each in SETTINGS["optional-dependencies"].values()]
-    declared = requirements(SETTINGS["dependencies"]["file"], *extras)
+    """Each package that a file imports belongs to a distribution in requirements.txt or in an extra."""
+    declared = requirements("requirements.txt") | extras()
     assert declared.keys() & {normalized(each) for each in DISTRIBUTIONS[package]}, f"{path} imports {package}"
+
+
+def test_every_extra_is_installed_for_the_tests():
+    """requirements-test.txt lists each requirement of an extra, with the same versions."""
+    listed = requirements("requirements-test.txt")
+    assert {name: str(each) for name, each in extras().items()} == {name: str(listed[name]) for name in extras()}
 
 
 def test_streamlit_is_limited_to_the_minor_version_that_is_tested():

@@ -41,7 +41,7 @@ def database(folder, kind):
         np.save(folder / "v.npy", TABLE[:60])
         more = {"vectors": reading.read_vectors(folder / "v.npy")}
     else:
-        pytest.importorskip("tokenizers", reason="needs tokenizers: pip install -r requirements-embed.txt")
+        pytest.importorskip("tokenizers", reason="needs tokenizers: pip install .[embed]")
         write_embedding(folder / "tiny")
         more = {"embedding": embeddings.read(folder / "tiny")}
     datasets.import_file(store, path, "texts", COLUMNS, datasets.ImportRequest(**more))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,6 @@ USERS_OF = {
     "each": ("zip",),
 }  # {option: the formats that use it}; other options are for tables of text, such as CSV
 VECTORS = "vectors"  # the name of the column of vectors that are read from a separate file
-Rows: TypeAlias = Callable[[list[str], Columns], Iterable[Line]]  # (columns of a file, their roles) -> all rows
 
 
 class Vectors(NamedTuple):
@@ -192,7 +191,6 @@ def read(
     width: int = 0,
     limit: int | None = None,
     folder: Path | None = None,
-    rows: Rows | None = None,
     **options: Any,
 ) -> Items:
     """Read the items of a file: a path, or an open binary file.
@@ -203,13 +201,12 @@ def read(
     vectors: vectors from a separate file, the k-th for the k-th row of this file, counting skipped rows.
     width: length of the vector that each text must have (0: as long as the first one).
     limit: number of lines and of rows to read (None: all). folder: directory for temporary files with the ids, texts,
-        labels and details (None: keep lists in memory). rows: function that returns all rows, each already an item or
-        the reason to skip it; `path` then holds only the first of them. options: fields of `Opening`.
+        labels and details (None: keep lists in memory). options: fields of `Opening`.
     """
     opening, many = Opening(**options), list[str]()
     while True:
         try:
-            return _read(path, opening, columns, progress, label_values, vectors, width, many, limit, folder, rows)
+            return _read(path, opening, columns, progress, label_values, vectors, width, many, limit, folder)
         except ManyWordsError as error:  # raised by rows after the sample
             many += error.columns
 
@@ -225,7 +222,6 @@ def _read(
     many: list[str],
     limit: int | None,
     folder: Path | None,
-    rows: Rows | None,
 ) -> Items:
     """Read the items of a file as `read` does, without the columns `many`, which have too many words for a category."""
     with parse(path, opening, progress, limit) as (source, reader, parsed, words):
@@ -243,8 +239,6 @@ def _read(
             complete = replace(complete, codings=wanted.codings)
         check_columns(complete, parsed, source.name)
         complete = with_details(complete, parsed.columns, words, source.name)
-        if rows:
-            parsed = parsed._replace(rows=rows(parsed.columns, complete))
         if parsed.vectors is not None and label_values is not None:
             parsed = parsed.numbered(0 if (complete.features or ())[:1] == ("0",) else 1, source.name)
             complete = replace(complete, text=(), features=())

@@ -1,15 +1,15 @@
 """Predict the items of a file with a model file, or of many files in parallel, one file per task."""
 
 import json
-from collections.abc import Callable
-from concurrent.futures import Executor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed, wait
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ...datasets.parts import parts_of, run
 from ...datasets.reading import VECTORS, Columns, Skipped, open_items
-from ...datasets.reading.sources import LIMITS
+from ...datasets.reading.archives import JUNK, in_order
+from ...datasets.reading.sources import LIMITS, DataError, Progress
 from ...output import tables
 from .. import model
 from . import model_file
@@ -94,3 +94,44 @@ def predict_parts(
 def _predict_part(part: Path, target: Path, how: Prediction) -> Skipped:
     with tables.whole(target) as file:
         return predict_file(how, part, file)
+
+
+def parts_of(folder: Path) -> list[Path]:
+    """List the files of a folder in natural order (2.txt before 10.txt), without hidden files, system files, and files
+    whose names begin with an underscore."""
+    names = (path for path in folder.absolute().iterdir() if not JUNK.fullmatch(path.name) and path.name[0] != "_")
+    return sorted((path for path in names if path.is_file()), key=lambda path: in_order(path.name))
+
+
+def run(
+    executor: Executor,
+    work: Callable[..., Any],
+    tasks: Mapping[Path, Sequence[Any]],
+    progress: Progress | None = None,
+    before: int = 0,
+) -> dict[Path, Any]:
+    """Call `work(part, *arguments)` for each part in `tasks`, as one task per part. Return {part: result}.
+
+    progress: called with (parts done, parts in total). before: number of parts done earlier, added to both numbers.
+    """
+    running, results = dict[Future[Any], Path](), dict[Path, Any]()
+    try:
+        for part, arguments in tasks.items():
+            running[executor.submit(_named, work, part, *arguments)] = part
+        for task in as_completed(running):
+            results[running[task]] = task.result()
+            if progress:
+                progress(before + len(results), before + len(running))
+    except BrokenExecutor:
+        raise DataError("a worker ended, perhaps for want of memory. Run the same command again.") from None
+    finally:
+        wait([task for task in running if not task.cancel()])  # they still write to the folder of the caller
+    return results
+
+
+def _named(work: Callable[..., Any], part: Path, *arguments: Any) -> Any:
+    """Call `work` on the file `part`. Turn a ValueError into a DataError whose message begins with the path."""
+    try:
+        return work(part, *arguments)
+    except ValueError as error:
+        raise DataError(f"{part}: {error}") from None
