@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.harness import ROOT
 
 FOLDERS = "oal_engine", "pages", "ui", "data", ".streamlit"
-FILES = "app.py", "home.py", "pyproject.toml", "README.md", "LICENSE", "requirements*.txt"
+FILES = "app.py", "home.py", "pyproject.toml", "README.md", "LICENSE", "requirements.txt"
 PRIVATE = shutil.ignore_patterns("__pycache__", "secrets.toml")
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from email.parser import Parser
 from http.client import HTTPConnection
 from pathlib import Path
@@ -89,16 +90,14 @@ def test_the_wheel_holds_the_app_and_the_engine(wheel):
     assert expected == {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
 
-def test_the_wheel_has_the_requirements_of_the_files(wheel):
-    """The wheel requires the lines of requirements.txt, and each of its extras requires the lines of the extra's own
-    file."""
+def test_the_wheel_has_the_requirements_of_the_project(wheel):
+    """The wheel requires the lines of requirements.txt, and for each of its extras the packages in pyproject.toml."""
     archive = ZipFile(wheel)
     (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
     about = Parser().parsestr(archive.read(metadata).decode())
-    suffixes = {"requirements.txt": ""}
-    suffixes |= {f"requirements-{extra}.txt": f"; extra == '{extra}'" for extra in about.get_all("Provides-Extra")}
-    lines = [(line, end) for name, end in suffixes.items() for line in (ROOT / name).read_text().splitlines()]
-    expected = {Requirement(line + end) for line, end in lines if not line.startswith("-r ")}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    expected = {Requirement(line) for line in (ROOT / "requirements.txt").read_text().splitlines()}
+    expected |= {Requirement(f"{line}; extra == '{extra}'") for extra, lines in extras.items() for line in lines}
     assert expected == {Requirement(line) for line in about.get_all("Requires-Dist")}
 
 
