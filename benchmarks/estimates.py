@@ -41,6 +41,7 @@ STRATEGIES = {
     "OA3-diag": {
         "algorithm": "OA3-diag", "values": {"eta": 1, "gamma": 0.1, "delta_plus": 0.1, "delta_minus": 0.01},
     },
+    "auto": {"algorithm": "auto"},
     "CSPAA, asymmetric": {
         "learner": "cspaa", "rule": "asymmetric", "values": {"C": 1, "delta_plus": 0.3, "delta_minus": 0.1},
     },
@@ -110,7 +111,7 @@ def estimates_and_truth(run, y, classes, counts, start):
     figures = {}
     for name in metrics.EVALUATIONS:
         truth = metrics.evaluate_classes(counts, name) if classes else metrics.evaluate(counts, name)
-        for metric in ("accuracy",) if classes else ("f1", "sum"):
+        for metric in ("accuracy",) if classes else ("f1", "sum", "precision"):
             numbers = *estimated[name][metric][:, 0], float(truth[metric])
             figures[name, metric] = numbers if known[metric][0] else None
     return figures

@@ -3,8 +3,8 @@
 An answer that was asked for with probability pi represents 1/pi - 1 items of its side (pushed, or not pushed) that were
 not asked. The answers and the number of unasked items are known exactly; the share of positives among the unasked items
 of each side is estimated. Each share has Jeffreys' interval (Brown, Cai and DasGupta 2001) with the effective number of
-answers of a weighted sample (Korn and Graubard 1998). The intervals of both sides are combined into the interval of a
-metric by the recovery of variances (Zou and Donner 2008). docs/estimates.md says how well this works.
+answers of a weighted sample (Korn and Graubard 1998), widened to whole items. The intervals of both sides are combined
+into the interval of a metric by the recovery of variances (Zou and Donner 2008). docs/estimates.md measures them.
 """
 
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ SIDE = 1  # positive answers on each side that has items which were not asked
 RARER = 5  # K classes: answers to right predictions, and effective number of the rarer kind, right or wrong
 WORTH = 10  # effective number of answers about items not pushed
 TAIL = 0.025  # probability of each tail of a 95 % interval
+ROUNDING = 1e-9  # of an item: an end that is whole but for the error of its computation stays
 BINARY = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy")
 
 
@@ -75,7 +76,7 @@ def side(label: np.ndarray, chance: np.ndarray, own: np.ndarray, answers: np.nda
         number = np.fmin(kish, rate * (1 - rate) / off)
     blank = ~(weight > 0)  # no answer represents unasked items
     rate, number = np.where(blank, 0.0, rate), np.where(blank, 0.0, number)
-    low, high = jeffreys(rate, reduced(number))
+    low, high = whole_items(unasked, *jeffreys(rate, reduced(number)))
     enough = (unasked == 0) | (~blank & (positives >= SIDE))
     return Side(positives, negatives, unasked, rate, low, high, number, enough, np.nan_to_num(worth))
 
@@ -94,6 +95,14 @@ def jeffreys(rate: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarr
     hits = rate * number
     low, high = (betaincinv(hits + 0.5, number - hits + 0.5, tail) for tail in (TAIL, 1 - TAIL))
     return np.where(rate > 0, low, 0.0), np.where((number > 0) & (rate < 1), high, 1.0)
+
+
+def whole_items(unasked: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Widen the interval of a share of `unasked` items until its ends are whole numbers of items. Where few items are
+    unasked the truth is often none or all of them, which Jeffreys' ends exclude."""
+    items = np.maximum(unasked, 1)
+    fewest, most = np.floor(low * items + ROUNDING), np.ceil(high * items - ROUNDING)
+    return np.where(low > 0, fewest / items, 0.0), np.minimum(most / items, 1.0)
 
 
 def table(

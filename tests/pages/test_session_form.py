@@ -83,7 +83,7 @@ def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
     at.toggle(key="new-floor").set_value(True).run()
     at.number_input(key="new-budget").set_value(60)
     at.number_input(key="new-share").set_value(1.0).run()
-    assert "With this budget the guarantee stays near 0 %." in words(at)
+    assert certainty.NO_GUARANTEE in words(at)
     assert "about 1,200 for 80 %, all 3,000 for 95 %." in words(at)  # never more than the number of items
     at.button(key="new-send").click().run()
     session = CardServer(app_store.sessions()[0]["id"]).session
@@ -92,7 +92,7 @@ def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
     at = run("pages/1_Label.py", session=str(session.id))
     at.session_state["panel"] = "Progress"
     text = words(at.run())
-    assert "Too few answers to guarantee any share found. With this budget the guarantee stays near 0 %." in text
+    assert certainty.NO_GUARANTEE in text
     assert "more labels would raise" not in text
 
 

@@ -8,7 +8,15 @@ from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.kernel import metrics
 from oal_engine.sessions.files import export, report
 from oal_engine.sessions.insights import outcome
-from oal_engine.sessions.insights.certainty import curve, expected, forecast, labels_for, of_session
+from oal_engine.sessions.insights.certainty import (
+    curve,
+    expected,
+    forecast,
+    in_words,
+    labels_for,
+    of_session,
+    sentences,
+)
 from oal_engine.sessions.look_back import Trace, verify
 from oal_engine.sessions.settings import SessionError
 from tests.harness.sessions import EVENTS, begin, label_truly, label_until_the_end, say, stream_of, take_back, truth
@@ -22,6 +30,18 @@ def session(store):
     opened = begin(store, **MORE)
     label_until_the_end(opened)
     return opened
+
+
+def test_a_guarantee_near_0_is_not_shown(store):
+    """If few answers guarantee hardly anything, the page says so in one sentence without a number, and the report has
+    no table of guarantees."""
+    opened = begin(store, **MORE | {"budget": 12})
+    label_until_the_end(opened)
+    assert 0 < of_session(opened).recall < 0.1
+    assert sentences(opened) == ["Too few answers to guarantee any share found among the first 293 items."]
+    assert "At least" not in report.page(opened).decode().split("Guaranteed minimum")[1].split("<h2")[0]
+    assert in_words({"a": 0.017, "b": 0.5}) == "All questions at once: at least 50 % of b are found (5 % risk)."
+    assert in_words({"a": 0.017}) == ""
 
 
 def test_floors_are_below_the_truth_and_the_same_in_a_trace(store, session):

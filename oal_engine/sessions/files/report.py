@@ -92,8 +92,8 @@ def _questions(session: Session) -> Iterator[str]:
         "estimate."
     )
     yield _table(["", "Answers", *(f"{TITLES[metric]} under {NAMES[key]}" for key, metric in columns)], rows)
-    if floors := certainty.all_at_once(session):
-        yield sentence(certainty.in_words(floors))
+    if floors := certainty.in_words(certainty.all_at_once(session)):
+        yield sentence(floors)
     for name, part in parts.items():
         yield _heading(name)
         for text in _all([_span, _result, quality, _certain, _learned, _checks, _corrections], part):
@@ -241,6 +241,9 @@ def _certain(session: Session) -> Iterator[str]:
     """Yield the guaranteed minimum of each metric, if the session has such guarantees."""
     if certain := certainty.of_session(session):
         yield _heading("Guaranteed minimum")
+        if not certain.says_something:
+            yield sentence(str(certain))
+            return
         yield sentence(
             f"Except for a risk of {percent(RISK)}, all numbers are below the truth of the first {certain.rounds:,} "
             f"items at every look, whatever the data: {certain.labels:,} labels were asked with stored chances."

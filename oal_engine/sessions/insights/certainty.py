@@ -21,6 +21,7 @@ STEP = 0.05  # gain of recall whose cost in labels is shown
 LEAST = 0.1  # smallest guaranteed recall that is worth showing
 PRICES = {0.8: 12, 0.95: 57}  # {share to guarantee: random labels times the share of positives}, see docs/certainty.md
 GROWTH = 1.1  # factor between two numbers of labels that `labels_for` tries
+NO_GUARANTEE = "This budget is too small to guarantee any share found."
 FORECAST = 0.86, 0.22, 0.53  # a constant, and powers of the positives and of the share asked; see docs/certainty.md
 
 
@@ -43,10 +44,15 @@ class Certainty:
         """The guaranteed minimum recall (share of positives that were pushed or asked about)."""
         return self.floors["push_query"]["recall"]
 
+    @property
+    def says_something(self) -> bool:
+        """Whether the guaranteed recall is large enough to be shown."""
+        return self.recall >= LEAST
+
     def __str__(self) -> str:
         until = f" among the first {self.rounds:,} items" if self.closed else ""
         until += " that were not known" * bool(self.known_items)
-        if self.recall < LEAST:
+        if not self.says_something:
             return f"Too few answers to guarantee any share found{until}."
         share = _percent(self.recall)
         return f"At least {share} of the relevant items{until} are found, whenever you look ({RISK_WORDS})."
@@ -127,9 +133,10 @@ def all_at_once(session: Session) -> dict[str, float]:
 
 
 def in_words(floors: dict[str, float]) -> str:
-    """Describe the result of `all_at_once` in a sentence."""
-    shares = ", ".join(f"{_percent(recall)} of {name}" for name, recall in floors.items())
-    return f"All questions at once: at least {shares} are found ({RISK_WORDS})."
+    """Describe the guarantees in the result of `all_at_once` that are large enough to be shown in a sentence, "" if
+    none is."""
+    shares = ", ".join(f"{_percent(recall)} of {name}" for name, recall in floors.items() if recall >= LEAST)
+    return f"All questions at once: at least {shares} are found ({RISK_WORDS})." if shares else ""
 
 
 def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Certainty]:
@@ -208,7 +215,7 @@ def sentences(session: Session | OneQuestion) -> list[str]:
         return []
     end = None if session.ended(session.state) else expected(session)
     if end is not None and end < LEAST:
-        return [f"{current} With this budget the guarantee stays near 0 %."]
+        return [NO_GUARANTEE]
     then = "" if end is None else f" At the end probably {_percent(end)}."
     more = labels_for(session) if current.recall >= LEAST or end is not None else None
     if more is None or more > session.state.budget:
@@ -229,7 +236,7 @@ def promise(recall: float, items: int, prevalence: float) -> str:
     )
     cost = f"Random labels that a guarantee needs whatever the model does: {', '.join(prices)}."
     if recall < LEAST:
-        return f"With this budget the guarantee stays near 0 %. {cost}"
+        return f"{NO_GUARANTEE} {cost}"
     return f"At the end probably: at least {_percent(recall)} of the relevant items are found ({RISK_WORDS}). {cost}"
 
 

@@ -83,8 +83,9 @@ def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]
     for metric in AUDITED:
         values = [each.metrics["push"][metric] for each in now]
         table.append((TITLES[metric], *(str(value or "not yet") for value in values)))
-    if all(floors := [certainty.of_session(run) for run in runs.values()]):
-        bounds = [percent(each.recall) for each in floors if each]
+    floors = [certainty.of_session(run) for run in runs.values()]
+    bounds = [percent(each.recall) if each and each.says_something else "" for each in floors]
+    if any(bounds):
         table.append(("Found, at least", *bounds, *[""] * len(others)))
     *_, both = runs.values()
     lines = []

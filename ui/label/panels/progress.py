@@ -84,6 +84,6 @@ def _view(
     if not place.progress.end:
         sentences.append(stopping.sentence(log if run is session else run.log, theta, title, values))
     sentences += [*outcome.differing(run), *certainty.sentences(run)]
-    if together := certainty.all_at_once(session):
-        sentences.append(certainty.in_words(together))
+    if together := certainty.in_words(certainty.all_at_once(session)):
+        sentences.append(together)
     return sentences, drawn, lines, problem, drift.sentences(run)
