@@ -14,14 +14,23 @@ from oal_engine.store import Store
 FOLDER = Path(__file__).parent
 
 
+def labeled_demo(store, answers=None):
+    """Begin a session of the demo on tweets and answer its questions by the labels in the data. Return the session.
+
+    answers: number of answers (None: until the end).
+    """
+    dataset = demo.dataset(store, "tweets")
+    session = Session(store, create(store, dataset, **demo.DEMOS["tweets"].session))
+    while (asked := session.place.asked) and asked.number != answers:
+        session.answer(f"answer {asked.number}", asked.id, int(session.y[asked.item]))
+    return session
+
+
 def replay():
     """Return the HTML page of the demo session on tweets, with every question answered by the label in the data."""
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "demo.db")
-        dataset = demo.dataset(store, "tweets")
-        session = Session(store, create(store, dataset, **demo.DEMOS["tweets"].session))
-        while asked := session.place.asked:
-            session.answer(f"answer {asked.number}", asked.id, int(session.y[asked.item]))
+        session = labeled_demo(store)
         page = player.page(look_back.Trace(store, session.id), texts=True)
         store.close()
     return page

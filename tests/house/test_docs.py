@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from docs import make_house, make_pages, make_reference
+from docs import make_house, make_pages, make_pictures, make_reference
 from oal_engine import __version__
 from oal_engine.cli import main as cli
 from oal_engine.datasets.reading.readers import READERS
@@ -188,6 +188,20 @@ def test_the_readme_is_short():
 def test_the_published_pages_are_up_to_date(name):
     """docs/replay.html and docs/race.html equal the output of python -m docs.make_pages, byte for byte."""
     assert make_pages.PAGES[name]() == ROOT.joinpath("docs", name).read_bytes()
+
+
+@pytest.mark.parametrize("name", [pytest.param("comparison.png", marks=pytest.mark.slow), "label.png", "race.gif"])
+def test_a_picture_shows_what_its_command_shows_today(name):
+    """The digest in each picture is that of the data that python -m docs.make_pictures draws."""
+    assert make_pictures.stored_digest(name) == make_pictures.digest(name)
+
+
+def test_every_picture_is_made_by_a_command():
+    """docs/ has no picture that python -m docs.make_pictures does not make."""
+    pictures = {
+        path.name for path in ROOT.joinpath("docs").iterdir() if path.suffix in (".png", ".gif", ".jpg", ".svg")
+    }
+    assert pictures == {*make_pictures.PICTURES}
 
 
 def test_the_pictures_of_the_readme_lead_to_pages():
