@@ -22,7 +22,7 @@ DIFFER = [(TWICE, "Two people differ")]
 CHANGED = [(AGAIN, "You answered differently before")]
 MEANS = (
     "Answers worth a second look: a model trained on all your other answers disagrees with these, or depends on them "
-    "most. Estimates and their intervals are about the answers as they were given: a wrong answer makes them wrong, too."
+    "most. Estimates and their intervals are about the answers as given: a wrong answer makes them wrong, too."
 )
 OTHER_ANSWERS = "other answers: {}"
 CHANGE = (
