@@ -21,7 +21,6 @@ from tests.harness.sessions import (
     label_until_the_end,
     say,
     text_of,
-    travelled,
 )
 
 UNPLANNED = [
@@ -134,19 +133,6 @@ def test_a_digest_at_the_end_is_that_of_the_session_that_asks_on(store, other):
     assert {last["number"]: spent} == store.digests(opened.id)
     label_until_the_end(opened)
     assert look_back.verify(other, opened.id).verified
-
-
-def test_added_labels_travel_with_a_published_session(tmp_path):
-    """A published session with added labels is adopted in another database with the same state, questions, answers and
-    decisions."""
-    here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
-    opened = begin(here, "sparse", "auto", budget=15)
-    label_until_the_end(opened)
-    add(opened, 10, annotator="Ann")
-    say(opened, 1)
-    add(opened, 5, horizon=400)
-    adopted = travelled(here, opened.id, there)
-    assert (opened.digest(), facts(opened)) == (adopted.digest(), facts(adopted))
 
 
 @pytest.mark.parametrize(("change", "place"), [

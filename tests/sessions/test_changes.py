@@ -1,7 +1,6 @@
 """Corrections, and marks that are used for training, retrain the learner but change no past question. Notes change
 neither the learner nor a question."""
 
-import random
 import threading
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -21,14 +20,11 @@ from oal_engine.store import Store
 from tests.harness.sessions import (
     EVENTS,
     begin,
-    database,
-    erase,
     label_truly,
     label_until_the_end,
     say,
     stream_of,
     take_back,
-    travelled,
     truth,
 )
 
@@ -57,11 +53,6 @@ def correct(opened, place, label, **more):
     event = next(EVENTS)
     opened.correct(event, opened.history[place].id, label, **more)
     return event
-
-
-def highlighted_by_event(store, opened):
-    """Return {event: whether terms were highlighted when its label was given}."""
-    return {row["id"]: row["data"].get("highlighted") for row in store.events(opened.id, "answered", "corrected")}
 
 
 def facts(opened):
@@ -179,59 +170,6 @@ def test_what_happened_stays(store, data, algorithm, more):
     assert digest == opened.digest()
 
 
-@pytest.mark.slow
-@EACH
-def test_every_state_is_rebuilt_from_the_log(store, other, data, algorithm, more):
-    """After any mixture of answers, skips, undos, corrections, marks, added labels, notes, preferences and appends by
-    two processes, a reopened session has the same state, and its trace repeats every decision, bit for bit."""
-    name, grow = growing(store, data)
-    first, chance = begin(store, name, algorithm, budget=15, horizon=120, **more), random.Random(algorithm)
-    two = first, Session(other, first.id)
-    shown, ends = {first.place.asked.id: first.place.progress}, set()
-    for step in range(90):
-        opened, act = chance.choice(two), chance.random()
-        opened.refresh()
-        count = len(opened.history) - bool(opened.place.asked)
-        asked, end, changes = opened.place.asked, opened.rounds, len(store.events(opened.id, *CHANGES))
-        try:
-            if act < (0.25 if opened.place.asked else 0.5) and count > 2:
-                correct(opened, chance.randrange(count), chance.choice([*opened.names, SKIP]))
-            elif 0.5 < act < 0.55 and count > 2:
-                take_back(opened)
-            elif 0.55 < act < 0.6 and not opened.multiclass:
-                opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
-            elif 0.62 < act < 0.66 or (not opened.place.asked and act > 0.8):
-                opened.add_labels(next(EVENTS), chance.randrange(1, 6))
-            elif 0.6 < act < 0.62 or not opened.place.asked:
-                grow()
-                opened.refresh()
-            elif opened.place.asked:
-                say(opened, chance.choice([truth(opened), *opened.names, SKIP]))
-            if act > 0.9:
-                opened.note(next(EVENTS), chance.randrange(20), "a note", "Ann")
-                opened.store.put_preferences("Ann", {"size": step})
-        except (SessionError, IndexError):  # the budget is spent, or every item so far was asked
-            pass
-        if not asked and changes < len(store.events(opened.id, *CHANGES)):
-            ends.add(end)
-        if opened.place.asked:
-            shown.setdefault(opened.place.asked.id, opened.place.progress)
-        if step % 6 == 5:
-            again = Session(store, opened.id)
-            for opened in two:
-                opened.refresh()
-                assert (opened.digest(), opened.place, opened.version) == (again.digest(), again.place, again.version)
-                assert same(opened.decided, again.decided)
-                assert opened.history == again.history
-    trace = looked_back(opened)
-    assert trace.complete == (opened.place.asked is None)
-    places = [trace.step(entry.number).place for entry in trace.log]
-    assert [replace(shown[place.asked.id], stream=trace.rounds) for place in places] == [p.progress for p in places]
-    assert ends - {opened.rounds}
-    assert store.events(opened.id, "added")
-    assert sum(entry.corrected for entry in opened.history) > 2
-
-
 def attempts(act, stop):
     """Repeat an action until `stop` is set. Return the acknowledged events and the errors."""
     acknowledged, refused = [], []
@@ -296,21 +234,6 @@ def test_what_is_acknowledged_is_stored(tmp_path):
     assert 20_000 + 5 * len(acknowledged[7]) == stores[0].dataset("growing")["items"]
     for opened in (shared, single):
         assert look_back.verify(stores[1], opened.id).verified
-
-
-def test_an_answer_that_was_taken_back_elsewhere_is_noticed(store, other):
-    """A process can continue a session that has a correction even if another process gives an answer and undoes it
-    meanwhile."""
-    opened = begin(store)
-    label_truly(opened, 4)
-    correct(opened, 1, -opened.history[1].label)
-    elsewhere = Session(other, opened.id)
-    say(opened, truth(opened))
-    take_back(opened)
-    say(elsewhere, truth(elsewhere))
-    say(elsewhere, truth(elsewhere))
-    opened.refresh()
-    assert (opened.digest(), opened.place) == (elsewhere.digest(), elsewhere.place)
 
 
 @pytest.mark.parametrize("more", [{}, {"pace": 0.9, "horizon": 80}])
@@ -472,27 +395,3 @@ def test_notes_stand_by_item_and_touch_nothing_else(store):
     assert ({}, digest, version) == (opened.notes, opened.digest(), opened.version)
     with pytest.raises(SessionError, match=r"must be on an item of the stream\. Got 300"):
         opened.note("four", 300, "nowhere")
-
-
-def test_a_changed_session_is_published_and_adopted_whole(tmp_path):
-    """A published session is adopted in another database with its corrections, undone answers, marks and notes, and
-    labeling can continue there."""
-    here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
-    opened = begin(here)
-    label_truly(opened, 10)
-    correct(opened, 2, -opened.history[2].label)
-    take_back(opened)
-    correct(opened, 5, SKIP)
-    label_truly(opened, 2)
-    opened.feedback(next(EVENTS), passed_item(opened), True, trains=True)
-    opened.note(next(EVENTS), 3, "a note")
-    expected = {correct(opened, k, SKIP, highlighted=known): known for k, known in ((6, True), (7, False), (8, None))}
-    for _ in range(2):  # the second time, the questions have other ids
-        other = travelled(here, opened.id, there)
-        assert (opened.digest(), opened.marks, opened.notes) == (other.digest(), other.marks, other.notes)
-        assert expected.items() <= highlighted_by_event(there, other).items()
-        correct(other, 1, SKIP)
-        take_back(other)
-        assert Session(there, other.id).digest() == other.digest()
-        erase(there, other.id)
-        begin(there, "as other")

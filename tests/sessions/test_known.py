@@ -29,13 +29,9 @@ from tests.harness.sessions import (
     database,
     label_truly,
     label_until_the_end,
-    reply,
     say,
     stream_of,
-    take_back,
     text_of,
-    travelled,
-    truth,
 )
 
 
@@ -60,23 +56,6 @@ def rebuilt(store, opened):
     assert again.place == opened.place
     assert look_back.verify(store, opened.id).verified
     return again
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
-def test_a_session_that_begins_with_labels(store, data, algorithm, more):
-    """A session that begins with known labels asks about no known item, spends its budget on answers only, and is
-    rebuilt bit for bit."""
-    opened = begin(store, data, algorithm, known_labels=60, **more)
-    known = {*opened.known_labels}
-    assert 60 == len(known) == opened.place.progress.known_items
-    assert 0 == opened.place.progress.labels
-    label_until_the_end(opened)
-    assert not known & {entry.item for entry in opened.log}
-    assert opened.place.progress.stream == 240
-    assert opened.place.progress.labels + opened.place.progress.skipped == len(opened.log)
-    assert opened.state.counts.sum() == opened.place.progress.streamed
-    rebuilt(store, opened)
 
 
 def test_known_labels_are_learned_before_the_first_question(store):
@@ -127,23 +106,6 @@ def test_labels_that_a_session_cannot_begin_with(store, data, known, words):
         begin(store, data, known_labels=known)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
-def test_labels_that_come_later(store, data, algorithm, more):
-    """Labels that become known while a question waits are learned. The question stays, and known items are not asked
-    about."""
-    opened = begin(store, data, algorithm, **more)
-    label_truly(opened, 5)
-    asked = opened.place.asked
-    later = [int(item) for item in opened.order[-100:]]
-    assert [] == opened.know(next(EVENTS), {item: int(opened.y[item]) for item in later}, "search")
-    assert asked == opened.place.asked
-    rebuilt(store, opened)
-    label_until_the_end(opened)
-    assert not {*later} & {entry.item for entry in opened.log}
-    rebuilt(store, opened)
-
-
 def test_items_that_were_asked_cannot_become_known(store):
     """Known labels are refused for items that were asked about, and these items are returned. The labels of the other
     items are accepted."""
@@ -177,59 +139,6 @@ def test_known_labels_of_the_session_only(store, labels):
     """A known label is refused if the session does not have its item or its class."""
     with pytest.raises(SessionError, match="must be"):
         begin(store).know(next(EVENTS), labels, "search")
-
-
-def test_undo_after_labels_came(store):
-    """An answer can be undone after further labels became known, and these labels stay known."""
-    opened = begin(store, known_labels=30)
-    label_truly(opened, 4)
-    item = int(opened.order[250])
-    opened.know(next(EVENTS), {item: 1}, "search")
-    take_back(opened)
-    assert item in opened.known_labels
-    say(rebuilt(store, opened), SKIP)
-    opened.refresh()
-    label_until_the_end(opened)
-    assert item not in {entry.item for entry in opened.log}
-    rebuilt(store, opened)
-
-
-def test_several_people_with_known_labels(store):
-    """Several people are never asked about known items, even if the labels become known while they hold questions."""
-    opened = begin(store, known_labels=30, overlap=0.2)
-    for _ in range(4):
-        reply(opened, "anna")
-        reply(opened, "ben")
-    refused = opened.know(next(EVENTS), {int(item): int(opened.y[item]) for item in opened.order[:200]}, "search")
-    assert refused
-    for _ in range(4):
-        reply(opened, "anna")
-        reply(opened, "ben")
-    rebuilt(store, opened)
-
-
-def test_more_labels_after_the_end(store):
-    """Labels added after the budget was spent are used only for items that did not become known meanwhile."""
-    opened = begin(store, known_labels=30, budget=5)
-    label_until_the_end(opened)
-    opened.know(next(EVENTS), {int(item): int(opened.y[item]) for item in opened.order[50:200]}, "search")
-    room = opened.room
-    opened.add_labels(next(EVENTS), 5)
-    assert room <= 120
-    label_until_the_end(opened)
-    assert not {*opened.known_labels} & {entry.item for entry in opened.log}
-    rebuilt(store, opened)
-
-
-def test_known_labels_travel(store, tmp_path):
-    """A published session has its known labels, and is verified in another database with the same data."""
-    opened = begin(store, known_labels=60)
-    label_truly(opened, 12)
-    opened.know(next(EVENTS), {int(opened.order[200]): 1}, "search")
-    say(opened, truth(opened))
-    adopted = travelled(store, opened.id, database(tmp_path / "there.db", "sparse"))
-    assert bits(adopted) == bits(opened)
-    assert adopted.known_labels.keys() == opened.known_labels.keys()
 
 
 @pytest.mark.slow

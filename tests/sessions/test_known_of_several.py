@@ -10,7 +10,7 @@ import pytest
 from oal_engine import datasets
 from oal_engine.datasets import feeds, reading
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.sessions.files import bundle, export
+from oal_engine.sessions.files import export
 from oal_engine.sessions.insights import certainty, estimates, outcome
 from oal_engine.sessions.look_back import Trace, verify
 from oal_engine.sessions.one_question import OneQuestion, QuestionTrace
@@ -18,7 +18,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
 from oal_engine.sessions.what_if import what_if
 from oal_engine.store import Store
-from tests.harness.sessions import EVENTS, TRUTHS, begin, database, give, stream_of, take_back, text_of, travelled
+from tests.harness.sessions import EVENTS, TRUTHS, begin, give, stream_of, take_back, travelled
 
 NAMES = ["half", "fifth", "rare"]
 
@@ -44,38 +44,6 @@ def parts_of(opened, item):
     """Return the indices of the questions that were asked about an item, or None if there were none."""
     entries = [entry for entry in opened.log if entry.item == item]
     return [k for k in range(len(entries[0].parts)) if entries[0].asks(k)] if entries else None
-
-
-@pytest.mark.parametrize("more", [{}, {"floor": 0.5}, {"audit": 0.3, "audit_trains": False}])
-def test_what_is_known_is_rebuilt_to_the_bit(store, other, more):
-    """A session with known labels (some corrected or removed again), answers, undos, and an added and a closed question
-    has the same state when it is reopened, and passes verification."""
-    opened = of_several(store, budget=60, **more)
-    found = later(opened, 1, 8, 1)
-    assert [] == know(opened, found, "fifth")
-    give(opened, 10)
-    know(opened, later(opened, 2, 3), "rare")
-    give(opened, 5)
-    first, *_ = found
-    know(opened, {first: -1}, "fifth")
-    for _ in range(8):
-        take_back(opened)
-    opened.add_question(next(EVENTS), "late")
-    know(opened, later(opened, 3, 4), "late")
-    know(opened, {first: SKIP}, "fifth")
-    give(opened, 12)
-    opened.close_question(next(EVENTS), "half")
-    give(opened, 8)
-    again = Session(other, opened.id)
-    assert opened.digest() == again.digest()
-    assert opened.current == again.current
-    report = verify(store, opened.id)
-    assert report.verified
-    assert [] == store.problems()
-    for name in ("half", "late"):
-        assert (
-            OneQuestion(opened, name).counts.tobytes() == QuestionTrace(Trace(store, opened.id), name).counts.tobytes()
-        )
 
 
 def test_a_known_item_is_asked_about_the_other_questions(store):
@@ -190,21 +158,6 @@ def test_tables_have_the_known_labels(store):
     assert ({"answer"}, {"known: search"}) == tuple({*own[own["asked"] == flag]["origin"]} for flag in (1, 0))
     ranked = export.predictions(OneQuestion(opened, "fifth"))[0].frame
     assert {"known: search"} == {*ranked[ranked["position"].isin(items)]["origin"]}
-
-
-def test_a_published_session_has_its_known_labels(store, tmp_path):
-    """A published session has its known labels and passes verification in another database. A file whose known labels
-    do not fit the questions is refused."""
-    opened = of_several(store)
-    know(opened, later(opened, 1, 2, 1), "fifth")
-    give(opened, 5)
-    there, text = database(tmp_path / "there.db", "unlabelled", labels=(0, 0)), text_of(store, opened.id)
-    for wrong in ("[0, 1]", "[0, 2, 0]", "[1, 1, 1, 1]"):
-        with pytest.raises(ValueError, match=r"does not have the labels|invalid value"):
-            bundle.adopt(there, io.StringIO(text.replace('"labels": [0, 1, 0]', f'"labels": {wrong}', 1)))
-    assert [] == there.sessions()
-    assert travelled(store, opened.id, there).digest() == opened.digest()
-    there.close()
 
 
 PARTLY = TRUTHS[:3].copy()  # all labels of 60 items, and one label of 40 others

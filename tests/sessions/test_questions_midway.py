@@ -14,10 +14,9 @@ from oal_engine.sessions.insights import certainty, drift, estimates
 from oal_engine.sessions.one_question import OneQuestion, QuestionTrace
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
-from tests.harness.sessions import EVENTS, begin, database, give, take_back, text_of, travelled
+from tests.harness.sessions import EVENTS, begin, database, give, text_of, travelled
 
 NAMES = ["half", "fifth", "rare", "late"]
-PLANS = [{}, {"floor": 0.5}, {"audit": 0.3, "audit_trains": False}]
 
 
 def changed(store, **more):
@@ -30,22 +29,6 @@ def changed(store, **more):
     opened.close_question(next(EVENTS), "fifth")
     give(opened, 10)
     return opened
-
-
-@pytest.mark.parametrize("more", PLANS)
-def test_a_session_whose_questions_change_is_rebuilt_to_the_bit(store, other, more):
-    """One question is added and one closed. Then undos go back to before the closing, and new answers and a correction
-    follow. The reopened session has the same state, and passes verification."""
-    opened = changed(store, **more)
-    for _ in range(12):
-        take_back(opened)
-    give(opened, 14)
-    opened.correct(next(EVENTS), opened.log[14].id, -opened.log[14].labels[3], name="late")
-    again = Session(other, opened.id)
-    assert opened.digest() == again.digest()
-    assert opened.current == again.current
-    assert look_back.verify(store, opened.id).verified
-    assert [] == store.problems()
 
 
 def test_the_item_on_the_screen_is_answered_as_it_was_asked(store):

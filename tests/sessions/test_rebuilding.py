@@ -9,8 +9,6 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from oal_engine import datasets
 from oal_engine.sessions.files import export
@@ -31,60 +29,6 @@ from tests.harness.sessions import (
     truth,
     twin,
 )
-
-STEP = st.sampled_from([POSITIVE, NEGATIVE, NEGATIVE, SKIP, "undo", "undo", "reopen", "foreign answer", "foreign undo"])
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(st.sampled_from(RUNS), st.lists(STEP, max_size=25))
-def test_any_history_gives_one_state(store, other, run, steps):
-    """After any mixture of answers, skips, undos and reopenings in two processes, both processes and a session rebuilt
-    from the log have the same state and question."""
-    data, algorithm, more = run
-    opened, model = begin(store, data, algorithm, **more | {"budget": 8}), []
-    for step in steps:
-        if step == "reopen":
-            digest, place = opened.digest(), opened.place
-            opened = Session(store, opened.id)
-            assert (digest, place) == (opened.digest(), opened.place)
-            continue
-        actor = Session(other, opened.id) if str(step).startswith("foreign") else opened
-        if "undo" in str(step):
-            if model:
-                old, question = model.pop(), actor.previous
-                take_back(actor)
-                assert (question, old) == (actor.place.asked.id, actor.place.asked.old)
-        elif actor.place.asked:
-            label = POSITIVE if step == "foreign answer" else step
-            label = list(opened.names)[1] if label == NEGATIVE else label
-            say(actor, label)
-            model.append(label)
-        opened.refresh()
-        assert (actor.digest(), actor.place) == (opened.digest(), opened.place)
-    assert model == standing(store, opened)
-    assert model == [entry["label"] for entry in store.answers(opened.id) if entry["label"] is not None]
-    again, progress = twin(store, opened, model), opened.place.progress
-    assert again.digest() == opened.digest() == Session(other, opened.id).digest()
-    assert again.place.progress == progress
-    assert (len(model) - model.count(0), model.count(0)) == (progress.labels, progress.skipped)
-    assert {label: model.count(label) for label in opened.names} == progress.answers
-
-
-def test_refresh_sees_what_another_process_answered(store, other):
-    """A refreshed session equals the session of another process that answered, undid an answer, or both."""
-    opened, foreign = begin(store), Session(other, store.sessions()[0]["id"])
-    assert opened.id == foreign.id
-    for step in (
-        lambda: say(foreign, POSITIVE),
-        lambda: say(foreign, SKIP),
-        lambda: take_back(foreign),
-        lambda: (take_back(foreign), say(foreign, NEGATIVE)),
-    ):
-        step()
-        assert foreign.digest() != opened.digest()
-        opened.refresh()
-        assert (foreign.digest(), foreign.place) == (opened.digest(), opened.place)
 
 
 @pytest.mark.parametrize(("annotator", "name"), [("Ann", "Ann"), ("", "somebody")])

@@ -2,8 +2,6 @@
 agreement on each question."""
 
 import io
-import random
-from contextlib import suppress
 
 import pytest
 
@@ -216,36 +214,6 @@ def test_second_readings_travel_and_are_exported(store, tmp_path):
     lines[place] = lines[place].replace('"labels": [', '"labels": [1, ')
     with pytest.raises(ValueError, match="does not have the labels"):
         bundle.adopt(database(tmp_path / "third.db", "unlabelled", labels=(0, 0)), io.StringIO("".join(lines)))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_is_rebuilt(store, soon, seed):
-    """After random answers, second and repeated answers, skips, undos, corrections and changes of the questions, the
-    reopened session has the same state, and passes verification."""
-    opened, rng = of_several(store, overlap=0.6, repeat=0.6, people=3, budget=60), random.Random(seed)
-    for turn in range(90):
-        who, action = rng.choice(("anna", "ben", "carla")), rng.random()
-        if turn == 30:
-            opened.add_question(next(EVENTS), "new")
-        if turn == 60:
-            opened.close_question(next(EVENTS), "third")
-        if action < 0.1 and (last := opened.previous_of(who)):
-            with suppress(SessionError):  # others have answered since
-                opened.undo(next(EVENTS), last, who)
-        elif action < 0.15 and (done := [entry for entry in opened.log if entry.label]):
-            opened.correct(next(EVENTS), rng.choice(done).id, rng.choice((1, -1)), who, name="half")
-        elif held := opened.held(who):
-            asks = [side != 0 for _, side in held[0].parts]
-            labels = [rng.choice((1, -1, 0)) * each for each in asks]
-            opened.answer(next(EVENTS), held[0].id, rng.choice((0, labels, labels)), who)
-    assert {"second", "again"} <= {row["kind"] for row in opened.store.opinions(opened.id)}
-    assert opened.digest() == Session(store, opened.id).digest()
-    assert look_back.verify(store, opened.id).verified
-    assert [] == store.problems()
-    for row in given(opened).values():
-        entry = next(each for each in opened.log if each.id == row["question"])
-        assert not any(label for label, (_, side) in zip(row["labels"], entry.parts) if not side)
-        assert len(row["labels"]) == len(entry.parts)
 
 
 def test_negative_numbers_have_a_minus():

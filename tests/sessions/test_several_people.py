@@ -1,6 +1,5 @@
 """Several people in one session get different items, and replaying the log of their events gives the same bits."""
 
-import random
 from collections import Counter
 
 import numpy as np
@@ -13,66 +12,13 @@ from oal_engine.sessions.insights import agreement, certainty, estimates
 from oal_engine.sessions.log import checked_event
 from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError
-from tests.harness.sessions import EVENTS, PEOPLE, begin, database, leave, reply, standing, travelled
+from tests.harness.sessions import EVENTS, PEOPLE, begin, database, leave, reply
 
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory):
     """Another database with the same stream as `store`."""
     return database(tmp_path_factory.mktemp("there") / "there.db", "sparse")
-
-
-def play(opened, seed, steps):
-    """Let people act at random. Return the session, which may have been reopened, and the count of each action."""
-    chance, done = random.Random(seed), Counter()
-    for _ in range(steps):
-        who = chance.choice(PEOPLE)
-        act = chance.choices(("answer", "undo", "correct", "reopen", "add", "leave"), (14, 2, 2, 1, 1, 1))[0]
-        try:
-            if act == "answer" and (held := opened.held(who)):
-                assert len({each.id for each in held}) == len(held)
-                reply(opened, who, chance.choice((None, None, 1, -1, SKIP)))
-            elif act == "undo" and (last := opened.previous_of(who)):
-                opened.undo(next(EVENTS), last, who)
-            elif act == "correct" and opened.previous:
-                asked = chance.choice([entry.id for entry in opened.log if entry.label is not None])
-                opened.correct(next(EVENTS), asked, chance.choice((1, -1)), who)
-            elif act == "reopen":
-                opened = Session(opened.store, opened.id)
-            elif act == "add":
-                opened.add_labels(next(EVENTS), 2, who)
-            elif act == "leave":
-                leave(opened.store, who)
-            done[act] += 1
-        except SessionError:
-            done["refused"] += 1
-    return opened, done
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("more", [
-    {"overlap": 0.3},
-    {"audit": 0.25, "pace": 0.5, "horizon": 280, "shuffled": True, "budget": 12},
-    {"averaged": True, "budget": 12},
-    {"repeat": 0.5, "overlap": 0.3, "people": 3, "quota": 25},
-])  # fmt: skip
-def test_what_several_people_do_is_rebuilt_bit_for_bit(store, there, more, seed, monkeypatch):
-    """After random answers, corrections, undos and expired leases of several people, the log gives the same state, here
-    and in another database, and no label is lost or duplicated."""
-    monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 2)
-    opened, done = play(begin(store, **more), seed, 60)
-    assert done["answer"] > 20
-    assert look_back.verify(store, opened.id).verified
-    again = Session(store, opened.id)
-    assert (opened.digest(), opened.labels) == (again.digest(), again.labels)
-    for who in PEOPLE:
-        opened.held(who)  # questions whose leases have run out go to others
-    assert [opened.held(who) for who in PEOPLE] == [again.held(who) for who in PEOPLE]
-    assert [entry.label for entry in again.log if entry.label is not None] == standing(store, again)
-    assert len(standing(store, again)) == len(again.state.labels)
-    assert [] == store.problems()
-    travelled(store, opened.id, there)
 
 
 def test_everybody_has_items_of_their_own_and_one_ahead(store):

@@ -22,7 +22,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
 from oal_engine.sessions.what_if import what_if
 from tests.harness.published import held
-from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of, travelled
+from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of
 
 NAMES = ["half", "fifth", "rare"]
 X = stream_of()[0]
@@ -174,24 +174,6 @@ def test_a_session_reads_and_learns_as_a_replay_does(store, more):
     assert look_back.verify(store, opened.id).verified
 
 
-@pytest.mark.parametrize("more", PLANS)
-def test_everything_that_happens_to_an_answer_is_rebuilt(store, other, more):
-    """A session of several questions with answers, skips, an undo and corrections has the same state when it is
-    reopened, and passes verification."""
-    opened = labelled(store, **more)
-    again = Session(other, opened.id)
-    assert opened.digest() == again.digest()
-    assert opened.current == again.current
-    assert [entry.labels for entry in opened.log] == [entry.labels for entry in again.log]
-    give(opened)
-    again.refresh()
-    assert opened.digest() == again.digest()
-    report = look_back.verify(store, opened.id)
-    assert report.verified
-    assert report.answers == 26
-    assert [] == store.problems()
-
-
 def test_an_answer_is_taken_back_as_a_whole(store):
     """An undo takes back the labels of all questions and restores the state before; the same answer then leads to the
     same state as at first."""
@@ -285,17 +267,6 @@ def test_an_answer_without_any_label_is_a_skip(store):
     for name in ("half", "fifth"):
         opened.correct(next(EVENTS), id, 0, name=name)
     assert (1, 3) == (opened.place.progress.labels, opened.place.progress.skipped)
-
-
-def test_a_session_of_several_questions_travels(store, tmp_path):
-    """A published session of several questions is adopted in another database with the same state, and is published
-    from there with the same lines."""
-    opened = labelled(store, floor=0.5)
-    there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
-    adopted = travelled(store, opened.id, there)
-    assert adopted.digest() == opened.digest()
-    assert NAMES == adopted.settings.question_names
-    there.close()
 
 
 def test_an_older_session_keeps_the_weight_of_a_positive(store, tmp_path):
@@ -436,18 +407,6 @@ def test_floors_hold_for_all_questions_at_once(store):
     assert sentence.startswith(f"All questions at once: at least {together['half']:.0%} of half, ".replace("%", " %"))
     assert sentence in report.page(opened).decode()
     assert {} == certainty.all_at_once(of_several(store)) == certainty.all_at_once(begin(store, floor=0.5))
-
-
-def test_several_people_share_the_questions(store):
-    """Two people in one session that asks several questions get different items, and the log passes verification."""
-    opened = of_several(store)
-    for number in range(12):
-        who = ("anna", "ben")[number % 2]
-        asked = opened.held(who)[0]
-        opened.answer(next(EVENTS), asked.id, Y[:, asked.item], who)
-    assert 12 == len({entry.item for entry in opened.log if entry.label})
-    assert opened.digest() == Session(store, opened.id).digest()
-    assert look_back.verify(store, opened.id).verified
 
 
 @pytest.mark.slow
