@@ -1,22 +1,19 @@
-"""Replay: a session question by question, what-if runs of other algorithms, verification, and publishing."""
+"""Replay: a session question by question, a comparison on its labels, verification, and publishing."""
 
 import io
 
 import streamlit as st
 
-from oal_engine.output.plots import NAMES
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import bundle
 from oal_engine.sessions.files.player import UNTIL_MISMATCH
-from oal_engine.sessions.insights.curves import metric_lines, percent
+from oal_engine.sessions.labeled_data import labeled_dataset
 from oal_engine.sessions.one_question import OneQuestion
-from oal_engine.sessions.what_if import ENOUGH, WhatIf
 from oal_engine.store import Store
-from ui import charts, replay
+from ui import replay
 from ui.downloads import downloads_button, page_button, with_access_check
-from ui.home.new_session import choose_strategy
 from ui.label.panels import choose_question
-from ui.metric_table import describe, table
+from ui.metric_table import table
 from ui.page import (
     annotator,
     checked_role,
@@ -35,19 +32,11 @@ from ui.page import (
 from ui.page import store as open_store
 
 PAGE_KB, PLACE_KB = 90, 0.5  # size of a page without texts, and of each of its positions
-WHAT_IF = (
-    "Runs another algorithm over the rounds of this session, in the same order, with the same random draws, budget and "
-    "weights."
+COMPARE = (
+    "Runs other algorithms on the {:,} items of this session that have a label. The session's rule chose most of them: "
+    "they are not a random sample of the stream."
 )
-OF_ALL = " The algorithm applies to all questions; the figures are about the question that is shown."
-EXACT = "Exact: the data's own labels answer the other algorithm."
-EXACT_DIFFERENT = " {:,} of this session's answers differ from them."
-ANSWERED = "{:,} of the other algorithm's {:,} questions ({}) have a known answer. "
-UNANSWERED = "Each of the other questions costs it a label and teaches it nothing."
-NO_CURVE = (
-    f"Under {percent(ENOUGH)} no curve is drawn: it would rest on answers that this session's rule chose, "
-    "and would show that choice more than the other algorithm."
-)
+COMPARE_LABELED = "Runs other algorithms on the data of this session, whose items all have a label."
 VERIFY = "Runs the session again from its first round and compares every question and every stored digest."
 PUBLISH = (
     "One file holds the settings, the questions, the answers with their annotators and times, and the digests, but no "
@@ -61,7 +50,6 @@ ADOPTED = "It is session {} here. {}"
 UNKNOWN = "{} {} does not exist. The last one is {:,}."
 NO_SESSION = "You have no session yet. Start one on the home page, or open a published one:"
 NO_QUESTION = "No question yet."
-NOTHING_TO_COMPARE = "What if needs a session that verifies and has questions."
 
 
 @st.fragment
@@ -75,50 +63,16 @@ def play(player: replay.Player, start: str) -> None:
         replay.show(player, start)
 
 
-@st.fragment
-@guarded()
-def what_if(player: replay.Player, question: str | None) -> None:
-    """Let the user run another algorithm over the same stream, and compare it with the session."""
-    trace = player.trace
-    checked_role(trace.store, trace.id)
-    left, right = st.columns([2, 3], gap="large")
-    with left:
-        chosen = choose_strategy(trace.multiclass, "other")
-        if st.button("Run it over the same stream", type="primary", key="other-run"):
-            st.session_state["other"] = trace.id, chosen
-    session, chosen = st.session_state.get("other", (None, None))
-    with right:
-        if session != trace.id:
-            note(WHAT_IF + OF_ALL * bool(question))
-            return
-        with guarded(), st.spinner("Running…"):
-            compare(trace, replay.other_run(trace.id, question, player.version, chosen))
-
-
-def compare(trace: look_back.Trace, other: WhatIf) -> None:
-    """Show the metrics and curves of the session and of another algorithm."""
-    run, asked = other.run, len(other.run.log)
-    st.text(f"This session: {describe(trace.strategy)}\nThe other: {describe(run.strategy)}")
-    if other.exact:
-        note(EXACT + (EXACT_DIFFERENT.format(other.different) if other.different else ""))
-    else:
-        share = ANSWERED.format(other.answered, asked, percent(other.share))
-        note(share + (UNANSWERED if other.enough else NO_CURVE))
-    lines = [
-        ("Questions", f"{len(trace.log):,}", f"{asked:,}"),
-        ("Labels used", f"{len(trace.labels):,}", f"{other.answered:,}"),
-    ]
-    if other.enough:
-        for label, name in list(trace.names.items())[: 1 if not trace.multiclass else 12]:
-            lines.append((f"Answers: {name}", f"{trace.labels.count(label):,}", f"{run.labels.count(label):,}"))
-    if other.exact:
-        both = zip(metric_lines(trace, trace.counts), metric_lines(run, run.counts))
-        for (title, *own), (_, *new) in both:
-            lines += [(f"{title}, {name}", a, b) for name, a, b in zip(NAMES.values(), own, new)]
-    table(("", "session", "other"), lines, "24rem")
-    if other.enough:
-        for own, new in replay.paired_charts(trace, run):
-            charts.show(own, new)
+def compare(store: Store, trace: look_back.Trace, question: str | None) -> None:
+    """Show the button that opens Compare with the labels of a session as its data."""
+    labels = sum(bool(each.label and (each.number or each.is_known)) for each in trace.state.lessons)
+    is_labeled = trace.labelled and not question
+    st.text(COMPARE_LABELED if is_labeled else COMPARE.format(labels))
+    if st.button("Compare on this session", type="primary", key="compare", disabled=not (is_labeled or labels)):
+        checked_role(store, trace.id)
+        data = trace.dataset.name if is_labeled else labeled_dataset(store, trace.id, question, mail())
+        st.session_state["compare-data"] = [data]
+        st.switch_page("pages/2_Compare.py")
 
 
 @st.fragment
@@ -218,12 +172,9 @@ with guarded():
         play(player, place_in_address(trace))
     else:
         note(NO_QUESTION)
-    comparing, checks, publishing, opening = st.tabs(["What if", "Verify", "Publish", "Open a published session"])
+    comparing, checks, publishing, opening = st.tabs(["Compare", "Verify", "Publish", "Open a published session"])
     with comparing:
-        if trace.mismatch or not trace.steps:
-            note(NOTHING_TO_COMPARE)
-        else:
-            what_if(player, question)
+        compare(store, trace, question)
     with checks:
         verify(store, session)
     with publishing:

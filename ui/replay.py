@@ -1,21 +1,13 @@
-"""The player on the Replay page, a Streamlit component (replay.js, replay.css), and a comparison with another
-algorithm."""
+"""The player on the Replay page, a Streamlit component (replay.js, replay.css)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import streamlit as st
 
-from oal_engine.kernel.algorithms import strategy
 from oal_engine.output.browser import PLAYER
-from oal_engine.sessions import look_back, what_if
+from oal_engine.sessions import look_back
 from oal_engine.sessions.files import player as players
-from oal_engine.sessions.fold import Run
-from oal_engine.sessions.insights import curves
 from oal_engine.sessions.one_question import QuestionTrace
-from oal_engine.sessions.settings import asks_several
 
 from .components import component
 from .label import messages
@@ -75,21 +67,3 @@ def show(player: Player, start: str) -> None:
             "places": {name: place for name in names if (place := player.place(name))},
         },
     )
-
-
-# What if
-
-
-@st.cache_resource(max_entries=20)
-def other_run(session: int, question: str | None, version: str, chosen: dict[str, Any]) -> what_if.WhatIf:
-    """Run another algorithm over the stream of a session, cached by the session's `version` (see `Player.version`).
-    question: the question to look at, if several are asked about each item. chosen: a result of `choose_strategy`."""
-    values = {key: value for key, value in chosen.items() if key != "parameters"}
-    trace = player(session, question).trace
-    several = asks_several(vars(trace.settings))
-    return what_if.what_if(trace, strategy(**values, values=chosen["parameters"], several=several))
-
-
-def paired_charts(trace: Run, other: Run) -> Iterator[tuple[curves.Chart, curves.Chart]]:
-    """Yield each chart of a session with the same chart of another algorithm's run."""
-    return zip(curves.of_session(trace), curves.of_session(other))

@@ -1,7 +1,7 @@
 """Fold the log of a session into its state (event sourcing): only `Run.apply` changes a state, and it takes typed
 events.
 
-The live session, a rebuild, the look back, verify, what-if and the estimates share it. A state depends on the settings,
+The live session, a rebuild, the look back, verify and the estimates share it. A state depends on the settings,
 the data and the events, and on nothing else: the same input gives the same bits.
 """
 
@@ -41,7 +41,6 @@ from .log import (
     QuestionClosed,
     QuestionOpened,
     StoredQuestion,
-    Unanswered,
     add_changes,
     add_known,
     asks,
@@ -82,7 +81,7 @@ def padded(labels: Sequence[int], size: int) -> tuple[int, ...]:
 
 
 class Run:
-    """A stream under the settings of a session, and its state: the part that a session, a look back and a what-if have
+    """A stream under the settings of a session, and its state: the part that a session and a look back have
     in common. Nothing here writes to the store.
 
     rounds: length of the stream (None: all items of the data set).
@@ -167,9 +166,6 @@ class Run:
                 return self._run(state, state.question.t + 1)
             case Answered(label, number, labels):
                 return self._answered(state, label, number or state.number, labels)
-            case Unanswered():
-                state.spent, state.audited = state.spent + 1, state.audited + state.question.audit
-                return self._answered(state, SKIP, state.number, (SKIP,) * self.several)
             case Changed(changes):
                 add_changes(state.lessons, changes)
                 state.answers = Counter(state.labels)

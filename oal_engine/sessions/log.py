@@ -42,11 +42,6 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Unanswered:
-    """Nobody knows the answer to the waiting question: it costs its label and teaches nothing (what-if only)."""
-
-
-@dataclass(frozen=True)
 class Corrected:
     """A correction: question `number` gets another label, or other `labels` if the session asks several questions."""
 
@@ -117,7 +112,7 @@ def is_labels(value: Any) -> bool:
     return isinstance(value, list) and 2 <= len(value) <= MOST_QUESTIONS and all(map(whole(-1, 1), value))
 
 
-Event = Grown | Asked | Answered | Unanswered | Changed | LabelsKnown | LabelsAdded | QuestionOpened | QuestionClosed
+Event = Grown | Asked | Answered | Changed | LabelsKnown | LabelsAdded | QuestionOpened | QuestionClosed
 FIELDS: dict[str, dict[str, Check]] = {  # {kind of event in the log: {field of this kind: check}}
     "grown": {"rounds": is_count},
     "asked": {},

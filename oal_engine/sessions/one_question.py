@@ -25,7 +25,7 @@ from .state import ALL_ROUNDS, Place, State, Stream
 
 class OneQuestion(Run):
     """A read-only view of one of the questions that a session asks about each item. It shares the arrays of `run`: the
-    session, its look back or its what-if.
+    session, or its look back.
 
     name: name of the question. part: index of the question. span: the rounds in which it is asked, as (first, stop).
     log: the entries in which it was asked, with its own margin and label. decided, current, place, earlier: as in

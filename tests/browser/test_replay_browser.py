@@ -228,14 +228,3 @@ def test_a_session_travels(visit, open_player, store, session, tmp_path):
         Player(page).at("q1")
         assert look_back.verify(store, session).as_dict() | {"session": 1} == look_back.verify(there.store, 1).as_dict()
         page.goto("about:blank")  # so that no pending request fails when the app ends
-
-
-@pytest.mark.slow
-def test_another_algorithm_in_the_browser(open_player):
-    """The tab "What if" draws the curves of the session and of another algorithm, and the player stays at its
-    question."""
-    player = open_player(9)
-    player.page.get_by_role("button", name="Run it over the same stream").click()
-    player.page.get_by_text("Exact: the data's own labels").wait_for()
-    expect(player.page.get_by_test_id("stPlotlyChart")).to_have_count(3)
-    player.at("q9")

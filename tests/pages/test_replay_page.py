@@ -7,7 +7,7 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import feeds
-from oal_engine.sessions import look_back, what_if
+from oal_engine.sessions import look_back
 from oal_engine.sessions.settings import create
 from tests.harness.examples import add_texts, answer
 from tests.harness.pages import press, run, words
@@ -60,7 +60,6 @@ def test_verify_says_what_was_checked_and_what_differs(pages):
     replay.player.clear()
     at = run(PAGE, session=str(session), question="11")
     assert "Shown up to the first mismatch." in words(at)
-    assert "What if needs a session that verifies" in words(at)
     assert "Question 12 does not exist. The last one is 11." in words(run(PAGE, session=str(session), question="12"))
 
 
@@ -74,38 +73,6 @@ def test_an_open_player_goes_on_where_the_stream_does(pages):
     assert [1] == [taken.appended for taken in feeds.append_lines(datasets.Dataset(store, texts), feed)]
     player.refresh()
     assert (True, 241) == (player.trace.complete, player.trace.reached)
-
-
-def test_another_algorithm_is_compared(pages):
-    """The tab "What if" compares the session with another algorithm, exactly on labeled data, and with the parameters
-    in the form. An invalid parameter gives one sentence."""
-    store, texts = pages
-    at = run(PAGE, session=str(answer(store, texts)))
-    at.selectbox(key="other-algorithm").select("PAA-I").run()
-    next(box for box in at.number_input if box.key.endswith("-C")).set_value(0.5)
-    press(at, "other-run")
-    assert "Exact: the data's own labels answer the other algorithm." in words(at)
-    assert "The other: PAA-I (C 0.5, delta 0.1)" in words(at)
-    assert 3 == len(at.get("plotly_chart"))
-    next(box for box in at.number_input if box.key.endswith("-C")).set_value(-1)
-    press(at, "other-run")
-    assert "C of pa-i must be > 0" in words(at)
-
-
-@pytest.mark.slow
-def test_without_labels_it_draws_only_what_is_no_guess(pages, tmp_path, monkeypatch):
-    """On data without labels, "What if" states for which share of the other algorithm's questions the answer is known.
-    If this share is too small, it draws no curve and says why."""
-    store, _ = pages
-    session = answer(store, add_texts(store, tmp_path, "unlabelled", None))
-    for limit, sentence, charts in ((0.0, "Each of the other questions", 2), (1.0, "no curve is drawn: it would", 0)):
-        monkeypatch.setattr(what_if, "ENOUGH", limit)
-        at = run(PAGE, session=str(session))
-        at.selectbox(key="other-algorithm").select("D-AMD").run()
-        press(at, "other-run")
-        assert "have a known answer" in words(at)
-        assert sentence in words(at)
-        assert charts == len(at.get("plotly_chart"))
 
 
 @pytest.mark.slow
@@ -133,3 +100,23 @@ def test_every_place_can_be_drawn(store, data, algorithm):
     for name in ("x1", "q", "q-1", "q1.5", 7, None, "q" + "9" * 20):
         with pytest.raises(messages.MessageError):
             messages.read(messages.Wanted, {"want": [name]})
+
+
+def test_a_comparison_runs_on_the_labels_of_a_session(pages, tmp_path, monkeypatch):
+    """*Compare on this session* opens Compare with the session's data set if every item has a label, else with a data
+    set of the items that have one."""
+    opened = []
+    monkeypatch.setattr("streamlit.switch_page", opened.append)
+    store, texts = pages
+    unlabeled = add_texts(store, tmp_path, "unlabelled", None)
+    for data, shown, is_same in (
+        (texts, "whose items all have a label", True),
+        (unlabeled, "not a random sample", False),
+    ):
+        at = run(PAGE, session=str(answer(store, data)))
+        assert shown in words(at)
+        press(at, "compare")
+        (name,) = at.session_state["compare-data"]
+        assert datasets.Dataset(store, name).labelled
+        assert (name == store.dataset(data)["name"]) == is_same
+    assert opened == ["pages/2_Compare.py"] * 2

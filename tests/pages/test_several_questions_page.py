@@ -13,13 +13,11 @@ import streamlit as st
 from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.datasets.demo import FIVE_QUESTIONS
-from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions import look_back, model
 from oal_engine.sessions.insights import answer_checks, estimates
-from oal_engine.sessions.one_question import OneQuestion, QuestionTrace
+from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
-from oal_engine.sessions.what_if import what_if
 from tests.harness.pages import BINARY, form, listed, press, run, words
 from tests.harness.published import held
 from tests.harness.sessions import EVENTS
@@ -287,19 +285,6 @@ def test_the_player_shows_the_question_that_is_chosen(several, monkeypatch):
     for wrong, words_of in ((options, "name it"), ([*options[:2], "--question=odd"], "--question is for pages")):
         with pytest.raises(ValueError, match=words_of):
             downloads.output(session.store.path, wrong)
-
-
-def test_what_if_is_about_the_question_that_is_chosen(several):
-    """Another algorithm runs for all questions, and the page compares the two algorithms on the chosen question."""
-    session = several(12).session
-    trace = look_back.Trace(session.store, session.id)
-    at = run("pages/3_Replay.py", session=str(session.id), of="odd")
-    assert "applies to all questions" in words(at)
-    at.selectbox(key="other-algorithm").select("PAA-I").run()
-    at.button(key="other-run").click().run()
-    other = what_if(QuestionTrace(trace, "odd"), strategy("PAA-I"))
-    assert f"{other.answered:,} of the other algorithm's {len(other.run.log):,} questions" in words(at)
-    assert not at.exception
 
 
 def test_programs_answer_all_questions_at_once(several, program):

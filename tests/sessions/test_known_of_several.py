@@ -9,14 +9,12 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import feeds, reading
-from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions.files import export
 from oal_engine.sessions.insights import certainty, estimates, outcome
-from oal_engine.sessions.look_back import Trace, verify
-from oal_engine.sessions.one_question import OneQuestion, QuestionTrace
+from oal_engine.sessions.look_back import verify
+from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
-from oal_engine.sessions.what_if import what_if
 from oal_engine.store import Store
 from tests.harness.sessions import EVENTS, TRUTHS, begin, give, stream_of, take_back, travelled
 
@@ -193,8 +191,6 @@ def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(store
     assert {(0, 1, 2)} == {tuple(asked[item]) for item in range(100, 300) if asked[item]}
     assert opened.digest() == Session(store, opened.id).digest()
     assert verify(store, opened.id).verified
-    other = what_if(QuestionTrace(Trace(store, opened.id), "rare"), strategy("OA3-diag"))
-    assert not {*range(60)} & {entry.item for entry in other.run.log}
     there = Store(tmp_path / "there.db")
     with_gaps(there, PARTLY, data)
     assert travelled(store, opened.id, there).digest() == opened.digest()

@@ -11,17 +11,15 @@ from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.datasets.prior import described
 from oal_engine.datasets.reading.sources import DataError
-from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.learners import weights
 from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions.files import methods, report
 from oal_engine.sessions.files.bundle import adopt
 from oal_engine.sessions.insights import estimates
-from oal_engine.sessions.look_back import Trace, verify
+from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
-from oal_engine.sessions.what_if import what_if
 from oal_engine.store import Store
 from tests.harness.sessions import begin, erase, label_truly, take_back, text_of, travelled
 
@@ -95,14 +93,6 @@ def test_a_published_session_brings_what_it_began_with(store, tmp_path):
     with pytest.raises(JsonLinesError, match="must have columns below"):
         adopt(there, io.StringIO("\n".join([json.dumps(broken), *rest])))
     assert [] == there.sessions()
-
-
-def test_another_algorithm_begins_with_the_same(store):
-    """A what-if starts another algorithm with the prior weights of the session."""
-    trace = Trace(store, answered(store).id)
-    other = what_if(trace, strategy("OAAL"))
-    assert trace.priors == other.run.priors
-    assert weights(trace.start().only().learner).tolist() == weights(other.run.start().only().learner).tolist()
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.kernel import certainty as kernel_certainty
 from oal_engine.kernel import metrics, questions, rows
-from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back, model
 from oal_engine.sessions.files import bundle, export, methods, player, report
@@ -20,7 +19,6 @@ from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.one_question import OneQuestion, QuestionTrace, part_of
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
-from oal_engine.sessions.what_if import what_if
 from tests.harness.published import held
 from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of
 
@@ -131,27 +129,6 @@ def test_the_labels_of_the_file_are_read_once(store):
     take_back(opened), take_back(opened)
     assert before is OneQuestion(opened, "half").y
     assert "_cells" not in vars(OneQuestion(of_several(store), "half"))  # without labels there is nothing to prepare
-
-
-def test_what_if_with_the_labels_of_the_file_is_a_session_of_that_algorithm(store):
-    """If the file answers every question, a what-if with another algorithm is exact. It equals a session that was run
-    with this algorithm, and counts the answers that differ from the file."""
-    data = with_labels(store, "columns")
-    opened, there = of_several(store, data), begin(store, data, "OA3-diag", questions=NAMES)
-    give(opened, [-1, -1, -1])
-    while opened.current:
-        give(opened)
-    while there.current:
-        give(there)
-    for k, name in enumerate(NAMES):
-        result = what_if(QuestionTrace(look_back.Trace(store, opened.id), name), strategy("OA3-diag"))
-        assert (True, int(Y[k, opened.log[0].item] > 0)) == (result.exact, result.different)
-        own = OneQuestion(there, name)
-        assert own.counts.tobytes() == result.run.counts.tobytes()
-        assert [(e.item, e.margin, e.label) for e in own.log] == [(e.item, e.margin, e.label) for e in result.run.log]
-    partly = begin(store, data, "auto", questions=[*NAMES, "other"])
-    give(partly, [1, 1, 1, 1])
-    assert not what_if(QuestionTrace(look_back.Trace(store, partly.id), "half"), strategy("auto")).exact
 
 
 @pytest.mark.parametrize("more", PLANS)
