@@ -7,25 +7,20 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import Any
 
-from ...output.tables import is_own, unguarded
 from .parsed import (
-    ABOVE,
     BROKEN,
-    TOTALS,
     UNCLOSED,
     Doubt,
-    Line,
     ParsedFile,
-    first_rows,
     is_number,
 )
 from .sources import DataError, Source, allow_more
+from .tables import DECIMAL, Row, to_table
 
 Dialect = dict[str, Any]  # arguments of csv.reader
-Row: TypeAlias = tuple[int, list[str] | str]  # the line number, and the cells or the reason to skip them
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "pipe", ",": "comma", " ": "spaces"}  # the likeliest first
 NAMED = {name: sign for sign, name in DELIMITERS.items()} | {"\\t": "\t", "space": " "}
 LONG_DELIMITERS = ("_!_", "+++$+++", "|||", "@@@", "###", "<SEP>", "<sep>", "[SEP]", "::")  # recognized if in each line
@@ -35,13 +30,6 @@ SAMPLE_CHARACTERS = 2**18  # from which the delimiter is detected
 WIDTH_TOLERANCE, FOREIGN_TOLERANCE = 0.02, 0.1  # differences in a share too small to prefer one delimiter to another
 ROW_SHARE = 0.9  # of the lines must have the same number of cells, else they are prose
 TABLE_SHARE = 0.5  # of the rows must have the same number of cells, else a delimiter is rejected
-DECIMAL = re.compile(r"[-+]?\d*,\d+")
-WHOLE = re.compile(r"[-+]?\d+")
-GROUPED = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # a thousand or more, with a comma
-MAX_NAME_CHARACTERS = 60  # of a column name
-TITLE = re.compile(r"(?i)(.*_)?(ids?|text|label|class|target|title|abstract|category|topics?|name|date)(_.*)?")
-TOTAL = {"total", "totals", "sum", "grand total"}
-PROSE_WORDS = 2  # a column with at least this mean number of words is prose, and a single word above it is its name
 ESCAPED = {"escapechar": "\\", "doublequote": False}  # quotes inside a cell are written \"
 ENOUGH_ROWS = 10  # below the first row, enough to expect that its cells occur again if it is an item
 
@@ -308,158 +296,3 @@ def _records(source: Source, lines: Iterator[str], dialect: Dialect, lines_above
 def _width(line: str, dialect: Dialect) -> int:
     """Count the cells of a single line, parsed on its own."""
     return len(next(csv.reader([line], **dialect), ()))
-
-
-# ---- From rows to a table: its first row, its header, its width
-
-
-def to_table(
-    source: Source,
-    records: Iterator[Row],
-    detected: dict[str, str],
-    doubts: tuple[Doubt, ...] = (),
-    decimals: bool = False,
-    padded: bool = False,
-) -> ParsedFile:
-    """Turn rows of words into a table with named columns.
-
-    decimals: a comma in a number may be a decimal comma. padded: a short row is filled with empty cells, as in a
-    spreadsheet; otherwise it is a broken row.
-    """
-    sample = first_rows(records, source.ahead)
-    good = [cells for _, cells in sample if not isinstance(cells, str)]
-    if not good:
-        return ParsedFile([], chain(sample, records), detected=detected, doubts=doubts)
-    if padded:
-        for cells in good:
-            cells += [""] * (max(map(len, good)) - len(cells))
-    width = Counter(map(len, good)).most_common(1)[0][0]
-    start = _rows_above_table(good, width)
-    first, *rest = good[start:]
-    unnamed = len(first) == width - 1 and are_consecutive([row[0] for row in rest])  # R writes row numbers like this
-    names = ["", *first] if unnamed else first
-    if len(names) != width and (len(names) > 1 or not any(any(row[len(names) :]) for row in rest)):
-        width = len(names)  # a longer row is broken, unless the cells beyond this width are empty
-    source.limits.check("columns", width, source.name)
-    fitting = [row[:width] for row in rest if len(row) >= width]
-    columns = [f"c{number}" for number in range(1, width + 1)]
-    header, doubt = source.layout.header, ""
-    if header is None:
-        header, doubt = (True, "") if unnamed else _is_header(first, fitting)
-    if doubt:
-        options = ("--header", "--no-header")
-        question = f"The first row of {source.name} {doubt} (--header or --no-header)."
-        doubts += (Doubt("header", question, options),)
-    detected = {**detected, "header": "yes" if header else "no"}
-    repeated = dict[str, str]()
-    places = [at for at, (_, cells) in enumerate(sample) if not isinstance(cells, str)]
-    above = {places[k] for k in range(start)}
-    if header:
-        del sample[places[start]]
-        first_place = dict(zip(reversed(names), reversed(range(len(names)))))
-        repeated = {name: columns[at] for at, name in enumerate(names[:width]) if name and first_place[name] != at}
-        columns = [name if name and first_place[name] == at else columns[at] for at, name in enumerate(names[:width])]
-    rows: Iterable[Row] = chain(
-        ((line, ABOVE if at in above else cells) for at, (line, cells) in enumerate(sample)), records
-    )
-    if is_own(columns):
-        columns = unguarded(columns)
-        rows = ((line, cells if isinstance(cells, str) else unguarded(cells)) for line, cells in rows)
-    commas = _decimal_columns(fitting or [first], width) if decimals else []
-    if commas:
-        detected["decimals"] = ","
-    rows_of_width = _fit_rows(rows, width, commas, padded)
-    return ParsedFile(columns, rows_of_width, detected=detected, doubts=doubts, repeated=repeated)
-
-
-def _rows_above_table(rows: list[list[str]], width: int) -> int:
-    """Count the rows above the table, such as titles and comments, which fill fewer cells than the table does."""
-    if width < 2:
-        return 0
-    starts = (
-        at for at, row in enumerate(rows)
-        if sum(map(bool, row)) > 1 and not (row[0].startswith("#") and len(row) != width)
-    )  # fmt: skip
-    return next(starts, 0)
-
-
-def are_consecutive(cells: Sequence[str]) -> bool:
-    """Tell whether cells are consecutive whole numbers, such as row numbers."""
-    numbers = [int(cell) for cell in cells if WHOLE.fullmatch(cell)]
-    return len(numbers) == len(cells) > 0 and all(after - before == 1 for before, after in pairwise(numbers))
-
-
-def _fit_rows(rows: Iterable[Row], width: int, comma_columns: list[int], padded: bool) -> Iterator[Line]:
-    """Fit rows to `width` cells, drop blank rows, and replace decimal commas with points. comma_columns: indices of the
-    columns with decimal commas."""
-    for line, cells in rows:
-        if not isinstance(cells, str):
-            if padded and len(cells) < width:
-                cells += [""] * (width - len(cells))
-            cells = _fit_row(cells, width)
-            if not cells:
-                continue
-            if not isinstance(cells, str):
-                for at in comma_columns:
-                    cells[at] = cells[at].replace(",", ".")
-        yield line, cells
-
-
-def _fit_row(cells: list[str], width: int) -> list[str] | str:
-    """Return the row cut to `width` cells, or the reason to skip it ("" for a blank row)."""
-    if len(cells) != width:
-        if len(cells) < width or any(cells[width:]):
-            return BROKEN
-        cells = cells[:width]
-    if width > 1 and not all(cells):
-        if not any(cells):
-            return ""
-        if cells[0].casefold() in TOTAL:
-            return TOTALS
-    return cells
-
-
-def _decimal_columns(rows: list[list[str]], width: int) -> list[int]:
-    """Return the indices of the columns whose numbers have decimal commas."""
-    comma_columns = []
-    for at in range(width):
-        cells = [row[at].strip() for row in rows if row[at].strip()]
-        commas = sum(DECIMAL.fullmatch(cell) is not None for cell in cells)
-        whole = [cell for cell in cells if WHOLE.fullmatch(cell)]
-        if whole and all(len(cell) <= 3 for cell in whole) and commas == sum(map(bool, map(GROUPED.fullmatch, cells))):
-            continue  # 950 and 1,234: the commas separate thousands
-        if commas and 10 * (commas + len(whole)) >= 9 * len(cells):
-            comma_columns.append(at)
-    return comma_columns
-
-
-def _is_header(first: list[str], rest: list[list[str]]) -> tuple[bool, str]:
-    """Tell whether the first row is a header. Also return the doubt about this decision ("": it is certain)."""
-    columns = [(cell, below) for cell, *below in zip(first, *rest)]
-    if any(not is_number(cell) and below and all(map(is_number, below)) for cell, below in columns):
-        return True, ""
-    numbers = [float(cell) for cell in first if is_number(cell)]
-    # Numbers are names only if they are consecutive, like years, or the columns of a data frame.
-    counting = len(numbers) > 1 and all(after - before == 1 for before, after in pairwise(numbers))
-    if counting and len(numbers) == len(first) > 2:
-        return True, f"counts from {first[0]} to {first[-1]}: say whether it names the columns"
-    if (numbers and not counting) or any(cell in below for cell, below in columns if cell and not is_number(cell)):
-        return False, ""
-    if any(map(TITLE.fullmatch, first)) or not rest or _looks_like_header(first, columns):
-        return True, ""
-    if any(len(cell) > MAX_NAME_CHARACTERS for cell in first):
-        return False, ""
-    start = " | ".join(cell[:30] for cell in first[:4])
-    return True, f"({start}) could be names or an item: say which"
-
-
-def _looks_like_header(first: list[str], columns: list[tuple[str, list[str]]]) -> bool:
-    """Tell whether the first row looks unlike the rows below it."""
-    for cell, below in columns:
-        words = sum(len(each.split()) for each in below) / max(1, len(below))
-        digits = sum(each[:1].isdigit() for each in below)
-        if (len(cell.split()) == 1 and words >= PROSE_WORDS) or (not cell[:1].isdigit() and digits == len(below) > 0):
-            return True
-    # In a column with few different words, the first cell occurs again below, unless it names the column.
-    few = any(len(set(below)) <= len(below) / 2 for _, below in columns)
-    return few and len(columns[0][1]) >= ENOUGH_ROWS and all(len(cell.split()) <= PROSE_WORDS for cell in first)

@@ -27,10 +27,10 @@ from ...output.tables import (
 )
 from .codings import MAX_WORDS, NO_NUMBER, NUMBER_SHARE, Coding, are_dates, coding_of, formatted_number
 from .columns import Columns
-from .delimited import are_consecutive
 from .labels import PAIRS, gaps_among, label_parts, parts, plain
 from .parsed import counted, is_number
 from .sources import SAMPLE_ROWS
+from .tables import are_consecutive
 
 TEXT_NAMES = r"text|full_text|tweet|message|content|sentence|body|document|comment|review|post"
 TITLES = {"title", "ti", "document title", "article title", "item title", "primary title", "subject"}

@@ -17,7 +17,7 @@ from .sources import DataError
 
 T = TypeVar("T", bound=tuple[Any, ...])
 BROKEN, NON_FINITE, UNCLOSED = "broken line", "non-finite row", "unclosed-quote line"  # why a reader skips a row
-ABOVE, TOTALS = "line above the table", "row of totals"
+ABOVE, TOTALS, REPEATED = "line above the table", "row of totals", "repeated header"
 BUFFER_CHARACTERS = 2**24  # approximate size of the rows that are held in memory at once
 
 Cells: TypeAlias = Sequence[Any]
