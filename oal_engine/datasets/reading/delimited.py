@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from .names import count_names
 from .parsed import (
     BROKEN,
     UNCLOSED,
@@ -45,6 +46,8 @@ def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> Pa
     if lines and (named := re.fullmatch(r"sep=(.)", lines[0].strip(" \r\n\ufeff"), re.IGNORECASE)):
         lines, lines_above = lines[1:], 1  # a line for Excel that names the delimiter
         source = source._replace(layout=replace(source.layout, delimiter=source.layout.delimiter or named[1]))
+    if _are_wrapped(lines):
+        lines, rest = [*map(_unwrapped, lines)], map(_unwrapped, rest)
     dialect, doubts = _dialect(source, lines, quoted, reader)
     delimiter = dialect["delimiter"]
     detected = {} if delimiter == ONE_COLUMN else {"delimiter": str(DELIMITERS.get(delimiter, delimiter))}
@@ -53,6 +56,19 @@ def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> Pa
     else:
         records = _records(source, chain(lines, rest), dialect, lines_above)
     return to_table(source, records, detected, doubts, decimals=delimiter != ",")
+
+
+def _are_wrapped(lines: Sequence[str]) -> bool:
+    """Tell whether each line is a single quoted cell that holds a whole row: the first one holds several names."""
+    return all(line.startswith('"') and line.rstrip().endswith('"') for line in lines) and bool(
+        _delimiter_of_names([*map(_unwrapped, lines)]) and not _delimiter_of_names(lines)
+    )
+
+
+def _unwrapped(line: str) -> str:
+    """Return the content of a line that is a single quoted cell, with its line end; any other line as it is."""
+    cells = next(csv.reader([line], delimiter=ONE_COLUMN), [])
+    return cells[0] + "\n" if len(cells) == 1 and line.startswith('"') else line
 
 
 def _sample(lines: Iterator[str], limit: int) -> list[str]:
@@ -74,13 +90,15 @@ def _dialect(
     delimiter = delimiter_of(source.layout.delimiter)
     if delimiter is None and reader == "tsv" and any("\t" in line for line in lines):
         delimiter = "\t"
+    quotes: Dialect = {"quoting": csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL}
+    if quoted is not False and _are_apostrophes(lines):
+        quotes["quotechar"] = "'"
     if delimiter is None:
-        quotes: Dialect = {"quoting": csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL}
         likely = _likely(lines, quotes) or _likely(lines, quotes | ESCAPED)
         long = _long_delimiter(lines)
         if long and (long != LONG_DELIMITERS[-1] or all(_is_prose(lines, each, quotes) for each in likely)):
             likely = [long]
-        delimiter = likely[0] if likely else ONE_COLUMN
+        delimiter = likely[0] if likely else _delimiter_of_names(lines) or ONE_COLUMN
         if len(likely) > 1:
             names = [DELIMITERS[each] for each in likely]
             doubts = (
@@ -92,11 +110,14 @@ def _dialect(
                 ),
             )
     if len(delimiter) > 1:
-        return {"delimiter": delimiter, "quoting": csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL}, doubts
+        return {"delimiter": delimiter, **quotes}, doubts
     dialect: Dialect = {"delimiter": delimiter, "skipinitialspace": _spaced(lines, delimiter)}
-    if quoted is False or (quoted is None and delimiter == "\t" and not _is_quoted(lines, dialect)):
+    quote = quotes.get("quotechar", '"')
+    if quote == "'":
+        dialect["quotechar"] = quote
+    elif quoted is False or (quoted is None and delimiter == "\t" and not _is_quoted(lines, dialect)):
         return dialect | {"quoting": csv.QUOTE_NONE}, doubts
-    if any('\\"' in line for line in lines):
+    if any(f"\\{quote}" in line for line in lines):
         dialect = min(dialect, dialect | ESCAPED, key=lambda each: _rows_and_errors(lines, each)[1])
     return dialect, doubts
 
@@ -108,6 +129,30 @@ def delimiter_of(word: str | None) -> str | None:
     if len(word) != 1 and (not word or word.isalnum() or not word.isprintable()):
         raise DataError(f"--delimiter must be characters such as ; or ::, or {', '.join(NAMED)}. Got {word!r}.")
     return word
+
+
+def _delimiter_of_names(lines: Sequence[str]) -> str | None:
+    """Return the delimiter between the names in the first line, if most other lines have it as often. It may not cut
+    them into equally many cells, because texts hold it without quotes."""
+    for delimiter in filter(str.strip, [*DELIMITERS, *LONG_DELIMITERS]):
+        names = [name.strip(" \r\n\"'\ufeff") for name in (lines[0] if lines else "").split(delimiter)]
+        n_with = sum(line.count(delimiter) >= len(names) - 1 for line in lines)
+        if len(names) > 1 and 2 * count_names(names) >= max(len(names), 4) and n_with >= ROW_SHARE * len(lines):
+            return delimiter
+    return None
+
+
+def _are_apostrophes(lines: Sequence[str]) -> bool:
+    """Tell whether apostrophes enclose cells: in most lines, or wherever lines could not be cut into cells else."""
+    for delimiter in filter(str.strip, DELIMITERS):
+        n_opened = sum(line.startswith("'") or f"{delimiter}'" in line for line in lines)
+        plain = {"delimiter": delimiter}
+        for marked in (plain | {"quotechar": "'"}, plain | ESCAPED | {"quotechar": "'"}) if n_opened else ():
+            rows, n_errors = _rows_and_errors(lines, marked)
+            many = 2 * n_opened > len(lines) or _rows_and_errors(lines, plain)[1]
+            if rows and len(rows[0]) > 1 and not n_errors and many:
+                return True
+    return False
 
 
 def _long_delimiter(lines: Sequence[str]) -> str | None:
@@ -189,7 +234,7 @@ def _holds_numbers(rows: list[list[str]]) -> bool:
 def looks_delimited(lines: list[str], **dialect: Any) -> bool:
     """Tell whether lines look like rows of a delimited table, and not like prose."""
     if "delimiter" not in dialect:
-        if lines[0].lower().startswith("sep=") or _long_delimiter(lines):
+        if lines[0].lower().startswith("sep=") or _long_delimiter(lines) or _delimiter_of_names(lines):
             return True
         if not (likely := _likely(lines, {})):
             return False
